@@ -1,1 +1,16 @@
-//! Placeholder.
+//! The deterministic transaction protocol of Styx, as a pure state machine.
+//!
+//! *Styx: Transactional Stateful Functions on Streaming Dataflows* describes the protocol, grown
+//! from Aria and Calvin. Records go in, actions come out; **nothing here** reads a clock, draws a
+//! random number, does IO, starts a thread, awaits, or walks a hash table. Every interleaving,
+//! crash and lost message can therefore be reached from a seed.
+
+pub mod abort;
+pub mod attempt;
+pub mod catalog;
+pub mod entity;
+pub mod ids;
+pub mod range;
+pub mod shared;
+pub mod state;
+pub mod transaction;

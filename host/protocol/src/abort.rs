@@ -1,0 +1,86 @@
+//! Why a transaction ended without effect: a stable code and one line for the caller.
+
+use std::fmt;
+
+/// Stable codes of everything that a client can be told instead of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Code {
+    /// The function raised an error: a logic abort.
+    Aborted,
+    /// The function could not take its arguments.
+    BadArguments,
+    /// The guest trapped.
+    GuestTrap,
+    /// The invocation or the transaction used up its fuel.
+    OutOfFuel,
+    /// A limit on memory, depth, calls, RW set or payload was hit.
+    LimitExceeded,
+    /// A read-only function wrote.
+    ReadOnly,
+    /// No such app.
+    UnknownApp,
+    /// No such operator in the app.
+    UnknownOperator,
+    /// No such function of the operator.
+    UnknownFunction,
+    /// A fresh instance gave another result than a warm one.
+    NonDeterministic,
+    /// The idempotency key was used before with another body.
+    IdempotencyMismatch,
+    /// Too much is waiting.
+    Overloaded,
+}
+
+impl Code {
+    /// The code as it appears in replies and documentation.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::Aborted => "ABORTED",
+            Code::BadArguments => "BAD_ARGUMENTS",
+            Code::GuestTrap => "GUEST_TRAP",
+            Code::OutOfFuel => "OUT_OF_FUEL",
+            Code::LimitExceeded => "LIMIT_EXCEEDED",
+            Code::ReadOnly => "READ_ONLY",
+            Code::UnknownApp => "UNKNOWN_APP",
+            Code::UnknownOperator => "UNKNOWN_OPERATOR",
+            Code::UnknownFunction => "UNKNOWN_FUNCTION",
+            Code::NonDeterministic => "NON_DETERMINISTIC",
+            Code::IdempotencyMismatch => "IDEMPOTENCY_MISMATCH",
+            Code::Overloaded => "OVERLOADED",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An end without effect. Boxed by nobody: it is two words and a byte.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[error("{code}: {message}")]
+pub struct Abort {
+    /// What kind of end.
+    pub code: Code,
+    /// One line for the person who called.
+    pub message: String,
+}
+
+impl Abort {
+    /// Longest message kept, in bytes.
+    pub const MESSAGE_MAX: usize = 4096;
+
+    /// An abort whose message is cut at [`Abort::MESSAGE_MAX`].
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > Self::MESSAGE_MAX {
+            let mut end = Self::MESSAGE_MAX;
+            while !message.is_char_boundary(end) {
+                end -= 1;
+            }
+            message.truncate(end);
+        }
+        Abort { code, message }
+    }
+}

@@ -1,0 +1,378 @@
+//! What is deployed: apps, their operators and functions, as sequenced in the log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::abort::{Abort, Code};
+use crate::ids::{OperatorId, Timestamp};
+
+/// SHA-256 of a component. The log carries digests; the bytes live in the object store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Bounds on what one transaction of an app may use. Part of the deployment, so that a replay
+/// meets the same bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Limits {
+    /// Fuel of one invocation (about one unit per WebAssembly instruction).
+    pub fuel: u64,
+    /// Fuel of all invocations of a transaction together.
+    pub transaction_fuel: u64,
+    /// Linear memory of one instance, in bytes.
+    pub memory: u64,
+    /// Calls nested inside each other.
+    pub call_depth: u32,
+    /// Calls of one transaction, the first included.
+    pub calls: u32,
+    /// Entities and ranges read or written by one transaction.
+    pub rw_set: u32,
+    /// Bytes of one value, of the arguments or of the result of one call.
+    pub payload: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            fuel: 100_000_000,
+            transaction_fuel: 1_000_000_000,
+            memory: 128 << 20,
+            call_depth: 64,
+            calls: 10_000,
+            rw_set: 100_000,
+            payload: 1 << 20,
+        }
+    }
+}
+
+/// Whether instances are kept between calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// Instances are pooled and used again.
+    #[default]
+    Warm,
+    /// Every call gets an instance of its own.
+    Fresh,
+}
+
+/// One declared parameter of a function, after the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Parameter {
+    /// Name, for arguments passed as an object.
+    pub name: String,
+    /// JSON Schema, as text.
+    pub schema: String,
+    /// Whether it must be given.
+    pub required: bool,
+}
+
+/// One function of an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Function {
+    /// Name.
+    pub name: String,
+    /// Parameters in order.
+    pub parameters: Vec<Parameter>,
+    /// JSON Schema of the result, as text.
+    pub returns: String,
+    /// Neither writes nor calls one that does.
+    pub read_only: bool,
+    /// Documentation.
+    pub doc: String,
+}
+
+/// One operator as a deployment declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct OperatorSpec {
+    /// Name, unique in the app.
+    pub name: String,
+    /// Index into [`Deployment::components`].
+    pub component: u32,
+    /// Name of the composite key's prefix, if keys read `prefix:rest`.
+    pub key_prefix: Option<String>,
+    /// Instance reuse.
+    pub isolation: Isolation,
+    /// Documentation.
+    pub doc: String,
+    /// Functions.
+    pub functions: Vec<Function>,
+}
+
+/// One uploaded component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Component {
+    /// Name in the bundle.
+    pub name: String,
+    /// Content address.
+    pub digest: Digest,
+    /// Bytes.
+    pub size: u64,
+    /// SDK that built it, as it says itself.
+    pub sdk: String,
+}
+
+/// A version of an app.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Deployment {
+    /// `dp_…`, unique.
+    pub id: String,
+    /// The app.
+    pub app: String,
+    /// When it was uploaded.
+    pub created: Timestamp,
+    /// Components.
+    pub components: Vec<Component>,
+    /// Operators.
+    pub operators: Vec<OperatorSpec>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// A change of what is deployed. Sequenced in the log; takes effect at the start of an epoch.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Control {
+    /// Adds a version of an app and makes it the live one.
+    Deploy(Deployment),
+    /// Makes an earlier (or later) version the live one.
+    Activate {
+        /// The app.
+        app: String,
+        /// The version.
+        deployment: String,
+    },
+    /// Removes an app and the state of its operators.
+    Remove {
+        /// The app.
+        app: String,
+    },
+}
+
+/// An operator of the live deployment, ready for use.
+#[derive(Debug)]
+pub struct Operator {
+    /// Its id, for ever.
+    pub id: OperatorId,
+    /// Its app.
+    pub app: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Content address of the component that implements it.
+    pub component: Digest,
+    /// Whether keys are composite.
+    pub composite: bool,
+    /// Instance reuse.
+    pub isolation: Isolation,
+    /// Bounds of the app.
+    pub limits: Limits,
+    /// Names of the functions, `operator.function` as guests are told, and whether they are read-only.
+    functions: Vec<FunctionEntry>,
+}
+
+/// A function of a live operator.
+#[derive(Debug)]
+pub struct FunctionEntry {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `operator.function`.
+    pub qualified: Arc<str>,
+    /// Whether the host refuses writes.
+    pub read_only: bool,
+}
+
+impl Operator {
+    /// Index of the function called `name`.
+    pub fn function_index(&self, name: &str) -> Option<u16> {
+        self.functions.iter().position(|function| &*function.name == name).map(|at| at as u16)
+    }
+    /// The function at an index.
+    pub fn function(&self, index: u16) -> &FunctionEntry {
+        &self.functions[usize::from(index)]
+    }
+}
+
+/// An app: its versions and which of them is live.
+#[derive(Clone, Debug, Serialize)]
+pub struct App {
+    /// Name.
+    pub name: Arc<str>,
+    /// Id of the live version.
+    pub active: String,
+    /// All versions, oldest first.
+    pub deployments: Vec<Arc<Deployment>>,
+    /// Ids of all operators that any version ever had, and whether their keys are composite.
+    #[serde(skip)]
+    operators: BTreeMap<Arc<str>, (OperatorId, bool)>,
+}
+
+impl App {
+    /// The live version.
+    pub fn live(&self) -> &Arc<Deployment> {
+        self.deployments.iter().find(|deployment| deployment.id == self.active).expect("the live deployment exists")
+    }
+}
+
+/// All apps at one epoch. Shared by reference; a change makes a new one.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    version: u64,
+    apps: BTreeMap<Arc<str>, App>,
+    /// By operator id; `None` while no live deployment implements it.
+    operators: Vec<Option<Arc<Operator>>>,
+}
+
+impl Catalog {
+    /// Versions kept per app; older ones that are not live are forgotten.
+    pub const DEPLOYMENTS_MAX: usize = 64;
+
+    /// Grows with every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+    /// Apps by name.
+    pub fn apps(&self) -> impl Iterator<Item = &App> {
+        self.apps.values()
+    }
+    /// The app called `name`.
+    pub fn app(&self, name: &str) -> Option<&App> {
+        self.apps.get(name)
+    }
+    /// Live operators by id.
+    pub fn operators(&self) -> impl Iterator<Item = &Arc<Operator>> {
+        self.operators.iter().flatten()
+    }
+    /// The live operator with this id.
+    pub fn operator(&self, id: OperatorId) -> Option<&Arc<Operator>> {
+        self.operators.get(id.0 as usize)?.as_ref()
+    }
+    /// The live operator of an app by name.
+    pub fn find(&self, app: &str, operator: &str) -> Result<&Arc<Operator>, Abort> {
+        let found = self.apps.get(app).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
+        found
+            .operators
+            .get(operator)
+            .and_then(|&(id, _)| self.operator(id))
+            .ok_or_else(|| Abort::new(Code::UnknownOperator, format!("app \"{app}\" has no operator \"{operator}\"")))
+    }
+
+    /// Whether a change can be applied, and if not, why.
+    pub fn check(&self, control: &Control) -> Result<(), Abort> {
+        match control {
+            // Where an entity lives depends on whether its keys are composite.
+            Control::Deploy(deployment) => match self.apps.get(deployment.app.as_str()) {
+                None => Ok(()),
+                Some(known) => deployment.operators.iter().try_for_each(|spec| match known.operators.get(spec.name.as_str()) {
+                    Some(&(_, composite)) if composite != spec.key_prefix.is_some() => Err(Abort::new(
+                        Code::BadArguments,
+                        format!(
+                            "operator \"{}\" exists {} a key prefix, and its entities are placed by that: keep it, or give the operator another name",
+                            spec.name,
+                            if composite { "with" } else { "without" }
+                        ),
+                    )),
+                    _ => Ok(()),
+                }),
+            },
+            Control::Activate { app, deployment } => {
+                let found = self.apps.get(app.as_str()).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
+                match found.deployments.iter().any(|candidate| candidate.id == *deployment) {
+                    true => Ok(()),
+                    false => Err(Abort::new(Code::UnknownApp, format!("app \"{app}\" has no deployment \"{deployment}\""))),
+                }
+            }
+            Control::Remove { app } => match self.apps.contains_key(app.as_str()) {
+                true => Ok(()),
+                false => Err(Abort::new(Code::UnknownApp, format!("no app \"{app}\""))),
+            },
+        }
+    }
+
+    /// Applies a change that [`Catalog::check`] accepts; one that it does not accept changes nothing.
+    /// Returns the operators whose state goes with a removed app.
+    pub fn apply(&mut self, control: &Control) -> Vec<OperatorId> {
+        if self.check(control).is_err() {
+            return Vec::new();
+        }
+        self.version += 1;
+        match control {
+            Control::Deploy(deployment) => {
+                let name: Arc<str> = deployment.app.as_str().into();
+                let app = self.apps.entry(name.clone()).or_insert_with(|| App {
+                    name,
+                    active: String::new(),
+                    deployments: Vec::new(),
+                    operators: BTreeMap::new(),
+                });
+                app.active = deployment.id.clone();
+                app.deployments.retain(|known| known.id != deployment.id);
+                app.deployments.push(Arc::new(deployment.clone()));
+                if app.deployments.len() > Self::DEPLOYMENTS_MAX {
+                    app.deployments.remove(0);
+                }
+                let app = deployment.app.clone();
+                self.enliven(&app);
+                Vec::new()
+            }
+            Control::Activate { app, deployment } => {
+                self.apps.get_mut(app.as_str()).expect("checked").active = deployment.clone();
+                self.enliven(app);
+                Vec::new()
+            }
+            Control::Remove { app } => {
+                let gone = self.apps.remove(app.as_str()).expect("checked");
+                let ids: Vec<OperatorId> = gone.operators.values().map(|&(id, _)| id).collect();
+                for id in &ids {
+                    self.operators[id.0 as usize] = None;
+                }
+                ids
+            }
+        }
+    }
+
+    /// Rebuilds the live operators of an app from its live deployment.
+    fn enliven(&mut self, app: &str) {
+        let app = self.apps.get_mut(app).expect("the app exists");
+        for (id, _) in app.operators.values() {
+            self.operators[id.0 as usize] = None;
+        }
+        let live = app.live().clone();
+        for spec in &live.operators {
+            let name: Arc<str> = spec.name.as_str().into();
+            let (id, _) = *app.operators.entry(name.clone()).or_insert_with(|| {
+                self.operators.push(None);
+                (OperatorId(self.operators.len() as u32 - 1), spec.key_prefix.is_some())
+            });
+            self.operators[id.0 as usize] = Some(Arc::new(Operator {
+                id,
+                app: app.name.clone(),
+                name,
+                component: live.components[spec.component as usize].digest,
+                composite: spec.key_prefix.is_some(),
+                isolation: spec.isolation,
+                limits: live.limits,
+                functions: spec
+                    .functions
+                    .iter()
+                    .map(|function| FunctionEntry {
+                        name: function.name.as_str().into(),
+                        qualified: format!("{}.{}", spec.name, function.name).into(),
+                        read_only: function.read_only,
+                    })
+                    .collect(),
+            }));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! An entity is an operator and a key: the unit of state, of routing and of conflict.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::ids::{OperatorId, PartitionId};
+
+/// Key of an entity inside its operator. Ordered by bytes.
+pub type Key = Arc<str>;
+/// Value of an entity, arguments or result of a call. Shared, never copied, between versions.
+pub type Value = Arc<[u8]>;
+
+/// How keys are spread over partitions. Fixed when a cluster is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Layout {
+    /// Secret of the cluster, so that nobody can choose keys that collide.
+    pub seed: u64,
+    /// Number of partitions, many more than there will ever be workers.
+    pub partitions: u16,
+}
+
+impl Layout {
+    /// The partition of `key`; with `composite` keys all `prefix:…` of one prefix share it,
+    /// whatever the operator (Styx with state migration, §8: composite keys).
+    pub fn partition(&self, key: &str, composite: bool) -> PartitionId {
+        let local = if composite { key.split_once(':').map_or(key, |(prefix, _)| prefix) } else { key };
+        let hash = xxh3_64_with_seed(local.as_bytes(), self.seed);
+        // Multiply-shift: uniform without a division.
+        PartitionId(((u128::from(hash) * u128::from(self.partitions)) >> 64) as u16)
+    }
+
+    /// The partition that holds every key of an operator that starts with `prefix`, if there is just one.
+    pub fn partition_of_prefix(&self, prefix: &str, composite: bool) -> Option<PartitionId> {
+        (composite && prefix.contains(':')).then(|| self.partition(prefix, true))
+    }
+}
+
+/// An operator and a key, with the hash and the partition worked out once.
+#[derive(Clone, Debug)]
+pub struct Entity {
+    hash: u64,
+    operator: OperatorId,
+    partition: PartitionId,
+    key: Key,
+}
+
+impl Entity {
+    /// Names the entity `key` of `operator`.
+    pub fn new(layout: &Layout, operator: OperatorId, composite: bool, key: Key) -> Self {
+        let hash = xxh3_64_with_seed(key.as_bytes(), layout.seed ^ (u64::from(operator.0) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let partition = layout.partition(&key, composite);
+        Entity { hash, operator, partition, key }
+    }
+
+    /// An end of an ordered range: compared by operator and key, never looked up.
+    pub(crate) fn probe(operator: OperatorId, key: Key) -> Self {
+        Entity { hash: 0, operator, partition: PartitionId(0), key }
+    }
+
+    /// Hash of operator and key under the cluster's seed.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+    /// The operator.
+    pub fn operator(&self) -> OperatorId {
+        self.operator
+    }
+    /// The partition that owns the entity.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+    /// The key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl PartialEq for Entity {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.operator == other.operator && self.key == other.key
+    }
+}
+impl Eq for Entity {}
+
+/// A map from entities that remembers insertion order, so that walking it is deterministic.
+///
+/// Small maps (most RW sets) are searched linearly by hash; an index is built past that.
+#[derive(Clone, Debug)]
+pub struct EntityMap<T> {
+    entries: Vec<(Entity, T)>,
+    index: HashTable<u32>,
+}
+
+const LINEAR_MAX: usize = 12;
+
+impl<T> Default for EntityMap<T> {
+    fn default() -> Self {
+        EntityMap { entries: Vec::new(), index: HashTable::new() }
+    }
+}
+
+impl<T> EntityMap<T> {
+    /// Number of entities.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.index.clear();
+    }
+    /// Entities and values in insertion order.
+    pub fn iter(&self) -> std::slice::Iter<'_, (Entity, T)> {
+        self.entries.iter()
+    }
+    /// Takes everything out, in insertion order.
+    pub fn into_entries(self) -> Vec<(Entity, T)> {
+        self.entries
+    }
+
+    fn position(&self, entity: &Entity) -> Option<usize> {
+        if self.entries.len() <= LINEAR_MAX {
+            return self.entries.iter().position(|(candidate, _)| candidate == entity);
+        }
+        self.index.find(entity.hash, |&at| self.entries[at as usize].0 == *entity).map(|&at| at as usize)
+    }
+
+    /// The value of an entity.
+    pub fn get(&self, entity: &Entity) -> Option<&T> {
+        self.position(entity).map(|at| &self.entries[at].1)
+    }
+
+    /// The value of an entity, made by `make` if absent.
+    pub fn entry(&mut self, entity: &Entity, make: impl FnOnce() -> T) -> &mut T {
+        let at = match self.position(entity) {
+            Some(at) => at,
+            None => {
+                self.push(entity.clone(), make());
+                self.entries.len() - 1
+            }
+        };
+        &mut self.entries[at].1
+    }
+
+    fn push(&mut self, entity: Entity, value: T) {
+        let (entries, index) = (&mut self.entries, &mut self.index);
+        entries.push((entity, value));
+        let rehash = |entries: &Vec<(Entity, T)>, at: u32| entries[at as usize].0.hash;
+        if entries.len() == LINEAR_MAX + 1 {
+            index.clear();
+            for at in 0..entries.len() as u32 {
+                index.insert_unique(entries[at as usize].0.hash, at, |&at| rehash(entries, at));
+            }
+        } else if entries.len() > LINEAR_MAX {
+            let at = (entries.len() - 1) as u32;
+            index.insert_unique(entries[at as usize].0.hash, at, |&at| rehash(entries, at));
+        }
+    }
+}

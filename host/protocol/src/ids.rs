@@ -1,0 +1,69 @@
+//! The numbers that name things: transactions, epochs, operators, partitions, instants.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+            serde::Serialize, serde::Deserialize,
+            rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// Transaction id: the rank of a transaction in the global sequence (Styx §5.1, Equation 1).
+    /// Lower means higher priority. Kept when a transaction is rescheduled.
+    Tid(u64)
+}
+id! {
+    /// Number of an epoch, from 1. Epoch 0 is the empty state.
+    Epoch(u64)
+}
+id! {
+    /// Index of an operator in the catalog: one kind of entity of one app, for ever.
+    OperatorId(u32)
+}
+id! {
+    /// Unit of state ownership.
+    PartitionId(u16)
+}
+id! {
+    /// Microseconds since 1970-01-01T00:00Z, as written in the log.
+    Timestamp(u64)
+}
+
+/// Id of a request as its client knows it: drawn by the gateway, or derived from the idempotency key.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+)]
+pub struct RequestId(pub u128);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl std::str::FromStr for RequestId {
+    type Err = std::num::ParseIntError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        u128::from_str_radix(text, 16).map(RequestId)
+    }
+}
+
+impl serde::Serialize for RequestId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
