@@ -8,62 +8,58 @@ use super::{Attempt, CallRecord, Frame, Target};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
 
-/// Something that can run functions: the engine, or a toy language.
+/// Something that can run functions: the engine, or a toy language. It carries the attempt, so
+/// that an implementor may move it to where a running guest can reach it, and back.
 pub trait Functions {
+    /// The attempt in progress.
+    fn attempt(&mut self) -> &mut Attempt;
+
     /// Runs the function of [`Attempt::frame`] and returns its result. State, calls and the rest
     /// go through the attempt; synchronous calls through [`call`].
     ///
     /// # Errors
     /// A logic abort, a trap or an exceeded limit; each ends the transaction without effect.
-    fn invoke(&mut self, attempt: &mut Attempt) -> Result<Value, Abort>;
+    fn invoke(&mut self) -> Result<Value, Abort>;
 }
 
 /// Runs a whole transaction: its root function and everything that it calls.
 ///
 /// # Errors
 /// Why the transaction ended without effect.
-pub fn run<F: Functions + ?Sized>(functions: &mut F, attempt: &mut Attempt) -> Result<Value, Abort> {
-    let request = attempt.transaction.request.clone();
-    let Some(operator) = attempt.catalog.operator(request.operator) else {
-        return Err(Abort::new(Code::UnknownOperator, "the operator is no longer deployed"));
-    };
-    let Some(function) = operator.function_index(&request.function) else {
-        let message = format!("operator \"{}\" has no function \"{}\"", operator.name, request.function);
-        return Err(Abort::new(Code::UnknownFunction, message));
-    };
-    let read_only = operator.function(function).read_only || attempt.transaction.query;
-    let entity = Entity::new(&attempt.layout, operator.id, operator.composite, request.key.clone());
-    let root = Target { entity, function, args: request.args.clone(), read_only, depth: 0 };
-    run_target(functions, attempt, root)
+pub fn run<F: Functions + ?Sized>(functions: &mut F) -> Result<Value, Abort> {
+    let root = functions.attempt().root()?;
+    run_target(functions, root)
 }
 
 /// A synchronous call from the running function, inside the same transaction.
 ///
 /// # Errors
 /// The callee's failure. The transaction is doomed then: the caller may add to the message, not more.
-pub fn call<F: Functions + ?Sized>(functions: &mut F, attempt: &mut Attempt, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Value, Abort> {
-    let target = attempt.target(operator, key, function, args)?;
-    run_target(functions, attempt, target).map_err(|abort| attempt.doom(abort))
+pub fn call<F: Functions + ?Sized>(functions: &mut F, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Value, Abort> {
+    let target = functions.attempt().target(operator, key, function, args)?;
+    run_target(functions, target).map_err(|abort| functions.attempt().doom(abort))
 }
 
-fn run_target<F: Functions + ?Sized>(functions: &mut F, attempt: &mut Attempt, target: Target) -> Result<Value, Abort> {
-    let queued_from = attempt.queued.len();
-    let result = run_one(functions, attempt, target)?;
+fn run_target<F: Functions + ?Sized>(functions: &mut F, target: Target) -> Result<Value, Abort> {
+    let queued_from = functions.attempt().queued.len();
+    let result = run_one(functions, target)?;
     // Depth first without recursion: what a call issued runs before what was issued before it, so
     // the queue is kept in reverse, next call last.
-    attempt.queued[queued_from..].reverse();
-    while attempt.queued.len() > queued_from {
+    functions.attempt().queued[queued_from..].reverse();
+    while functions.attempt().queued.len() > queued_from {
+        let attempt = functions.attempt();
         let next = attempt.queued.pop().expect("longer than its start");
         let issued_from = attempt.queued.len();
-        run_one(functions, attempt, next)?;
-        attempt.queued[issued_from..].reverse();
+        run_one(functions, next)?;
+        functions.attempt().queued[issued_from..].reverse();
     }
     Ok(result)
 }
 
-fn run_one<F: Functions + ?Sized>(functions: &mut F, attempt: &mut Attempt, target: Target) -> Result<Value, Abort> {
-    attempt.enter(target)?;
-    let result = functions.invoke(attempt);
+fn run_one<F: Functions + ?Sized>(functions: &mut F, target: Target) -> Result<Value, Abort> {
+    functions.attempt().enter(target)?;
+    let result = functions.invoke();
+    let attempt = functions.attempt();
     attempt.leave();
     match result {
         Ok(value) => match &attempt.doom {
@@ -82,6 +78,21 @@ fn run_one<F: Functions + ?Sized>(functions: &mut F, attempt: &mut Attempt, targ
 }
 
 impl Attempt {
+    /// The call that the request asks for.
+    fn root(&self) -> Result<Target, Abort> {
+        let request = &self.transaction.request;
+        let Some(operator) = self.catalog.operator(request.operator) else {
+            return Err(Abort::new(Code::UnknownOperator, "the operator is no longer deployed"));
+        };
+        let Some(function) = operator.function_index(&request.function) else {
+            let message = format!("operator \"{}\" has no function \"{}\"", operator.name, request.function);
+            return Err(Abort::new(Code::UnknownFunction, message));
+        };
+        let read_only = operator.function(function).read_only || self.transaction.query;
+        let entity = Entity::new(&self.layout, operator.id, operator.composite, request.key.clone());
+        Ok(Target { entity, function, args: request.args.clone(), read_only, depth: 0 })
+    }
+
     /// Issues an asynchronous call: it runs after the running function has returned.
     pub fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) {
         if self.calls.len() + self.queued.len() >= self.limits.calls as usize {
