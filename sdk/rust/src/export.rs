@@ -1,0 +1,123 @@
+//! From a list of operators to the exports of the component.
+
+use crate::describe::OperatorDescription;
+use crate::{Abort, Context, Result};
+
+/// The operators of a component. Implemented by [`export!`](crate::export).
+pub trait Exports {
+    /// Describes every operator.
+    fn describe() -> Vec<OperatorDescription>;
+
+    /// Runs a function; `None` if there is no such operator.
+    fn invoke(operator: &str, function: &str, context: &mut Context, arguments: &[u8]) -> Option<Result<Vec<u8>>>;
+}
+
+/// The failure of a call to a function that the operator does not have.
+#[cold]
+pub fn unknown_function(operator: &str, function: &str) -> Abort {
+    Abort::with_code("UNKNOWN_FUNCTION", format!("operator {operator} has no function {function}"))
+}
+
+/// Exports operators from the component; once per guest, in its `lib.rs`:
+/// `styx_sdk::export!(Stock, Order);`
+#[macro_export]
+macro_rules! export {
+    ($($operator:ty),+ $(,)?) => {
+        const _: () = {
+            struct Component;
+
+            impl $crate::__private::Exports for Component {
+                fn describe() -> ::std::vec::Vec<$crate::OperatorDescription> {
+                    ::std::vec![$(<$operator as $crate::Operator>::describe()),+]
+                }
+
+                fn invoke(
+                    operator: &str,
+                    function: &str,
+                    context: &mut $crate::Context,
+                    arguments: &[u8],
+                ) -> ::core::option::Option<$crate::Result<::std::vec::Vec<u8>>> {
+                    $(if operator == <$operator as $crate::Operator>::NAME {
+                        return ::core::option::Option::Some(
+                            <$operator as $crate::Operator>::invoke(function, context, arguments),
+                        );
+                    })+
+                    ::core::option::Option::None
+                }
+            }
+
+            #[cfg(target_arch = "wasm32")]
+            $crate::__private::component::bindings::export!(Component with_types_in $crate::__private::component::bindings);
+        };
+    };
+}
+
+/// The exports of the world `function`, in terms of [`Exports`].
+#[cfg(target_arch = "wasm32")]
+pub mod component {
+    use super::Exports;
+    use crate::describe as sdk;
+    use crate::{Abort, Context, Level, host};
+
+    pub use crate::host::bindings;
+    use bindings::styx::guest::types;
+
+    impl<T: Exports> bindings::Guest for T {
+        fn describe() -> types::Description {
+            types::Description {
+                sdk: concat!("styx-rust ", env!("CARGO_PKG_VERSION")).into(),
+                operators: T::describe().into_iter().map(operator).collect(),
+            }
+        }
+
+        fn invoke(function: String, key: String, args: Vec<u8>) -> Result<Vec<u8>, types::Failure> {
+            report_panics();
+            let (operator, function) = function.split_once('.').unwrap_or(("", &function));
+            match T::invoke(operator, function, &mut Context::new(key), &args) {
+                Some(Ok(reply)) => Ok(reply),
+                Some(Err(abort)) => Err(failure(abort)),
+                None => {
+                    let message = format!("this component has no operator {operator:?}");
+                    Err(failure(Abort::with_code("UNKNOWN_OPERATOR", message)))
+                }
+            }
+        }
+    }
+
+    /// A panic ends in a trap, which carries no message: log it before.
+    fn report_panics() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        static INSTALLED: AtomicBool = AtomicBool::new(false);
+        if !INSTALLED.swap(true, Ordering::Relaxed) {
+            std::panic::set_hook(Box::new(|panic| host::log(Level::Error, &panic.to_string())));
+        }
+    }
+
+    fn failure(abort: Abort) -> types::Failure {
+        let (code, message) = abort.into_parts();
+        types::Failure { code, message }
+    }
+
+    fn operator(operator: sdk::OperatorDescription) -> types::OperatorDescription {
+        types::OperatorDescription {
+            name: operator.name.into(),
+            key_prefix: operator.key_prefix.map(Into::into),
+            doc: operator.doc.into(),
+            functions: operator.functions.into_iter().map(function).collect(),
+        }
+    }
+
+    fn function(function: sdk::FunctionDescription) -> types::FunctionDescription {
+        types::FunctionDescription {
+            name: function.name.into(),
+            parameters: function.parameters.into_iter().map(parameter).collect(),
+            returns: function.returns,
+            read_only: function.read_only,
+            doc: function.doc.into(),
+        }
+    }
+
+    fn parameter(parameter: sdk::ParameterDescription) -> types::Parameter {
+        types::Parameter { name: parameter.name.into(), schema: parameter.schema, required: parameter.required }
+    }
+}

@@ -1,0 +1,141 @@
+//! The entities of the function's own operator, typed by serde or as raw bytes.
+//!
+//! Typed values are JSON, so that functions in other languages and people can read
+//! them. The `_raw` forms skip that: they cost one copy into the host and no more.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Abort, Result, host};
+
+/// State of the own operator: the own entity, or by key any other (`_at`).
+pub struct State(());
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+
+    /// The own entity, or `None` if it is absent.
+    pub fn get<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        host::get_own().map(|bytes| decode(&bytes)).transpose()
+    }
+
+    /// The own entity; aborts if it is absent.
+    pub fn require<T: DeserializeOwned>(&self) -> Result<T> {
+        self.get()?.ok_or_else(|| Abort::new(format_args!("there is no {} {:?}", host::operator(), host::key())))
+    }
+
+    /// Writes the own entity.
+    pub fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        host::put_own(&serde_json::to_vec(value)?);
+        Ok(())
+    }
+
+    /// Removes the own entity. Removing an absent one is no error.
+    pub fn delete(&mut self) {
+        host::delete_own();
+    }
+
+    /// The own entity as bytes.
+    pub fn get_raw(&self) -> Option<Vec<u8>> {
+        host::get_own()
+    }
+
+    /// Writes the own entity as bytes.
+    pub fn put_raw(&mut self, value: &[u8]) {
+        host::put_own(value);
+    }
+
+    /// The entity under another key of the operator.
+    pub fn get_at<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
+        host::get(key).map(|bytes| decode(&bytes)).transpose()
+    }
+
+    /// Writes the entity under another key of the operator.
+    pub fn put_at<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> Result<()> {
+        host::put(key, &serde_json::to_vec(value)?);
+        Ok(())
+    }
+
+    /// Removes the entity under another key of the operator.
+    pub fn delete_at(&mut self, key: &str) {
+        host::delete(key);
+    }
+
+    /// The entity under another key as bytes.
+    pub fn get_raw_at(&self, key: &str) -> Option<Vec<u8>> {
+        host::get(key)
+    }
+
+    /// Writes the entity under another key as bytes.
+    pub fn put_raw_at(&mut self, key: &str, value: &[u8]) {
+        host::put(key, value);
+    }
+
+    /// A scan over the operator's entities in key order, to be narrowed down:
+    /// `ctx.state.scan().prefix("w7:").limit(20).entries::<Item>()?`.
+    ///
+    /// The range is part of what the transaction has read: no other can slip an
+    /// entity into it. With a declared key prefix, a scan of one prefix stays local.
+    pub fn scan(&self) -> Scan<'_> {
+        Scan { prefix: "", after: None, limit: 0, reverse: false }
+    }
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| Abort::new(format_args!("state of {:?}: {error}", host::key())))
+}
+
+/// A range of entities; see [`State::scan`].
+#[derive(Clone, Copy)]
+#[must_use = "a scan reads nothing until `entries` or `entries_raw`"]
+pub struct Scan<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) after: Option<&'a str>,
+    pub(crate) limit: u32,
+    pub(crate) reverse: bool,
+}
+
+impl<'a> Scan<'a> {
+    /// Only keys that start so.
+    pub fn prefix(mut self, prefix: &'a str) -> Self {
+        self.prefix = prefix;
+        self
+    }
+
+    /// Only keys that come after this one in the direction of the scan: the last
+    /// key of a page starts the next.
+    pub fn after(mut self, key: &'a str) -> Self {
+        self.after = Some(key);
+        self
+    }
+
+    /// At most so many entries; 0 means as many as the limits of the app allow.
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// From the last key to the first.
+    pub fn reverse(mut self) -> Self {
+        self.reverse = true;
+        self
+    }
+
+    /// Reads the entries.
+    pub fn entries<T: DeserializeOwned>(self) -> Result<Vec<(String, T)>> {
+        self.entries_raw()
+            .into_iter()
+            .map(|(key, bytes)| match serde_json::from_slice(&bytes) {
+                Ok(value) => Ok((key, value)),
+                Err(error) => Err(Abort::new(format_args!("state of {key:?}: {error}"))),
+            })
+            .collect()
+    }
+
+    /// Reads the entries as bytes.
+    pub fn entries_raw(self) -> Vec<(String, Vec<u8>)> {
+        host::scan(&self)
+    }
+}
