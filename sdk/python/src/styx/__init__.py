@@ -1,0 +1,33 @@
+"""Styx: plain functions on keyed entities, run as serializable transactions.
+
+A module declares operators and registers functions with them; everything else
+(locks, retries, exactly-once) is the host's business::
+
+    from styx import Context, Operator
+
+    account = Operator("account")
+
+    @account.register
+    def deposit(ctx: Context, amount: int) -> int:
+        balance = (ctx.state.get() or 0) + amount
+        ctx.state.put(balance)
+        return balance
+"""
+
+from styx.context import Context
+from styx.errors import CallFailed, DefinitionError, StyxError
+from styx.operator import Function, Operator
+from styx.state import State
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CallFailed",
+    "Context",
+    "DefinitionError",
+    "Function",
+    "Operator",
+    "State",
+    "StyxError",
+    "__version__",
+]

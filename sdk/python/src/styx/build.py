@@ -1,0 +1,135 @@
+"""`python -m styx.build`: a Python project becomes a component.
+
+    python -m styx.build ENTRY --wit DIR [--path DIR] [--deps DIR] -o OUT.wasm
+
+Runs the pinned componentize-py on `styx._component`, next to a generated module
+that imports ENTRY. An error is one line, `file:line: what is wrong`, and exit
+status 1.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from styx._report import MARK
+
+#: The only version whose components were tried against the host.
+COMPONENTIZE_PY = "0.25.1"
+_WORLD = "function"
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")
+
+
+class BuildError(Exception):
+    """One line for the developer."""
+
+
+def build(entry: str, *, wit: Path, project: Path, deps: Path | None, output: Path) -> None:
+    """Builds the component of `project` whose module `entry` registers functions. Raises `BuildError`."""
+    if not _MODULE.match(entry):
+        raise BuildError(f"{entry!r} is not a module name: write it as in an import, without .py")
+    for what, folder in (("--wit", wit), ("--path", project), ("--deps", deps)):
+        if folder is not None and not folder.exists():
+            raise BuildError(f"{what}: {folder} does not exist")
+    tool = _componentize_py()
+    with tempfile.TemporaryDirectory(prefix="styx-build-") as folder:
+        generated = Path(folder)
+        (generated / "_styx_entry.py").write_text(f'"""Generated: imports the app."""\n\nimport {entry}  # noqa: F401\n')
+        sdk = generated / "sdk"
+        _copy_sdk(sdk)
+        # The project comes before its dependencies, as in a plain Python process.
+        paths = [generated, sdk, project.resolve(), *([deps.resolve()] if deps else [])]
+        command = [*tool, "--quiet", "--wit-path", str(wit), "--world", _WORLD, "componentize", "styx._component"]
+        for path in paths:
+            command += ["--python-path", str(path)]
+        partial = generated / "out.wasm"
+        command += ["--output", str(partial)]
+        # Another virtual environment's packages must not slip in; the working directory must not either.
+        environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=generated, env=environment)
+        if done.returncode != 0 or not partial.exists():
+            raise BuildError(_explain(done.stdout + done.stderr, paths, entry))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, output)
+
+
+def _copy_sdk(target: Path) -> None:
+    """Only the SDK itself: what else lies in this process's site-packages stays out of the component."""
+    shutil.copytree(
+        Path(__file__).parent, target / "styx", ignore=shutil.ignore_patterns("__pycache__", "build.py", "testing.py")
+    )
+
+
+def _componentize_py() -> list[str]:
+    try:
+        version = importlib.metadata.version("componentize-py")
+    except importlib.metadata.PackageNotFoundError:
+        raise BuildError(
+            f"componentize-py is not installed for {sys.executable}: run pip install componentize-py=={COMPONENTIZE_PY}"
+        ) from None
+    if version != COMPONENTIZE_PY:
+        raise BuildError(
+            f"componentize-py is {version}, but {COMPONENTIZE_PY} is needed: run pip install componentize-py=={COMPONENTIZE_PY}"
+        )
+    return [sys.executable, "-c", "import sys; from componentize_py import script; sys.exit(script())"]
+
+
+def _explain(text: str, paths: list[Path], entry: str) -> str:
+    """The one line that matters in what componentize-py wrote."""
+    for line in text.splitlines():
+        start = line.find(MARK)
+        if start >= 0:
+            report = json.loads(line[start + len(MARK) :])
+            message, file = report["message"], report["file"]
+            if file is None:
+                return f"{entry}: {message}"
+            return f"{_host_path(file, paths)}:{report['line']}: {message}"
+    # Errors from before the interpreter ran: a bad WIT directory, say.
+    cause = text.rpartition("Caused by:")[2] if "Caused by:" in text else text.rpartition("AssertionError:")[2] or text
+    lines = [line.strip() for line in cause.partition("Stack backtrace:")[0].splitlines() if line.strip()]
+    return "componentize-py: " + (lines[0] if lines else "it failed without a message")
+
+
+def _host_path(file: str, paths: list[Path]) -> str:
+    """Path on this machine of a path in the builder, which mounts the n-th search path as /n."""
+    match = re.match(r"/(\d+)/(.*)", file)
+    if match is None or int(match[1]) >= len(paths):
+        return file
+    path = paths[int(match[1])] / match[2]
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m styx.build", description="Builds a component of a Python project.")
+    parser.add_argument("entry", help="module that registers the functions, as in an import")
+    parser.add_argument("--wit", type=Path, required=True, help="directory of the guest contract (guest.wit)")
+    parser.add_argument("--path", type=Path, default=Path("."), help="directory of the project (default: this one)")
+    parser.add_argument("--deps", type=Path, help="directory of installed packages (pip install --target)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="file to write")
+    options = parser.parse_args(arguments)
+    try:
+        build(
+            options.entry,
+            wit=options.wit.resolve(),
+            project=options.path,
+            deps=options.deps,
+            output=options.output.resolve(),
+        )
+    except BuildError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""JSON as bytes, both ways, on the hot path of every invocation.
+
+The C encoder and scanner of the standard library are made once; `json.dumps`
+would make an encoder per call. Equal values built in the same order give equal
+bytes, and what JSON cannot express (NaN, infinities, lone surrogates, other
+objects) is refused instead of approximated.
+"""
+
+import enum
+import json
+from dataclasses import fields, is_dataclass
+from json import encoder as _encoder
+from json import scanner as _scanner
+from typing import Any
+
+
+def _plain(value: Any) -> Any:
+    """JSON's hook for what it does not know: dataclasses and enums become plain values."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, (set, frozenset)):
+        raise TypeError("a set has no order and no JSON form: use sorted(...) to make a list of it")
+    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+_open_containers: dict[int, Any] = {}
+_encode = (_encoder.c_make_encoder or _encoder._make_iterencode)(
+    _open_containers,  # finds circular references
+    _plain,
+    _encoder.encode_basestring,
+    None,  # no indentation
+    ":",
+    ",",
+    False,  # keys stay in the order in which the program inserted them
+    False,  # keys that JSON cannot express are errors
+    False,  # so are NaN and the infinities
+)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_scan = (_scanner.c_make_scanner or _scanner.py_make_scanner)(_decoder)
+
+
+def to_json(value: Any) -> bytes:
+    """`value` as compact JSON. Raises TypeError or ValueError for what JSON cannot express."""
+    try:
+        return "".join(_encode(value, 0)).encode()
+    except BaseException:
+        _open_containers.clear()
+        raise
+
+
+def from_json(data: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError for anything else."""
+    text = data.decode()
+    try:
+        value, end = _scan(text, 0)
+        if end == len(text):
+            return value
+    except StopIteration:
+        pass
+    # Blanks around the value, or an error that deserves a position.
+    return _decoder.decode(text)

@@ -1,0 +1,208 @@
+"""`Context`: what a function gets as its first argument.
+
+One is made per invocation, so it holds two references and the key; whatever
+costs something is fetched when it is asked for.
+"""
+
+import datetime
+from typing import Any
+
+from styx.codec import from_json, to_json
+from styx.convert import Mismatch
+from styx.determinism import Random
+from styx.errors import safe_text
+from styx.imports import Imports
+from styx.operator import Function, Operator
+from styx.state import State
+
+
+class Log:
+    """`ctx.log`: log lines that appear once, for the attempt that counted.
+
+    Arguments after the message are filled in as in the logging module:
+    `ctx.log.info("sold %d of %s", quantity, item)`.
+    """
+
+    __slots__ = ("_log",)
+
+    def __init__(self, imports: Imports) -> None:
+        self._log = imports.log
+
+    def debug(self, message: Any, *args: Any) -> None:
+        """A line of level debug."""
+        self._write("debug", message, args)
+
+    def info(self, message: Any, *args: Any) -> None:
+        """A line of level info."""
+        self._write("info", message, args)
+
+    def warning(self, message: Any, *args: Any) -> None:
+        """A line of level warn."""
+        self._write("warn", message, args)
+
+    def error(self, message: Any, *args: Any) -> None:
+        """A line of level error."""
+        self._write("error", message, args)
+
+    def _write(self, level: str, message: Any, args: tuple) -> None:
+        text = str(message)
+        self._log(level, safe_text(text % args if args else text, _LINE_BYTES_MAX))
+
+
+_LINE_BYTES_MAX = 16 << 10
+
+
+class Host:
+    """Everything that invocations share: made once per component or test host."""
+
+    __slots__ = ("imports", "state", "log", "random")
+
+    def __init__(self, imports: Imports) -> None:
+        self.imports = imports
+        self.state = State(imports)
+        self.log = Log(imports)
+        self.random = Random(draw=imports.random)
+
+
+class Context:
+    """The running invocation: its entity, its transaction and its way to the others.
+
+    `key` is the key of the invoked entity and `state` its operator's state.
+    """
+
+    __slots__ = ("key", "state", "_host", "_function")
+
+    key: str
+    state: State
+
+    def __init__(self, key: str, state: State, host: Host, function: Function) -> None:
+        self.key = key
+        self.state = state
+        self._host = host
+        self._function = function
+
+    def call(
+        self, operator: Operator | str, key: str, function: Function | str, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Runs a function on another entity, inside this transaction, and returns its result.
+
+        Operator and function may be given by name, as they must be if another
+        language implements them; arguments are positional then. A failure
+        raises `styx.CallFailed` and aborts the transaction.
+        """
+        if type(function) is Function:
+            name = operator if type(operator) is str else operator.name
+            if name != function.operator_name:
+                raise TypeError(f"{function} is not a function of the operator {name}")
+            data = self._host.imports.call(name, _key(key), function.name, to_json(function.arrange(args, kwargs)))
+            if function.read_result is None:
+                return from_json(data)
+            return _result(function, from_json(data))
+        name, function_name, values = _target(operator, function, args, kwargs)
+        return from_json(self._host.imports.call(name, _key(key), function_name, to_json(values)))
+
+    def call_async(
+        self, operator: Operator | str, key: str, function: Function | str, /, *args: Any, **kwargs: Any
+    ) -> None:
+        """Has a function run on another entity after this one has returned, inside this transaction.
+
+        Calls run in the order in which they were issued, depth first. The
+        result is dropped; a failure aborts the transaction.
+        """
+        name, function_name, values = _target(operator, function, args, kwargs)
+        self._host.imports.call_async(name, _key(key), function_name, to_json(values))
+
+    @property
+    def operator(self) -> str:
+        """Name of the invoked entity's operator."""
+        return self._function.operator_name
+
+    @property
+    def function(self) -> str:
+        """Name of the running function."""
+        return self._function.name
+
+    @property
+    def app(self) -> str:
+        """Name of the app."""
+        return self._host.imports.app()
+
+    @property
+    def tid(self) -> int:
+        """Transaction id: the transaction's rank in the sequence."""
+        return self._host.imports.tid()
+
+    @property
+    def request_id(self) -> str:
+        """Id of the request, as the client knows it."""
+        return self._host.imports.request_id()
+
+    @property
+    def time(self) -> float:
+        """When the transaction was sequenced, in seconds since 1970, as `time.time()` has it."""
+        return self._host.imports.time() / 1_000_000
+
+    @property
+    def time_us(self) -> int:
+        """The same in whole microseconds."""
+        return self._host.imports.time()
+
+    @property
+    def now(self) -> datetime.datetime:
+        """The same as an aware `datetime` in UTC."""
+        return _EPOCH + datetime.timedelta(microseconds=self._host.imports.time())
+
+    @property
+    def random(self) -> Random:
+        """This invocation's random numbers, with all methods of `random.Random`."""
+        return self._host.random
+
+    @property
+    def log(self) -> Log:
+        """Log lines of this invocation."""
+        return self._host.log
+
+    def __repr__(self) -> str:
+        return f"<Context of {self._function} on {self.key!r}>"
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def _key(key: Any) -> str:
+    if type(key) is str:
+        return key
+    if isinstance(key, str):
+        return str.__str__(key)
+    raise TypeError(f"a key must be a string, not {type(key).__name__}: use str(...)")
+
+
+def _target(operator: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, str, tuple | list]:
+    """Names and ordered arguments of a call."""
+    if isinstance(operator, Operator):
+        name, known = operator.name, operator.functions
+    elif isinstance(operator, str):
+        name, known = operator, {}
+    else:
+        raise TypeError(f"the operator must be an Operator or its name, not {type(operator).__name__}")
+    if isinstance(function, Function):
+        if function.operator_name != name:
+            raise TypeError(f"{function} is not a function of the operator {name}")
+    elif isinstance(function, str):
+        declared = known.get(function)
+        if declared is None:
+            if kwargs:
+                raise TypeError(f"{name}.{function} is called by name: its arguments must be positional")
+            return name, function, args
+        function = declared
+    else:
+        shown = getattr(function, "__name__", type(function).__name__)
+        raise TypeError(f"{shown} is not registered with {name}: pass the decorated function or its name")
+    return name, function.name, function.arrange(args, kwargs)
+
+
+def _result(function: Function, value: Any) -> Any:
+    try:
+        return function.read_result(value)
+    except Mismatch as mismatch:
+        raise TypeError(f"the result of {function} does not fit its type hint: {mismatch.describe('it')}") from None

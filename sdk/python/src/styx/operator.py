@@ -1,0 +1,270 @@
+"""Operators and the functions registered with them.
+
+Registering only remembers; hints are resolved when the component is built (or
+a test host is made), because they may name what is defined further down.
+"""
+
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass
+from typing import Any
+
+from styx.codec import to_json
+from styx.convert import Converter, Mismatch, converter_of_shape, exact_type, keeps_values
+from styx.errors import DefinitionError, Rejected
+from styx.schema import schema_of_shape
+from styx.shape import Anything, Shape, Unsupported, shape_of
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+
+#: Every operator of the process, in the order of declaration.
+declared: list["Operator"] = []
+
+
+class Operator:
+    """A kind of entity: a name, and the functions that run on its entities.
+
+    With `key_prefix`, keys read `prefix:rest` and all keys of one prefix live
+    together, whatever the operator; its value names what the prefix is, e.g.
+    `Operator("stock", key_prefix="warehouse")`.
+
+    An operator without registered functions stands for one that another
+    component of the app implements.
+    """
+
+    def __init__(self, name: str, *, key_prefix: str | None = None, doc: str = "") -> None:
+        caller = sys._getframe(1)
+        self.location = (caller.f_code.co_filename, caller.f_lineno)
+        for what, value in (("operator name", name), ("key_prefix", key_prefix)):
+            if value is None and what == "key_prefix":
+                continue
+            if not isinstance(value, str) or not _NAME.match(value):
+                rule = "start with a letter, then use letters, digits, _ and -, at most 64"
+                raise DefinitionError(f"{what} {value!r} is not allowed: {rule}", self.location)
+        self.name = name
+        self.key_prefix = key_prefix
+        self.doc = doc
+        self.functions: dict[str, Function] = {}
+        declared.append(self)
+
+    def register(
+        self, function: Callable | None = None, *, read_only: bool = False, name: str | None = None
+    ) -> Any:
+        """Decorator that makes a plain function callable on this operator's entities.
+
+        Its first parameter is the `Context`, the rest are the arguments. Type
+        hints give the schemas. `read_only=True` declares that it neither
+        writes nor calls a function that does: it then runs on the last
+        committed state without a place in the log.
+        """
+
+        def decorate(function: Callable) -> Function:
+            if isinstance(function, Function):
+                function = function.python
+            entry = Function(self, function, read_only=read_only, name=name)
+            if entry.name in self.functions:
+                raise DefinitionError(f"{entry} is registered twice: give one of them another name", entry.location)
+            self.functions[entry.name] = entry
+            return entry
+
+        return decorate if function is None else decorate(function)
+
+    def __repr__(self) -> str:
+        return f"Operator({self.name!r})"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter after the context."""
+
+    name: str
+    shape: Shape
+    default: Any = MISSING
+
+    @property
+    def required(self) -> bool:
+        """Whether a caller must give it."""
+        return self.default is MISSING
+
+
+class Function:
+    """A registered function. Calling it runs the plain Python function, as a helper or in a test."""
+
+    def __init__(self, operator: Operator, python: Callable, *, read_only: bool, name: str | None) -> None:
+        self.location = _location_of(python)
+        self.python = python
+        self.operator_name = operator.name
+        self.name = name if name is not None else getattr(python, "__name__", "")
+        self.read_only = read_only
+        self.doc = inspect.getdoc(python) or ""
+        self.__name__ = self.name
+        self.__doc__ = python.__doc__
+        self.__module__ = python.__module__
+        self.__wrapped__ = python
+        if not _NAME.match(self.name):
+            self._refuse("the name is not allowed: start with a letter, then use letters, digits, _ and -, at most 64")
+        if not inspect.isfunction(python):
+            self._refuse("only plain functions can be registered")
+        if inspect.iscoroutinefunction(python) or inspect.isgeneratorfunction(python) or inspect.isasyncgenfunction(python):
+            self._refuse("async functions and generators cannot be registered: ctx.call waits by itself")
+        self._signature = [*inspect.signature(python).parameters.values()]
+        if not self._signature:
+            self._refuse("the first parameter must be the Context")
+        for parameter in self._signature:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
+                self._refuse(f"parameter '{parameter.name}': *args, **kwargs and keyword-only parameters have no place in an array of arguments")
+        #: Names of the parameters after the context: what a caller may use as keywords.
+        self.parameter_names = [parameter.name for parameter in self._signature[1:]]
+        self.parameters: tuple[Parameter, ...] = ()
+        self.returns: Shape = Anything()
+        #: The types whose values need no conversion, if that is all parameters' kind; see `accept`.
+        self.exact_types: list[type] | None = None
+        #: Turns a result as JSON into what the return hint promises, if it is not that already.
+        self.read_result: Converter | None = None
+        self._converters: list[Converter | None] = []
+        self._required_count = 0
+        self._is_prepared = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.python(*args, **kwargs)
+
+    def __str__(self) -> str:
+        return f"{self.operator_name}.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<function {self} at {self.location[0]}:{self.location[1]}>"
+
+    def prepare(self) -> "Function":
+        """Resolves the hints and makes the converters. Raises `DefinitionError`; does nothing the second time."""
+        if self._is_prepared:
+            return self
+        hints = self._hints()
+        self.parameters = tuple(
+            Parameter(
+                parameter.name,
+                self._shape(f"parameter '{parameter.name}'", hints.get(parameter.name, Any)),
+                MISSING if parameter.default is parameter.empty else parameter.default,
+            )
+            for parameter in self._signature[1:]
+        )
+        self.returns = self._shape("the result", hints.get("return", Any))
+        self._converters = [converter_of_shape(parameter.shape) for parameter in self.parameters]
+        self._required_count = sum(parameter.required for parameter in self.parameters)
+        exact = [exact_type(parameter.shape) for parameter in self.parameters]
+        self.exact_types = None if None in exact else exact
+        self.read_result = None if keeps_values(self.returns) else converter_of_shape(self.returns, strict=False)
+        self._is_prepared = True
+        return self
+
+    def accept(self, values: Any) -> list:
+        """The arguments of an invocation, checked and converted. Raises `Rejected`."""
+        if type(values) is not list:
+            raise Rejected(f"{self}: the arguments must be a JSON array")
+        count = len(values)
+        if count > len(self.parameters):
+            raise Rejected(f"{self} takes {_count(len(self.parameters), 'argument')}, but {count} were given")
+        if count < self._required_count:
+            raise Rejected(f"{self} misses the argument '{self.parameters[count].name}'")
+        accepted = []
+        for parameter, converter, value in zip(self.parameters, self._converters, values):
+            if converter is not None:
+                try:
+                    value = converter(value)
+                except Mismatch as mismatch:
+                    raise Rejected(f"{self}: {mismatch.describe(parameter.name)}") from None
+                except Exception as error:  # a dataclass that checks itself
+                    raise Rejected(f"{self}: {parameter.name}: {error}") from None
+            accepted.append(value)
+        return accepted
+
+    def arrange(self, args: tuple, kwargs: dict[str, Any]) -> tuple | list:
+        """A caller's arguments in declared order. Raises TypeError like a Python call would."""
+        names = self.parameter_names
+        if len(args) > len(names):
+            raise TypeError(f"{self} takes {_count(len(names), 'argument')}, but {len(args)} were given")
+        if not kwargs:
+            if len(args) < len(names) and self._signature[len(args) + 1].default is inspect.Parameter.empty:
+                raise TypeError(f"{self} misses the argument '{names[len(args)]}'")
+            return args
+        unknown = [name for name in kwargs if name not in names]
+        if unknown:
+            raise TypeError(f"{self} has no parameter '{unknown[0]}'")
+        doubled = [name for name in names[: len(args)] if name in kwargs]
+        if doubled:
+            raise TypeError(f"{self} got the argument '{doubled[0]}' twice")
+        last = max(names.index(name) for name in kwargs)
+        arranged = list(args)
+        for parameter in self._signature[len(args) + 1 :]:
+            if parameter.name in kwargs:
+                arranged.append(kwargs[parameter.name])
+            elif parameter.default is parameter.empty:
+                raise TypeError(f"{self} misses the argument '{parameter.name}'")
+            elif len(arranged) < last:  # a gap; defaults at the end are left to the callee
+                arranged.append(parameter.default)
+            else:
+                break
+        return arranged
+
+    def describe(self) -> dict[str, Any]:
+        """The description of the contract, schemas as JSON text."""
+        self.prepare()
+        return {
+            "name": self.name,
+            "parameters": [
+                {
+                    "name": parameter.name,
+                    "schema": to_json(schema_of_shape(parameter.shape, parameter.default)).decode(),
+                    "required": parameter.required,
+                }
+                for parameter in self.parameters
+            ],
+            "returns": to_json(schema_of_shape(self.returns)).decode(),
+            "read_only": self.read_only,
+            "doc": self.doc,
+        }
+
+    def _hints(self) -> dict[str, Any]:
+        try:
+            return typing.get_type_hints(self.python, include_extras=True)
+        except Exception as error:
+            # Find out whose hint it is: the error itself does not say.
+            for name, hint in _annotations(self.python).items():
+                what = "the result" if name == "return" else f"parameter '{name}'"
+                if isinstance(hint, str):
+                    try:
+                        eval(hint, self.python.__globals__)
+                    except Exception as cause:
+                        self._refuse(f"{what} has the type hint {hint!r}, which cannot be resolved: {cause}")
+                elif name != self._signature[0].name:
+                    self._shape(what, hint)
+            self._refuse(f"a type hint cannot be resolved: {error}")
+
+    def _shape(self, what: str, hint: Any) -> Shape:
+        try:
+            return shape_of(hint)
+        except Unsupported as error:
+            self._refuse(f"{what}: {error}")
+
+    def _refuse(self, message: str) -> typing.NoReturn:
+        raise DefinitionError(f"{self}: {message}", self.location)
+
+
+def _annotations(python: Callable) -> dict[str, Any]:
+    """Annotations with whatever cannot be resolved left as a string or a ForwardRef."""
+    try:
+        import annotationlib
+    except ImportError:  # before Python 3.14
+        return getattr(python, "__annotations__", {})
+    return annotationlib.get_annotations(python, format=annotationlib.Format.FORWARDREF)
+
+
+def _location_of(python: Callable) -> tuple[str, int]:
+    code = getattr(python, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else ("", 0)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

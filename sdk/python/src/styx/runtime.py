@@ -1,0 +1,93 @@
+"""The exports `describe` and `invoke`, for whoever provides the imports."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from styx.codec import from_json, to_json
+from styx.context import Context, Host
+from styx.determinism import invocation
+from styx.errors import BAD_ARGUMENTS, UNKNOWN_FUNCTION, DefinitionError, Rejected, failure_of, origin_of, safe_text
+from styx.imports import Imports
+from styx.operator import Function, Operator
+
+#: `invoke(function, key, args) -> result`; raises what it was told to for a failure.
+Invoke = Callable[[str, str, bytes], bytes]
+
+
+def functions_of(operators: Iterable[Operator]) -> dict[str, Function]:
+    """All functions by `operator.function`, ready to run. Raises `DefinitionError`."""
+    table: dict[str, Function] = {}
+    owners: dict[str, Operator] = {}
+    for operator in operators:
+        if not operator.functions:
+            continue
+        other = owners.setdefault(operator.name, operator)
+        if other is not operator:
+            first, line = other.location
+            message = f"the operator {operator.name} is already declared at {first}:{line}: import it from there"
+            raise DefinitionError(message, operator.location)
+        for function in operator.functions.values():
+            table[str(function)] = function.prepare()
+    return table
+
+
+def describe(operators: Iterable[Operator]) -> list[dict[str, Any]]:
+    """The operators that have functions, as the contract describes them."""
+    return [
+        {
+            "name": operator.name,
+            "key_prefix": operator.key_prefix,
+            "doc": operator.doc,
+            "functions": [function.describe() for function in operator.functions.values()],
+        }
+        for operator in operators
+        if operator.functions
+    ]
+
+
+def make_invoke(table: dict[str, Function], imports: Imports, failure: Callable[[str, str], BaseException]) -> Invoke:
+    """The export `invoke` over a table of functions. `failure(code, message)` makes what it raises.
+
+    This is the hot path: everything it needs is a local of the closure, and a
+    small invocation makes one Context and nothing else.
+    """
+    host = Host(imports)
+    state = host.state
+
+    def invoke(name: str, key: str, args: bytes) -> bytes:
+        try:
+            function = table[name]
+        except KeyError:
+            raise failure(UNKNOWN_FUNCTION, f"there is no function {name} in this component") from None
+        try:
+            values = from_json(args)
+            if type(values) is not list or [*map(type, values)] != function.exact_types:
+                values = function.accept(values)
+        except Rejected as rejected:
+            raise failure(BAD_ARGUMENTS, safe_text(str(rejected))) from None
+        except MemoryError as error:
+            raise failure(*failure_of(error)) from None
+        except BaseException as error:
+            message = f"{name}: the arguments are not a JSON array: {error}"
+            raise failure(BAD_ARGUMENTS, safe_text(message)) from None
+        try:
+            result = function.python(Context(key, state, host, function), *values)
+            return b"null" if result is None else to_json(result)
+        except BaseException as error:  # SystemExit too: nothing may leave as a trap
+            code, message = failure_of(error)
+            _note(imports, function, error)
+        finally:
+            if invocation.is_dirty:
+                invocation.settle()
+        # Raised here, after the failed frames are gone, so that their locals are not kept alive.
+        raise failure(code, message)
+
+    return invoke
+
+
+def _note(imports: Imports, function: Function, error: BaseException) -> None:
+    """Logs where an exception came from: the message alone is for the caller, not for the developer."""
+    try:
+        imports.log("debug", f"{function} aborted by {type(error).__name__} at {origin_of(error)}")
+    except Exception:
+        pass  # the failure itself matters more
