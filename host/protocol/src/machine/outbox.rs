@@ -1,0 +1,38 @@
+//! Replies held until what they rest on is durable.
+
+use std::collections::VecDeque;
+
+use super::Action;
+use crate::ids::Epoch;
+
+#[derive(Debug)]
+pub(super) struct Outbox<W> {
+    held: VecDeque<(Epoch, Action<W>)>,
+    durable: Epoch,
+}
+
+impl<W> Default for Outbox<W> {
+    fn default() -> Self {
+        Outbox { held: VecDeque::new(), durable: Epoch(0) }
+    }
+}
+
+impl<W> Outbox<W> {
+    /// Lets an action go once `epoch` is durable.
+    pub(super) fn hold(&mut self, epoch: Epoch, action: Action<W>, actions: &mut Vec<Action<W>>) {
+        if epoch <= self.durable {
+            actions.push(action);
+        } else {
+            let at = self.held.partition_point(|(held, _)| *held <= epoch);
+            self.held.insert(at, (epoch, action));
+        }
+    }
+
+    /// Everything up to `epoch` is durable.
+    pub(super) fn durable(&mut self, epoch: Epoch, actions: &mut Vec<Action<W>>) {
+        self.durable = self.durable.max(epoch);
+        while self.held.front().is_some_and(|(held, _)| *held <= self.durable) {
+            actions.extend(self.held.pop_front().map(|(_, action)| action));
+        }
+    }
+}

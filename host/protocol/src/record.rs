@@ -1,0 +1,97 @@
+//! What stands in the log: the requests and cuts of epochs, and what was true before the first.
+
+use std::sync::Arc;
+
+use rkyv::rancor;
+use rkyv::with::{Map, Unshare};
+
+use crate::catalog::Control;
+use crate::entity::Layout;
+use crate::ids::{Epoch, Tid, Timestamp};
+use crate::state::StateHash;
+use crate::transaction::Request;
+
+/// State hash after an epoch, chained over all epochs before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Chain(pub u128);
+
+impl Chain {
+    /// The chain after one more epoch.
+    #[must_use]
+    pub fn after(self, epoch: Epoch, state: StateHash) -> Chain {
+        let mut bytes = [0u8; 40];
+        bytes[..16].copy_from_slice(&self.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&epoch.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&state.0.to_le_bytes());
+        Chain(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+}
+
+impl std::fmt::Display for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// What was decided when the log was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Genesis {
+    /// How keys are spread.
+    pub layout: Layout,
+    /// When.
+    pub created: Timestamp,
+}
+
+/// An epoch's requests and its cut: which of them, in which order, hence with which TIDs, on
+/// which membership and engine. Durable before any reply: the same requests cut otherwise
+/// give another state.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct EpochRecord {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Fences writers of an earlier generation.
+    pub generation: u64,
+    /// Hash of the engine's configuration.
+    pub engine: u64,
+    /// The epoch's time.
+    pub time: Timestamp,
+    /// The TID of the first request; the others follow by the sequencer's formula.
+    pub first: Tid,
+    /// Rescheduled transactions that run in this epoch again, for a check.
+    pub carried: Vec<Tid>,
+    /// State hash chain after the epoch before, for a check.
+    pub before: Chain,
+    /// Deployments that take effect with this epoch.
+    pub controls: Vec<Control>,
+    /// Requests in order.
+    #[rkyv(with = Map<Unshare>)]
+    pub requests: Vec<Arc<Request>>,
+}
+
+/// One record of the log.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Record {
+    /// The first record.
+    Genesis(Genesis),
+    /// One epoch.
+    Epoch(EpochRecord),
+}
+
+impl Record {
+    /// Bytes of the record.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = rkyv::to_bytes::<rancor::Error>(self).expect("a record in memory can be written to memory");
+        bytes.to_vec()
+    }
+
+    /// Reads a record, validating it before it is believed.
+    ///
+    /// # Errors
+    /// The bytes are not a record.
+    pub fn decode(bytes: &[u8]) -> Result<Record, rancor::Error> {
+        // Archived data is aligned; what comes from a file may not be.
+        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
+        aligned.extend_from_slice(bytes);
+        rkyv::from_bytes::<Record, rancor::Error>(&aligned)
+    }
+}

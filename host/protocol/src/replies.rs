@@ -1,0 +1,122 @@
+//! Replies that must be remembered: of requests with an idempotency key, and of sends.
+//!
+//! Part of the replicated state: filled and trimmed by the log alone, so that every replay holds
+//! the same. Everything else deduplicates by its place in the log.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::abort::Abort;
+use crate::entity::Value;
+use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+
+/// The end of a request, as its client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The request.
+    pub id: RequestId,
+    /// Its transaction.
+    pub tid: Tid,
+    /// The epoch in which it ended.
+    pub epoch: Epoch,
+    /// The result, or why there is none.
+    pub outcome: Result<Value, Abort>,
+}
+
+/// How long replies are remembered: until one of the bounds is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Age in microseconds of logged time.
+    pub age_us: u64,
+    /// Number of replies.
+    pub count: usize,
+    /// Bytes of results.
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention { age_us: 24 * 3600 * 1_000_000, count: 1_000_000, bytes: 256 << 20 }
+    }
+}
+
+/// What is known of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Sequenced, not ended.
+    Pending,
+    /// Ended.
+    Done(Reply),
+}
+
+#[derive(Debug)]
+struct Entry {
+    body: u64,
+    known: Known,
+}
+
+/// Replies by request id.
+#[derive(Debug)]
+pub struct ReplyTable {
+    retention: Retention,
+    entries: BTreeMap<RequestId, Entry>,
+    /// Ended requests, oldest first.
+    ended: VecDeque<(Timestamp, RequestId)>,
+    bytes: u64,
+}
+
+/// Overhead counted per reply, so that empty results are bounded too.
+const ENTRY_BYTES: u64 = 128;
+
+impl ReplyTable {
+    /// An empty table.
+    pub fn new(retention: Retention) -> Self {
+        ReplyTable { retention, entries: BTreeMap::new(), ended: VecDeque::new(), bytes: 0 }
+    }
+
+    /// What is known of a request, and the hash of its body.
+    pub fn get(&self, id: RequestId) -> Option<(&Known, u64)> {
+        self.entries.get(&id).map(|entry| (&entry.known, entry.body))
+    }
+
+    /// Number of requests known.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none are known.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Notes a request when it is sequenced.
+    pub fn begin(&mut self, id: RequestId, body: u64) {
+        self.entries.insert(id, Entry { body, known: Known::Pending });
+    }
+
+    /// Notes its end at the logged time `now`.
+    pub fn end(&mut self, reply: &Reply, now: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(&reply.id) {
+            entry.known = Known::Done(reply.clone());
+            self.bytes += size(reply);
+            self.ended.push_back((now, reply.id));
+        }
+    }
+
+    /// Forgets what the bounds allow to forget at the logged time `now`.
+    pub fn trim(&mut self, now: Timestamp) {
+        while let Some(&(then, id)) = self.ended.front() {
+            let old = now.0.saturating_sub(then.0) > self.retention.age_us;
+            if !old && self.ended.len() <= self.retention.count && self.bytes <= self.retention.bytes {
+                break;
+            }
+            self.ended.pop_front();
+            if let Some(Entry { known: Known::Done(reply), .. }) = self.entries.remove(&id) {
+                self.bytes -= size(&reply);
+            }
+        }
+    }
+}
+
+fn size(reply: &Reply) -> u64 {
+    ENTRY_BYTES + reply.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len()) as u64
+}
