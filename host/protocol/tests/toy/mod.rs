@@ -82,7 +82,7 @@ fn interpret(programs: &[Program], own: &str, arguments: &[u8], world: &mut impl
             Op::WriteIfOdd(_) => {}
             Op::Delete(place) => world.delete(&key(*place, own, acc)),
             Op::Scan { from, to, limit, reverse } => {
-                let bound = |at: u8| format!("p{}:k{}", u64::from(at) % 2, u64::from(at) % KEYS);
+                let bound = |at: u8| key(if u64::from(at) < KEYS { Place::Key(at) } else { Place::Dynamic }, own, acc);
                 for (key, value) in world.scan(&bound(*from), &bound(*to), u32::from(*limit % 4), *reverse) {
                     acc = fold(fold(acc, key.as_bytes()), &value);
                 }
