@@ -23,7 +23,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => place().prop_map(Op::Write),
         2 => place().prop_map(Op::WriteIfOdd),
         1 => place().prop_map(Op::Delete),
-        1 => (0u8..7, 0u8..7, 0u8..4, any::<bool>()).prop_map(|(from, to, limit, reverse)| Op::Scan { from, to, limit, reverse }),
+        2 => (0u8..7, 0u8..7, 0u8..4, any::<bool>()).prop_map(|(from, to, limit, reverse)| Op::Scan { from, to, limit, reverse }),
         2 => (0u8..2, place(), 0u8..3, any::<bool>()).prop_map(|(operator, place, skip, pass)| Op::Call { operator, place, skip, pass }),
         2 => (0u8..2, place(), 0u8..3, any::<bool>()).prop_map(|(operator, place, skip, pass)| Op::CallAsync { operator, place, skip, pass }),
         1 => (0u8..5).prop_map(Op::AbortIfMultipleOf),
@@ -41,7 +41,7 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let programs = vec(vec(op(), 1..5), 1..6);
-    let groups = vec(vec((0u8..2, 0u8..5, 0u8..6), 1..7), 1..4);
+    let groups = vec(vec((0u8..2, 0u8..5, 0u8..6), 1..17), 1..3);
     (programs, groups, prop::bool::weighted(0.8), prop::bool::weighted(0.8)).prop_map(|(programs, groups, reordering, fallback)| Case { programs, groups, reordering, fallback })
 }
 

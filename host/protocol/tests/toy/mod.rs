@@ -235,7 +235,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         n_seq: 1,
         reordering,
         fallback,
-        epoch_size_max: 6,
+        epoch_size_max: 16,
         backlog_max: 1000,
         retention: Retention::default(),
         engine: 0,
