@@ -1,0 +1,408 @@
+//! Crashes, torn writes and damage, on real files.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+
+use super::super::contract::{self, Random, Storage};
+use super::*;
+
+/// Small enough that a test crosses many segments.
+const SMALL: EmbeddedOptions = EmbeddedOptions {
+    segment_bytes: 256 << 10,
+    group_bytes_max: 128 << 10,
+};
+/// For tests that copy or scan the files thousands of times.
+const TINY: EmbeddedOptions = EmbeddedOptions {
+    segment_bytes: 4 << 10,
+    group_bytes_max: 2 << 10,
+};
+
+struct Directory(tempfile::TempDir);
+
+impl Directory {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+}
+
+impl Storage for Directory {
+    fn open(&self) -> Result<Box<dyn Log>, LogError> {
+        Ok(Box::new(EmbeddedLog::open(self.0.path(), SMALL)?))
+    }
+}
+
+#[test]
+fn keeps_the_contract() {
+    contract::check(&Directory::new);
+}
+
+/// The record with the number `n` of a test log: between 1 and 300 bytes.
+fn record(n: u64) -> Vec<u8> {
+    let mut random = Random(n);
+    let length = 1 + random.below(300);
+    (0..length).map(|_| random.below(256) as u8).collect()
+}
+
+/// Writes `count` records in groups of 1 to 3 and closes the log.
+fn write(directory: &Path, options: EmbeddedOptions, count: u64) {
+    let mut log = EmbeddedLog::open(directory, options).unwrap();
+    for n in log.next()..count {
+        log.append(&record(n)).unwrap();
+        if n % 3 != 1 {
+            log.sync().unwrap();
+        }
+    }
+    log.sync().unwrap();
+}
+
+fn expect_records(directory: &Path, options: EmbeddedOptions, count: u64) {
+    let mut log = EmbeddedLog::open(directory, options).unwrap();
+    assert_eq!(log.next(), count);
+    assert!(
+        contract::records(&mut log)
+            .into_iter()
+            .eq((0..count).map(record))
+    );
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+fn last_segment(directory: &Path) -> PathBuf {
+    inspect::segment_path(
+        directory,
+        *inspect::segments(directory).unwrap().last().unwrap(),
+    )
+}
+
+/// Offset after the last byte that is not zero.
+fn used(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1)
+}
+
+/// Offset after the last record of a segment, which is padded to 8 bytes.
+fn end_of_records(bytes: &[u8]) -> usize {
+    used(bytes).next_multiple_of(8)
+}
+
+#[test]
+fn a_write_torn_at_any_byte_is_cut_and_nothing_before_it() {
+    let before = tempfile::tempdir().unwrap();
+    write(before.path(), TINY, 10);
+    let after = tempfile::tempdir().unwrap();
+    copy(before.path(), after.path());
+    write(after.path(), TINY, 12);
+    let start = end_of_records(&fs::read(last_segment(before.path())).unwrap());
+    let new = fs::read(last_segment(after.path())).unwrap();
+    // Without its padding, which reads the same when it is missing.
+    let end = used(&new);
+    assert!(end - start > 100, "the torn group has some bytes");
+
+    for torn in start..end {
+        // In place of the missing rest lie zeros, stale bytes, or the end of the file.
+        for rest in 0..3 {
+            let crashed = tempfile::tempdir().unwrap();
+            copy(before.path(), crashed.path());
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .open(last_segment(crashed.path()))
+                .unwrap();
+            file.write_all_at(&new[start..torn], start as u64).unwrap();
+            match rest {
+                1 => file
+                    .write_all_at(&vec![0xA5; end - torn], torn as u64)
+                    .unwrap(),
+                2 => file.set_len(torn as u64).unwrap(),
+                _ => {}
+            }
+            expect_records(crashed.path(), TINY, 10);
+            // And it can be written again, over what was cut.
+            write(crashed.path(), TINY, 14);
+            expect_records(crashed.path(), TINY, 14);
+        }
+    }
+}
+
+#[test]
+fn a_torn_write_with_holes_is_cut() {
+    let before = tempfile::tempdir().unwrap();
+    write(before.path(), SMALL, 10);
+    // One group of several records, whose pages reach the disk in any order.
+    let after = tempfile::tempdir().unwrap();
+    copy(before.path(), after.path());
+    let mut log = EmbeddedLog::open(after.path(), SMALL).unwrap();
+    for n in 0..200 {
+        log.append(&record(n)).unwrap();
+    }
+    log.sync().unwrap();
+    drop(log);
+    let new = fs::read(last_segment(after.path())).unwrap();
+    let start = end_of_records(&fs::read(last_segment(before.path())).unwrap());
+    let end = used(&new);
+    let pages: Vec<_> = (start..end)
+        .step_by(4096)
+        .map(|at| at..(at + 4096).min(end))
+        .collect();
+    assert!(pages.len() > 5);
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let crashed = tempfile::tempdir().unwrap();
+        copy(before.path(), crashed.path());
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(last_segment(crashed.path()))
+            .unwrap();
+        let missing = random.below(pages.len() as u64) as usize;
+        for (at, page) in pages.iter().enumerate() {
+            if at != missing && random.below(2) == 0 {
+                file.write_all_at(&new[page.clone()], page.start as u64)
+                    .unwrap();
+            }
+        }
+        expect_records(crashed.path(), SMALL, 10);
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_reported_or_harmless() {
+    let pristine = tempfile::tempdir().unwrap();
+    write(pristine.path(), TINY, 100);
+    let names: Vec<_> = fs::read_dir(pristine.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert!(names.len() > 4, "several segments, the mark and the lock");
+    let mut random = Random(1);
+    let mut reported = 0;
+    for _ in 0..6000 {
+        let name = &names[random.below(names.len() as u64) as usize];
+        let mut bytes = fs::read(pristine.path().join(name)).unwrap();
+        if bytes.is_empty() {
+            continue;
+        }
+        let in_use = end_of_records(&bytes);
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+
+        let damaged = tempfile::tempdir().unwrap();
+        copy(pristine.path(), damaged.path());
+        fs::write(damaged.path().join(name), &bytes).unwrap();
+        match EmbeddedLog::open(damaged.path(), TINY) {
+            Ok(mut log) => {
+                assert!(
+                    contract::records(&mut log)
+                        .into_iter()
+                        .eq((0..100).map(record)),
+                    "{name:?} byte {at}"
+                );
+                assert!(
+                    at >= in_use,
+                    "{name:?} byte {at} is in use, and nothing was noticed"
+                );
+            }
+            Err(LogError::Corrupt { file, offset, .. }) => {
+                reported += 1;
+                assert_eq!(file, damaged.path().join(name), "the damaged file is named");
+                assert!(
+                    offset as usize <= at,
+                    "{name:?}: damage at {at} is reported at {offset}"
+                );
+                assert_eq!(
+                    fs::read(&file).unwrap(),
+                    bytes,
+                    "damage is reported, not repaired"
+                );
+            }
+            Err(other) => panic!("{name:?} byte {at}: {other}"),
+        }
+    }
+    assert!(reported > 2000, "{reported} reported");
+}
+
+#[test]
+fn a_lost_file_is_reported() {
+    let pristine = tempfile::tempdir().unwrap();
+    write(pristine.path(), TINY, 100);
+    let bases = inspect::segments(pristine.path()).unwrap();
+    assert!(bases.len() > 3);
+    let lost = bases
+        .iter()
+        .map(|base| inspect::segment_path(pristine.path(), *base));
+    for path in lost.chain([pristine.path().join("log.mark")]) {
+        let damaged = tempfile::tempdir().unwrap();
+        copy(pristine.path(), damaged.path());
+        fs::remove_file(damaged.path().join(path.file_name().unwrap())).unwrap();
+        let result = EmbeddedLog::open(damaged.path(), TINY);
+        assert!(
+            matches!(result.err(), Some(LogError::Corrupt { .. })),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_newer_segment_is_not_called_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), SMALL, 3);
+    let path = last_segment(directory.path());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 2;
+    let checksum = open_wal::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let error = EmbeddedLog::open(directory.path(), SMALL).err().unwrap();
+    assert!(
+        matches!(
+            error,
+            LogError::NewerFormat {
+                found: 2,
+                supported: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_crash_between_mark_and_deletion_of_a_trim_is_finished_by_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), TINY, 60);
+    let full = tempfile::tempdir().unwrap();
+    copy(directory.path(), full.path());
+    let mut log = EmbeddedLog::open(directory.path(), TINY).unwrap();
+    log.trim(50).unwrap();
+    drop(log);
+    let segments = inspect::segments(directory.path()).unwrap();
+    assert!(
+        segments.len() < inspect::segments(full.path()).unwrap().len(),
+        "space is given back"
+    );
+    // The mark of the trimmed log with the files of the full one.
+    fs::copy(
+        directory.path().join("log.mark"),
+        full.path().join("log.mark"),
+    )
+    .unwrap();
+    let mut log = EmbeddedLog::open(full.path(), TINY).unwrap();
+    assert_eq!((log.first(), log.next()), (50, 60));
+    assert_eq!(
+        contract::records(&mut log),
+        (50..60).map(record).collect::<Vec<_>>()
+    );
+    log.trim(51).unwrap();
+    assert_eq!(inspect::segments(full.path()).unwrap(), segments);
+}
+
+#[test]
+fn a_long_record_is_refused_and_much_is_synced_early() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut log = EmbeddedLog::open(directory.path(), SMALL).unwrap();
+    let limit = SMALL.record_bytes_max();
+    assert!(matches!(
+        log.append(&vec![0; limit + 1]),
+        Err(LogError::TooLarge { .. })
+    ));
+    for n in 0..4 {
+        assert_eq!(log.append(&vec![n as u8; limit]).unwrap(), n);
+        assert_eq!(log.durable(), n, "the one before had to make room");
+    }
+    log.sync().unwrap();
+    assert_eq!(log.durable(), 4);
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = spawn_writer(directory.path());
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines
+        .by_ref()
+        .map(Result::unwrap)
+        .find(|line| line.starts_with("synced "))
+        .unwrap();
+    let refused = EmbeddedLog::open(directory.path(), SMALL).err();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(refused, Some(LogError::Locked(_))), "{refused:?}");
+    EmbeddedLog::open(directory.path(), SMALL).unwrap();
+}
+
+#[test]
+fn a_killed_writer_loses_nothing_that_was_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut random = Random(7);
+    let mut next = 0;
+    for round in 0..12 {
+        let mut child = spawn_writer(directory.path());
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut synced = next;
+        let stop = next + 20 + random.below(400);
+        for line in lines {
+            if let Some(number) = line.unwrap().strip_prefix("synced ") {
+                synced = number.parse().unwrap();
+                if synced >= stop {
+                    // SIGKILL, at whatever point of an append or a sync it is by now.
+                    child.kill().unwrap();
+                }
+            }
+        }
+        assert!(!child.wait().unwrap().success());
+        let mut log = EmbeddedLog::open(directory.path(), SMALL).unwrap();
+        assert!(
+            log.next() >= synced,
+            "round {round}: {} after {synced} were synced",
+            log.next()
+        );
+        assert!(
+            contract::records(&mut log)
+                .into_iter()
+                .eq((0..log.next()).map(record)),
+            "round {round}"
+        );
+        next = log.next();
+    }
+}
+
+/// A process of this test binary that runs [`child_writer`] in `directory`.
+fn spawn_writer(directory: &Path) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "log::embedded::tests::child_writer",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env("STYX_TEST_LOG_DIRECTORY", directory)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Appends and syncs until it is killed, saying what is synced.
+#[test]
+#[ignore = "the child process of the tests above"]
+fn child_writer() {
+    let Some(directory) = std::env::var_os("STYX_TEST_LOG_DIRECTORY") else {
+        return;
+    };
+    let mut log = EmbeddedLog::open(Path::new(&directory), SMALL).unwrap();
+    loop {
+        for _ in 0..1 + log.next() % 4 {
+            log.append(&record(log.next())).unwrap();
+        }
+        log.sync().unwrap();
+        println!("synced {}", log.next());
+    }
+}

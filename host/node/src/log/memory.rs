@@ -1,0 +1,170 @@
+//! The log in memory, for tests and simulation.
+//!
+//! [`MemoryDisk`] stands for what survives a crash: dropping a [`MemoryLog`]
+//! loses what was not synced, and opening the disk again finds the rest. It
+//! can be made to fail like a disk.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Consumer, Log, LogError, check_range};
+
+/// What survives a crash of the process that writes a [`MemoryLog`]. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryDisk(Arc<Mutex<Platter>>);
+
+#[derive(Debug, Default)]
+struct Platter {
+    first: u64,
+    records: VecDeque<Vec<u8>>,
+    open: bool,
+    fail_next_sync: bool,
+}
+
+impl MemoryDisk {
+    /// Opens the log on this disk, or refuses if it is open already.
+    pub fn open(&self) -> Result<MemoryLog, LogError> {
+        let mut platter = self.platter();
+        if platter.open {
+            return Err(LogError::Locked(PathBuf::from("(memory)")));
+        }
+        platter.open = true;
+        Ok(MemoryLog {
+            disk: self.clone(),
+            unsynced: Vec::new(),
+            failed: false,
+        })
+    }
+
+    /// Makes the next sync that has something to write fail, and lose it.
+    pub fn fail_next_sync(&self) {
+        self.platter().fail_next_sync = true;
+    }
+
+    fn platter(&self) -> MutexGuard<'_, Platter> {
+        // A panic while it is held leaves the records as they were: no update can panic halfway.
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A [`Log`] whose disk is a [`MemoryDisk`].
+#[derive(Debug)]
+pub struct MemoryLog {
+    disk: MemoryDisk,
+    unsynced: Vec<Vec<u8>>,
+    failed: bool,
+}
+
+impl Drop for MemoryLog {
+    fn drop(&mut self) {
+        self.disk.platter().open = false;
+    }
+}
+
+impl Log for MemoryLog {
+    fn append(&mut self, record: &[u8]) -> Result<u64, LogError> {
+        if self.failed {
+            return Err(LogError::Failed);
+        }
+        self.unsynced.push(record.to_vec());
+        Ok(self.next() - 1)
+    }
+
+    fn sync(&mut self) -> Result<(), LogError> {
+        if self.failed {
+            return Err(LogError::Failed);
+        }
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        let mut platter = self.disk.platter();
+        if std::mem::take(&mut platter.fail_next_sync) {
+            self.failed = true;
+            let source = io::Error::other("planted failure of a sync");
+            return Err(LogError::Io {
+                path: PathBuf::from("(memory)"),
+                source,
+            });
+        }
+        platter.records.extend(self.unsynced.drain(..));
+        Ok(())
+    }
+
+    fn first(&self) -> u64 {
+        self.disk.platter().first
+    }
+
+    fn durable(&self) -> u64 {
+        let platter = self.disk.platter();
+        platter.first + platter.records.len() as u64
+    }
+
+    fn next(&self) -> u64 {
+        self.durable() + self.unsynced.len() as u64
+    }
+
+    fn replay(&mut self, from: u64, consumer: &mut Consumer<'_>) -> Result<(), LogError> {
+        self.sync()?;
+        let (first, next) = (self.first(), self.next());
+        check_range(from, first, next)?;
+        for sequence in from..next {
+            // Copied, so that the consumer may look at the disk without a deadlock.
+            let record = self.disk.platter().records[(sequence - first) as usize].clone();
+            consumer(sequence, &record)
+                .map_err(|source| LogError::Consumer { sequence, source })?;
+        }
+        Ok(())
+    }
+
+    fn trim(&mut self, until: u64) -> Result<(), LogError> {
+        self.sync()?;
+        if until <= self.first() {
+            return Ok(());
+        }
+        check_range(until, self.first(), self.next())?;
+        let mut platter = self.disk.platter();
+        let count = (until - platter.first) as usize;
+        platter.records.drain(..count);
+        platter.first = until;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contract::{self, Storage};
+    use super::*;
+
+    impl Storage for MemoryDisk {
+        fn open(&self) -> Result<Box<dyn Log>, LogError> {
+            Ok(Box::new(MemoryDisk::open(self)?))
+        }
+    }
+
+    #[test]
+    fn keeps_the_contract() {
+        contract::check(&MemoryDisk::default);
+    }
+
+    #[test]
+    fn a_failed_sync_is_final_and_loses_only_the_unsynced() {
+        let disk = MemoryDisk::default();
+        let mut log = disk.open().unwrap();
+        log.append(b"kept").unwrap();
+        log.sync().unwrap();
+        log.append(b"lost").unwrap();
+        disk.fail_next_sync();
+        assert!(matches!(log.sync(), Err(LogError::Io { .. })));
+        assert!(matches!(log.append(b"more"), Err(LogError::Failed)));
+        assert!(matches!(log.sync(), Err(LogError::Failed)));
+        drop(log);
+        assert_eq!(
+            contract::records(&mut disk.open().unwrap()),
+            [b"kept".to_vec()]
+        );
+    }
+}
