@@ -20,17 +20,15 @@ def _balance(ctx: Context) -> int:
 
 
 @account.register
-def insert(ctx: Context, balance: int = BALANCE) -> int:
-    """Opens the account, or resets it, with a balance."""
+def insert(ctx: Context, balance: int = BALANCE) -> None:
+    """Opens the account, or sets its balance."""
     ctx.state.put(balance)
-    return balance
 
 
 @account.register
-def create(ctx: Context, balance: int = BALANCE) -> int:
+def create(ctx: Context, balance: int = BALANCE) -> None:
     """The same as `insert`."""
     ctx.state.put(balance)
-    return balance
 
 
 @account.register(read_only=True)
@@ -48,22 +46,19 @@ def update(ctx: Context) -> int:
 
 
 @account.register
-def credit(ctx: Context) -> int:
-    """The receiving half of a transfer: adds 1 and returns the balance."""
-    balance = _balance(ctx) + 1
-    ctx.state.put(balance)
-    return balance
+def credit(ctx: Context) -> None:
+    """The receiving half of a transfer: adds 1."""
+    ctx.state.put(_balance(ctx) + 1)
 
 
 @account.register
 def transfer(ctx: Context, to_key: str) -> int:
-    """Moves 1 to another account; raises if that would overdraw this one. Returns the balance."""
-    balance = _balance(ctx)
+    """Moves 1 to another account and returns the own balance; raises if that would be negative."""
     if to_key == ctx.key:
         raise ValueError("a transfer needs two accounts")
+    balance = _balance(ctx)
     ctx.call(account, to_key, credit)
-    balance -= 1
-    if balance < 0:
-        raise ValueError(f"account {ctx.key} would be overdrawn")
-    ctx.state.put(balance)
-    return balance
+    if balance < 1:
+        raise ValueError(f"account {ctx.key} has nothing left")
+    ctx.state.put(balance - 1)
+    return balance - 1

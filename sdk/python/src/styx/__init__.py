@@ -16,7 +16,7 @@ A module declares operators and registers functions with them; everything else
 
 from styx.context import Context
 from styx.errors import CallFailed, DefinitionError, StyxError
-from styx.operator import Function, Operator
+from styx.operator import Operator
 from styx.state import State
 
 __version__ = "0.1.0"
@@ -25,7 +25,6 @@ __all__ = [
     "CallFailed",
     "Context",
     "DefinitionError",
-    "Function",
     "Operator",
     "State",
     "StyxError",

@@ -5,6 +5,7 @@ costs something is fetched when it is asked for.
 """
 
 import datetime
+from collections.abc import Callable
 from typing import Any
 
 from styx.codec import from_json, to_json
@@ -12,7 +13,7 @@ from styx.convert import Mismatch
 from styx.determinism import Random
 from styx.errors import safe_text
 from styx.imports import Imports
-from styx.operator import Function, Operator
+from styx.operator import ENTRIES, Function, Operator
 from styx.state import State
 
 
@@ -82,7 +83,7 @@ class Context:
         self._function = function
 
     def call(
-        self, operator: Operator | str, key: str, function: Function | str, /, *args: Any, **kwargs: Any
+        self, operator: Operator | str, key: str, function: Callable | str, /, *args: Any, **kwargs: Any
     ) -> Any:
         """Runs a function on another entity, inside this transaction, and returns its result.
 
@@ -90,26 +91,27 @@ class Context:
         language implements them; arguments are positional then. A failure
         raises `styx.CallFailed` and aborts the transaction.
         """
-        if type(function) is Function:
-            name = operator if type(operator) is str else operator.name
-            if name != function.operator_name:
-                raise TypeError(f"{function} is not a function of the operator {name}")
-            data = self._host.imports.call(name, _key(key), function.name, to_json(function.arrange(args, kwargs)))
-            if function.read_result is None:
-                return from_json(data)
-            return _result(function, from_json(data))
-        name, function_name, values = _target(operator, function, args, kwargs)
-        return from_json(self._host.imports.call(name, _key(key), function_name, to_json(values)))
+        name = operator if type(operator) is str else operator.name
+        try:
+            entry = function.__styx__[name]
+        except (AttributeError, KeyError):
+            entry, name, function_name, values = _target(operator, function, args, kwargs)
+        else:
+            function_name, values = entry.name, entry.arrange(args, kwargs)
+        result = from_json(self._host.imports.call(name, _key(key), function_name, to_json(values)))
+        if entry is None or entry.read_result is None:
+            return result
+        return _converted(entry, result)
 
     def call_async(
-        self, operator: Operator | str, key: str, function: Function | str, /, *args: Any, **kwargs: Any
+        self, operator: Operator | str, key: str, function: Callable | str, /, *args: Any, **kwargs: Any
     ) -> None:
         """Has a function run on another entity after this one has returned, inside this transaction.
 
         Calls run in the order in which they were issued, depth first. The
         result is dropped; a failure aborts the transaction.
         """
-        name, function_name, values = _target(operator, function, args, kwargs)
+        _, name, function_name, values = _target(operator, function, args, kwargs)
         self._host.imports.call_async(name, _key(key), function_name, to_json(values))
 
     @property
@@ -177,32 +179,32 @@ def _key(key: Any) -> str:
     raise TypeError(f"a key must be a string, not {type(key).__name__}: use str(...)")
 
 
-def _target(operator: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[str, str, tuple | list]:
-    """Names and ordered arguments of a call."""
+def _target(
+    operator: Any, function: Any, args: tuple, kwargs: dict[str, Any]
+) -> tuple[Function | None, str, str, tuple | list]:
+    """The entry (if it is known here), the names and the ordered arguments of a call."""
     if isinstance(operator, Operator):
         name, known = operator.name, operator.functions
     elif isinstance(operator, str):
         name, known = operator, {}
     else:
         raise TypeError(f"the operator must be an Operator or its name, not {type(operator).__name__}")
-    if isinstance(function, Function):
-        if function.operator_name != name:
-            raise TypeError(f"{function} is not a function of the operator {name}")
-    elif isinstance(function, str):
-        declared = known.get(function)
-        if declared is None:
+    if isinstance(function, str):
+        entry = known.get(function)
+        if entry is None:
             if kwargs:
                 raise TypeError(f"{name}.{function} is called by name: its arguments must be positional")
-            return name, function, args
-        function = declared
+            return None, name, function, args
     else:
-        shown = getattr(function, "__name__", type(function).__name__)
-        raise TypeError(f"{shown} is not registered with {name}: pass the decorated function or its name")
-    return name, function.name, function.arrange(args, kwargs)
+        entry = getattr(function, ENTRIES, {}).get(name)
+        if entry is None:
+            shown = getattr(function, "__name__", repr(function))
+            raise TypeError(f"{shown} is not registered with {name}: pass a function of it or a name")
+    return entry, name, entry.name, entry.arrange(args, kwargs)
 
 
-def _result(function: Function, value: Any) -> Any:
+def _converted(entry: Function, result: Any) -> Any:
     try:
-        return function.read_result(value)
+        return entry.read_result(result)
     except Mismatch as mismatch:
-        raise TypeError(f"the result of {function} does not fit its type hint: {mismatch.describe('it')}") from None
+        raise TypeError(f"the result of {entry} does not fit its type hint: {mismatch.describe('it')}") from None

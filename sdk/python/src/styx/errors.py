@@ -5,6 +5,8 @@ trap, because a trap throws the instance away, so everything here copes with
 exceptions whose own text misbehaves.
 """
 
+import re
+
 #: A function raised; the message is the exception's own text.
 ABORTED = "ABORTED"
 #: A function was called with arguments that it cannot take.
@@ -19,6 +21,8 @@ READ_ONLY = "READ_ONLY"
 #: The longest message of a failure, in bytes of UTF-8.
 MESSAGE_BYTES_MAX = 4096
 
+# Where the builder of a component mounts a directory; of no use to a reader.
+_MOUNT = re.compile(r"^/\d+/")
 # Control characters that would disturb a terminal or a C string; tab and line feed stay.
 _CONTROLS = {code: "\ufffd" for code in (*range(0x00, 0x09), *range(0x0B, 0x20), 0x7F)}
 
@@ -92,4 +96,4 @@ def origin_of(error: BaseException) -> str:
     while trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
-    return f"{code.co_filename}:{trace.tb_lineno} in {code.co_name}"
+    return f"{_MOUNT.sub('', code.co_filename)}:{trace.tb_lineno} in {code.co_name}"

@@ -20,6 +20,9 @@ from styx.shape import Anything, Shape, Unsupported, shape_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 
+#: Attribute of a registered function: its `Function` by operator name.
+ENTRIES = "__styx__"
+
 #: Every operator of the process, in the order of declaration.
 declared: list["Operator"] = []
 
@@ -61,14 +64,15 @@ class Operator:
         committed state without a place in the log.
         """
 
-        def decorate(function: Callable) -> Function:
-            if isinstance(function, Function):
-                function = function.python
+        def decorate(function: Callable) -> Callable:
             entry = Function(self, function, read_only=read_only, name=name)
             if entry.name in self.functions:
                 raise DefinitionError(f"{entry} is registered twice: give one of them another name", entry.location)
             self.functions[entry.name] = entry
-            return entry
+            # The function stays a plain function, for helpers and type checkers; `ctx.call` finds
+            # the entry here. There are several if it is registered with several operators.
+            vars(function).setdefault(ENTRIES, {})[self.name] = entry
+            return function
 
         return decorate if function is None else decorate(function)
 
@@ -91,7 +95,7 @@ class Parameter:
 
 
 class Function:
-    """A registered function. Calling it runs the plain Python function, as a helper or in a test."""
+    """A registered function: the plain Python function, and what the host and the callers need of it."""
 
     def __init__(self, operator: Operator, python: Callable, *, read_only: bool, name: str | None) -> None:
         self.location = _location_of(python)
@@ -100,10 +104,6 @@ class Function:
         self.name = name if name is not None else getattr(python, "__name__", "")
         self.read_only = read_only
         self.doc = inspect.getdoc(python) or ""
-        self.__name__ = self.name
-        self.__doc__ = python.__doc__
-        self.__module__ = python.__module__
-        self.__wrapped__ = python
         if not _NAME.match(self.name):
             self._refuse("the name is not allowed: start with a letter, then use letters, digits, _ and -, at most 64")
         if not inspect.isfunction(python):
@@ -127,9 +127,6 @@ class Function:
         self._converters: list[Converter | None] = []
         self._required_count = 0
         self._is_prepared = False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.python(*args, **kwargs)
 
     def __str__(self) -> str:
         return f"{self.operator_name}.{self.name}"

@@ -60,7 +60,7 @@ def make_invoke(table: dict[str, Function], imports: Imports, failure: Callable[
         except KeyError:
             raise failure(UNKNOWN_FUNCTION, f"there is no function {name} in this component") from None
         try:
-            values = from_json(args)
+            values = [] if args == b"[]" else from_json(args)
             if type(values) is not list or [*map(type, values)] != function.exact_types:
                 values = function.accept(values)
         except Rejected as rejected:

@@ -111,7 +111,7 @@ class Host:
         known = {o.name: o for o in self.operators}
         if isinstance(operator, str):
             operator = known.get(operator, operator)
-        name, function_name, values = _target(operator, function, args, kwargs)
+        _, name, function_name, values = _target(operator, function, args, kwargs)
         self._tid += 1
         transaction = self._transaction = _Transaction(self._tid, self.time_us)
         self.time_us += 1_000

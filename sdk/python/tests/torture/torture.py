@@ -1,0 +1,200 @@
+"""A guest that misbehaves in every way the SDK must cope with; built by test_component.py."""
+
+import datetime
+import gc
+import logging
+import os
+import random
+import secrets
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from enum import Enum
+from random import randint
+
+from styx import CallFailed, Context, Operator
+
+evil = Operator("evil", key_prefix="tenant")
+
+unseeded = random.Random()
+seeded = random.Random(42)
+print("imported", file=sys.stderr)
+log = logging.getLogger("torture")
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+    color: Color = Color.RED
+
+
+class Nasty(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@evil.register
+def raises(ctx: Context, kind: str) -> None:
+    ctx.state.put("written")
+    if kind == "value":
+        raise ValueError("plain")
+    if kind == "empty":
+        raise KeyError
+    if kind == "surrogate":
+        raise ValueError("a\ud800b\x00c")
+    if kind == "huge":
+        raise ValueError("é" * 1_000_000)
+    if kind == "nasty":
+        raise Nasty
+    if kind == "exit":
+        sys.exit(3)
+    if kind == "os_exit":
+        os._exit(3)
+    if kind == "recursion":
+        raises(ctx, kind)
+    if kind == "interrupt":
+        raise KeyboardInterrupt
+    if kind == "nan":
+        ctx.state.put(float("nan"))
+    if kind == "surrogate_value":
+        ctx.state.put("\ud800")
+    if kind == "object":
+        ctx.state.put({"a": object()})
+    if kind == "set":
+        ctx.state.put({1, 2})
+    if kind == "circular":
+        loop = []
+        loop.append(loop)
+        ctx.state.put(loop)
+    if kind == "deep":
+        value = None
+        for _ in range(200_000):
+            value = [value]
+        ctx.state.put(value)
+    if kind == "deep_repr":
+        value = None
+        for _ in range(200_000):
+            value = [value]
+        repr(value)
+    if kind == "deep_parse":
+        import json
+
+        json.loads("[" * 200_000)
+    if kind == "memory":
+        kept = []
+        while True:
+            kept.append(bytes(8 << 20))
+    if kind == "small_memory":
+        kept = []
+        while True:
+            kept.append([0] * 100)
+    if kind == "key":
+        ctx.call(evil, 3, raises, "value")
+    if kind == "group":
+        raise ExceptionGroup("several", [ValueError("a"), TypeError("b")])
+
+
+@evil.register
+def returns(ctx: Context, kind: str):
+    return {"nan": float("inf"), "object": object(), "point": Point(1), "bytes": b"x", "none": None, "tuple": (1, 2)}[kind]
+
+
+@evil.register
+def takes(ctx: Context, point: Point, points: list[Point] = [], color: Color = Color.RED) -> Point:
+    assert isinstance(point, Point) and isinstance(point.y, float) and isinstance(point.color, Color)
+    assert all(isinstance(p, Point) for p in points)
+    return Point(point.x + len(points), point.y, color)
+
+
+@evil.register
+def chance(ctx: Context) -> list:
+    result = [
+        random.random(), randint(1, 1000), random.gauss(0, 1), random.choice("abcdef"), ctx.random.randint(1, 10**6),
+        unseeded.random(), seeded.random(), random.Random().random(), random.Random(7).random(),
+        str(uuid.uuid4()), str(uuid.uuid1()), str(uuid.uuid7()), os.urandom(4).hex(), secrets.token_hex(4),
+    ]
+    random.seed(5)
+    seeded.seed(6)
+    unseeded.seed(7)
+    result.append(random.random())
+    return result
+
+
+@evil.register
+def clocks(ctx: Context) -> list:
+    return [time.time(), time.monotonic(), time.perf_counter(), str(datetime.datetime.now()), ctx.time, ctx.time_us, str(ctx.now)]
+
+
+@evil.register
+def prints(ctx: Context) -> None:
+    print("one", 2)
+    print("to stderr", file=sys.stderr)
+    log.info("info %d", 3)
+    logging.warning("warned")
+    log.debug("not shown")
+    ctx.log.info("ctx %s", "info")
+    ctx.log.error("ctx error\ud800")
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        log.exception("caught")
+    print("no line end", end="")
+    sys.stdout.flush()
+
+
+@evil.register
+def catches(ctx: Context) -> str:
+    try:
+        ctx.call(evil, "other", raises, "value")
+    except CallFailed as failed:
+        raise RuntimeError(f"added to {failed.code} {failed.message}") from failed
+    return "saved?"
+
+
+@evil.register
+def passes_on(ctx: Context, kind: str) -> None:
+    if kind == "bad":
+        ctx.call("evil", "other", "takes", "nonsense")
+    ctx.call(evil, "other", raises, kind)
+
+
+@evil.register
+def scans(ctx: Context) -> list:
+    for n in range(6):
+        ctx.state.put(n, key=f"k:{n}")
+    s = ctx.state
+    return [
+        [k for k, _ in s.scan("k:")], [k for k, _ in s.scan("k:", after="k:3")], [k for k, _ in s.scan("k:", after="k:3", reverse=True)],
+        [k for k, _ in s.scan("k:", limit=2)], list(s.scan("k:", start="k:1", end="k:3")), list(s.scan("k:", limit=0)),
+    ]
+
+
+@evil.register
+def about(ctx: Context) -> list:
+    return [ctx.app, ctx.operator, ctx.function, ctx.key, ctx.tid, ctx.request_id, repr(ctx)]
+
+
+@evil.register
+def bump(ctx: Context) -> dict:
+    value = ctx.state.get() or {"n": 0, "name": "counter"}
+    value["n"] += 1
+    ctx.state.put(value)
+    return value
+
+
+@evil.register
+def nothing(ctx: Context) -> None:
+    pass
+
+
+@evil.register
+def cycles(ctx: Context) -> int:
+    a: list = []
+    a.append(a)
+    return len(gc.get_objects()) if ctx.key == "gc" else 0
