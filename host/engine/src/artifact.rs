@@ -1,0 +1,132 @@
+//! Compiled code, cached in files beside its checksum.
+//!
+//! Loading maps the file as code, so it is believed only if its checksum is the one that was
+//! written with it. Files appear by rename, checksum first: a crash leaves nothing half written.
+//! The cache is nobody's truth: whatever is missing or damaged is compiled again.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use styx_protocol::catalog::Digest;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::compiler;
+use crate::engine::Compiler;
+
+/// Why a component does not compile.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompileError {
+    /// wasmtime refuses it.
+    #[error("{0}")]
+    Refused(String),
+    /// It takes too much time or memory.
+    #[error("{0}")]
+    TooCostly(String),
+    /// The host cannot compile.
+    #[error("cannot compile here: {0}")]
+    Host(String),
+}
+
+/// The cache of one engine configuration.
+pub(crate) struct Artifacts {
+    directory: PathBuf,
+    engine_hash: u64,
+}
+
+impl Artifacts {
+    pub fn open(directory: &Path, engine_hash: u64) -> anyhow::Result<Self> {
+        use anyhow::Context as _;
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make the cache directory {}", directory.display()))?;
+        Ok(Artifacts { directory: directory.to_owned(), engine_hash })
+    }
+
+    fn code_path(&self, digest: Digest) -> PathBuf {
+        self.directory.join(format!("{digest}-{:016x}.cwasm", self.engine_hash))
+    }
+
+    fn checksum_path(&self, digest: Digest) -> PathBuf {
+        self.code_path(digest).with_extension("sha256")
+    }
+
+    /// Compiled code, if it is there, whole, and of this engine.
+    pub fn load(&self, engine: &Engine, digest: Digest) -> Option<Component> {
+        let code = self.code_path(digest);
+        let expected = std::fs::read_to_string(self.checksum_path(digest)).ok()?;
+        if expected.trim() != checksum(&code).ok()?.to_string() {
+            tracing::warn!(%digest, "compiled code in the cache is damaged: compiling again");
+            return None;
+        }
+        // SAFETY: the file's content is what this program's compiler wrote, by its checksum, and it
+        // is only ever replaced by rename, never changed in place. wasmtime itself refuses code of
+        // another version, configuration or processor.
+        match unsafe { Component::deserialize_file(engine, &code) } {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::info!(%digest, "compiled code in the cache does not suit this engine: compiling again ({error:#})");
+                None
+            }
+        }
+    }
+
+    /// Compiles a component and puts the code into the cache.
+    pub fn compile(&self, engine: &Engine, compiler: &Compiler, digest: Digest, bytes: &[u8]) -> Result<Component, CompileError> {
+        let host = |error: std::io::Error| CompileError::Host(format!("{error} (in {})", self.directory.display()));
+        let scratch = tempfile::Builder::new().prefix("compile-").tempdir_in(&self.directory).map_err(host)?;
+        let code = scratch.path().join("code");
+        match compiler {
+            Compiler::InProcess => {
+                let compiled = engine.precompile_component(bytes).map_err(|error| CompileError::Refused(one_line(&error)))?;
+                write(&code, &compiled).map_err(host)?;
+            }
+            Compiler::Child(program) => {
+                let component = scratch.path().join("component");
+                write(&component, bytes).map_err(host)?;
+                compiler::run_child(program, &component, &code)?;
+            }
+        }
+        let note = scratch.path().join("checksum");
+        let sum = checksum(&code).map_err(host)?;
+        write(&note, sum.to_string().as_bytes()).map_err(host)?;
+        std::fs::rename(&note, self.checksum_path(digest)).map_err(host)?;
+        std::fs::rename(&code, self.code_path(digest)).map_err(host)?;
+        self.load(engine, digest).ok_or_else(|| CompileError::Host("the code just compiled cannot be read back".into()))
+    }
+}
+
+/// Writes a file to the disk, not only to the cache of the system.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// SHA-256 of bytes: a component's content address.
+pub(crate) fn digest(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+/// SHA-256 of a file.
+fn checksum(path: &Path) -> std::io::Result<Digest> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(Digest(hasher.finalize().into())),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}
+
+/// An error of wasmtime as an error of anyhow.
+pub(crate) fn plain(error: wasmtime::Error) -> anyhow::Error {
+    anyhow::anyhow!("{error:#}")
+}
+
+/// An error and its causes in one line.
+pub(crate) fn one_line(error: &wasmtime::Error) -> String {
+    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
+}

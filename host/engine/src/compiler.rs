@@ -1,0 +1,76 @@
+//! Compiling in a child process: untrusted code may cost time and memory there, bounded by the
+//! kernel, without hurting the server.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::artifact::{self, CompileError};
+use crate::config::{self, Purpose};
+
+/// First argument of the child.
+pub const COMPILE_ARGUMENT: &str = "__compile";
+
+/// Processor time that compiling one component may take, all threads together.
+const CPU_SECONDS_MAX: u64 = 120;
+
+/// Address space of the compiling process.
+const ADDRESS_SPACE_MAX: u64 = 4 << 30;
+
+/// Exit status of a child whose component wasmtime refused.
+const REFUSED: u8 = 3;
+
+/// Runs the child and waits for it.
+pub(crate) fn run_child(program: &Path, component: &Path, code: &Path) -> Result<(), CompileError> {
+    let output = Command::new(program)
+        .arg(COMPILE_ARGUMENT)
+        .arg(component)
+        .arg(code)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|error| CompileError::Host(format!("{}: {error}", program.display())))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().next().unwrap_or_default().chars().take(1000).collect::<String>();
+    match output.status.code() {
+        Some(0) => Ok(()),
+        Some(status) if status == i32::from(REFUSED) => Err(CompileError::Refused(said)),
+        Some(status) => Err(CompileError::Host(format!("the compiler ended with status {status}: {said}"))),
+        // A signal: out of processor time, or out of address space (the allocator aborts).
+        None => Err(CompileError::TooCostly(format!(
+            "compiling it takes more than {CPU_SECONDS_MAX} s of processor time or {} GiB of memory",
+            ADDRESS_SPACE_MAX >> 30
+        ))),
+    }
+}
+
+/// The main function of the child: `program __compile COMPONENT CODE`. Call it when the first
+/// argument is [`COMPILE_ARGUMENT`].
+pub fn compile_child_main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(2).collect();
+    let [component, code] = &arguments[..] else {
+        eprintln!("usage: {COMPILE_ARGUMENT} COMPONENT CODE (called by the server itself)");
+        return ExitCode::from(2);
+    };
+    for (resource, limit) in [(libc::RLIMIT_CPU, CPU_SECONDS_MAX), (libc::RLIMIT_AS, ADDRESS_SPACE_MAX), (libc::RLIMIT_CORE, 0)] {
+        let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+        // SAFETY: setrlimit reads the struct that it is given, and nothing else.
+        if unsafe { libc::setrlimit(resource, &limit) } != 0 {
+            eprintln!("cannot set limits for the compiler: {}", std::io::Error::last_os_error());
+            return ExitCode::from(1);
+        }
+    }
+    let compiled = std::fs::read(component).map_err(|error| (1, error.to_string())).and_then(|bytes| {
+        let engine = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile)).map_err(|error| (1, artifact::one_line(&error)))?;
+        engine.precompile_component(&bytes).map_err(|error| (REFUSED, artifact::one_line(&error)))
+    });
+    let written = compiled.and_then(|bytes| artifact::write(Path::new(code), &bytes).map_err(|error| (1, error.to_string())));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((status, message)) => {
+            eprintln!("{message}");
+            ExitCode::from(status)
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The one configuration of wasmtime, the bounds that the host itself sets, and a hash of
+//! everything here that can change what a transaction's outcome is.
+//!
+//! Fuel is the only measure of time and decides alike on every machine; nothing reads a clock.
+
+use sha2::{Digest as _, Sha256};
+use wasmparser::WasmFeatures;
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
+
+/// The version of wasmtime that this crate is pinned to.
+pub const WASMTIME_VERSION: &str = "48.0.8";
+
+/// Grows whenever limits, fuel or the imports come to mean something else.
+const SEMANTICS_VERSION: u32 = 1;
+
+/// Deepest nesting of calls, whatever an app's `limits.call_depth` says: each level stands on the
+/// native stack of one thread.
+pub const CALL_DEPTH_MAX: u32 = 64;
+
+/// Most linear memory of one instance, whatever an app's `limits.memory` says.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// Native stack that one invocation's WebAssembly may use.
+const WASM_STACK_BYTES: usize = 1 << 20;
+
+/// Native stack that the host's own frames may take per level of nesting (measured: below 16 KiB).
+const HOST_STACK_BYTES: usize = 128 << 10;
+
+/// Native stack that a thread needs to run an [`crate::Executor`]. It is address space, touched
+/// only as deep as calls really nest.
+pub const EXECUTION_STACK_BYTES: usize = CALL_DEPTH_MAX as usize * (WASM_STACK_BYTES + HOST_STACK_BYTES) + (2 << 20);
+
+/// Fuel for an instance's start-up code, apart from the invocation's own.
+pub const START_FUEL: u64 = 2_000_000_000;
+
+/// Idle instances that one executor keeps, over all components.
+pub(crate) const IDLE_INSTANCES_MAX: usize = 64;
+
+/// Calls after which an instance is replaced.
+pub(crate) const INSTANCE_CALLS_MAX: u32 = 10_000;
+
+/// Growth of an instance's memory after which it is replaced: some guests' toolchains leak.
+pub(crate) const INSTANCE_GROWTH_MAX: usize = 16 << 20;
+
+/// Executors that one engine serves.
+pub const EXECUTORS_MAX: usize = 64;
+
+/// Core instances, tables and memories that one component may have.
+pub(crate) const CORE_INSTANCES_MAX: u32 = 128;
+pub(crate) const TABLES_MAX: u32 = 16;
+pub(crate) const MEMORIES_MAX: u32 = 2;
+pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
+
+/// Address space reserved per memory; with it, loads and stores need no bounds checks.
+const MEMORY_RESERVATION: u64 = 4 << 30;
+
+/// The proposals in use: what guest toolchains emit, all of it deterministic. No threads, no
+/// garbage collector, no exceptions, no 64-bit memories, nothing asynchronous.
+pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
+    .union(WasmFeatures::RELAXED_SIMD)
+    .union(WasmFeatures::TAIL_CALL)
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::MULTI_MEMORY)
+    .union(WasmFeatures::COMPONENT_MODEL)
+    .difference(WasmFeatures::GC_TYPES);
+
+/// What an engine is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// Running guests on this many executors.
+    Run {
+        /// How many.
+        executors: usize,
+    },
+    /// Compiling only: reserves no address space, and may use all cores.
+    Compile,
+}
+
+/// The configuration. Code compiled for one purpose runs under the other.
+pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
+    let mut config = Config::new();
+    // Determinism.
+    config.consume_fuel(true);
+    config.cranelift_nan_canonicalization(true);
+    config.relaxed_simd_deterministic(true);
+    config.max_wasm_stack(WASM_STACK_BYTES);
+    config.wasm_features(WasmFeatures::all().difference(FEATURES), false);
+    config.wasm_features(FEATURES, true);
+    // Synchronous calls only: async bookkeeping would cost half a microsecond a call.
+    config.concurrency_support(false);
+    // Speed and size. Traps are told by their reason; without backtraces no address map is needed.
+    config.cranelift_opt_level(OptLevel::Speed);
+    config.wasm_backtrace_max_frames(None);
+    config.generate_address_map(false);
+    config.native_unwind_info(false);
+    config.memory_reservation(MEMORY_RESERVATION);
+    config.memory_init_cow(true);
+    config.memory_guaranteed_dense_image_size(64 << 20);
+    match purpose {
+        Purpose::Compile => config.parallel_compilation(true),
+        Purpose::Run { executors } => {
+            config.parallel_compilation(false);
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(executors)))
+        }
+    };
+    config
+}
+
+/// Slots for every instance that can be alive at once, so that the pool never runs dry: per
+/// executor one for each level of nesting and each idle instance; a few for `describe`.
+fn pool(executors: usize) -> PoolingAllocationConfig {
+    let per_executor = CALL_DEPTH_MAX as usize + IDLE_INSTANCES_MAX + 1;
+    let instances = (executors.clamp(1, EXECUTORS_MAX) * per_executor + 4) as u32;
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(instances)
+        .total_core_instances(instances * CORE_INSTANCES_MAX)
+        .total_memories(instances * MEMORIES_MAX)
+        .total_tables(instances * TABLES_MAX)
+        .total_stacks(0)
+        .max_core_instances_per_component(CORE_INSTANCES_MAX)
+        .max_tables_per_component(TABLES_MAX)
+        .max_tables_per_module(TABLES_MAX)
+        .max_memories_per_component(MEMORIES_MAX)
+        .max_memories_per_module(MEMORIES_MAX)
+        .max_component_instance_size(8 << 20)
+        .max_core_instance_size(4 << 20)
+        .table_elements(TABLE_ELEMENTS_MAX)
+        .max_memory_size(MEMORY_BYTES_MAX as usize)
+        // Fresh instances: reset only the pages that the last one touched (PAGEMAP_SCAN where the
+        // kernel has it), instead of unmapping and faulting them in again.
+        .linear_memory_keep_resident(16 << 20)
+        .table_keep_resident(TABLE_ELEMENTS_MAX)
+        .pagemap_scan(Enabled::Auto)
+        .max_unused_warm_slots(16);
+    pool
+}
+
+/// Hash of all that the engine brings to an outcome besides the component and the transaction.
+pub(crate) fn hash(determinism: crate::Determinism) -> u64 {
+    let text = format!(
+        "wasmtime {WASMTIME_VERSION} {} semantics {SEMANTICS_VERSION} stack {WASM_STACK_BYTES} depth {CALL_DEPTH_MAX} memory {MEMORY_BYTES_MAX} \
+         start {START_FUEL} tables {TABLES_MAX}x{TABLE_ELEMENTS_MAX} memories {MEMORIES_MAX} determinism {determinism:?}",
+        std::env::consts::ARCH,
+    );
+    let digest = Sha256::digest(text.as_bytes());
+    u64::from_le_bytes(digest[..8].try_into().expect("eight bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pinned_version_is_the_one_in_use() {
+        let lock = include_str!("../../../Cargo.lock");
+        assert!(lock.contains(&format!("name = \"wasmtime\"\nversion = \"{WASMTIME_VERSION}\"")));
+    }
+
+    #[test]
+    fn every_purpose_is_a_valid_configuration() {
+        for purpose in [Purpose::Compile, Purpose::Run { executors: 1 }, Purpose::Run { executors: 64 }] {
+            wasmtime::Engine::new(&wasmtime_config(purpose)).unwrap_or_else(|error| panic!("{purpose:?}: {error:#}"));
+        }
+    }
+
+    #[test]
+    fn the_determinism_mode_is_part_of_the_hash() {
+        assert_ne!(hash(crate::Determinism::Off), hash(crate::Determinism::All));
+        assert_ne!(hash(crate::Determinism::Sample(2)), hash(crate::Determinism::Sample(3)));
+    }
+}

@@ -1,0 +1,124 @@
+//! What a Store carries: the transaction while a call runs in it, the memory limit, and WASI.
+
+use wasmtime::{Result, StoreContextMut, format_err};
+use styx_protocol::attempt::Attempt;
+
+use crate::context::Context;
+use crate::wasi::Wasi;
+
+/// Fuel left to a guest whose transaction is already decided, to end in good order (an interpreter
+/// raises and unwinds), so that its instance can be used again.
+const GRACE_FUEL: u64 = 2_000_000;
+
+/// A Store's data.
+pub(crate) struct Guest {
+    /// The transaction; here only while a call runs in this instance itself.
+    context: Option<Box<Context>>,
+    /// Linear memory in use and allowed.
+    pub memory: Memory,
+    /// For components that import WASI.
+    pub wasi: Option<Box<Wasi>>,
+    /// Fuel withheld from a guest whose transaction is decided.
+    withheld: Option<u64>,
+}
+
+impl Guest {
+    pub fn new(memory_max: usize, wasi: Option<Box<Wasi>>) -> Self {
+        Guest { context: None, memory: Memory { max: memory_max, used: 0, denied: false }, wasi, withheld: None }
+    }
+
+    /// A call begins.
+    pub fn enter(&mut self, mut context: Box<Context>, memory_max: usize) {
+        self.memory.max = memory_max;
+        self.memory.denied = false;
+        self.withheld = None;
+        if let Some(wasi) = &mut self.wasi {
+            wasi.begin(&mut context.attempt);
+        }
+        self.context = Some(context);
+    }
+
+    /// The call is over: the transaction goes back, with the fuel that was withheld from the call.
+    pub fn leave(&mut self) -> (Box<Context>, u64) {
+        let mut context = self.context.take().expect("imports put the transaction back");
+        if let Some(wasi) = &mut self.wasi {
+            wasi.drain_output(&mut context.attempt);
+        }
+        (context, self.withheld.unwrap_or(0))
+    }
+
+    /// The attempt, for WASI: none at start-up and in `describe`.
+    pub fn attempt(&mut self) -> Option<&mut Attempt> {
+        self.context.as_deref_mut().map(|context| &mut context.attempt)
+    }
+}
+
+/// Takes the transaction out of the Store, so that the guest's memory can be borrowed meanwhile.
+pub(crate) fn take(cx: &mut StoreContextMut<'_, Guest>) -> Result<Box<Context>> {
+    let guest = cx.data_mut();
+    let mut context = guest.context.take().ok_or_else(|| format_err!("an import of styx:guest was called outside of an invocation"))?;
+    if let Some(wasi) = &mut guest.wasi {
+        wasi.drain_output(&mut context.attempt);
+    }
+    Ok(context)
+}
+
+/// Puts the transaction back. If it is decided by now, the guest is given little fuel to end.
+pub(crate) fn put(cx: &mut StoreContextMut<'_, Guest>, context: Box<Context>) -> Result<()> {
+    let decided = context.is_decided();
+    cx.data_mut().context = Some(context);
+    if decided && cx.data().withheld.is_none() {
+        let left = cx.get_fuel()?;
+        let kept = left.min(GRACE_FUEL);
+        cx.set_fuel(kept)?;
+        cx.data_mut().withheld = Some(left - kept);
+    }
+    Ok(())
+}
+
+/// Runs `f` on the attempt while the guest's memory is borrowed.
+pub(crate) fn with_attempt<R>(
+    cx: &mut StoreContextMut<'_, Guest>,
+    f: impl FnOnce(&StoreContextMut<'_, Guest>, &mut Attempt) -> Result<R>,
+) -> Result<R> {
+    let mut context = take(cx)?;
+    let result = f(cx, &mut context.attempt);
+    put(cx, context)?;
+    result
+}
+
+/// Linear memory of one instance.
+pub(crate) struct Memory {
+    /// Bytes allowed.
+    pub max: usize,
+    /// Bytes in use, over all memories.
+    pub used: usize,
+    /// Whether growth was denied since the call began.
+    pub denied: bool,
+}
+
+impl wasmtime::ResourceLimiter for Memory {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        // The guest's own maximum is the guest's business.
+        if maximum.is_some_and(|maximum| desired > maximum && maximum < self.max) {
+            return Ok(false);
+        }
+        let used = self.used.saturating_sub(current).saturating_add(desired);
+        if used > self.max {
+            self.denied = true;
+            return Ok(false);
+        }
+        self.used = used;
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> Result<()> {
+        // Allowed, yet failed: the host is out of memory. That must kill the worker, never decide
+        // a transaction.
+        panic!("the host cannot give a guest the memory that its limits allow: {error:#}");
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        Ok(desired <= crate::config::TABLE_ELEMENTS_MAX && maximum.is_none_or(|maximum| desired <= maximum))
+    }
+}

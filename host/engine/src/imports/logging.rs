@@ -1,0 +1,55 @@
+//! `styx:guest/logging`: lines for the app's developers, kept by the attempt.
+
+use styx_protocol::attempt::LogLevel;
+use wasmtime::component::{ComponentType, Lift, LinkerInstance, WasmStr};
+use wasmtime::{Result, StoreContextMut};
+
+use crate::guest::{Guest, with_attempt};
+
+/// Longest line kept, in bytes.
+const LINE_BYTES_MAX: usize = 8 << 10;
+
+/// `level`. Made by lifting only, from the discriminant.
+#[allow(dead_code)]
+#[derive(Clone, Copy, ComponentType, Lift)]
+#[component(enum)]
+#[repr(u8)]
+enum Level {
+    #[component(name = "debug")]
+    Debug,
+    #[component(name = "info")]
+    Info,
+    #[component(name = "warn")]
+    Warn,
+    #[component(name = "error")]
+    Error,
+}
+
+impl From<Level> for LogLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Debug => LogLevel::Debug,
+            Level::Info => LogLevel::Info,
+            Level::Warn => LogLevel::Warn,
+            Level::Error => LogLevel::Error,
+        }
+    }
+}
+
+pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
+    linker.func_wrap("log", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, WasmStr)| {
+        if cx.data_mut().attempt().is_none() {
+            return Ok(()); // At start-up and in `describe` nobody listens.
+        }
+        with_attempt(&mut cx, |cx, attempt| {
+            let message = message.to_str(cx)?;
+            attempt.log(level.into(), clip(&message).to_owned());
+            Ok(())
+        })
+    })
+}
+
+/// The start of a line that is too long.
+pub(crate) fn clip(line: &str) -> &str {
+    &line[..line.floor_char_boundary(LINE_BYTES_MAX)]
+}

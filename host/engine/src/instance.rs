@@ -1,0 +1,118 @@
+//! One instance of a component in a Store of its own: a trap poisons a whole Store, so nothing
+//! else lives there, and one call at a time runs in it.
+
+use std::sync::Arc;
+
+use styx_protocol::abort::Abort;
+use styx_protocol::entity::Value;
+use wasmtime::component::TypedFunc;
+use wasmtime::{Result, Store};
+
+use crate::component::Ready;
+use crate::config;
+use crate::context::Context;
+use crate::guest::Guest;
+use crate::outcome::{self, Failure};
+use crate::wasi::Wasi;
+
+type Invoke = TypedFunc<(Arc<str>, Arc<str>, Value), (std::result::Result<Value, Failure>,)>;
+
+/// A live instance, warm once it has served a call.
+pub(crate) struct Instance {
+    store: Store<Guest>,
+    invoke: Invoke,
+    calls: u32,
+    memory_at_start: usize,
+}
+
+/// What an invocation needs to know.
+pub(crate) struct Call<'a> {
+    /// `operator.function`.
+    pub function: &'a Arc<str>,
+    /// Bytes of linear memory allowed.
+    pub memory_max: usize,
+}
+
+/// How an invocation ended.
+pub(crate) struct Ended {
+    pub result: std::result::Result<Value, Abort>,
+    /// The instance may serve again.
+    pub healthy: bool,
+    /// What happened may have to do with what the instance did before: it trapped, was denied
+    /// memory, or used more than half of its fuel.
+    pub doubtful: bool,
+}
+
+impl Instance {
+    /// Makes an instance and runs its start-up code, which sees the same in every instance.
+    ///
+    /// # Errors
+    /// Why it does not start: the same for every instance of the component under the same limits.
+    pub fn start(component: &Ready, memory_max: usize, running: &str) -> std::result::Result<Self, Abort> {
+        let mut store = new_store(component, memory_max);
+        let started = component.pre.instantiate(&mut store).and_then(|instance| {
+            let invoke: Invoke = instance.get_typed_func(&mut store, component.invoke)?;
+            Ok(invoke)
+        });
+        match started {
+            Ok(invoke) => {
+                let memory_at_start = store.data().memory.used;
+                Ok(Instance { store, invoke, calls: 0, memory_at_start })
+            }
+            Err(error) => {
+                assert!(
+                    !error.is::<wasmtime::PoolConcurrencyLimitError>(),
+                    "the instance pool is sized for every call that can nest, and ran dry: {error:#}"
+                );
+                Err(outcome::of_trap(&error, &format!("{running}, starting,"), store.data().memory.denied, memory_max))
+            }
+        }
+    }
+
+    /// Whether it has served a call before.
+    pub fn is_warm(&self) -> bool {
+        self.calls > 0
+    }
+
+    /// Whether it has served long enough.
+    pub fn is_worn(&self) -> bool {
+        self.calls >= config::INSTANCE_CALLS_MAX || self.store.data().memory.used - self.memory_at_start > config::INSTANCE_GROWTH_MAX
+    }
+
+    /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
+    pub fn call(&mut self, context: Box<Context>, call: &Call<'_>) -> (Box<Context>, Ended) {
+        self.calls += 1;
+        let frame = context.attempt.frame();
+        let (key, args) = (frame.entity.key().clone(), frame.args.clone());
+        let allowed = context.attempt.fuel_allowed();
+        self.store.set_fuel(allowed).expect("fuel is on");
+        self.store.data_mut().enter(context, call.memory_max);
+        let result = self.invoke.call(&mut self.store, (call.function.clone(), key, args));
+        let left = self.store.get_fuel().expect("fuel is on");
+        let (mut context, withheld) = self.store.data_mut().leave();
+        let spent = allowed.saturating_sub(left).saturating_sub(withheld);
+        context.attempt.spend(spent);
+        let denied = self.store.data().memory.denied;
+        let ended = match result {
+            Ok((result,)) => Ended { result: result.map_err(Abort::from), healthy: !denied, doubtful: denied || spent > allowed / 2 },
+            Err(error) => Ended { result: Err(outcome::of_trap(&error, call.function, denied, call.memory_max)), healthy: false, doubtful: true },
+        };
+        (context, ended)
+    }
+}
+
+/// A Store for an instance of `component`, with fuel for its start-up code.
+pub(crate) fn new_store(component: &Ready, memory_max: usize) -> Store<Guest> {
+    let wasi = component.wasi.then(|| Box::new(Wasi::new()));
+    let mut store = Store::new(component.pre.engine(), Guest::new(memory_max, wasi));
+    store.limiter(|guest| &mut guest.memory);
+    store.set_fuel(config::START_FUEL).expect("fuel is on");
+    store
+}
+
+/// Instantiates without a transaction, to ask a component what it implements.
+pub(crate) fn start_to_describe(component: &Ready, memory_max: usize) -> Result<(Store<Guest>, wasmtime::component::Instance)> {
+    let mut store = new_store(component, memory_max);
+    let instance = component.pre.instantiate(&mut store)?;
+    Ok((store, instance))
+}

@@ -1,0 +1,1 @@
+//! Checking an upload.

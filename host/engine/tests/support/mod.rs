@@ -1,0 +1,215 @@
+//! Tiny guests as WebAssembly text, and a world to run them in. No toolchain is needed.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use styx_engine::{Compiler, Determinism, Engine, EngineOptions, Executor};
+use styx_protocol::abort::Code;
+use styx_protocol::attempt::Execution;
+use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::entity::{Entity, Layout, Value};
+use styx_protocol::ids::{RequestId, Tid, Timestamp};
+use styx_protocol::state::State;
+use styx_protocol::transaction::{Request, Transaction};
+
+/// A guest: one operator, its functions, and the core code that runs them.
+#[derive(Clone)]
+pub struct Guest {
+    pub operator: &'static str,
+    pub functions: Vec<&'static str>,
+    pub read_only: Vec<&'static str>,
+    /// Core module fields; must export `invoke`.
+    pub code: String,
+    /// Component fields after the imports, lowered functions, core imports, instances.
+    pub foreign: [&'static str; 4],
+    pub schema: &'static str,
+}
+
+impl Guest {
+    pub fn new(operator: &'static str, functions: &[&'static str], code: impl Into<String>) -> Self {
+        Guest { operator, functions: functions.to_vec(), read_only: Vec::new(), code: code.into(), foreign: [""; 4], schema: "{}" }
+    }
+
+    /// A guest whose functions all run `body`: `$f $fl $k $kl $a $al` are function, key and arguments.
+    pub fn body(operator: &'static str, functions: &[&'static str], body: &str) -> Self {
+        Guest::new(operator, functions, invoke(body))
+    }
+
+    pub fn wat(&self) -> String {
+        include_str!("world.wat")
+            .replace(";;IMPORTS", self.foreign[0])
+            .replace(";;LOWERED", self.foreign[1])
+            .replace(";;EXTERNS", self.foreign[2])
+            .replace(";;INSTANCES", self.foreign[3])
+            .replace(";;IMAGE", &self.image())
+            .replace(";;GUEST", &self.code)
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        wat::parse_str(self.wat()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// `describe` and the memory that it returns.
+    fn image(&self) -> String {
+        let mut image = Image { at: 32768, bytes: Vec::new() };
+        let sdk = image.text("styx-wat 0.1.0");
+        let functions: Vec<Vec<u8>> = self
+            .functions
+            .iter()
+            .map(|name| {
+                let read_only = u32::from(self.read_only.contains(name));
+                let parameter = [image.text("n"), image.text(self.schema), 1u32.to_le_bytes().to_vec()].concat();
+                let parameters = image.list(&[parameter]);
+                [image.text(name), parameters, image.text(self.schema), read_only.to_le_bytes().to_vec(), image.text("A function.")].concat()
+            })
+            .collect();
+        let functions = image.list(&functions);
+        let operator = [image.text(self.operator), vec![0; 12], image.text("An operator."), functions].concat();
+        let operators = image.list(&[operator]);
+        let description = image.put(&[sdk, operators].concat());
+        let data: String = image.bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
+        format!("(data (i32.const 32768) \"{data}\") (func (export \"describe\") (result i32) (i32.const {description}))")
+    }
+}
+
+/// An `invoke` with this body.
+pub fn invoke(body: &str) -> String {
+    format!(
+        "(func (export \"invoke\") (param $f i32) (param $fl i32) (param $k i32) (param $kl i32) (param $a i32) (param $al i32) (result i32)
+           (local $i i32) (local $j i32) {body})"
+    )
+}
+
+struct Image {
+    at: u32,
+    bytes: Vec<u8>,
+}
+
+impl Image {
+    fn put(&mut self, bytes: &[u8]) -> u32 {
+        while self.bytes.len() % 4 != 0 {
+            self.bytes.push(0);
+        }
+        let at = self.at + self.bytes.len() as u32;
+        self.bytes.extend_from_slice(bytes);
+        at
+    }
+    fn pair(at: u32, count: usize) -> Vec<u8> {
+        [at.to_le_bytes(), (count as u32).to_le_bytes()].concat()
+    }
+    fn text(&mut self, text: &str) -> Vec<u8> {
+        Image::pair(self.put(text.as_bytes()), text.len())
+    }
+    fn list(&mut self, items: &[Vec<u8>]) -> Vec<u8> {
+        Image::pair(self.put(&items.concat()), items.len())
+    }
+}
+
+/// An app of WAT guests on an empty state, and an executor to run it.
+pub struct World {
+    pub engine: Arc<Engine>,
+    pub executor: Executor,
+    pub catalog: Arc<Catalog>,
+    pub state: Arc<State>,
+    pub next_tid: u64,
+    _cache: tempfile::TempDir,
+}
+
+pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptions {
+    EngineOptions { cache_dir: cache.to_owned(), determinism, executors: 2, compiler: Compiler::InProcess }
+}
+
+impl World {
+    pub fn new(guests: &[Guest]) -> Self {
+        World::with(guests, Limits::default(), Determinism::Off, Isolation::Warm)
+    }
+
+    pub fn with(guests: &[Guest], limits: Limits, determinism: Determinism, isolation: Isolation) -> Self {
+        let cache = tempfile::tempdir().unwrap();
+        let engine = Engine::new(options(cache.path(), determinism)).unwrap();
+        let (mut components, mut operators) = (Vec::new(), Vec::new());
+        for (at, guest) in guests.iter().enumerate() {
+            let digest = load(&engine, cache.path(), &guest.bytes());
+            components.push(Component { name: guest.operator.into(), digest, size: 0, sdk: "styx-wat".into() });
+            let function = |name: &&str| Function {
+                name: name.to_string(),
+                parameters: Vec::new(),
+                returns: "{}".into(),
+                read_only: guest.read_only.contains(name),
+                doc: String::new(),
+            };
+            operators.push(OperatorSpec {
+                name: guest.operator.into(),
+                component: at as u32,
+                key_prefix: None,
+                isolation,
+                doc: String::new(),
+                functions: guest.functions.iter().map(function).collect(),
+            });
+        }
+        let deployment = Deployment { id: "dp_1".into(), app: "test".into(), created: Timestamp(0), components, operators, limits };
+        let mut catalog = Catalog::default();
+        catalog.apply(&Control::Deploy(deployment));
+        let executor = engine.executor();
+        let state = Arc::new(State::new(Layout { seed: 7, partitions: 16 }));
+        World { engine, executor, catalog: Arc::new(catalog), state, next_tid: 0, _cache: cache }
+    }
+
+    pub fn transaction(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Transaction {
+        self.next_tid += 1;
+        let operator = self.catalog.find("test", operator).unwrap().id;
+        let request = Request { id: RequestId(self.next_tid.into()), operator, function: function.into(), key: key.into(), args: args.into(), retained: false };
+        Transaction { tid: Tid(self.next_tid), time: Timestamp(1_700_000_000_000_000), request: Arc::new(request), query: false }
+    }
+
+    /// Runs a transaction, does not commit it.
+    pub fn run(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Execution {
+        let transaction = self.transaction(operator, key, function, args);
+        on_big_stack(|| self.executor.execute(&transaction, &self.state, &self.catalog))
+    }
+
+    /// Runs and commits.
+    pub fn commit(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Execution {
+        let execution = self.run(operator, key, function, args);
+        let state = Arc::get_mut(&mut self.state).expect("nobody else holds the state");
+        execution.writes().for_each(|write| state.apply(write));
+        execution
+    }
+
+    pub fn value(&self, operator: &str, key: &str) -> Option<Value> {
+        let operator = self.catalog.find("test", operator).unwrap();
+        self.state.get(&Entity::new(&self.state.layout(), operator.id, operator.composite, key.into())).cloned()
+    }
+}
+
+/// Runs on a thread with the stack that executors need.
+pub fn on_big_stack<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().stack_size(styx_engine::EXECUTION_STACK_BYTES).spawn_scoped(scope, f).unwrap().join().unwrap()
+    })
+}
+
+/// Loads a component as the node does: from a file under its digest.
+pub fn load(engine: &Engine, directory: &std::path::Path, bytes: &[u8]) -> Digest {
+    use sha2::Digest as _;
+    let digest = Digest(sha2::Sha256::digest(bytes).into());
+    let path = directory.join(digest.to_string());
+    std::fs::write(&path, bytes).unwrap();
+    engine.load(digest, &path).unwrap_or_else(|error| panic!("{error}"));
+    digest
+}
+
+/// The code of an execution that failed.
+pub fn code(execution: &Execution) -> Code {
+    execution.outcome.as_ref().expect_err("it fails").code
+}
+
+/// The message of an execution that failed.
+pub fn message(execution: &Execution) -> &str {
+    &execution.outcome.as_ref().expect_err("it fails").message
+}
+
+/// The result of an execution, as text.
+pub fn text(execution: &Execution) -> String {
+    String::from_utf8_lossy(execution.outcome.as_ref().unwrap_or_else(|abort| panic!("{abort}"))).into_owned()
+}
