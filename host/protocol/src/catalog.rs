@@ -198,6 +198,10 @@ impl Operator {
     pub fn function_index(&self, name: &str) -> Option<u16> {
         self.functions.iter().position(|function| &*function.name == name).map(|at| at as u16)
     }
+    /// All functions, by index.
+    pub fn functions(&self) -> impl Iterator<Item = &FunctionEntry> {
+        self.functions.iter()
+    }
     /// The function at an index.
     pub fn function(&self, index: u16) -> &FunctionEntry {
         &self.functions[usize::from(index)]

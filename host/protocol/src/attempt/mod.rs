@@ -190,6 +190,11 @@ impl Attempt {
     pub fn is_doomed(&self) -> bool {
         self.doom.is_some() || self.drifted
     }
+    /// Whether nothing that the guests still do can matter, not even what they add to the message
+    /// of a logic abort.
+    pub fn is_settled(&self) -> bool {
+        self.drifted || self.doom.as_ref().is_some_and(|doom| doom.code != Code::Aborted)
+    }
     /// Ends the transaction without effect, whatever the guest does from here. The first doom counts.
     pub fn doom(&mut self, abort: Abort) -> Abort {
         self.doom.get_or_insert(abort).clone()
