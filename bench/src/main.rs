@@ -1,1 +1,28 @@
-fn main() {}
+//! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
+
+mod demo;
+
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Debug, Parser)]
+#[command(name = "styx-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// The whole way on one machine: deploy, call, kill, recover, prove
+    Demo(demo::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    match cli.verb {
+        Verb::Demo(options) => demo::run(&options),
+    }
+}

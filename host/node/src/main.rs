@@ -1,1 +1,15 @@
-fn main() {}
+//! The one binary.
+
+use std::process::ExitCode;
+
+/// Requests are many small allocations on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    // Untrusted code is compiled in a child of this very binary, under limits of its own.
+    if std::env::args().nth(1).as_deref() == Some(styx_engine::COMPILE_ARGUMENT) {
+        return styx_engine::compile_child_main();
+    }
+    styx_node::cli::main()
+}

@@ -74,7 +74,7 @@ pub enum Record {
     /// The first record.
     Genesis(Genesis),
     /// One epoch.
-    Epoch(EpochRecord),
+    Epoch(#[rkyv(with = Unshare)] Arc<EpochRecord>),
 }
 
 impl Record {

@@ -43,8 +43,7 @@ impl<W> Machine<W> {
         let epoch = Epoch(self.epoch.0 + 1);
         // Logged time never runs backwards, whatever the clock does.
         self.time = self.time.max(now);
-        let room = self.config.epoch_size_max.saturating_sub(self.carried.len()).max(1);
-        let admitted: Vec<Slot<W>> = self.admitted.drain(..room.min(self.admitted.len())).collect();
+        let admitted = self.take_admitted();
         let (controls, control_waiters): (Vec<_>, Vec<_>) = self.controls.drain(..).unzip();
         let query_base = if controls.is_empty() { self.epoch } else { epoch };
         let record = Arc::new(EpochRecord {
@@ -71,8 +70,21 @@ impl<W> Machine<W> {
         self.start(&record, admitted, queries.into(), query_base, actions);
     }
 
+    /// As many admitted requests as an epoch takes beside the rescheduled ones.
+    fn take_admitted(&mut self) -> Vec<Slot<W>> {
+        let room = self.config.epoch_size_max.saturating_sub(self.carried.len()).max(1);
+        let mut bytes = 0usize;
+        let fits = self.admitted.iter().take(room).take_while(|slot| {
+            let before = bytes;
+            bytes += slot.transaction.request.args.len() + slot.transaction.request.key.len();
+            before == 0 || bytes <= self.config.epoch_bytes_max
+        });
+        let count = fits.count();
+        self.admitted.drain(..count).collect()
+    }
+
     /// Does again what a record of the log says was done.
-    pub(super) fn replay(&mut self, record: EpochRecord, actions: &mut Vec<Action<W>>) {
+    pub(super) fn replay(&mut self, record: Arc<EpochRecord>, actions: &mut Vec<Action<W>>) {
         assert!(self.is_idle(), "records are replayed one after the other");
         assert_eq!(record.epoch.0, self.epoch.0 + 1, "the log's epochs are contiguous");
         assert_eq!(record.before, self.chain, "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic", record.epoch);

@@ -28,6 +28,8 @@ pub struct Config {
     pub fallback: bool,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
+    /// Most bytes of arguments in an epoch's record (one request is always taken).
+    pub epoch_bytes_max: usize,
     /// Most requests that may wait.
     pub backlog_max: usize,
     /// How long replies are remembered.
@@ -79,7 +81,7 @@ pub enum Input<W> {
         now: Timestamp,
     },
     /// A record of the log, in recovery: the cut that was made.
-    Replay(EpochRecord),
+    Replay(Arc<EpochRecord>),
     /// [`Action::Execute`] is done.
     Executed(Executed),
     /// [`Action::FallBack`] is done.

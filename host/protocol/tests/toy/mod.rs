@@ -12,7 +12,7 @@ use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::{Executor, run_component};
 use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
 use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
-use styx_protocol::record::{EpochRecord, Record};
+use styx_protocol::record::Record;
 use styx_protocol::replies::{Reply, Retention};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};
@@ -236,6 +236,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         reordering,
         fallback,
         epoch_size_max: 16,
+        epoch_bytes_max: 1 << 20,
         backlog_max: 1000,
         retention: Retention::default(),
         engine: 0,
@@ -322,7 +323,7 @@ impl Driver {
             self.machine.step(input, &mut actions);
             for action in actions {
                 match action {
-                    Action::Append(record) => self.log.push(Record::Epoch(EpochRecord::clone(&record)).encode()),
+                    Action::Append(record) => self.log.push(Record::Epoch(record).encode()),
                     Action::Execute(batch) => {
                         let executed = Executed {
                             transactions: batch.transactions.iter().map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog)).collect(),

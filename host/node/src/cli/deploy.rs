@@ -1,0 +1,54 @@
+//! `styx deploy`.
+
+use std::path::Path;
+
+use reqwest::Method;
+
+use super::client::Client;
+use super::invoke::encode;
+use super::output::Output;
+use crate::error::CliError;
+
+pub(super) fn run(client: &Client, source: &Path, app: Option<String>, dry_run: bool, output: &Output) -> Result<(), CliError> {
+    let io = |error: std::io::Error| CliError::new("IO", format!("{}: {error}", source.display()), "give a directory, a .zip or a .wasm");
+    let stem = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let (kind, bytes, name) = if std::fs::metadata(source).map_err(io)?.is_dir() {
+        let quiet = Output::new(output.is_json());
+        let report = if output.is_json() { build_quietly(source)? } else { super::build::run(source, None, &quiet)? };
+        ("application/zip", std::fs::read(&report.output).map_err(io)?, Some(report.app))
+    } else {
+        let bytes = std::fs::read(source).map_err(io)?;
+        match bytes.get(..4) {
+            Some(b"\0asm") => ("application/wasm", bytes, stem()),
+            Some(b"PK\x03\x04") => ("application/zip", bytes, stem()),
+            _ => return Err(CliError::usage("NOT_A_BUNDLE", format!("{} is neither a component nor a bundle", source.display()), "build one with `styx build`")),
+        }
+    };
+    let Some(app) = app.or(name) else {
+        return Err(CliError::usage("NO_APP_NAME", "the app has no name", "give --app NAME"));
+    };
+    let spinner = output.spinner("uploading, checking and compiling");
+    let path = format!("/v1/apps/{}/deployments{}", encode(&app), if dry_run { "?dry_run=true" } else { "" });
+    let answered = client.send(client.admin(Method::POST, &path).header("content-type", kind).body(bytes));
+    spinner.finish_and_clear();
+    let body = answered?.body;
+    if output.is_json() {
+        output.value(&body);
+        return Ok(());
+    }
+    for operator in body["operators"].as_array().into_iter().flatten() {
+        let functions = operator["functions"].as_array().into_iter().flatten();
+        let names: Vec<&str> = functions.filter_map(|function| function["name"].as_str().or(function.as_str())).collect();
+        output.note(&format!("  {} : {}", operator["name"].as_str().or(operator.as_str()).unwrap_or_default(), names.join(", ")));
+    }
+    match body["deployment"].as_str() {
+        Some(id) if !dry_run => output.done(&format!("{app} is live as {id}: {}/v1/call/{app}/…", client.ingress_url())),
+        _ => output.done(&format!("{app} would be accepted; nothing was changed")),
+    }
+    Ok(())
+}
+
+fn build_quietly(source: &Path) -> Result<crate::build::BuildReport, CliError> {
+    let file = source.join("target").join("bundle.zip");
+    crate::build::build(source, &file, &crate::build::Silent).map_err(|error| CliError::new(error.code.as_str(), error.message.clone(), error.hint.clone()))
+}

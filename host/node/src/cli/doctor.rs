@@ -1,0 +1,74 @@
+//! `styx doctor`: what this machine can do, and whether a server answers.
+
+use std::process::Command;
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::client::Client;
+use super::output::Output;
+use crate::error::CliError;
+
+struct Check {
+    what: &'static str,
+    found: Result<String, String>,
+}
+
+pub(super) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
+    let checks = [
+        Check { what: "server", found: server(client) },
+        Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.10 or newer") },
+        Check { what: "rust guests", found: rust() },
+        Check { what: "disk", found: disk() },
+    ];
+    let rows = checks.iter().map(|check| match &check.found {
+        Ok(found) => vec!["✓".into(), check.what.into(), found.clone()],
+        Err(advice) => vec!["✗".into(), check.what.into(), advice.clone()],
+    });
+    let value = checks.iter().map(|check| json!({"check": check.what, "ok": check.found.is_ok(), "detail": check.found.as_ref().unwrap_or_else(|advice| advice)})).collect();
+    output.table(&["", "check", "detail"], rows.collect(), &value);
+    match checks.iter().find(|check| check.found.is_err()) {
+        None => Ok(()),
+        Some(check) => Err(CliError::new("DOCTOR", format!("{} needs attention", check.what), "see the table")),
+    }
+}
+
+fn server(client: &Client) -> Result<String, String> {
+    match client.send(client.admin(Method::GET, "/readyz")) {
+        Ok(_) => Ok(format!("answers at {}", client.admin_url())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn version(program: &str, args: &[&str], advice: &str) -> Result<String, String> {
+    match Command::new(program).args(args).output() {
+        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
+        _ => Err(format!("{program} does not run: {advice}")),
+    }
+}
+
+fn rust() -> Result<String, String> {
+    let cargo = version("cargo", &["--version"], "install Rust, or write guests in another language")?;
+    let target = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    if target.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("wasm32-unknown-unknown")) {
+        return Ok(format!("{cargo} with wasm32-unknown-unknown"));
+    }
+    if std::path::Path::new("/usr/lib/rustlib").exists() || std::path::Path::new("/usr/bin/wasm-ld-22").exists() {
+        return Ok(format!("{cargo}; guests by the distribution's rustc"));
+    }
+    Ok(format!("{cargo}; `styx build` will add the target wasm32-unknown-unknown"))
+}
+
+fn disk() -> Result<String, String> {
+    let directory = std::env::current_dir().map_err(|error| error.to_string())?;
+    let file = tempfile::tempfile_in(&directory).map_err(|error| format!("{} cannot be written: {error}", directory.display()))?;
+    let mut samples: Vec<_> = (0..20)
+        .map(|_| {
+            let started = std::time::Instant::now();
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0u8; 4096], 0).and_then(|()| file.sync_data()).map(|()| started.elapsed())
+        })
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())?;
+    samples.sort();
+    Ok(format!("4 KiB made durable in {:.2} ms (median of {})", samples[samples.len() / 2].as_secs_f64() * 1e3, samples.len()))
+}

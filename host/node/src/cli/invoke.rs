@@ -1,0 +1,70 @@
+//! `styx call` and `styx send`.
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::Value;
+
+use super::client::{Answered, Client};
+use super::output::Output;
+use crate::error::CliError;
+
+/// What is called, and with what.
+#[derive(Debug, Args)]
+pub(super) struct Invocation {
+    /// app/operator/key/function
+    target: String,
+    /// Arguments as JSON: an array, an object by name, or nothing
+    args: Option<String>,
+    /// Makes the call exactly-once, however often it is repeated
+    #[arg(long)]
+    idempotency_key: Option<String>,
+}
+
+pub(super) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
+    let answered = invoke(client, "call", invocation)?;
+    output.value(&answered.body);
+    if let (Some(tid), Some(epoch)) = (&answered.tid, &answered.epoch) {
+        output.note(&format!("transaction {tid}, epoch {epoch}"));
+    }
+    Ok(())
+}
+
+pub(super) fn send(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
+    let answered = invoke(client, "send", invocation)?;
+    output.value(&answered.body);
+    Ok(())
+}
+
+fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Answered, CliError> {
+    // The key may hold slashes; the other three parts may not.
+    let target = &invocation.target;
+    let parts = target.split_once('/').and_then(|(app, rest)| {
+        let (operator, rest) = rest.split_once('/')?;
+        let (key, function) = rest.rsplit_once('/')?;
+        Some([app, operator, key, function])
+    });
+    let Some(parts) = parts.filter(|parts| parts.iter().all(|part| !part.is_empty())) else {
+        return Err(CliError::usage("BAD_TARGET", format!("\"{target}\" is not app/operator/key/function"), "for example: styx call shop/stock/apple/take '[2]'"));
+    };
+    let path = parts.map(encode).join("/");
+    let mut request = client.ingress(Method::POST, &format!("/v1/{verb}/{path}"));
+    if let Some(args) = &invocation.args {
+        serde_json::from_str::<Value>(args).map_err(|error| CliError::usage("BAD_ARGUMENTS", format!("the arguments are not JSON: {error}"), "quote them for the shell: '[\"text\", 1]'"))?;
+        request = request.header("content-type", "application/json").body(args.clone());
+    }
+    if let Some(key) = &invocation.idempotency_key {
+        request = request.header("idempotency-key", key);
+    }
+    client.send(request)
+}
+
+/// Percent-encodes a path segment.
+pub(super) fn encode(part: &str) -> String {
+    part.bytes().fold(String::new(), |mut encoded, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => encoded.push(byte as char),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+        encoded
+    })
+}

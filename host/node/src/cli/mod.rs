@@ -1,0 +1,122 @@
+//! The command line.
+
+mod apps;
+mod build;
+mod client;
+mod deploy;
+mod doctor;
+mod invoke;
+mod output;
+mod server;
+mod state;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::ServerFlags;
+use crate::error::CliError;
+use output::Output;
+
+/// Transactional stateful functions on WebAssembly.
+///
+/// Write plain functions on keyed entities, deploy them, call them over HTTP: every request runs
+/// as one strictly serializable transaction, exactly once, whatever graph of functions it calls.
+#[derive(Debug, Parser)]
+#[command(name = "styx", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// Print JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+    /// Where the server's admin endpoints are
+    #[arg(long, global = true, env = "STYX_ADMIN_URL", default_value = "http://127.0.0.1:9070", value_name = "URL", hide_env_values = true)]
+    admin_url: String,
+    /// Where the server takes calls
+    #[arg(long, global = true, env = "STYX_INGRESS_URL", default_value = "http://127.0.0.1:8080", value_name = "URL", hide_env_values = true)]
+    ingress_url: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a server: everything in one process
+    Server {
+        #[command(flatten)]
+        flags: ServerFlags,
+        /// Print the configuration in force, and end
+        #[arg(long)]
+        print_config: bool,
+    },
+    /// Build a source directory into a bundle
+    Build {
+        /// Directory of the app
+        #[arg(default_value = ".")]
+        source: PathBuf,
+        /// The bundle to write [default: <name>.zip in the directory's target/]
+        #[arg(long, short)]
+        output: Option<PathBuf>,
+    },
+    /// Build if needed, and upload: a source directory, a bundle or a component
+    Deploy {
+        /// Directory, .zip or .wasm
+        #[arg(default_value = ".")]
+        source: PathBuf,
+        /// Name of the app [default: from styx.toml or the file's name]
+        #[arg(long)]
+        app: Option<String>,
+        /// Check only; change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Call a function and print its result
+    Call(invoke::Invocation),
+    /// Have a function called; returns once that is durable
+    Send(invoke::Invocation),
+    /// Look at the committed state
+    State {
+        #[command(subcommand)]
+        verb: state::StateVerb,
+    },
+    /// List apps, or show one
+    Apps {
+        /// Name of the app
+        app: Option<String>,
+    },
+    /// Check the machine and the server
+    Doctor,
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.global.json);
+    match run(cli, &output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output.error(&error);
+            ExitCode::from(error.status)
+        }
+    }
+}
+
+fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
+    let client = || client::Client::new(&cli.global.admin_url, &cli.global.ingress_url);
+    match cli.verb {
+        Verb::Server { flags, print_config } => server::run(flags, print_config, output),
+        Verb::Build { source, output: file } => build::run(&source, file, output).map(drop),
+        Verb::Deploy { source, app, dry_run } => deploy::run(&client()?, &source, app, dry_run, output),
+        Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
+        Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),
+        Verb::State { verb } => state::run(&client()?, &verb, output),
+        Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
+        Verb::Doctor => doctor::run(&client()?, output),
+    }
+}

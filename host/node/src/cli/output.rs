@@ -1,0 +1,80 @@
+//! What a person, or a program, sees.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use comfy_table::{ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+
+pub(super) struct Output {
+    json: bool,
+    color: bool,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Output { json, color: std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    pub(super) fn error(&self, error: &CliError) {
+        if self.json {
+            println!("{}", json!({"error": {"code": error.code, "message": error.message, "hint": error.hint}}));
+        } else {
+            eprintln!("{} {error}", self.paint("1;31", "error"));
+        }
+    }
+
+    /// A line about what has been done.
+    pub(super) fn done(&self, line: &str) {
+        if !self.json {
+            eprintln!("{} {line}", self.paint("1;32", "✓"));
+        }
+    }
+
+    /// A line of information.
+    pub(super) fn note(&self, line: &str) {
+        if !self.json {
+            eprintln!("{}", self.paint("2", line));
+        }
+    }
+
+    /// The result, for programs and people alike.
+    pub(super) fn value(&self, value: &Value) {
+        let text = if self.json { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
+        println!("{}", text.expect("JSON can be written"));
+    }
+
+    /// Rows under a header; `value` instead, for programs.
+    pub(super) fn table(&self, header: &[&str], rows: Vec<Vec<String>>, value: &Value) {
+        if self.json {
+            return self.value(value);
+        }
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+        table.add_rows(rows);
+        println!("{table}");
+    }
+
+    /// A spinner with a line of text; invisible in a pipe.
+    pub(super) fn spinner(&self, line: &str) -> ProgressBar {
+        if self.json || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}").expect("the template is right"));
+        bar.set_message(line.to_string());
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
+    }
+}

@@ -1,0 +1,53 @@
+//! `styx server`: everything in one process.
+
+use std::time::Instant;
+
+use serde_json::json;
+use tracing_subscriber::EnvFilter;
+
+use super::output::Output;
+use crate::config::{ServerConfig, ServerFlags};
+use crate::error::CliError;
+use crate::server::Server;
+
+pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Result<(), CliError> {
+    let directory = std::env::current_dir().unwrap_or_else(|_| ".".into());
+    let config = ServerConfig::resolve(flags, &directory)?;
+    if print_config {
+        if output.is_json() {
+            output.value(&serde_json::to_value(&config).expect("the configuration is plain data"));
+        } else {
+            print!("[server]\n{}", toml::to_string(&config).expect("the configuration is plain data"));
+        }
+        return Ok(());
+    }
+    let filter = EnvFilter::try_from_env("STYX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).compact().init();
+
+    let started = Instant::now();
+    let spinner = output.spinner("starting");
+    let progress = |done: u64, total: u64| spinner.set_message(format!("recovering: epoch {done} of {total}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("styx-io").build().map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))?;
+    let server = runtime.block_on(Server::start(&config, &progress))?;
+    spinner.finish_and_clear();
+    let recovered = server.recovered();
+    if output.is_json() {
+        output.value(&json!({"ready": true, "ingress": server.ingress_addr().to_string(), "admin": server.admin_addr().to_string(), "epochs_replayed": recovered.epochs}));
+    } else {
+        if recovered.epochs > 0 {
+            output.done(&format!("recovered {} epochs in {:.2} s; state {}", recovered.epochs, started.elapsed().as_secs_f64(), recovered.chain));
+        }
+        output.done(&format!("calls at http://{}, apps at http://{}, data in {}", server.ingress_addr(), server.admin_addr(), config.data_dir.display()));
+        output.note("deploy an app with `styx deploy DIR`; stop with Ctrl-C");
+    }
+    runtime.block_on(async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals can be handled");
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        server.stop().await;
+    });
+    output.done("stopped; everything acknowledged is durable");
+    Ok(())
+}

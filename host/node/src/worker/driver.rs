@@ -1,0 +1,266 @@
+//! The thread that owns the machine: takes messages, steps, does what the actions say.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender};
+use styx_protocol::attempt::Execution;
+use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
+use styx_protocol::ids::Epoch;
+use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
+use styx_protocol::record::{EpochRecord, Record};
+
+use super::crew::{Crew, Part};
+use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
+use crate::log::Log;
+
+/// Batches up to this many transactions run on the driver's own thread: handing over costs more.
+const INLINE_MAX: usize = 3;
+
+/// Messages taken before the machine is asked whether it can cut.
+const BURST_MAX: usize = 4096;
+
+pub(super) struct Driver<E> {
+    machine: Machine<Waiter>,
+    executor: E,
+    crew: Crew,
+    messages: Receiver<Message>,
+    handle: Handle,
+    prepare: Prepare,
+    prepared: u64,
+    gathering: Option<Gathering>,
+    records: Option<Sender<Arc<EpochRecord>>>,
+    /// What was seen of the machine, until it is durable.
+    looks: VecDeque<(Epoch, Box<dyn FnOnce() + Send>)>,
+    durable: Epoch,
+    started: Instant,
+    stopping: bool,
+}
+
+/// Parts of a job that threads of the crew work on.
+struct Gathering {
+    missing: usize,
+    transactions: usize,
+    executions: Vec<Option<Execution>>,
+    outcomes: Vec<ComponentOutcome>,
+}
+
+impl<E: Executor> Driver<E> {
+    pub(super) fn new(machine: Machine<Waiter>, executor: E, crew: Crew, messages: Receiver<Message>, handle: Handle, prepare: Prepare) -> Self {
+        Driver {
+            machine,
+            executor,
+            crew,
+            messages,
+            handle,
+            prepare,
+            prepared: 0,
+            gathering: None,
+            records: None,
+            looks: VecDeque::new(),
+            durable: Epoch(0),
+            started: Instant::now(),
+            stopping: false,
+        }
+    }
+
+    /// Replays the log's epochs.
+    pub(super) fn recover(&mut self, log: &mut dyn Log, engine: u64, progress: &dyn Fn(u64, u64)) -> anyhow::Result<Recovered> {
+        let total = log.next() - 1;
+        let mut warned = false;
+        log.replay(1, &mut |sequence, bytes| {
+            let record = Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
+            let Record::Epoch(record) = record else { anyhow::bail!("a second beginning") };
+            if record.engine != engine && !warned {
+                warned = true;
+                tracing::warn!(epoch = record.epoch.0, "the log was written under another engine configuration; the state is checked after every epoch");
+            }
+            self.durable = record.epoch;
+            self.step(Input::Durable(record.epoch));
+            self.step(Input::Replay(record));
+            while !self.machine.is_idle() {
+                let message = self.messages.recv()?;
+                self.take(message);
+            }
+            progress(sequence, total);
+            Ok(())
+        })?;
+        self.prepare_catalog();
+        let (epoch, chain) = self.machine.position();
+        Ok(Recovered { epochs: total, epoch, chain })
+    }
+
+    /// Serves until told to stop.
+    pub(super) fn serve(mut self, records: Sender<Arc<EpochRecord>>) {
+        self.records = Some(records);
+        loop {
+            for _ in 0..BURST_MAX {
+                match self.messages.try_recv() {
+                    Ok(message) => self.take(message),
+                    Err(_) => break,
+                }
+            }
+            if self.machine.is_idle() && self.machine.has_work() {
+                self.step(Input::Tick { now: now() });
+                continue;
+            }
+            if self.stopping && self.machine.is_idle() && self.durable >= self.machine.position().0 {
+                return;
+            }
+            match self.messages.recv() {
+                Ok(message) => self.take(message),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Request(input) => {
+                self.handle.queued.fetch_sub(1, Ordering::Relaxed);
+                if !self.stopping {
+                    self.step(input);
+                }
+            }
+            Message::Input(input) => self.step(input),
+            Message::Inspect(look) => {
+                let tell = look(&self.machine);
+                let seen = self.machine.position().0;
+                if seen <= self.durable {
+                    tell();
+                } else {
+                    self.looks.push_back((seen, tell));
+                }
+            }
+            Message::Part(part) => self.gather(part),
+            Message::Synced(epoch) => {
+                self.durable = epoch;
+                self.step(Input::Durable(epoch));
+                while self.looks.front().is_some_and(|(seen, _)| *seen <= epoch) {
+                    if let Some((_, tell)) = self.looks.pop_front() {
+                        tell();
+                    }
+                }
+            }
+            Message::Stop => self.stopping = true,
+        }
+    }
+
+    fn step(&mut self, input: Input<Waiter>) {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let mut actions = Vec::new();
+            self.machine.step(input, &mut actions);
+            for action in actions {
+                if let Some(input) = self.perform(action) {
+                    debug_assert!(next.is_none(), "the machine asks for one execution at a time");
+                    next = Some(input);
+                }
+            }
+        }
+    }
+
+    /// Does what the machine says; what was done at once is its next input.
+    fn perform(&mut self, action: Action<Waiter>) -> Option<Input<Waiter>> {
+        match action {
+            Action::Append(record) => {
+                self.started = Instant::now();
+                let records = self.records.as_ref().expect("nothing is cut before the log is open");
+                drop(records.send(record));
+            }
+            Action::Execute(batch) => {
+                self.prepare_catalog();
+                return self.execute(batch);
+            }
+            Action::FallBack(batch) => return self.fall_back(batch),
+            Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
+            Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
+            Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
+            Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
+            Action::Logs { tid, lines } => {
+                for line in lines {
+                    let operator = self.machine.catalog().operator(line.operator).map(|operator| operator.name.clone());
+                    let operator = operator.as_deref().unwrap_or("?");
+                    tracing::info!(target: "guest", tid = tid.0, operator, key = &*line.key, level = ?line.level, "{}", line.message);
+                }
+            }
+            Action::Finished(summary) => {
+                let stats = &self.handle.stats;
+                stats.finished(&summary, self.started.elapsed().as_micros() as u64);
+                stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);
+                stats.state_bytes.store(self.machine.state().bytes(), Ordering::Relaxed);
+            }
+        }
+        None
+    }
+
+    /// Has new deployments loaded and shown to clients.
+    fn prepare_catalog(&mut self) {
+        let catalog = self.machine.catalog();
+        if catalog.version() != self.prepared {
+            self.prepared = catalog.version();
+            if let Err(error) = (self.prepare)(catalog) {
+                super::fatal(&format!("a deployed component cannot be loaded: {error:#}"));
+            }
+            self.handle.catalog.store(catalog.clone());
+        }
+    }
+
+    fn execute(&mut self, batch: Batch) -> Option<Input<Waiter>> {
+        let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
+        if transactions + queries <= INLINE_MAX {
+            let mut run = |transaction| self.executor.execute(transaction, &batch.state, &batch.catalog);
+            let transactions = batch.transactions.iter().map(&mut run).collect();
+            let queries = batch.queries.iter().map(&mut run).collect();
+            drop(batch);
+            return Some(Input::Executed(Executed { transactions, queries }));
+        }
+        let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
+        let missing = self.crew.execute(batch);
+        self.gathering = Some(Gathering { missing, transactions, executions, outcomes: Vec::new() });
+        None
+    }
+
+    fn fall_back(&mut self, batch: FallbackBatch) -> Option<Input<Waiter>> {
+        let members: usize = batch.components.iter().map(Vec::len).sum();
+        if members <= INLINE_MAX {
+            let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
+            let outcomes = batch.components.iter().map(run).collect();
+            drop(batch);
+            return Some(Input::FellBack(outcomes));
+        }
+        let missing = self.crew.fall_back(batch);
+        self.gathering = Some(Gathering { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
+        None
+    }
+
+    fn gather(&mut self, part: Part) {
+        let gathering = self.gathering.as_mut().expect("parts come of jobs that were handed out");
+        gathering.missing -= 1;
+        let fallback = match part {
+            Part::Executed(executions) => {
+                for (at, execution) in executions {
+                    gathering.executions[at] = Some(execution);
+                }
+                false
+            }
+            Part::FellBack(outcomes) => {
+                gathering.outcomes.extend(outcomes);
+                true
+            }
+        };
+        if gathering.missing > 0 {
+            return;
+        }
+        let gathering = self.gathering.take().expect("just seen");
+        if fallback {
+            self.step(Input::FellBack(gathering.outcomes));
+        } else {
+            let mut executions = gathering.executions.into_iter().map(|execution| execution.expect("every position was claimed"));
+            let transactions = executions.by_ref().take(gathering.transactions).collect();
+            self.step(Input::Executed(Executed { transactions, queries: executions.collect() }));
+        }
+    }
+}

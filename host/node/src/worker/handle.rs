@@ -1,0 +1,133 @@
+//! How the rest of the process speaks to the worker: requests in, answers out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::Sender;
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::{Catalog, Control};
+use styx_protocol::ids::RequestId;
+use styx_protocol::machine::{Input, Machine};
+use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Message;
+use super::stats::Stats;
+
+/// What a client is told.
+#[derive(Debug)]
+pub enum Answer {
+    /// The end of its request, or why it was refused.
+    Reply(Reply),
+    /// Its request is durable and will be carried out.
+    Accepted(RequestId),
+    /// Nothing is known of the request that it asked for.
+    Unknown,
+    /// Its deployment took effect, or was refused.
+    Controlled(Result<(), Abort>),
+}
+
+/// Somebody who waits for an answer.
+#[derive(Debug)]
+pub enum Waiter {
+    /// One answer.
+    Once(oneshot::Sender<Answer>),
+    /// One of many on a pipelined connection, told apart by a ticket of the connection's own.
+    Stream {
+        /// The ticket.
+        ticket: u64,
+        /// The connection. Answers arrive in commit order.
+        to: mpsc::UnboundedSender<(u64, Answer)>,
+    },
+}
+
+impl Waiter {
+    /// Hands the answer over. Nobody is left to tell when the client has gone.
+    pub(super) fn answer(self, answer: Answer) {
+        match self {
+            Waiter::Once(to) => drop(to.send(answer)),
+            Waiter::Stream { ticket, to } => drop(to.send((ticket, answer))),
+        }
+    }
+}
+
+/// A handle to the running worker. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(super) inbox: Sender<Message>,
+    /// Requests sent to the worker and not yet taken by it.
+    pub(super) queued: Arc<AtomicUsize>,
+    pub(super) queued_max: usize,
+    pub(super) catalog: Arc<ArcSwap<Catalog>>,
+    pub(super) stats: Arc<Stats>,
+}
+
+impl Handle {
+    /// What is deployed, as of the last epoch that began.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Counters of the worker.
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+
+    /// Sends a request that may write. With `receipt` the answer is [`Answer::Accepted`], once durable.
+    pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
+        self.request(request.id, waiter, |waiter| Input::Submit { request, waiter, receipt });
+    }
+
+    /// Sends a request to a read-only function.
+    pub fn query(&self, request: Request, waiter: Waiter) {
+        self.request(request.id, waiter, |waiter| Input::Query { request, waiter });
+    }
+
+    fn request(&self, id: RequestId, waiter: Waiter, input: impl FnOnce(Waiter) -> Input<Waiter>) {
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queued_max {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+            let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
+            waiter.answer(Answer::Reply(Reply { id, tid: Default::default(), epoch: Default::default(), outcome }));
+            return;
+        }
+        self.send(Message::Request(input(waiter)));
+    }
+
+    /// Asks for the end of an earlier request: [`Answer::Reply`], now or when it ends, or [`Answer::Unknown`].
+    pub async fn wait_for(&self, id: RequestId) -> Option<Answer> {
+        let (to, answer) = oneshot::channel();
+        self.send(Message::Input(Input::Await { id, waiter: Waiter::Once(to) }));
+        answer.await.ok()
+    }
+
+    /// Sequences a deployment; returns once it has taken effect and is durable.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub async fn control(&self, control: Control) -> Result<(), Abort> {
+        let (to, answer) = oneshot::channel();
+        self.send(Message::Input(Input::Control { control, waiter: Waiter::Once(to) }));
+        match answer.await {
+            Ok(Answer::Controlled(result)) => result,
+            _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
+        }
+    }
+
+    /// Looks at the machine between two steps: committed state, catalog, position. The result is
+    /// handed over once all that it may have seen is durable.
+    pub async fn inspect<T: Send + 'static>(&self, look: impl FnOnce(&Machine<Waiter>) -> T + Send + 'static) -> Option<T> {
+        let (to, answer) = oneshot::channel();
+        self.send(Message::Inspect(Box::new(move |machine| {
+            let seen = look(machine);
+            Box::new(move || drop(to.send(seen)))
+        })));
+        answer.await.ok()
+    }
+
+    fn send(&self, message: Message) {
+        // The worker is gone only when the process is about to end; waiters see their channel close.
+        drop(self.inbox.send(message));
+    }
+}

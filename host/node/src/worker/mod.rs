@@ -1,0 +1,225 @@
+//! The worker of this process: the protocol's machine with threads, a log and clients around it.
+//!
+//! One *driver* thread owns the machine and does what it says; a *crew* of threads executes
+//! batches; an *appender* thread makes records durable. Nothing here decides an outcome.
+
+mod appender;
+mod crew;
+mod driver;
+mod handle;
+mod stats;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Sender, unbounded};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::Layout;
+use styx_protocol::fallback::Executor;
+use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::machine::{Config, Input, Machine};
+use styx_protocol::record::{Chain, Genesis, Record};
+use styx_protocol::replies::Retention;
+
+pub use handle::{Answer, Handle, Waiter};
+pub use stats::{EpochReport, Stats};
+
+use crate::log::Log;
+use driver::Driver;
+
+/// What the driver is told.
+enum Message {
+    /// A client's request, counted in [`Handle`]'s queue.
+    Request(Input<Waiter>),
+    /// Anything else for the machine.
+    Input(Input<Waiter>),
+    /// Somebody wants to look at the machine.
+    Inspect(Look),
+    /// A thread of the crew has done its part.
+    Part(crew::Part),
+    /// Records are durable.
+    Synced(Epoch),
+    /// Finish what is under way, then end.
+    Stop,
+}
+
+/// Looks at the machine; what it returns is called once all that was seen is durable.
+type Look = Box<dyn FnOnce(&Machine<Waiter>) -> Box<dyn FnOnce() + Send> + Send>;
+
+/// Makes what a catalog names ready to be executed, before the first transaction that may call it.
+pub type Prepare = Box<dyn FnMut(&Catalog) -> anyhow::Result<()> + Send>;
+
+/// How a worker runs.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// Threads that execute transactions.
+    pub threads: usize,
+    /// Native stack of each, in bytes.
+    pub stack_bytes: usize,
+    /// Most transactions of an epoch.
+    pub epoch_size_max: usize,
+    /// Most requests that may wait for an epoch.
+    pub backlog_max: usize,
+    /// Partitions, if the log is new.
+    pub partitions: u16,
+    /// How long replies are remembered.
+    pub retention: Retention,
+    /// Commit what deterministic reordering allows to commit.
+    pub reordering: bool,
+    /// Run conflicting transactions in the fallback.
+    pub fallback: bool,
+    /// Hash of the engine's configuration.
+    pub engine: u64,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions {
+            threads: std::thread::available_parallelism().map_or(2, usize::from),
+            stack_bytes: 8 << 20,
+            epoch_size_max: 1000,
+            backlog_max: 100_000,
+            partitions: 256,
+            retention: Retention::default(),
+            reordering: true,
+            fallback: true,
+            engine: 0,
+        }
+    }
+}
+
+/// What recovery found.
+#[derive(Clone, Copy, Debug)]
+pub struct Recovered {
+    /// Epochs replayed.
+    pub epochs: u64,
+    /// The last of them.
+    pub epoch: Epoch,
+    /// The state hash chain after it.
+    pub chain: Chain,
+}
+
+/// A running worker.
+pub struct Worker {
+    handle: Handle,
+    inbox: Sender<Message>,
+    threads: Vec<JoinHandle<()>>,
+    recovered: Recovered,
+}
+
+impl Worker {
+    /// Recovers from `log`, then serves. `make` gives each execution thread its executor;
+    /// `progress` hears of recovery: epochs replayed and epochs in all.
+    ///
+    /// # Errors
+    /// The log cannot be read, or a deployed component cannot be made ready.
+    pub fn start<E: Executor + Send + 'static>(
+        options: WorkerOptions,
+        mut log: Box<dyn Log>,
+        make: impl Fn() -> E,
+        prepare: Prepare,
+        progress: &dyn Fn(u64, u64),
+    ) -> anyhow::Result<Worker> {
+        let genesis = genesis(log.as_mut(), &options)?;
+        let config = Config {
+            layout: genesis.layout,
+            sid: 1,
+            n_seq: 1,
+            reordering: options.reordering,
+            fallback: options.fallback,
+            epoch_size_max: options.epoch_size_max,
+            epoch_bytes_max: EPOCH_BYTES_MAX,
+            backlog_max: options.backlog_max,
+            retention: options.retention,
+            engine: options.engine,
+            generation: 1,
+            claim_order: false,
+        };
+        let (inbox, messages) = unbounded();
+        let catalog = Arc::new(ArcSwap::from_pointee(Catalog::default()));
+        let stats = Arc::new(Stats::default());
+        let handle = Handle {
+            inbox: inbox.clone(),
+            queued: Arc::new(AtomicUsize::new(0)),
+            queued_max: options.backlog_max,
+            catalog: catalog.clone(),
+            stats: stats.clone(),
+        };
+        let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, inbox.clone())?;
+        let mut driver = Driver::new(Machine::new(config), make(), crew, messages, handle.clone(), prepare);
+        let recovered = driver.recover(log.as_mut(), options.engine, progress)?;
+        let (records, appender) = appender::start(log, inbox.clone(), stats)?;
+        let thread = std::thread::Builder::new()
+            .name("styx-driver".into())
+            .stack_size(options.stack_bytes)
+            .spawn(move || fatal_on_panic("driver", move || driver.serve(records)))?;
+        Ok(Worker { handle, inbox, threads: vec![thread, appender], recovered })
+    }
+
+    /// A handle for clients.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// What recovery found.
+    pub fn recovered(&self) -> Recovered {
+        self.recovered
+    }
+
+    /// Finishes the epoch under way, makes it durable, and ends all threads.
+    pub fn stop(mut self) {
+        drop(self.inbox.send(Message::Stop));
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Bytes of arguments in one record of the log.
+const EPOCH_BYTES_MAX: usize = 16 << 20;
+
+/// Reads the log's first record, or writes it.
+fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis> {
+    if log.next() == 0 {
+        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let genesis = Genesis { layout: Layout { seed, partitions: options.partitions }, created: now() };
+        log.append(&Record::Genesis(genesis).encode())?;
+        log.sync()?;
+        return Ok(genesis);
+    }
+    let mut found = None;
+    let first = log.first();
+    anyhow::ensure!(first == 0, "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from");
+    let stop = "first record read";
+    let read = log.replay(0, &mut |_, bytes| {
+        found = Some(Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?);
+        anyhow::bail!(stop)
+    });
+    match (found, read) {
+        (Some(Record::Genesis(genesis)), _) => Ok(genesis),
+        (_, Err(error)) if !error.to_string().contains(stop) => Err(error.into()),
+        _ => anyhow::bail!("the log does not start with the record that every log starts with; is this another program's directory?"),
+    }
+}
+
+/// The wall clock, for the log.
+fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Timestamp(since.map_or(0, |since| since.as_micros() as u64))
+}
+
+/// A broken invariant must not be survived: state that may be wrong is worse than none.
+fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        fatal(&format!("the {thread} thread found a broken invariant: {}", said.unwrap_or("no message")));
+    }
+}
+
+/// Ends the process: what is durable is safe, and recovery starts from it.
+fn fatal(message: &str) -> ! {
+    eprintln!("FATAL: {message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log.");
+    std::process::abort()
+}

@@ -1,0 +1,45 @@
+# Recipes. CI runs only what a person also runs. `./x` gets `just` for you.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# List the recipes
+default:
+    @just --list --unsorted
+
+# The whole way on one machine: set up, build, deploy, call, kill -9, recover, prove
+demo *args: build
+    target/release/styx-bench demo {{args}}
+
+# Everything that must pass: set up, build, all tests
+test: setup
+    cargo test --release --workspace --quiet
+    just test-python
+    just test-guests
+    just lint
+    just build
+    target/release/styx-bench demo --calls 4000 --kills 2
+
+# Build the server and the bench program: target/release/styx, target/release/styx-bench
+build: setup
+    cargo build --release --workspace
+
+# Install what is missing, from package registries
+setup:
+    @scripts/setup.sh
+
+# The Python SDK's own tests
+test-python:
+    scripts/python-tests.sh
+
+# The Rust guests' own tests, on this machine's processor
+test-guests:
+    cargo test --release --quiet --manifest-path guests/Cargo.toml
+
+# The purity of the protocol crate, and the format
+lint:
+    cargo clippy --release --quiet -p styx-protocol -- -D warnings
+    cargo fmt --check
+
+# Licences, advisories and sources of all dependencies
+deny:
+    cargo deny check
