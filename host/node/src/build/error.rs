@@ -1,0 +1,89 @@
+//! Why a build or a bundle failed: a stable code, one line, what to do, and the
+//! end of what the tool printed.
+
+use std::fmt;
+use std::path::Path;
+
+/// The kind of failure. Its text is stable; every code has a page in the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// `styx.toml` cannot be understood.
+    BadManifest,
+    /// The source directory does not say what it is.
+    BadProject,
+    /// Uploaded bytes that are no bundle, or not a safe one.
+    BadBundle,
+    /// A compiler or packager is not there.
+    ToolchainMissing,
+    /// The language has no builder in this version.
+    LanguageUnsupported,
+    /// The tool ran and said no.
+    BuildFailed,
+    /// The file system refused.
+    Io,
+}
+
+impl Code {
+    /// The stable text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BadManifest => "BAD_MANIFEST",
+            Self::BadProject => "BAD_PROJECT",
+            Self::BadBundle => "BAD_BUNDLE",
+            Self::ToolchainMissing => "TOOLCHAIN_MISSING",
+            Self::LanguageUnsupported => "LANGUAGE_UNSUPPORTED",
+            Self::BuildFailed => "BUILD_FAILED",
+            Self::Io => "IO",
+        }
+    }
+}
+
+/// A failed build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    /// What kind of failure.
+    pub code: Code,
+    /// One line that says what is wrong.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: String,
+    /// The last lines that the tool printed; may be empty.
+    pub output: String,
+}
+
+impl BuildError {
+    /// An error without a hint.
+    pub fn new(code: Code, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string(), hint: String::new(), output: String::new() }
+    }
+
+    /// Says what to do.
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hint = hint.to_string();
+        self
+    }
+
+    /// Shows what the tool printed.
+    pub fn output(mut self, output: impl Into<String>) -> Self {
+        self.output = output.into();
+        self
+    }
+
+    /// An operation on a file that failed: `BuildError::io("read", path)` for `map_err`.
+    pub fn io(doing: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let what = format!("cannot {doing} {}", path.display());
+        move |error| Self::new(Code::Io, format_args!("{what}: {error}"))
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.code.as_str(), self.message)?;
+        if !self.hint.is_empty() {
+            write!(out, "; {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for BuildError {}

@@ -1,0 +1,154 @@
+//! From a source directory to a bundle: what `styx build` does.
+//!
+//! Each component is built by its language's own tools, found or fetched on the
+//! user's machine, and kept in the user's cache under the digest of everything that
+//! went into it. Nothing in here speaks to a server.
+
+pub mod bundle;
+pub mod error;
+pub mod manifest;
+pub mod progress;
+
+mod cache;
+mod command;
+mod component;
+mod project;
+mod python;
+mod rust;
+mod sdk;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub use bundle::{Bundle, BundleLimits};
+pub use cache::Cache;
+pub use error::{BuildError, Code};
+pub use manifest::{Language, Manifest};
+pub use progress::{Progress, Silent};
+
+use cache::Inputs;
+use project::{Origin, Project, Source};
+use python::PythonGuest;
+use rust::RustGuest;
+
+/// Part of every cache key: count up when builders make something else of the same inputs.
+const FORMAT: &str = "1";
+
+/// What a build has made.
+#[derive(Clone, Debug)]
+pub struct BuildReport {
+    /// Name of the app.
+    pub app: String,
+    /// The bundle's file.
+    pub output: PathBuf,
+    /// Size of the bundle.
+    pub bytes: u64,
+    /// In the order of their names.
+    pub components: Vec<ComponentReport>,
+    /// How long all of it took.
+    pub elapsed: Duration,
+}
+
+/// What a build has made of one component.
+#[derive(Clone, Debug)]
+pub struct ComponentReport {
+    /// Its name.
+    pub name: String,
+    /// `None` if it was there already.
+    pub language: Option<Language>,
+    /// Its size.
+    pub bytes: u64,
+    /// SHA-256, in hexadecimal digits.
+    pub digest: String,
+    /// Taken from the cache.
+    pub cached: bool,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Builds the app in `source` and writes its bundle to `output`, with the user's cache.
+pub fn build(source: &Path, output: &Path, progress: &dyn Progress) -> Result<BuildReport, BuildError> {
+    build_with(&Cache::of_user()?, source, output, progress)
+}
+
+/// [`build`] with a given cache.
+pub fn build_with(cache: &Cache, source: &Path, output: &Path, progress: &dyn Progress) -> Result<BuildReport, BuildError> {
+    let started = Instant::now();
+    let project = Project::open(source)?;
+    let mut components = BTreeMap::new();
+    let mut reports = Vec::new();
+    for source in &project.components {
+        let started = Instant::now();
+        let (bytes, cached) = build_component(cache, source, progress)?;
+        let language = match &source.origin {
+            Origin::Directory { language, .. } => Some(*language),
+            Origin::File(_) => None,
+        };
+        reports.push(ComponentReport {
+            name: source.name.clone(),
+            language,
+            bytes: bytes.len() as u64,
+            digest: cache::sha256(&bytes),
+            cached,
+            elapsed: started.elapsed(),
+        });
+        components.insert(source.name.clone(), bytes);
+    }
+    let app = project.name().to_owned();
+    let bytes = Bundle::new(project.manifest, components).write()?;
+    cache::write_whole(output, &bytes)?;
+    Ok(BuildReport { app, output: output.to_owned(), bytes: bytes.len() as u64, components: reports, elapsed: started.elapsed() })
+}
+
+/// The component's bytes, and whether they come from the cache.
+fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> Result<(Vec<u8>, bool), BuildError> {
+    let (path, language, entry) = match &source.origin {
+        Origin::File(path) => {
+            let bytes = fs::read(path).map_err(BuildError::io("read", path))?;
+            component::check(&bytes)?;
+            return Ok((bytes, false));
+        }
+        Origin::Directory { path, language, entry } => (path, *language, entry.as_deref()),
+    };
+    let mut inputs = Inputs::default();
+    inputs.add("format", FORMAT).add("language", language.to_string());
+    let in_component = |error: BuildError| BuildError { message: format!("{}: {}", source.name, error.message), ..error };
+    let mut built = || match language {
+        Language::Rust => {
+            let guest = RustGuest::open(path, entry, cache, progress)?;
+            guest.add_inputs(&mut inputs)?;
+            cached(cache, &inputs, source, progress, || guest.build(cache, progress))
+        }
+        Language::Python => {
+            let guest = PythonGuest::open(path, entry)?;
+            guest.add_inputs(&mut inputs)?;
+            cached(cache, &inputs, source, progress, || guest.build(cache, progress))
+        }
+        Language::TypeScript | Language::Go | Language::C => {
+            Err(BuildError::new(Code::LanguageUnsupported, format_args!("{language} is not yet supported by this version"))
+                .hint("build the component with its own tools and name it under [component.<name>] with `file`"))
+        }
+    };
+    built().map_err(in_component)
+}
+
+fn cached(
+    cache: &Cache,
+    inputs: &Inputs,
+    source: &Source,
+    progress: &dyn Progress,
+    build: impl FnOnce() -> Result<Vec<u8>, BuildError>,
+) -> Result<(Vec<u8>, bool), BuildError> {
+    let key = inputs.digest();
+    if let Some(bytes) = cache.component(&key) {
+        progress.step(&format!("{} is unchanged", source.name));
+        return Ok((bytes, true));
+    }
+    let bytes = build()?;
+    cache.keep_component(&key, &bytes)?;
+    Ok((bytes, false))
+}

@@ -1,0 +1,218 @@
+//! Python guests: componentize-py packs CPython, the SDK, the packages of
+//! `requirements.txt` and the project into one component.
+//!
+//! The tool lives in a virtual environment in the cache; nothing is installed
+//! anywhere else. The SDK's own `python -m styx.build` drives it and explains its errors.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::cache::{Cache, Inputs};
+use super::command;
+use super::error::{BuildError, Code};
+use super::manifest::FILE_NAME;
+use super::progress::Progress;
+use super::sdk::Sdk;
+
+/// Pinned: another version makes other components.
+const COMPONENTIZE_PY: &str = "componentize-py==0.25.1";
+/// What the SDK asks for.
+const PYTHON_MINIMUM: (u32, u32) = (3, 11);
+const REQUIREMENTS: &str = "requirements.txt";
+
+/// A Python guest about to be built.
+pub struct PythonGuest<'a> {
+    directory: &'a Path,
+    module: String,
+    python: Python,
+}
+
+/// An interpreter to run the tools with.
+struct Python {
+    program: &'static str,
+    version: String,
+}
+
+impl<'a> PythonGuest<'a> {
+    /// Finds the entry module and an interpreter.
+    pub fn open(directory: &'a Path, entry: Option<&str>) -> Result<Self, BuildError> {
+        let module = match entry {
+            Some(entry) => entry.strip_suffix(".py").unwrap_or(entry).replace('/', "."),
+            None => guess_module(directory)?,
+        };
+        Ok(Self { directory, module, python: Python::find()? })
+    }
+
+    /// Adds all that the component depends on.
+    pub fn add_inputs(&self, inputs: &mut Inputs) -> Result<(), BuildError> {
+        inputs
+            .add("python", &self.python.version)
+            .add("tool", COMPONENTIZE_PY)
+            .add("sdk", Sdk::Python.digest())
+            .add("wit", Sdk::Wit.digest())
+            .add("module", &self.module)
+            .add_path(self.directory)?;
+        Ok(())
+    }
+
+    /// Builds the component.
+    pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        let python = self.environment(cache, progress)?;
+        let packages = self.packages(&python, cache, progress)?;
+        let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
+        let component = output.path().join("component.wasm");
+        let mut tool = Command::new(&python);
+        tool.args(["-m", "styx.build", &self.module, "--wit"])
+            .arg(Sdk::Wit.unpacked(cache)?)
+            .arg("--path")
+            .arg(self.directory)
+            .arg("-o")
+            .arg(&component)
+            .env("PYTHONPATH", Sdk::Python.unpacked(cache)?.join("src"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env_remove("PYTHONHOME")
+            .current_dir(self.directory);
+        if let Some(packages) = &packages {
+            tool.arg("--deps").arg(packages);
+        }
+        progress.step(&format!("componentize-py packs {}", self.module));
+        let finished = command::run(&mut tool, None, |line| progress.detail(line))?;
+        if !finished.succeeded {
+            let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
+            return Err(match line {
+                Some(line) => BuildError::new(Code::BuildFailed, line),
+                None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.module)).hint("see the tool's output").output(finished.tail),
+            });
+        }
+        fs::read(&component).map_err(BuildError::io("read", &component))
+    }
+
+    /// The interpreter of a virtual environment that has componentize-py.
+    fn environment(&self, cache: &Cache, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
+        let key = Inputs::default().add("python", &self.python.version).add("tool", COMPONENTIZE_PY).digest();
+        // A virtual environment does not bear to be moved: it is made in its place,
+        // and a file says that it is complete.
+        let _lock = cache.lock("python")?;
+        let environment = cache.directory(Path::new("python").join(format!("venv-{}", &key[..16])))?;
+        let (python, complete) = (environment.join("bin/python"), environment.join("complete"));
+        if complete.is_file() {
+            return Ok(python);
+        }
+        progress.step(&format!("pip installs {COMPONENTIZE_PY}"));
+        let mut create = Command::new(self.python.program);
+        create.args(["-m", "venv", "--clear"]).arg(&environment);
+        run(&mut create, progress, "cannot create a virtual environment", "install the venv module (Debian: python3-venv)")?;
+        let mut install = pip(&python);
+        install.arg("install").arg(COMPONENTIZE_PY);
+        run(&mut install, progress, "cannot install componentize-py", "see pip's output")?;
+        fs::write(&complete, "").map_err(BuildError::io("write", &complete))?;
+        Ok(python)
+    }
+
+    /// The packages of `requirements.txt`, installed into a directory; `None` if there are none.
+    fn packages(&self, python: &Path, cache: &Cache, progress: &dyn Progress) -> Result<Option<PathBuf>, BuildError> {
+        let requirements = self.directory.join(REQUIREMENTS);
+        let Ok(text) = fs::read_to_string(&requirements) else { return Ok(None) };
+        let named = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+        if !text.lines().any(named) {
+            return Ok(None);
+        }
+        let key = Inputs::default().add("python", &self.python.version).add(REQUIREMENTS, &text).digest();
+        let installed = cache.filled(&format!("python/packages-{}", &key[..16]), |target| {
+            progress.step(&format!("pip installs {REQUIREMENTS}"));
+            let mut install = pip(python);
+            // What was compiled for this machine cannot run in a component.
+            install.args(["install", "--no-compile", "--target"]).arg(target).arg("-r").arg(&requirements).current_dir(self.directory);
+            run(&mut install, progress, "cannot install requirements.txt", "see pip's output")
+        })?;
+        Ok(Some(installed))
+    }
+}
+
+fn pip(python: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+    pip
+}
+
+fn run(command: &mut Command, progress: &dyn Progress, message: &str, hint: &str) -> Result<(), BuildError> {
+    let finished = command::run(command, None, |line| progress.detail(line))?;
+    if finished.succeeded {
+        return Ok(());
+    }
+    Err(BuildError::new(Code::BuildFailed, message).hint(hint).output(finished.tail))
+}
+
+impl Python {
+    fn find() -> Result<Self, BuildError> {
+        let mut too_old = None;
+        for program in ["python3", "python"] {
+            let Some(version) = command::ask(Command::new(program).args(["-c", "import sys; print(sys.version_info[0], sys.version_info[1], sys.executable)"])) else {
+                continue;
+            };
+            let mut words = version.split(' ').map(str::parse::<u32>);
+            let number = (words.next().and_then(Result::ok).unwrap_or(0), words.next().and_then(Result::ok).unwrap_or(0));
+            if number >= PYTHON_MINIMUM {
+                return Ok(Self { program, version });
+            }
+            too_old = Some(number);
+        }
+        let needed = format!("install Python {}.{} or newer", PYTHON_MINIMUM.0, PYTHON_MINIMUM.1);
+        Err(match too_old {
+            Some((major, minor)) => BuildError::new(Code::ToolchainMissing, format_args!("Python {major}.{minor} is too old to build with")).hint(needed),
+            None => BuildError::new(Code::ToolchainMissing, "there is no Python to build with").hint(needed),
+        })
+    }
+}
+
+/// The only module of a directory, or that of its name, or `app` or `main`.
+fn guess_module(directory: &Path) -> Result<String, BuildError> {
+    let mut modules = Vec::new();
+    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
+        let path = entry.map_err(BuildError::io("list", directory))?.path();
+        let is_module = path.extension().is_some_and(|extension| extension == "py") || path.join("__init__.py").is_file();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let is_test = name == "conftest" || name == "setup" || name == "tests" || name.starts_with("test_") || name.ends_with("_test");
+        if is_module && !is_test {
+            modules.push(name);
+        }
+    }
+    modules.sort_unstable();
+    if let [only] = modules.as_slice() {
+        return Ok(only.clone());
+    }
+    let own = directory.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+    let usual = [own.as_str(), "app", "main"].into_iter().find(|name| modules.iter().any(|module| module == name));
+    usual.map(str::to_owned).ok_or_else(|| {
+        let found = if modules.is_empty() { "no module".to_owned() } else { format!("the modules {}", modules.join(", ")) };
+        BuildError::new(Code::BadProject, format_args!("{} has {found}: which registers the functions?", directory.display()))
+            .hint(format_args!("write `entry = \"…\"` in {FILE_NAME}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guess(files: &[&str]) -> Result<String, String> {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("my-shop");
+        for file in files {
+            let path = directory.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        guess_module(&directory).map_err(|error| error.message.replace(&directory.display().to_string(), "my-shop"))
+    }
+
+    #[test]
+    fn modules_are_guessed_if_unambiguous() {
+        assert_eq!(guess(&["ledger.py", "test_ledger.py", "conftest.py"]), Ok("ledger".into()));
+        assert_eq!(guess(&["shop/__init__.py", "README.md"]), Ok("shop".into()));
+        assert_eq!(guess(&["my_shop.py", "helper.py"]), Ok("my_shop".into()));
+        assert_eq!(guess(&["main.py", "helper.py"]), Ok("main".into()));
+        assert_eq!(guess(&["a.py", "b.py"]), Err("my-shop has the modules a, b: which registers the functions?".into()));
+        assert_eq!(guess(&["tests/__init__.py"]), Err("my-shop has no module: which registers the functions?".into()));
+    }
+}

@@ -1,0 +1,148 @@
+//! Rust guests: cargo makes a core module, which then becomes a component.
+//!
+//! All guests of a toolchain share one target directory in the cache, so that `std`
+//! and the SDK are compiled once. The crate needs no `crate-type`, and gets the SDK
+//! that this binary carries unless it says by itself where its SDK is.
+
+mod manifests;
+mod toolchain;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::cache::{Cache, Inputs};
+use super::command;
+use super::component;
+use super::error::{BuildError, Code};
+use super::progress::Progress;
+use super::sdk::Sdk;
+use manifests::Manifests;
+use toolchain::Toolchain;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Used when a crate's workspace has no release profile of its own. Names stay in,
+/// for the backtraces of traps.
+const PROFILE: [&str; 4] =
+    ["profile.release.opt-level=3", "profile.release.lto=true", "profile.release.codegen-units=1", "profile.release.strip=\"debuginfo\""];
+
+/// A Rust guest about to be built.
+pub struct RustGuest<'a> {
+    directory: &'a Path,
+    manifests: Manifests,
+    toolchain: Toolchain,
+}
+
+impl<'a> RustGuest<'a> {
+    /// Reads the crate's manifests and finds a toolchain for it.
+    pub fn open(directory: &'a Path, entry: Option<&str>, cache: &Cache, progress: &dyn Progress) -> Result<Self, BuildError> {
+        let manifests = Manifests::read(directory)?;
+        if let Some(entry) = entry
+            && entry != manifests.package
+        {
+            return Err(BuildError::new(Code::BadProject, format_args!("the entry {entry:?} is not the crate in {}", directory.display()))
+                .hint(format_args!("the crate is called {:?}; the entry may be left out", manifests.package)));
+        }
+        let toolchain = Toolchain::find(directory, cache, progress)?;
+        Ok(Self { directory, manifests, toolchain })
+    }
+
+    /// Adds all that the component depends on.
+    pub fn add_inputs(&self, inputs: &mut Inputs) -> Result<(), BuildError> {
+        inputs.add("toolchain", &self.toolchain.version);
+        if !self.manifests.has_own_sdk {
+            inputs.add("sdk", Sdk::Rust.digest());
+        }
+        for path in &self.manifests.inputs {
+            inputs.add_path(path)?;
+        }
+        Ok(())
+    }
+
+    /// Builds the component.
+    pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        let manifest = self.directory.join("Cargo.toml");
+        let mut cargo = self.toolchain.cargo(self.directory, cache)?;
+        cargo
+            .args(["rustc", "--lib", "--crate-type", "cdylib", "--release", "--target", TARGET])
+            .args(["--message-format", "json-render-diagnostics", "--manifest-path"])
+            .arg(&manifest);
+        if !self.manifests.has_own_sdk {
+            let sdk = Sdk::Rust.unpacked(cache)?;
+            // A TOML string; the escapes of Rust's are the same for paths.
+            cargo.args(["--config", &format!("patch.crates-io.styx-sdk.path={:?}", sdk.to_string_lossy())]);
+        }
+        if !self.manifests.has_profile {
+            cargo.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
+        }
+        // Another build with a crate of the same name would write to the same file.
+        let _lock = cache.lock("rust")?;
+        progress.step(&format!("cargo builds {}", self.manifests.package));
+        let finished = command::run(&mut cargo, None, |line| progress.detail(line))?;
+        if !finished.succeeded {
+            return Err(self.explain(finished.tail));
+        }
+        let Some(module) = module_of(&finished.stdout, &manifest) else {
+            return Err(BuildError::new(Code::BuildFailed, format_args!("cargo made no module of {}", self.manifests.package)).output(finished.tail));
+        };
+        let module = fs::read(&module).map_err(BuildError::io("read", Path::new(&module)))?;
+        component::encode(&module)
+    }
+
+    fn explain(&self, tail: String) -> BuildError {
+        let error = BuildError::new(Code::BuildFailed, format_args!("{} does not compile", self.manifests.package));
+        let error = if tail.contains("no library targets found") {
+            error.hint("a guest is a library: put its code into src/lib.rs")
+        } else if tail.contains("download") || tail.contains("network") || tail.contains("failed to get") {
+            error.hint("cargo could not get a dependency; see its output")
+        } else {
+            error.hint("see cargo's output")
+        };
+        error.output(tail)
+    }
+}
+
+/// A line of cargo's machine-readable output, as far as it matters here.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    target: Option<Target>,
+    #[serde(default)]
+    filenames: Vec<String>,
+    #[serde(default)]
+    manifest_path: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    crate_types: Vec<String>,
+}
+
+/// The module that cargo reports to have made of the crate with this manifest.
+fn module_of(stdout: &str, manifest: &Path) -> Option<String> {
+    let messages = stdout.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    let made = messages.filter(|message| {
+        message.reason == "compiler-artifact"
+            && message.target.as_ref().is_some_and(|target| target.crate_types.iter().any(|kind| kind == "cdylib"))
+            && message.manifest_path == manifest
+    });
+    made.flat_map(|message| message.filenames).find(|name| name.ends_with(".wasm"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_is_found_among_the_messages() {
+        let stdout = r#"
+            {"reason":"compiler-artifact","manifest_path":"/x/serde/Cargo.toml","target":{"crate_types":["lib"]},"filenames":["/t/libserde.rlib"]}
+            {"reason":"compiler-artifact","manifest_path":"/x/order/Cargo.toml","target":{"crate_types":["cdylib","rlib"]},"filenames":["/t/order.wasm"]}
+            {"reason":"compiler-artifact","manifest_path":"/x/stock/Cargo.toml","target":{"crate_types":["cdylib"]},"filenames":["/t/stock.d","/t/stock.wasm"]}
+            {"reason":"build-finished","success":true}"#;
+        assert_eq!(module_of(stdout, Path::new("/x/stock/Cargo.toml")).as_deref(), Some("/t/stock.wasm"));
+        assert_eq!(module_of("warning: not json", Path::new("/x/stock/Cargo.toml")), None);
+    }
+}

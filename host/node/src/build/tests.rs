@@ -1,0 +1,90 @@
+//! Builds from end to end, with the tools that this machine has.
+
+use std::sync::Mutex;
+
+use super::*;
+
+/// Remembers the steps.
+#[derive(Default)]
+struct Steps(Mutex<Vec<String>>);
+
+impl Progress for Steps {
+    fn step(&self, line: &str) {
+        self.0.lock().unwrap().push(line.to_owned());
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn write(directory: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = directory.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn a_guest_of_the_repository() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("stock.zip");
+    let source = repository().join("guests/cart/stock");
+    let report = build(&source, &output, &Silent).unwrap();
+    assert_eq!((report.app.as_str(), report.components.len()), ("stock", 1));
+    let read = Bundle::read(&fs::read(&output).unwrap(), &BundleLimits::default()).unwrap();
+    assert_eq!(cache::sha256(&read.components["stock"]), report.components[0].digest);
+    component::check(&read.components["stock"]).unwrap();
+
+    let steps = Steps::default();
+    let again = build(&source, &output, &steps).unwrap();
+    assert!(again.components[0].cached);
+    assert_eq!(again.components[0].digest, report.components[0].digest);
+    assert_eq!(*steps.0.lock().unwrap(), ["stock is unchanged"]);
+}
+
+/// Without a path, a patch, a crate type or a profile: what a user's crate looks like.
+#[test]
+fn a_guest_outside_of_the_repository() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("counter");
+    write(
+        &source,
+        &[
+            ("Cargo.toml", "[package]\nname = \"counter\"\nedition = \"2024\"\n[dependencies]\nstyx-sdk = \"0.1\"\nserde = \"1\"\n"),
+            (
+                "src/lib.rs",
+                "use styx_sdk::prelude::*;\nstruct Counter;\n#[operator]\nimpl Counter {\n    pub fn add(ctx: &mut Context, n: u64) -> Result<u64> {\n        let sum = ctx.state.get::<u64>()?.unwrap_or(0) + n;\n        ctx.state.put(&sum)?;\n        Ok(sum)\n    }\n}\nstyx_sdk::export!(Counter);\n",
+            ),
+        ],
+    );
+    let output = directory.path().join("out/counter.zip");
+    let report = build(&source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    assert_eq!(report.app, "counter");
+    assert!(report.components[0].bytes < 400_000, "{}", report.components[0].bytes);
+
+    write(&source, &[("src/lib.rs", "fn main() { oops }")]);
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert_eq!(error.to_string(), "BUILD_FAILED: counter: counter does not compile; see cargo's output");
+    assert!(error.output.contains("cannot find value `oops`"), "{}", error.output);
+
+    write(&source, &[("src/lib.rs", "pub fn nothing() {}")]);
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "BUILD_FAILED: counter: the component does not export `describe`; export its operators through the SDK, in Rust with `styx_sdk::export!(…)`"
+    );
+}
+
+#[test]
+fn what_has_no_builder_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("shop");
+    write(&source, &[("go.mod", "")]);
+    let error = build(&source, &directory.path().join("x.zip"), &Silent).unwrap_err();
+    assert_eq!(error.code, Code::LanguageUnsupported);
+    write(&source, &[("styx.toml", "[component.a]\nfile = \"a.wasm\""), ("a.wasm", "no wasm")]);
+    let error = build(&source, &directory.path().join("x.zip"), &Silent).unwrap_err();
+    assert_eq!(error.code, Code::BuildFailed);
+}
