@@ -1,6 +1,8 @@
 //! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
 
 mod demo;
+mod guest;
+mod inprocess;
 
 use clap::{Parser, Subcommand};
 
@@ -18,11 +20,14 @@ struct Cli {
 enum Verb {
     /// The whole way on one machine: deploy, call, kill, recover, prove
     Demo(demo::Options),
+    /// YCSB-T inside one process: protocol, engine and log
+    Inprocess(inprocess::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.verb {
         Verb::Demo(options) => demo::run(&options),
+        Verb::Inprocess(options) => inprocess::run(&options),
     }
 }

@@ -126,10 +126,7 @@ fn used_files(directory: &Path) -> Result<Vec<(PathBuf, u64)>> {
             continue;
         }
         let bytes = fs::read(entry.path())?;
-        let used = bytes
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last as u64 + 1);
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
         files.push((entry.path(), used));
     }
     files.sort();

@@ -35,20 +35,12 @@ fn all(directory: PathBuf, device: &str) -> Result<()> {
     let this = std::env::current_exe()?;
     println!("{}", measure::HEADER);
     for name in candidates::NAMES {
-        let status = Command::new(&this)
-            .args(["--measure", name])
-            .arg(&directory)
-            .arg(device)
-            .status()?;
+        let status = Command::new(&this).args(["--measure", name]).arg(&directory).arg(device).status()?;
         ensure!(status.success(), "{name} failed: {status}");
     }
     println!("\n{}", corruption::HEADER);
     for name in candidates::NAMES {
-        let status = Command::new(&this)
-            .args(["--corrupt", name])
-            .arg(&directory)
-            .status()
-            .context("corrupt")?;
+        let status = Command::new(&this).args(["--corrupt", name]).arg(&directory).status().context("corrupt")?;
         ensure!(status.success(), "{name} failed: {status}");
     }
     Ok(())

@@ -143,3 +143,20 @@ impl Executor {
         execution
     }
 }
+
+impl styx_protocol::fallback::Executor for Executor {
+    fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
+        Executor::execute(self, transaction, state, catalog)
+    }
+
+    fn fall_back(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        overlay: Box<Overlay>,
+        cached: &Arc<Execution>,
+    ) -> (Execution, Box<Overlay>) {
+        Executor::fall_back(self, transaction, state, catalog, overlay, cached.clone())
+    }
+}

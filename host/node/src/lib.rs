@@ -4,5 +4,7 @@
 //! else. Nothing here decides the outcome of a transaction.
 
 pub mod build;
+pub mod config;
+pub mod error;
 pub mod log;
 pub mod worker;

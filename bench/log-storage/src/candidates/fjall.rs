@@ -19,11 +19,7 @@ impl Fjall {
             Some(last) => u64::from_be_bytes(last.key()?[..].try_into()?) + 1,
             None => 0,
         };
-        Ok(Self {
-            database,
-            records,
-            next,
-        })
+        Ok(Self { database, records, next })
     }
 }
 

@@ -22,19 +22,10 @@ impl Lmdb {
         let env = unsafe { EnvOpenOptions::new().map_size(4 << 30).open(dir)? };
         let env: &'static Env = Box::leak(Box::new(env));
         let opened = env.create_databases_and_commit(env.write_txn()?, |opener, write| {
-            opener
-                .create_database(write, None)
-                .map(CommitOrAbort::<_, ()>::Commit)
+            opener.create_database(write, None).map(CommitOrAbort::<_, ()>::Commit)
         })?;
-        let CommitOrAbort::Commit(records) = opened else {
-            bail!("not committed")
-        };
-        let mut this = Self {
-            records,
-            env,
-            pending: Vec::new(),
-            next: 0,
-        };
+        let CommitOrAbort::Commit(records) = opened else { bail!("not committed") };
+        let mut this = Self { records, env, pending: Vec::new(), next: 0 };
         let read = env.read_txn()?;
         this.next = this.records.last(&read)?.map_or(0, |(key, _)| key + 1);
         drop(read);
@@ -58,8 +49,7 @@ impl super::Store for Lmdb {
     fn sync(&mut self) -> Result<()> {
         let mut write = self.env.write_txn()?;
         for record in self.pending.drain(..) {
-            self.records
-                .put_with_flags(&mut write, PutFlags::APPEND, &self.next, &record)?;
+            self.records.put_with_flags(&mut write, PutFlags::APPEND, &self.next, &record)?;
             self.next += 1;
         }
         Ok(write.commit()?)

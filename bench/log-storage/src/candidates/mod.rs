@@ -7,6 +7,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+#[cfg(feature = "embedded")]
+mod embedded;
 #[cfg(feature = "fjall")]
 mod fjall;
 #[cfg(feature = "lmdb")]
@@ -51,6 +53,8 @@ pub const NAMES: &[&str] = &[
     "open-wal",
     #[cfg(feature = "wal-db")]
     "wal-db",
+    #[cfg(feature = "embedded")]
+    "embedded",
 ];
 
 /// Opens or creates the candidate `name` in `dir`.
@@ -72,6 +76,8 @@ pub fn open(name: &str, dir: &Path) -> Result<Box<dyn Store>> {
         "open-wal" => Box::new(open_wal::OpenWal::open(dir)?),
         #[cfg(feature = "wal-db")]
         "wal-db" => Box::new(wal_db::WalDb::open(dir)?),
+        #[cfg(feature = "embedded")]
+        "embedded" => Box::new(embedded::Embedded::open(dir)?),
         _ => bail!("no candidate {name}; this build has {NAMES:?}"),
     })
 }

@@ -19,12 +19,7 @@ impl LogManager for Recovered {
         Ok(())
     }
 
-    fn checkpoint_to(
-        &mut self,
-        _: okaywal::EntryId,
-        _: &mut SegmentReader,
-        _: &WriteAheadLog,
-    ) -> io::Result<()> {
+    fn checkpoint_to(&mut self, _: okaywal::EntryId, _: &mut SegmentReader, _: &WriteAheadLog) -> io::Result<()> {
         Ok(())
     }
 }
@@ -42,11 +37,7 @@ impl OkayWal {
             .preallocate_bytes(64 << 20)
             .checkpoint_after_bytes(u64::MAX)
             .open(recovered.clone())?;
-        Ok(Self {
-            log,
-            recovered,
-            pending: Vec::new(),
-        })
+        Ok(Self { log, recovered, pending: Vec::new() })
     }
 }
 
@@ -66,12 +57,7 @@ impl super::Store for OkayWal {
     }
 
     fn replay(&mut self, f: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.recovered
-            .0
-            .lock()
-            .expect("not poisoned")
-            .drain(..)
-            .for_each(|record| f(&record));
+        self.recovered.0.lock().expect("not poisoned").drain(..).for_each(|record| f(&record));
         Ok(())
     }
 }

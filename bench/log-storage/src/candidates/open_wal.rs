@@ -9,10 +9,7 @@ pub struct OpenWal(Wal);
 
 impl OpenWal {
     pub fn open(dir: &Path) -> Result<Self> {
-        let config = WalConfig {
-            segment_size: 64 << 20,
-            max_record_size: 16 << 20,
-        };
+        let config = WalConfig { segment_size: 64 << 20, max_record_size: 16 << 20 };
         Ok(Self(Wal::open(dir, config)?.0))
     }
 }

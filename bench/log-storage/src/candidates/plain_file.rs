@@ -21,28 +21,16 @@ pub struct PlainFile {
 
 impl PlainFile {
     pub fn open(dir: &Path, zeroed: bool) -> Result<Self> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(dir.join("log"))?;
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(dir.join("log"))?;
         let length = file.metadata()?.len();
-        Ok(Self {
-            file,
-            offset: 0,
-            zeroed: zeroed.then_some(length),
-            buffer: Vec::new(),
-        })
+        Ok(Self { file, offset: 0, zeroed: zeroed.then_some(length), buffer: Vec::new() })
     }
 }
 
 impl super::Store for PlainFile {
     fn append(&mut self, record: &[u8]) -> Result<()> {
-        self.buffer
-            .write_all(&(record.len() as u32).to_le_bytes())?;
-        self.buffer
-            .write_all(&crc32c::crc32c(record).to_le_bytes())?;
+        self.buffer.write_all(&(record.len() as u32).to_le_bytes())?;
+        self.buffer.write_all(&crc32c::crc32c(record).to_le_bytes())?;
         self.buffer.write_all(record)?;
         Ok(())
     }
@@ -73,10 +61,7 @@ impl super::Store for PlainFile {
             }
             record.resize(u32::from_le_bytes(header[..4].try_into()?) as usize, 0);
             reader.read_exact(&mut record)?;
-            ensure!(
-                crc32c::crc32c(&record) == u32::from_le_bytes(header[4..].try_into()?),
-                "bad checksum"
-            );
+            ensure!(crc32c::crc32c(&record) == u32::from_le_bytes(header[4..].try_into()?), "bad checksum");
             f(&record);
         }
     }

@@ -15,11 +15,7 @@ impl MessageExt for Indexed {
     type Entry = BytesValue;
 
     fn index(entry: &BytesValue) -> u64 {
-        u64::from_le_bytes(
-            entry.get_value()[..8]
-                .try_into()
-                .expect("eight bytes of index"),
-        )
+        u64::from_le_bytes(entry.get_value()[..8].try_into().expect("eight bytes of index"))
     }
 }
 
@@ -37,11 +33,7 @@ impl RaftEngine {
             ..Config::default()
         })?;
         let next = engine.last_index(GROUP).map_or(1, |last| last + 1);
-        Ok(Self {
-            engine,
-            batch: LogBatch::default(),
-            next,
-        })
+        Ok(Self { engine, batch: LogBatch::default(), next })
     }
 }
 
@@ -60,22 +52,13 @@ impl super::Store for RaftEngine {
     }
 
     fn replay(&mut self, f: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let (Some(first), Some(last)) = (
-            self.engine.first_index(GROUP),
-            self.engine.last_index(GROUP),
-        ) else {
+        let (Some(first), Some(last)) = (self.engine.first_index(GROUP), self.engine.last_index(GROUP)) else {
             return Ok(());
         };
         let mut entries = Vec::new();
         for begin in (first..=last).step_by(64) {
             entries.clear();
-            self.engine.fetch_entries_to::<Indexed>(
-                GROUP,
-                begin,
-                (begin + 64).min(last + 1),
-                None,
-                &mut entries,
-            )?;
+            self.engine.fetch_entries_to::<Indexed>(GROUP, begin, (begin + 64).min(last + 1), None, &mut entries)?;
             entries.iter().for_each(|entry| f(&entry.get_value()[8..]));
         }
         Ok(())

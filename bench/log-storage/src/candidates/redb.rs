@@ -17,16 +17,9 @@ impl Redb {
     pub fn open(dir: &Path) -> Result<Self> {
         let database = Database::create(dir.join("log.redb"))?;
         let write = database.begin_write()?;
-        let next = write
-            .open_table(RECORDS)?
-            .last()?
-            .map_or(0, |(key, _)| key.value() + 1);
+        let next = write.open_table(RECORDS)?.last()?.map_or(0, |(key, _)| key.value() + 1);
         write.commit()?;
-        Ok(Self {
-            database,
-            pending: Vec::new(),
-            next,
-        })
+        Ok(Self { database, pending: Vec::new(), next })
     }
 }
 

@@ -1,0 +1,33 @@
+//! Guests for benchmarks inside one process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use sha2::Digest as _;
+use styx_engine::{Compiler, Determinism, Engine, EngineOptions};
+use styx_node::build::{self, Bundle, BundleLimits, Silent};
+use styx_protocol::catalog::Digest;
+
+/// An engine with one component loaded.
+pub struct Guest {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The component.
+    pub digest: Digest,
+}
+
+/// Builds the guest in `source` and loads it into an engine of its own.
+pub fn load(source: &Path, directory: &Path, executors: usize) -> anyhow::Result<Guest> {
+    let bundle = directory.join("bundle.zip");
+    build::build(source, &bundle, &Silent).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let bundle = Bundle::read(&std::fs::read(bundle)?, &BundleLimits::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let bytes = bundle.components.values().next().context("the bundle has a component")?;
+    let digest = Digest(sha2::Sha256::digest(bytes).into());
+    let file = directory.join("component.wasm");
+    std::fs::write(&file, bytes)?;
+    let options = EngineOptions { cache_dir: directory.join("cache"), determinism: Determinism::Off, executors, compiler: Compiler::InProcess };
+    let engine = Engine::new(options)?;
+    engine.load(digest, &file)?;
+    Ok(Guest { engine, digest })
+}
