@@ -9,6 +9,8 @@ module. An error is reported as one JSON line that `styx.build` understands.
 import gc
 import sys
 
+sys.dont_write_bytecode = True  # the project's directory stays as it is
+
 import wit_world
 from componentize_py_types import Err
 from wit_world.imports import calls, context, logging, state, types

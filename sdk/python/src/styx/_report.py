@@ -1,6 +1,7 @@
 """Errors of a build as one JSON line: from inside the build to `styx.build`."""
 
 import json
+import os
 import sys
 import traceback
 from typing import Any
@@ -9,6 +10,16 @@ from styx.errors import DefinitionError
 
 #: What the line begins with.
 MARK = "styx-build-error: "
+
+
+# Where the standard library and the SDK are, here and inside the builder.
+_NOT_THE_USERS = (
+    "<",
+    "/python/",
+    "/bundled/",
+    sys.base_prefix + "/lib/python",
+    os.path.dirname(__file__) + "/",
+)
 
 
 def nothing_registered() -> DefinitionError:
@@ -45,8 +56,6 @@ def _location(error: BaseException) -> tuple[str, int] | None:
     own = [
         (frame.filename, frame.lineno or 1)
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(("<", sys.prefix + "/lib/", "/python/", "/bundled/"))
-        and "/styx/_component.py" not in frame.filename
-        and not frame.filename.endswith("_styx_entry.py")
+        if not frame.filename.startswith(_NOT_THE_USERS) and not frame.filename.endswith("/_styx_entry.py")
     ]
     return own[-1] if own else None

@@ -91,8 +91,8 @@ class Context:
         language implements them; arguments are positional then. A failure
         raises `styx.CallFailed` and aborts the transaction.
         """
-        name = operator if type(operator) is str else operator.name
         try:
+            name = operator if type(operator) is str else operator.name
             entry = function.__styx__[name]
         except (AttributeError, KeyError):
             entry, name, function_name, values = _target(operator, function, args, kwargs)

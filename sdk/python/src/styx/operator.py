@@ -110,7 +110,7 @@ class Function:
             self._refuse("only plain functions can be registered")
         if inspect.iscoroutinefunction(python) or inspect.isgeneratorfunction(python) or inspect.isasyncgenfunction(python):
             self._refuse("async functions and generators cannot be registered: ctx.call waits by itself")
-        self._signature = [*inspect.signature(python).parameters.values()]
+        self._signature = _signature(python)
         if not self._signature:
             self._refuse("the first parameter must be the Context")
         for parameter in self._signature:
@@ -132,7 +132,7 @@ class Function:
         return f"{self.operator_name}.{self.name}"
 
     def __repr__(self) -> str:
-        return f"<function {self} at {self.location[0]}:{self.location[1]}>"
+        return f"<styx function {self}>"
 
     def prepare(self) -> "Function":
         """Resolves the hints and makes the converters. Raises `DefinitionError`; does nothing the second time."""
@@ -249,6 +249,15 @@ class Function:
         raise DefinitionError(f"{self}: {message}", self.location)
 
 
+def _signature(python: Callable) -> list[inspect.Parameter]:
+    """The parameters, without resolving their annotations: they may name what is defined later."""
+    try:
+        import annotationlib
+    except ImportError:  # before Python 3.14
+        return [*inspect.signature(python).parameters.values()]
+    return [*inspect.signature(python, annotation_format=annotationlib.Format.FORWARDREF).parameters.values()]
+
+
 def _annotations(python: Callable) -> dict[str, Any]:
     """Annotations with whatever cannot be resolved left as a string or a ForwardRef."""
     try:
@@ -258,9 +267,9 @@ def _annotations(python: Callable) -> dict[str, Any]:
     return annotationlib.get_annotations(python, format=annotationlib.Format.FORWARDREF)
 
 
-def _location_of(python: Callable) -> tuple[str, int]:
+def _location_of(python: Callable) -> tuple[str, int] | None:
     code = getattr(python, "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code else ("", 0)
+    return (code.co_filename, code.co_firstlineno) if code else None
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,7 +1,6 @@
 """A guest that misbehaves in every way the SDK must cope with; built by test_component.py."""
 
 import datetime
-import gc
 import logging
 import os
 import random
@@ -54,8 +53,6 @@ def raises(ctx: Context, kind: str) -> None:
         raise Nasty
     if kind == "exit":
         sys.exit(3)
-    if kind == "os_exit":
-        os._exit(3)
     if kind == "recursion":
         raises(ctx, kind)
     if kind == "interrupt":
@@ -72,37 +69,14 @@ def raises(ctx: Context, kind: str) -> None:
         loop = []
         loop.append(loop)
         ctx.state.put(loop)
-    if kind == "deep":
-        value = None
-        for _ in range(200_000):
-            value = [value]
-        ctx.state.put(value)
-    if kind == "deep_repr":
-        value = None
-        for _ in range(200_000):
-            value = [value]
-        repr(value)
-    if kind == "deep_parse":
-        import json
-
-        json.loads("[" * 200_000)
     if kind == "memory":
         kept = []
         while True:
             kept.append(bytes(8 << 20))
-    if kind == "small_memory":
-        kept = []
-        while True:
-            kept.append([0] * 100)
     if kind == "key":
         ctx.call(evil, 3, raises, "value")
     if kind == "group":
         raise ExceptionGroup("several", [ValueError("a"), TypeError("b")])
-
-
-@evil.register
-def returns(ctx: Context, kind: str):
-    return {"nan": float("inf"), "object": object(), "point": Point(1), "bytes": b"x", "none": None, "tuple": (1, 2)}[kind]
 
 
 @evil.register
@@ -115,9 +89,15 @@ def takes(ctx: Context, point: Point, points: list[Point] = [], color: Color = C
 @evil.register
 def chance(ctx: Context) -> list:
     result = [
-        random.random(), randint(1, 1000), random.gauss(0, 1), random.choice("abcdef"), ctx.random.randint(1, 10**6),
-        unseeded.random(), seeded.random(), random.Random().random(), random.Random(7).random(),
-        str(uuid.uuid4()), str(uuid.uuid1()), str(uuid.uuid7()), os.urandom(4).hex(), secrets.token_hex(4),
+        random.random(),
+        randint(1, 1000),
+        random.gauss(0, 1),
+        random.choice("abcdef"),
+        ctx.random.randint(1, 10**6),
+        unseeded.random(),
+        seeded.random(),
+        random.Random().random(),
+        random.Random(7).random(),
     ]
     random.seed(5)
     seeded.seed(6)
@@ -127,8 +107,17 @@ def chance(ctx: Context) -> list:
 
 
 @evil.register
-def clocks(ctx: Context) -> list:
-    return [time.time(), time.monotonic(), time.perf_counter(), str(datetime.datetime.now()), ctx.time, ctx.time_us, str(ctx.now)]
+def system(ctx: Context) -> list:
+    """What the host answers by WASI; uuid1 and uuid7 remember the last one they made."""
+    return [
+        time.time(),
+        str(datetime.datetime.now()),
+        str(uuid.uuid1())[:18],
+        str(uuid.uuid7())[:18],
+        len(os.urandom(9)),
+        len(secrets.token_hex(4)),
+        len(str(uuid.uuid4())),
+    ]
 
 
 @evil.register
@@ -170,14 +159,15 @@ def scans(ctx: Context) -> list:
         ctx.state.put(n, key=f"k:{n}")
     s = ctx.state
     return [
-        [k for k, _ in s.scan("k:")], [k for k, _ in s.scan("k:", after="k:3")], [k for k, _ in s.scan("k:", after="k:3", reverse=True)],
-        [k for k, _ in s.scan("k:", limit=2)], list(s.scan("k:", start="k:1", end="k:3")), list(s.scan("k:", limit=0)),
+        list(s.scan("k:", start="k:1", end="k:3")),
+        [key for key, _ in s.scan("k:", after="k:3")],
+        [key for key, _ in s.scan("k:", after="k:3", reverse=True, limit=2)],
     ]
 
 
 @evil.register
 def about(ctx: Context) -> list:
-    return [ctx.app, ctx.operator, ctx.function, ctx.key, ctx.tid, ctx.request_id, repr(ctx)]
+    return [ctx.app, ctx.operator, ctx.key, ctx.tid, ctx.request_id, ctx.time_us]
 
 
 @evil.register
@@ -186,15 +176,3 @@ def bump(ctx: Context) -> dict:
     value["n"] += 1
     ctx.state.put(value)
     return value
-
-
-@evil.register
-def nothing(ctx: Context) -> None:
-    pass
-
-
-@evil.register
-def cycles(ctx: Context) -> int:
-    a: list = []
-    a.append(a)
-    return len(gc.get_objects()) if ctx.key == "gc" else 0

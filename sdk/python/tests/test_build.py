@@ -1,0 +1,82 @@
+"""Errors of a build, without building: what is reported inside, and what becomes of it outside."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from styx import DefinitionError
+from styx._report import MARK, line_of, nothing_registered
+from styx.build import BuildError, _explain, build, main
+
+HEADER = "from styx import Operator\na = Operator('a')\n"
+
+
+def reported(file):
+    """What `_component` would print about a module that does not import or is declared wrongly."""
+    from styx.operator import declared
+    from styx.runtime import functions_of
+
+    before = len(declared)
+    try:
+        runpy.run_path(str(file))
+        functions_of(declared[before:])
+    except BaseException as error:
+        line = line_of(error)
+    finally:
+        del declared[before:]
+    assert "\n" not in line
+    report = json.loads(line.removeprefix(MARK))
+    return report["file"], report["line"], report["message"]
+
+
+@pytest.mark.parametrize(
+    "source, line, message",
+    [
+        ("x = 1\ndef f(:\n", 2, "SyntaxError: invalid syntax"),
+        ("\nimport nowhere\n", 2, "there is no module named 'nowhere': add the package to requirements.txt or the file to the project"),
+        (HEADER + "@a.register\ndef f(ctx, b: bytes): pass\n", 3, "a.f: parameter 'b': bytes has no JSON form: use int, float"),
+        (HEADER + "\na.register(print)\n", 4, "a.print: only plain functions can be registered"),
+        ("from styx import Operator\n\nOperator('a b')\n", 3, "operator name 'a b' is not allowed: start with a letter"),
+        ("def f():\n    return 1 / 0\nf()\n", 2, "ZeroDivisionError: division by zero"),
+        ("import json\njson.loads('{')\n", 2, "JSONDecodeError: Expecting property name"),
+        ("raise SystemExit\n", 1, "SystemExit"),
+        ("raise ValueError('two\\nlines')\n", 1, "ValueError: two; lines"),
+    ],
+)
+def test_reports(tmp_path, source, line, message):
+    file = tmp_path / "app.py"
+    file.write_text(source)
+    found_file, found_line, found_message = reported(file)
+    assert found_message.startswith(message)
+    assert (found_file, found_line) == (str(file), line)
+
+
+def test_explanations():
+    paths = [Path("/tmp/generated"), Path("/sdk"), Path("/home/ann/shop"), Path("/deps")]
+    report = MARK + json.dumps({"message": "it is wrong", "file": "/2/shop/items.py", "line": 7})
+    text = f"AssertionError: {report}\nTraceback (most recent call last):\n  ...\n\nCaused by:\n    ValueError: x\n"
+    assert _explain(text, paths, "shop") == "/home/ann/shop/shop/items.py:7: it is wrong"
+    inside = report.replace("/2/shop", "/python/lib")
+    assert _explain(inside, paths, "shop") == "/python/lib/items.py:7: it is wrong"
+    assert _explain(line_of(nothing_registered()), paths, "shop").startswith("shop: no function is registered")
+    bare = "Traceback\nAssertionError: failed to parse WIT\n\nCaused by:\n    no such world\n\nStack backtrace:\n   0: x\n"
+    assert _explain(bare, paths, "shop") == "componentize-py: no such world"
+    assert _explain("", paths, "shop") == "componentize-py: it failed without a message"
+
+
+def test_a_location_is_kept():
+    report = json.loads(line_of(DefinitionError("wrong", ("/2/a.py", 3))).removeprefix(MARK))
+    assert report == {"message": "wrong", "file": "/2/a.py", "line": 3}
+
+
+@pytest.mark.parametrize("entry", ["", "a-b", "a.py/", "1a", "a; import os"])
+def test_an_entry_is_a_module_name(tmp_path, entry):
+    with pytest.raises(BuildError, match="is not a module name"):
+        build(entry, wit=tmp_path, project=tmp_path, deps=None, output=tmp_path / "x.wasm")
+
+
+def test_the_command_line_says_one_line(tmp_path, capsys):
+    assert main(["app", "--wit", str(tmp_path / "no"), "-o", str(tmp_path / "x.wasm")]) == 1
+    assert capsys.readouterr().err == f"error: --wit: {tmp_path}/no does not exist\n"

@@ -1,0 +1,194 @@
+"""Components as `styx.build` makes them, inside WebAssembly.
+
+Needs the extra `component-test` (componentize-py and wasmtime) and takes about
+a minute; without it these tests are skipped.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("componentize_py", reason="pip install componentize-py==0.25.1")
+pytest.importorskip("wasmtime", reason="pip install wasmtime")
+
+from component_host import ComponentHost, Failed  # noqa: E402
+from conftest import GUESTS  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCES = Path(__file__).resolve().parents[1] / "src"
+
+
+def run_build(entry, project, output, *options):
+    command = [sys.executable, "-m", "styx.build", entry, "--wit", ROOT / "wit", "--path", project, "-o", output, *options]
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCES)}, timeout=300
+    )
+
+
+def build(entry, project, output):
+    done = run_build(entry, project, output)
+    assert (done.returncode, done.stderr) == (0, "")
+    return ComponentHost(output)
+
+
+@pytest.fixture(scope="module")
+def torture(tmp_path_factory):
+    return build("torture", Path(__file__).parent / "torture", tmp_path_factory.mktemp("torture") / "torture.wasm")
+
+
+def call(host, function, *args, key="k", seed=1):
+    return json.loads(host.invoke(f"evil.{function}", key, json.dumps(args).encode(), seed))
+
+
+def failure(host, function, *args, key="k"):
+    with pytest.raises(Failed) as failed:
+        call(host, function, *args, key=key)
+    return failed.value.args
+
+
+def test_travel_is_a_component(tmp_path):
+    host = build("travel", GUESTS / "travel", tmp_path / "travel.wasm")
+    imports, exports = host.names()
+    assert exports == {"describe", "invoke", "exports"}  # the last is what componentize-py starts the interpreter by
+    assert {name for name in imports if name.startswith("styx:")} == {
+        f"styx:guest/{interface}@0.1.0" for interface in ("types", "state", "calls", "context", "logging")
+    }
+    assert all(name.startswith(("styx:guest/", "wasi:")) for name in imports)
+    description = host.describe()
+    assert description.sdk == "styx-python 0.1.0"
+    assert [operator.name for operator in description.operators] == ["reservation", "hotel", "flight"]
+    make = description.operators[0].functions[0]
+    assert (make.name, getattr(make, "read-only")) == ("make_reservation", False)
+    assert [(p.name, p.schema, p.required) for p in make.parameters][0] == ("flight_id", '{"type":"string"}', True)
+    assert getattr(description.operators[0].functions[1], "read-only") is True
+    assert host.invoke("hotel.create", "ritz", b"[1]") == b"1"
+    assert host.invoke("hotel.reserve_hotel", "ritz", b"[]") == b"0"
+    with pytest.raises(Failed) as failed:
+        host.invoke("hotel.reserve_hotel", "ritz", b"[]")
+    assert failed.value.args == ("ABORTED", "hotel ritz is full")
+    host.invoke("reservation.make_reservation", "r", b'["KL1","ritz","ann"]')
+    assert host.issued == [("hotel", "ritz", "reserve_hotel", b"[]"), ("flight", "KL1", "reserve_flight", b"[]")]
+
+
+@pytest.mark.parametrize(
+    "kind, code, message",
+    [
+        ("value", "ABORTED", "plain"),
+        ("empty", "ABORTED", "KeyError"),
+        ("surrogate", "ABORTED", "a?b\ufffdc"),
+        ("nasty", "ABORTED", "Nasty"),
+        ("exit", "ABORTED", "3"),
+        ("interrupt", "ABORTED", "KeyboardInterrupt"),
+        ("recursion", "ABORTED", "maximum recursion depth exceeded"),
+        ("nan", "ABORTED", "Out of range float values are not JSON compliant: nan"),
+        ("set", "ABORTED", "a set has no order and no JSON form: use sorted(...) to make a list of it"),
+        ("object", "ABORTED", "a value of type object has no JSON form"),
+        ("circular", "ABORTED", "Circular reference detected"),
+        ("key", "ABORTED", "a key must be a string, not int: use str(...)"),
+        ("group", "ABORTED", "several (2 sub-exceptions)"),
+        ("memory", "LIMIT_EXCEEDED", "the function ran out of memory: keep less in it or raise the memory limit"),
+    ],
+)
+def test_nothing_traps(torture, kind, code, message):
+    assert failure(torture, "raises", kind) == (code, message)
+    assert call(torture, "bump", key="after") == {"n": 1, "name": "counter"}
+    torture.state.clear()
+    if kind == "memory":
+        torture.renew()
+
+
+def test_messages_are_cut(torture):
+    assert len(failure(torture, "raises", "huge")[1].encode()) in range(4090, 4097)
+
+
+def test_surrogates_do_not_become_values(torture):
+    assert "surrogates not allowed" in failure(torture, "raises", "surrogate_value")[1]
+    assert failure(torture, "takes", {"x": "\ud800"}) == ("BAD_ARGUMENTS", 'evil.takes: point.x must be an integer, not "?"')
+
+
+def test_conversion(torture):
+    assert call(torture, "takes", {"x": 1}) == {"x": 1, "y": 0.5, "color": "red"}
+    assert call(torture, "takes", {"x": 1, "y": 2}, [{"x": 3}], "red") == {"x": 2, "y": 2.0, "color": "red"}
+    message = 'evil.takes: color must be one of "red", not "blue"'
+    assert failure(torture, "takes", {"x": 1}, [], "blue") == ("BAD_ARGUMENTS", message)
+
+
+def test_chance_depends_on_the_invocation_only(torture):
+    first, other = call(torture, "chance", seed=1), call(torture, "chance", seed=2)
+    assert first != other
+    assert first[6] == other[6]  # a generator seeded while importing starts every invocation anew
+    assert call(torture, "chance", seed=1) == first
+    torture.renew()
+    assert [call(torture, "chance", seed=seed) for seed in (2, 1)] == [other, first]
+
+
+def test_the_system_answers(torture):
+    now, text, *_, urandom, token, uuid4 = call(torture, "system")
+    assert now > 1_700_000_000 and text.startswith("20")
+    assert (urandom, token, uuid4) == (9, 8, 36)
+
+
+def test_print_and_logging_reach_the_host(torture):
+    torture.logs.clear()
+    call(torture, "prints")
+    *lines, caught, last = torture.logs
+    assert lines == [
+        ("info", "one 2"),
+        ("error", "to stderr"),
+        ("info", "info 3"),
+        ("warn", "warned"),
+        ("info", "ctx info"),
+        ("error", "ctx error?"),
+    ]
+    assert caught[0] == "error" and caught[1].startswith("caught\nTraceback") and caught[1].endswith("ZeroDivisionError: division by zero")
+    assert last == ("info", "no line end")
+
+
+def test_calls(torture):
+    assert failure(torture, "catches") == ("ABORTED", "added to ABORTED plain")
+    assert failure(torture, "passes_on", "value") == ("ABORTED", "plain")
+    assert failure(torture, "passes_on", "bad") == (
+        "BAD_ARGUMENTS",
+        'evil.takes: point must be an object (Point), not "nonsense"',
+    )
+
+
+def test_aborts_tell_the_developer_where(torture):
+    torture.logs.clear()
+    failure(torture, "raises", "value")
+    ((level, line),) = torture.logs
+    assert level == "debug" and line.startswith("evil.raises aborted by ValueError at torture.py:")
+
+
+def test_scan_and_context(torture):
+    torture.state.clear()
+    assert call(torture, "scans") == [[["k:1", 1], ["k:2", 2]], ["k:4", "k:5"], ["k:2", "k:1"]]
+    assert call(torture, "about", key="ann") == ["lab", "evil", "ann", 7, "rq_1", 1_700_000_000_123_456]
+
+
+@pytest.mark.parametrize(
+    "files, error",
+    [
+        ({"app.py": "import helper\n", "helper.py": "x = 1\ndef f(:\n"}, "helper.py:2: SyntaxError: invalid syntax"),
+        (
+            {"app.py": "from styx import Operator\na = Operator('a')\n@a.register\ndef f(ctx, b: Itm): pass\n"},
+            "app.py:3: a.f: parameter 'b': the type hint 'Itm' is not a type that is known here",
+        ),
+        ({"other.py": "x = 1\n"}, "app: there is no module named 'app'"),
+    ],
+    ids=["syntax", "hint", "entry"],
+)
+def test_errors_of_a_build_are_one_line(tmp_path, files, error):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = run_build("app", tmp_path, tmp_path / "out" / "app.wasm")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    prefix = f"error: {tmp_path}/" if ".py:" in error else "error: "
+    assert done.stderr.startswith(prefix + error)
+    assert not (tmp_path / "out").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)

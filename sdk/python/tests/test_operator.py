@@ -1,0 +1,187 @@
+"""Declaring operators and functions, and what a component says of them."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from styx import Context, DefinitionError, Operator
+from styx.runtime import describe, functions_of
+
+
+@dataclass
+class Item:
+    price: int = 0
+
+
+def test_describe():
+    shop = Operator("shop", key_prefix="town", doc="Shops.")
+    Operator("elsewhere")
+
+    @shop.register(read_only=True)
+    def find(ctx: Context, name: str, limit: int = 10, item: Item | None = None) -> list[Item]:
+        """Finds items.
+
+        In any order.
+        """
+
+    @shop.register(name="put-item")
+    def put_item(ctx, anything):
+        pass
+
+    nullable_item = {
+        "anyOf": [
+            {
+                "title": "Item",
+                "type": "object",
+                "properties": {"price": {"type": "integer", "default": 0}},
+                "required": [],
+                "additionalProperties": False,
+            },
+            {"type": "null"},
+        ],
+        "default": None,
+    }
+    (described,) = describe([shop, Operator("empty")])
+    for function in described["functions"]:
+        function["returns"] = json.loads(function["returns"])
+        for parameter in function["parameters"]:
+            parameter["schema"] = json.loads(parameter["schema"])
+    assert described == {
+        "name": "shop",
+        "key_prefix": "town",
+        "doc": "Shops.",
+        "functions": [
+            {
+                "name": "find",
+                "parameters": [
+                    {"name": "name", "schema": {"type": "string"}, "required": True},
+                    {"name": "limit", "schema": {"type": "integer", "default": 10}, "required": False},
+                    {"name": "item", "schema": nullable_item, "required": False},
+                ],
+                "returns": {"type": "array", "items": nullable_item["anyOf"][0]},
+                "read_only": True,
+                "doc": "Finds items.\n\nIn any order.",
+            },
+            {
+                "name": "put-item",
+                "parameters": [{"name": "anything", "schema": {}, "required": True}],
+                "returns": {},
+                "read_only": False,
+                "doc": "",
+            },
+        ],
+    }
+
+
+def test_a_registered_function_stays_a_plain_function():
+    @Operator("a").register
+    @Operator("b").register
+    def double(ctx, number: int) -> int:
+        return 2 * number
+
+    assert double(None, 4) == 8
+    assert double.__name__ == "double"
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "a.b", "a" * 65, "ä", "a\n", 7])
+def test_operator_names(name):
+    with pytest.raises(DefinitionError, match="operator name"):
+        Operator(name)
+
+
+def test_key_prefix_names():
+    with pytest.raises(DefinitionError, match="key_prefix 'w:' is not allowed"):
+        Operator("stock", key_prefix="w:")
+
+
+def no_parameters():
+    pass
+
+
+def variadic(ctx, *values):
+    pass
+
+
+def keyword_only(ctx, *, value):
+    pass
+
+
+async def asynchronous(ctx):
+    pass
+
+
+def generator(ctx):
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (no_parameters, "shop.no_parameters: the first parameter must be the Context"),
+        (variadic, "shop.variadic: parameter 'values': *args"),
+        (keyword_only, "shop.keyword_only: parameter 'value': *args, **kwargs and keyword-only"),
+        (asynchronous, "shop.asynchronous: async functions and generators cannot be registered"),
+        (generator, "shop.generator: async functions and generators cannot be registered"),
+        (lambda ctx: 1, "the name is not allowed"),
+        (print, "only plain functions can be registered"),
+    ],
+)
+def test_functions_that_cannot_be_registered(function, message):
+    with pytest.raises(DefinitionError) as refused:
+        Operator("shop").register(function)
+    assert message in str(refused.value)
+
+
+def bad_parameter(ctx: Context, stamp: bytes) -> None:
+    pass
+
+
+def bad_result(ctx: Context) -> set:
+    pass
+
+
+def unknown_name(ctx: Context, good: int, item: "Itme") -> None:  # noqa: F821
+    pass
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (bad_parameter, "shop.bad_parameter: parameter 'stamp': bytes has no JSON form"),
+        (bad_result, "shop.bad_result: the result: set has no JSON form"),
+        (unknown_name, "shop.unknown_name: parameter 'item' has the type hint 'Itme', which cannot be resolved: name 'Itme'"),
+    ],
+)
+def test_hints_are_refused_when_the_component_is_built(function, message):
+    shop = Operator("shop")
+    shop.register(function)
+    with pytest.raises(DefinitionError) as refused:
+        functions_of([shop])
+    assert message in str(refused.value)
+    assert refused.value.location == (__file__, function.__code__.co_firstlineno)
+
+
+def test_names_are_taken_once():
+    shop, again = Operator("shop"), Operator("shop")
+    shop.register(lambda ctx: 1, name="one")
+    with pytest.raises(DefinitionError, match="shop.one is registered twice"):
+        shop.register(lambda ctx: 2, name="one")
+    again.register(lambda ctx: 3, name="three")
+    with pytest.raises(DefinitionError, match="the operator shop is already declared at .*test_operator.py:"):
+        functions_of([shop, again])
+
+
+def test_a_hint_may_name_what_is_defined_later():
+    shop = Operator("shop")
+
+    @shop.register
+    def later(ctx: Context, item: "DefinedLater") -> None:
+        pass
+
+    assert list(functions_of([shop])) == ["shop.later"]
+
+
+@dataclass
+class DefinedLater:
+    name: str
