@@ -22,12 +22,23 @@ pub(crate) enum CompileError {
     /// wasmtime refuses it.
     #[error("{0}")]
     Refused(String),
-    /// It takes too much time or memory.
+    /// It takes too much time or memory to compile, or too much room to run.
     #[error("{0}")]
     TooCostly(String),
     /// The host cannot compile.
     #[error("cannot compile here: {0}")]
     Host(String),
+}
+
+/// Why cached code cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("missing")]
+    Missing,
+    #[error("damaged")]
+    Damaged,
+    #[error("{0}")]
+    Unfit(String),
 }
 
 /// The cache of one engine configuration.
@@ -53,22 +64,28 @@ impl Artifacts {
 
     /// Compiled code, if it is there, whole, and of this engine.
     pub fn load(&self, engine: &Engine, digest: Digest) -> Option<Component> {
+        match self.read(engine, digest) {
+            Ok(component) => Some(component),
+            Err(Unusable::Missing) => None,
+            Err(why) => {
+                tracing::warn!(%digest, "compiled code in the cache is unusable ({why}): compiling again");
+                None
+            }
+        }
+    }
+
+    fn read(&self, engine: &Engine, digest: Digest) -> Result<Component, Unusable> {
         let code = self.code_path(digest);
-        let expected = std::fs::read_to_string(self.checksum_path(digest)).ok()?;
-        if expected.trim() != checksum(&code).ok()?.to_string() {
-            tracing::warn!(%digest, "compiled code in the cache is damaged: compiling again");
-            return None;
+        let (Ok(expected), Ok(found)) = (std::fs::read_to_string(self.checksum_path(digest)), checksum(&code)) else {
+            return Err(Unusable::Missing);
+        };
+        if expected.trim() != found.to_string() {
+            return Err(Unusable::Damaged);
         }
         // SAFETY: the file's content is what this program's compiler wrote, by its checksum, and it
         // is only ever replaced by rename, never changed in place. wasmtime itself refuses code of
         // another version, configuration or processor.
-        match unsafe { Component::deserialize_file(engine, &code) } {
-            Ok(component) => Some(component),
-            Err(error) => {
-                tracing::info!(%digest, "compiled code in the cache does not suit this engine: compiling again ({error:#})");
-                None
-            }
-        }
+        unsafe { Component::deserialize_file(engine, &code) }.map_err(|error| Unusable::Unfit(one_line(&error)))
     }
 
     /// Compiles a component and puts the code into the cache.
@@ -92,7 +109,11 @@ impl Artifacts {
         write(&note, sum.to_string().as_bytes()).map_err(host)?;
         std::fs::rename(&note, self.checksum_path(digest)).map_err(host)?;
         std::fs::rename(&code, self.code_path(digest)).map_err(host)?;
-        self.load(engine, digest).ok_or_else(|| CompileError::Host("the code just compiled cannot be read back".into()))
+        self.read(engine, digest).map_err(|why| match why {
+            // Compiled by the same engine a moment ago: it has more parts than the pool has room for.
+            Unusable::Unfit(message) => CompileError::TooCostly(message),
+            Unusable::Missing | Unusable::Damaged => CompileError::Host("the code just compiled cannot be read back".into()),
+        })
     }
 }
 

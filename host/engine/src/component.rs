@@ -8,6 +8,20 @@ use crate::config;
 use crate::guest::Guest;
 use crate::imports;
 
+/// A component has more parts than the instance pool has room for.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the component has {memories} memories and {tables} tables of up to {elements} elements, and at most {}, {} and {} are allowed",
+    config::MEMORIES_MAX,
+    config::TABLES_MAX,
+    config::TABLE_ELEMENTS_MAX
+)]
+pub(crate) struct TooManyParts {
+    memories: u32,
+    tables: u32,
+    elements: u64,
+}
+
 /// A component of the catalog, shared by all executors.
 pub(crate) struct Ready {
     pub digest: Digest,
@@ -24,12 +38,7 @@ impl Ready {
         if let Some(needs) = component.resources_required() {
             let (memories, tables, elements) = (needs.num_memories, needs.num_tables, needs.max_initial_table_size.unwrap_or(0));
             if memories > config::MEMORIES_MAX || tables > config::TABLES_MAX || elements > config::TABLE_ELEMENTS_MAX as u64 {
-                return Err(format_err!(
-                    "the component has {memories} memories and {tables} tables of up to {elements} elements; at most {}, {} and {} are allowed",
-                    config::MEMORIES_MAX,
-                    config::TABLES_MAX,
-                    config::TABLE_ELEMENTS_MAX
-                ));
+                return Err(TooManyParts { memories, tables, elements }.into());
             }
         }
         let wasi = component.component_type().imports(engine).any(|(name, _)| name.starts_with("wasi:"));

@@ -69,6 +69,12 @@ impl Instance {
         }
     }
 
+    /// Whether an instance's `invoke` is the contract's.
+    pub fn check_type(instance: &wasmtime::component::Instance, store: &mut Store<Guest>, component: &Ready) -> Result<()> {
+        let _: Invoke = instance.get_typed_func(store, component.invoke)?;
+        Ok(())
+    }
+
     /// Whether it has served a call before.
     pub fn is_warm(&self) -> bool {
         self.calls > 0
@@ -108,11 +114,4 @@ pub(crate) fn new_store(component: &Ready, memory_max: usize) -> Store<Guest> {
     store.limiter(|guest| &mut guest.memory);
     store.set_fuel(config::START_FUEL).expect("fuel is on");
     store
-}
-
-/// Instantiates without a transaction, to ask a component what it implements.
-pub(crate) fn start_to_describe(component: &Ready, memory_max: usize) -> Result<(Store<Guest>, wasmtime::component::Instance)> {
-    let mut store = new_store(component, memory_max);
-    let instance = component.pre.instantiate(&mut store)?;
-    Ok((store, instance))
 }

@@ -29,3 +29,4 @@ pub use config::{CALL_DEPTH_MAX, EXECUTION_STACK_BYTES, EXECUTORS_MAX, MEMORY_BY
 pub use determinism::Determinism;
 pub use engine::{Compiler, Engine, EngineOptions, LoadError};
 pub use executor::{Executor, Statistics};
+pub use upload::{COMPONENT_BYTES_MAX, CheckedComponent, UploadCode, UploadError};

@@ -1,0 +1,218 @@
+//! Asks a component once what it implements, in a fresh instance without a transaction, and checks
+//! the answer before it goes into the log.
+
+use std::collections::BTreeSet;
+
+use styx_protocol::catalog::{Function, Isolation, OperatorSpec, Parameter};
+use wasmtime::component::{ComponentType, Lift};
+
+use super::error::{UploadCode, UploadError};
+use crate::component::Ready;
+use crate::config;
+use crate::instance;
+use crate::outcome;
+
+/// Fuel for `describe`.
+const FUEL: u64 = 1_000_000_000;
+/// Bytes that `describe` may return.
+const BYTES_MAX: usize = 8 << 20;
+
+const OPERATORS_MAX: usize = 256;
+const FUNCTIONS_MAX: usize = 1024;
+const PARAMETERS_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
+const SCHEMA_BYTES_MAX: usize = 64 << 10;
+const DOC_BYTES_MAX: usize = 16 << 10;
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct ParameterDescription {
+    name: String,
+    schema: String,
+    required: bool,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct FunctionDescription {
+    name: String,
+    parameters: Vec<ParameterDescription>,
+    returns: String,
+    #[component(name = "read-only")]
+    read_only: bool,
+    doc: String,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct OperatorDescription {
+    name: String,
+    #[component(name = "key-prefix")]
+    key_prefix: Option<String>,
+    doc: String,
+    functions: Vec<FunctionDescription>,
+}
+
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct Description {
+    sdk: String,
+    operators: Vec<OperatorDescription>,
+}
+
+/// Runs `describe`. Returns the SDK's name and the operators.
+pub(super) fn describe(component: &Ready) -> Result<(String, Vec<OperatorSpec>), UploadError> {
+    let memory_max = config::MEMORY_BYTES_MAX as usize;
+    let mut store = instance::new_store(component, memory_max);
+    store.set_hostcall_fuel(BYTES_MAX);
+    let mismatch = |error: wasmtime::Error| {
+        let message = format!("an export has another type than the contract's: {}", crate::artifact::one_line(&error));
+        UploadError::new(UploadCode::MissingExport, message, "build it for the world styx:guest/function@0.1.0")
+    };
+    let started = component.pre.instantiate(&mut store);
+    let denied = store.data().memory.denied;
+    let instance = started.map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", denied, memory_max).message))?;
+    let describe = instance.get_typed_func::<(), (Description,)>(&mut store, component.describe).map_err(mismatch)?;
+    instance::Instance::check_type(&instance, &mut store, component).map_err(mismatch)?;
+    store.set_fuel(FUEL).expect("fuel is on");
+    let described = describe.call(&mut store, ());
+    let denied = store.data().memory.denied;
+    let (description,) = described.map_err(|error| failed(outcome::of_trap(&error, "describe", denied, memory_max).message))?;
+    check(description).map_err(failed)
+}
+
+fn failed(message: String) -> UploadError {
+    UploadError::new(UploadCode::DescribeFailed, message, "see what the project registers; describe() must work without any state")
+}
+
+/// Checks a description and turns it into the catalog's words.
+fn check(description: Description) -> Result<(String, Vec<OperatorSpec>), String> {
+    if description.operators.is_empty() {
+        return Err("the component describes no operator".into());
+    }
+    at_most("operators", description.operators.len(), OPERATORS_MAX)?;
+    let mut names = BTreeSet::new();
+    let mut operators = Vec::new();
+    for operator in description.operators {
+        check_name("operator", &operator.name)?;
+        if !names.insert(operator.name.clone()) {
+            return Err(format!("operator \"{}\" is described twice", operator.name));
+        }
+        if let Some(prefix) = &operator.key_prefix {
+            check_name("key prefix", prefix)?;
+        }
+        operators.push(OperatorSpec {
+            functions: check_functions(&operator.name, operator.functions)?,
+            name: operator.name,
+            component: 0,
+            key_prefix: operator.key_prefix,
+            isolation: Isolation::default(),
+            doc: clip(operator.doc),
+        });
+    }
+    let sdk: String = description.sdk.chars().filter(|letter| !letter.is_control()).take(NAME_BYTES_MAX).collect();
+    Ok((sdk, operators))
+}
+
+fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Result<Vec<Function>, String> {
+    at_most(&format!("functions of operator \"{operator}\""), described.len(), FUNCTIONS_MAX)?;
+    let mut names = BTreeSet::new();
+    let mut functions = Vec::new();
+    for function in described {
+        let called = format!("{operator}.{}", function.name);
+        check_name("function", &function.name)?;
+        if !names.insert(function.name.clone()) {
+            return Err(format!("function \"{called}\" is described twice"));
+        }
+        at_most(&format!("parameters of \"{called}\""), function.parameters.len(), PARAMETERS_MAX)?;
+        let mut parameters: Vec<Parameter> = Vec::new();
+        for ParameterDescription { name, schema, required } in function.parameters {
+            if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+                return Err(format!("\"{called}\" has a parameter without a name or with one of more than {NAME_BYTES_MAX} bytes"));
+            }
+            if parameters.iter().any(|known| known.name == name) {
+                return Err(format!("\"{called}\" has two parameters called \"{name}\""));
+            }
+            let schema = check_schema(&format!("parameter \"{name}\" of \"{called}\""), schema)?;
+            parameters.push(Parameter { name, schema, required });
+        }
+        let returns = check_schema(&format!("the result of \"{called}\""), function.returns)?;
+        functions.push(Function { name: function.name, parameters, returns, read_only: function.read_only, doc: clip(function.doc) });
+    }
+    Ok(functions)
+}
+
+/// A letter, then letters, digits, `_` and `-`.
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    let mut letters = name.bytes();
+    let begins = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic());
+    let goes_on = letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'-');
+    if begins && goes_on && name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
+    Err(format!("{what} name {shown:?} is not a letter followed by letters, digits, _ and -, {NAME_BYTES_MAX} in all"))
+}
+
+/// A JSON Schema: an object or a boolean. Nothing at all stands for anything.
+fn check_schema(whose: &str, schema: String) -> Result<String, String> {
+    if schema.trim().is_empty() {
+        return Ok("{}".into());
+    }
+    if schema.len() > SCHEMA_BYTES_MAX {
+        return Err(format!("the schema of {whose} has {} bytes, and at most {SCHEMA_BYTES_MAX} are allowed", schema.len()));
+    }
+    match serde_json::from_str::<serde_json::Value>(&schema) {
+        Ok(serde_json::Value::Object(_) | serde_json::Value::Bool(_)) => Ok(schema),
+        Ok(_) => Err(format!("the schema of {whose} is neither an object nor a boolean")),
+        Err(error) => Err(format!("the schema of {whose} is not JSON: {error}")),
+    }
+}
+
+fn at_most(what: &str, count: usize, max: usize) -> Result<(), String> {
+    if count <= max { Ok(()) } else { Err(format!("there are {count} {what}, and at most {max} are allowed")) }
+}
+
+fn clip(mut doc: String) -> String {
+    doc.truncate(doc.floor_char_boundary(DOC_BYTES_MAX));
+    doc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(names: &[&str], schema: &str) -> Result<(String, Vec<OperatorSpec>), String> {
+        let function = |name: &&str| FunctionDescription {
+            name: name.to_string(),
+            parameters: vec![ParameterDescription { name: "n".into(), schema: schema.into(), required: true }],
+            returns: String::new(),
+            read_only: false,
+            doc: "ü".repeat(DOC_BYTES_MAX),
+        };
+        let functions = names.iter().map(function).collect();
+        check(Description { sdk: "test\n1".into(), operators: vec![OperatorDescription { name: "item".into(), key_prefix: None, doc: String::new(), functions }] })
+    }
+
+    #[test]
+    fn descriptions_are_checked() {
+        let (sdk, operators) = described(&["get", "put-2_x"], "{\"type\":\"integer\"}").unwrap();
+        assert_eq!((sdk.as_str(), operators[0].functions.len()), ("test1", 2));
+        assert_eq!(operators[0].functions[0].returns, "{}");
+        assert!(operators[0].functions[0].doc.len() <= DOC_BYTES_MAX);
+        let long = "x".repeat(65);
+        for (names, schema, says) in [
+            (&["get", "get"][..], "{}", "twice"),
+            (&["1get"], "{}", "1get"),
+            (&[""], "{}", "\"\""),
+            (&["a.b"], "{}", "a.b"),
+            (&[&long], "{}", "64"),
+            (&["get"], "{", "not JSON"),
+            (&["get"], "3", "neither"),
+        ] {
+            let error = described(names, schema).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        assert!(check(Description { sdk: String::new(), operators: Vec::new() }).unwrap_err().contains("no operator"));
+    }
+}
