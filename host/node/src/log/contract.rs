@@ -66,10 +66,7 @@ fn synced_records_survive_and_others_do_not_have_to(storage: &dyn Storage) {
     assert_eq!(log.append(b"d").unwrap(), 3);
     log.sync().unwrap();
     drop(log);
-    assert_eq!(
-        records(&mut *storage.open().unwrap()),
-        [b"a", b"b", b"c", b"d"]
-    );
+    assert_eq!(records(&mut *storage.open().unwrap()), [b"a", b"b", b"c", b"d"]);
 }
 
 fn replay_starts_where_asked(storage: &dyn Storage) {
@@ -92,14 +89,7 @@ fn replay_starts_where_asked(storage: &dyn Storage) {
     }
     assert_eq!(log.durable(), 20, "a replay shows durable records only");
     let beyond = log.replay(21, &mut |_, _| panic!("no such record"));
-    assert!(matches!(
-        beyond,
-        Err(LogError::OutOfRange {
-            asked: 21,
-            first: 0,
-            next: 20
-        })
-    ));
+    assert!(matches!(beyond, Err(LogError::OutOfRange { asked: 21, first: 0, next: 20 })));
     assert_eq!(log.append(b"still usable").unwrap(), 20);
 }
 
@@ -114,10 +104,7 @@ fn replay_stops_at_the_consumers_error(storage: &dyn Storage) {
         anyhow::ensure!(sequence < 2, "not this one");
         Ok(())
     });
-    assert!(matches!(
-        result,
-        Err(LogError::Consumer { sequence: 2, .. })
-    ));
+    assert!(matches!(result, Err(LogError::Consumer { sequence: 2, .. })));
     assert_eq!(calls, 3);
     assert_eq!(records(&mut *log).len(), 5, "and the log goes on");
 }
@@ -136,18 +123,8 @@ fn trim_forgets_for_good(storage: &dyn Storage) {
     let expected: Vec<_> = (10..30_u8).map(|n| vec![n]).collect();
     assert_eq!(records(&mut *log), expected);
     let below = log.replay(9, &mut |_, _| panic!("trimmed"));
-    assert!(matches!(
-        below,
-        Err(LogError::OutOfRange {
-            asked: 9,
-            first: 10,
-            next: 30
-        })
-    ));
-    assert!(matches!(
-        log.trim(31),
-        Err(LogError::OutOfRange { asked: 31, .. })
-    ));
+    assert!(matches!(below, Err(LogError::OutOfRange { asked: 9, first: 10, next: 30 })));
+    assert!(matches!(log.trim(31), Err(LogError::OutOfRange { asked: 31, .. })));
     drop(log);
     let mut log = storage.open().unwrap();
     assert_eq!((log.first(), log.next()), (10, 30));
@@ -169,10 +146,7 @@ fn trim_of_everything_keeps_the_numbers(storage: &dyn Storage) {
 
 fn records_may_be_empty_and_large(storage: &dyn Storage) {
     let lengths = [0, 1, 7, 8, 0, 4096, 100_000, 3, 60_000, 0];
-    let expected: Vec<Vec<u8>> = lengths
-        .iter()
-        .map(|length| vec![*length as u8; *length])
-        .collect();
+    let expected: Vec<Vec<u8>> = lengths.iter().map(|length| vec![*length as u8; *length]).collect();
     let mut log = storage.open().unwrap();
     for record in &expected {
         log.append(record).unwrap();

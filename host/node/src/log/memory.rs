@@ -31,11 +31,7 @@ impl MemoryDisk {
             return Err(LogError::Locked(PathBuf::from("(memory)")));
         }
         platter.open = true;
-        Ok(MemoryLog {
-            disk: self.clone(),
-            unsynced: Vec::new(),
-            failed: false,
-        })
+        Ok(MemoryLog { disk: self.clone(), unsynced: Vec::new(), failed: false })
     }
 
     /// Makes the next sync that has something to write fail, and lose it.
@@ -45,9 +41,7 @@ impl MemoryDisk {
 
     fn platter(&self) -> MutexGuard<'_, Platter> {
         // A panic while it is held leaves the records as they were: no update can panic halfway.
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -85,10 +79,7 @@ impl Log for MemoryLog {
         if std::mem::take(&mut platter.fail_next_sync) {
             self.failed = true;
             let source = io::Error::other("planted failure of a sync");
-            return Err(LogError::Io {
-                path: PathBuf::from("(memory)"),
-                source,
-            });
+            return Err(LogError::Io { path: PathBuf::from("(memory)"), source });
         }
         platter.records.extend(self.unsynced.drain(..));
         Ok(())
@@ -114,8 +105,7 @@ impl Log for MemoryLog {
         for sequence in from..next {
             // Copied, so that the consumer may look at the disk without a deadlock.
             let record = self.disk.platter().records[(sequence - first) as usize].clone();
-            consumer(sequence, &record)
-                .map_err(|source| LogError::Consumer { sequence, source })?;
+            consumer(sequence, &record).map_err(|source| LogError::Consumer { sequence, source })?;
         }
         Ok(())
     }
@@ -162,9 +152,6 @@ mod tests {
         assert!(matches!(log.append(b"more"), Err(LogError::Failed)));
         assert!(matches!(log.sync(), Err(LogError::Failed)));
         drop(log);
-        assert_eq!(
-            contract::records(&mut disk.open().unwrap()),
-            [b"kept".to_vec()]
-        );
+        assert_eq!(contract::records(&mut disk.open().unwrap()), [b"kept".to_vec()]);
     }
 }

@@ -104,9 +104,7 @@ pub enum LogError {
     },
 
     /// A replay or trim of records that are not in the log.
-    #[error(
-        "log position {asked} is outside of {first}..={next}; the snapshot and the log do not belong together"
-    )]
+    #[error("log position {asked} is outside of {first}..={next}; the snapshot and the log do not belong together")]
     OutOfRange {
         /// The position asked for.
         asked: u64,
@@ -143,38 +141,22 @@ impl LogError {
     /// Tells a full disk from other errors of the operating system.
     fn io(path: &Path, source: io::Error) -> Self {
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::FullDisk(path.to_owned())
-            }
-            _ => Self::Io {
-                path: path.to_owned(),
-                source,
-            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::FullDisk(path.to_owned()),
+            _ => Self::Io { path: path.to_owned(), source },
         }
     }
 
     fn corrupt(file: &Path, offset: u64, detail: impl Into<String>) -> Self {
-        Self::Corrupt {
-            file: file.to_owned(),
-            offset,
-            detail: detail.into(),
-        }
+        Self::Corrupt { file: file.to_owned(), offset, detail: detail.into() }
     }
 
     /// Whether the log can go on after this error.
     fn is_harmless(&self) -> bool {
-        matches!(
-            self,
-            Self::TooLarge { .. } | Self::OutOfRange { .. } | Self::Consumer { .. }
-        )
+        matches!(self, Self::TooLarge { .. } | Self::OutOfRange { .. } | Self::Consumer { .. })
     }
 }
 
 /// `Ok` if `asked` lies in `first..=next`.
 fn check_range(asked: u64, first: u64, next: u64) -> Result<(), LogError> {
-    if (first..=next).contains(&asked) {
-        Ok(())
-    } else {
-        Err(LogError::OutOfRange { asked, first, next })
-    }
+    if (first..=next).contains(&asked) { Ok(()) } else { Err(LogError::OutOfRange { asked, first, next }) }
 }

@@ -19,11 +19,7 @@ pub(super) struct Group {
 impl Group {
     /// An empty group whose first record will have the number `first`.
     pub(super) fn new(first: u64) -> Self {
-        let mut group = Self {
-            bytes: Vec::new(),
-            first,
-            count: 0,
-        };
+        let mut group = Self { bytes: Vec::new(), first, count: 0 };
         group.restart(first);
         group
     }
@@ -37,8 +33,7 @@ impl Group {
 
     /// Adds a record and returns its number.
     pub(super) fn push(&mut self, record: &[u8]) -> u64 {
-        let length =
-            u32::try_from(record.len()).expect("checked against the limit, which is a u32");
+        let length = u32::try_from(record.len()).expect("checked against the limit, which is a u32");
         self.bytes.extend_from_slice(&length.to_le_bytes());
         self.bytes.extend_from_slice(record);
         self.count += 1;
@@ -95,20 +90,13 @@ mod tests {
             group.push(record);
         }
         assert_eq!((group.first(), group.next()), (7, 10));
-        assert_eq!(
-            decode(group.bytes()),
-            Some((7, vec![&b"one"[..], b"", b"three"]))
-        );
+        assert_eq!(decode(group.bytes()), Some((7, vec![&b"one"[..], b"", b"three"])));
     }
 
     #[test]
     fn anything_cut_or_empty_is_refused() {
         let mut group = Group::new(7);
-        assert_eq!(
-            decode(group.bytes()),
-            None,
-            "a group without records is never written"
-        );
+        assert_eq!(decode(group.bytes()), None, "a group without records is never written");
         group.push(b"record");
         for length in 0..group.bytes().len() {
             assert_eq!(decode(&group.bytes()[..length]), None);

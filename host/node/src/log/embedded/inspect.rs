@@ -33,10 +33,7 @@ pub(super) fn segments(directory: &Path) -> Result<Vec<u64>, LogError> {
     let mut bases = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        let digits = name
-            .to_str()
-            .and_then(|name| name.strip_suffix(".wal"))
-            .filter(|digits| digits.len() == 20);
+        let digits = name.to_str().and_then(|name| name.strip_suffix(".wal")).filter(|digits| digits.len() == 20);
         bases.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
     }
     bases.sort_unstable();
@@ -46,11 +43,7 @@ pub(super) fn segments(directory: &Path) -> Result<Vec<u64>, LogError> {
 /// Checks that all records up to the number `committed` can be in `directory`:
 /// every header, and every record of the segment where `committed` lies. The
 /// storage itself checks the records of the segments before.
-pub(super) fn check(
-    directory: &Path,
-    committed: u64,
-    record_bytes_max: u32,
-) -> Result<(), LogError> {
+pub(super) fn check(directory: &Path, committed: u64, record_bytes_max: u32) -> Result<(), LogError> {
     let bases = segments(directory)?;
     match bases.first() {
         Some(oldest) if *oldest <= committed + 1 => {}
@@ -87,18 +80,10 @@ fn check_header(path: &Path, reader: &mut impl Read, base: u64) -> Result<(), Lo
     let found = u16::from_le_bytes([header[8], header[9]]);
     if found > SEGMENT_FORMAT {
         let (found, supported) = (found.into(), SEGMENT_FORMAT.into());
-        return Err(LogError::NewerFormat {
-            file: path.to_owned(),
-            found,
-            supported,
-        });
+        return Err(LogError::NewerFormat { file: path.to_owned(), found, supported });
     }
     if header[12..20] != base.to_le_bytes() {
-        return Err(LogError::corrupt(
-            path,
-            0,
-            "the segment file has the name of another",
-        ));
+        return Err(LogError::corrupt(path, 0, "the segment file has the name of another"));
     }
     Ok(())
 }
@@ -114,11 +99,7 @@ fn check_records(
     let mut record = Vec::new();
     for lsn in base..=committed {
         let damaged = |detail: &str| {
-            Err(LogError::corrupt(
-                path,
-                offset,
-                format!("{detail} in group {lsn}, and {committed} were committed"),
-            ))
+            Err(LogError::corrupt(path, offset, format!("{detail} in group {lsn}, and {committed} were committed")))
         };
         record.resize(RECORD_HEADER, 0);
         if !read_whole(path, reader, &mut record)? {

@@ -26,15 +26,17 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
-use open_wal::{Lsn, TailState, Wal, WalConfig, WalError};
+use open_wal::{Lsn, RecoveryReport, TailState, Wal, WalConfig, WalError};
 
 use self::group::Group;
 use self::mark::{Mark, MarkFile};
 use super::{Consumer, Log, LogError, check_range};
 
-/// Sizes of an [`EmbeddedLog`]. They may differ from one opening to the next,
-/// except that `group_bytes_max` must not shrink below what is already stored.
+/// Sizes of an [`EmbeddedLog`]. A log that exists keeps the largest that it was
+/// ever opened with.
 #[derive(Debug, Clone, Copy)]
 pub struct EmbeddedOptions {
     /// Disk space is reserved, and given back, in files of this many bytes.
@@ -46,10 +48,7 @@ pub struct EmbeddedOptions {
 
 impl Default for EmbeddedOptions {
     fn default() -> Self {
-        Self {
-            segment_bytes: 64 << 20,
-            group_bytes_max: 32 << 20,
-        }
+        Self { segment_bytes: 64 << 20, group_bytes_max: 32 << 20 }
     }
 }
 
@@ -82,20 +81,14 @@ impl EmbeddedLog {
     /// any other damage without touching the files.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, LogError> {
         create_directory(directory).map_err(|error| LogError::io(directory, error))?;
-        let mark = MarkFile::open(directory)?;
+        let mark = MarkFile::open(directory, options)?;
+        let options =
+            EmbeddedOptions { segment_bytes: mark.mark().segment_bytes, group_bytes_max: mark.mark().group_bytes_max };
         inspect::check(directory, mark.mark().lsn, options.group_bytes_max)?;
 
-        let config = WalConfig {
-            segment_size: options.segment_bytes,
-            max_record_size: options.group_bytes_max,
-        };
-        let (wal, report) =
-            Wal::open(directory, config).map_err(|error| from_wal(directory, error))?;
-        if let TailState::TruncatedAt {
-            segment_base,
-            offset,
-        } = report.tail_state
-        {
+        let config = WalConfig { segment_size: options.segment_bytes, max_record_size: options.group_bytes_max };
+        let (wal, report) = open_storage(directory, config)?;
+        if let TailState::TruncatedAt { segment_base, offset } = report.tail_state {
             let file = inspect::segment_path(directory, segment_base.0);
             tracing::info!(file = %file.display(), offset, "cut an unfinished write off the end of the log");
         }
@@ -120,11 +113,7 @@ impl EmbeddedLog {
         let mut end = None;
         self.read_groups(&mut |first, records| {
             if end.is_some_and(|end| end != first) {
-                return Err(LogError::corrupt(
-                    &self.directory,
-                    0,
-                    format!("records before {first} are missing"),
-                ));
+                return Err(LogError::corrupt(&self.directory, 0, format!("records before {first} are missing")));
             }
             groups.push_back(first);
             end = Some(first + records.len() as u64);
@@ -148,42 +137,26 @@ impl EmbeddedLog {
 
     /// Calls `visit` with the first sequence number and the records of each group on disk.
     fn read_groups(&self, visit: &mut Visitor<'_>) -> Result<(), LogError> {
-        let mut reader = self
-            .wal
-            .reader_from(Lsn(0))
-            .map_err(|error| from_wal(&self.directory, error))?;
+        let mut reader = self.wal.reader_from(Lsn(0)).map_err(|error| from_wal(&self.directory, error))?;
         let mut read = self.oldest;
         while let Some(next) = reader.next() {
             let (lsn, bytes) = next.map_err(|error| from_wal(&self.directory, error))?;
-            let (first, records) = group::decode(bytes).ok_or_else(|| {
-                LogError::corrupt(
-                    &self.directory,
-                    0,
-                    format!("group {lsn} is not one of this log"),
-                )
-            })?;
+            let (first, records) = group::decode(bytes)
+                .ok_or_else(|| LogError::corrupt(&self.directory, 0, format!("group {lsn} is not one of this log")))?;
             visit(first, records)?;
             read = lsn.0 + 1;
         }
         // The reader takes damage for the end; it was checked when the log was opened.
         let end = self.wal.durable_lsn().0 + 1;
         if read != end {
-            return Err(LogError::corrupt(
-                &self.directory,
-                0,
-                format!("group {read} of {end} became unreadable"),
-            ));
+            return Err(LogError::corrupt(&self.directory, 0, format!("group {read} of {end} became unreadable")));
         }
         Ok(())
     }
 
     fn mark_committed(&mut self, committed: u64) -> Result<(), LogError> {
         let lsn = self.wal.durable_lsn().0;
-        self.mark.write(Mark {
-            committed,
-            lsn,
-            first: self.mark.mark().first,
-        })
+        self.mark.write(Mark { committed, lsn, ..*self.mark.mark() })
     }
 
     /// Writes the pending group and waits for the disk.
@@ -192,28 +165,16 @@ impl EmbeddedLog {
             return Ok(());
         }
         let (first, next) = (self.pending.first(), self.pending.next());
-        self.wal
-            .append(self.pending.bytes())
-            .map_err(|error| from_wal(&self.directory, error))?;
-        let durable = self
-            .wal
-            .commit()
-            .map_err(|error| from_wal(&self.directory, error))?;
-        assert_eq!(
-            durable,
-            self.wal.last_lsn(),
-            "a commit makes everything durable"
-        );
+        self.wal.append(self.pending.bytes()).map_err(|error| from_wal(&self.directory, error))?;
+        let durable = self.wal.commit().map_err(|error| from_wal(&self.directory, error))?;
+        assert_eq!(durable, self.wal.last_lsn(), "a commit makes everything durable");
         self.groups.push_back(first);
         self.pending.restart(next);
         self.mark_committed(next)
     }
 
     /// Runs `operation` unless the log has failed, and remembers if it does now.
-    fn guarded<T>(
-        &mut self,
-        operation: impl FnOnce(&mut Self) -> Result<T, LogError>,
-    ) -> Result<T, LogError> {
+    fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
         if self.failed {
             return Err(LogError::Failed);
         }
@@ -228,15 +189,9 @@ impl Log for EmbeddedLog {
         self.guarded(|log| {
             let limit = log.options.record_bytes_max();
             if record.len() > limit {
-                return Err(LogError::TooLarge {
-                    bytes: record.len(),
-                    limit,
-                });
+                return Err(LogError::TooLarge { bytes: record.len(), limit });
             }
-            if !log
-                .pending
-                .fits(record, log.options.group_bytes_max as usize)
-            {
+            if !log.pending.fits(record, log.options.group_bytes_max as usize) {
                 log.commit()?;
             }
             Ok(log.pending.push(record))
@@ -266,8 +221,7 @@ impl Log for EmbeddedLog {
             log.read_groups(&mut |first, records| {
                 let numbered = (first..).zip(records);
                 for (sequence, record) in numbered.skip_while(|(sequence, _)| *sequence < from) {
-                    consumer(sequence, record)
-                        .map_err(|source| LogError::Consumer { sequence, source })?;
+                    consumer(sequence, record).map_err(|source| LogError::Consumer { sequence, source })?;
                 }
                 Ok(())
             })
@@ -282,28 +236,33 @@ impl Log for EmbeddedLog {
             }
             check_range(until, log.first(), log.next())?;
             // Durably marked before anything is deleted: a crash in between leaves too much, never too little.
-            log.mark.write(Mark {
-                first: until,
-                ..*log.mark.mark()
-            })?;
+            log.mark.write(Mark { first: until, ..*log.mark.mark() })?;
             log.mark.sync()?;
             // A group goes when its last record goes: where the one after it begins.
-            let ends = log
-                .groups
-                .iter()
-                .skip(1)
-                .copied()
-                .chain([log.pending.first()]);
+            let ends = log.groups.iter().skip(1).copied().chain([log.pending.first()]);
             let count = ends.take_while(|end| *end <= until).count();
             if count > 0 {
                 log.groups.drain(..count);
                 log.oldest += count as u64;
-                log.wal
-                    .checkpoint(Lsn(log.oldest - 1))
-                    .map_err(|error| from_wal(&log.directory, error))?;
+                log.wal.checkpoint(Lsn(log.oldest - 1)).map_err(|error| from_wal(&log.directory, error))?;
             }
             Ok(())
         })
+    }
+}
+
+/// Opens the storage under the lock of the mark. Its own lock can then only be
+/// held by a child process of the last owner between fork and exec: that passes.
+fn open_storage(directory: &Path, config: WalConfig) -> Result<(Wal, RecoveryReport), LogError> {
+    let mut attempts = 0;
+    loop {
+        match Wal::open(directory, config) {
+            Err(WalError::Locked) if attempts < 100 => {
+                attempts += 1;
+                thread::sleep(Duration::from_millis(10));
+            }
+            result => return result.map_err(|error| from_wal(directory, error)),
+        }
     }
 }
 
@@ -321,34 +280,17 @@ fn create_directory(directory: &Path) -> io::Result<()> {
 
 /// An error of open-wal in the words of this log.
 fn from_wal(directory: &Path, error: WalError) -> LogError {
-    let damaged = |base: Lsn, offset, detail: &str| {
-        LogError::corrupt(&inspect::segment_path(directory, base.0), offset, detail)
-    };
+    let damaged =
+        |base: Lsn, offset, detail: &str| LogError::corrupt(&inspect::segment_path(directory, base.0), offset, detail);
     match error {
         WalError::Io(source) => LogError::io(directory, source),
-        WalError::FsyncFailed => LogError::io(
-            directory,
-            io::Error::other("fdatasync failed; the disk may be failing"),
-        ),
-        WalError::Corruption {
-            segment,
-            offset,
-            detail,
-        } => damaged(segment, offset, detail),
-        WalError::TornMidLog { segment, offset } => {
-            damaged(segment, offset, "a record is damaged, and others follow")
-        }
-        WalError::BadSegmentHeader => {
-            LogError::corrupt(directory, 0, "a segment header is damaged")
-        }
-        WalError::ContiguityViolation => {
-            LogError::corrupt(directory, 0, "a segment file is missing")
-        }
+        WalError::FsyncFailed => LogError::io(directory, io::Error::other("fdatasync failed; the disk may be failing")),
+        WalError::Corruption { segment, offset, detail } => damaged(segment, offset, detail),
+        WalError::TornMidLog { segment, offset } => damaged(segment, offset, "a record is damaged, and others follow"),
+        WalError::BadSegmentHeader => LogError::corrupt(directory, 0, "a segment header is damaged"),
+        WalError::ContiguityViolation => LogError::corrupt(directory, 0, "a segment file is missing"),
         WalError::Locked => LogError::Locked(directory.to_owned()),
         WalError::Poisoned => LogError::Failed,
-        other => LogError::io(
-            directory,
-            io::Error::new(io::ErrorKind::InvalidInput, other.to_string()),
-        ),
+        other => LogError::io(directory, io::Error::new(io::ErrorKind::InvalidInput, other.to_string())),
     }
 }

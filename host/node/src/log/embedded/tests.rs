@@ -9,15 +9,9 @@ use super::super::contract::{self, Random, Storage};
 use super::*;
 
 /// Small enough that a test crosses many segments.
-const SMALL: EmbeddedOptions = EmbeddedOptions {
-    segment_bytes: 256 << 10,
-    group_bytes_max: 128 << 10,
-};
+const SMALL: EmbeddedOptions = EmbeddedOptions { segment_bytes: 256 << 10, group_bytes_max: 128 << 10 };
 /// For tests that copy or scan the files thousands of times.
-const TINY: EmbeddedOptions = EmbeddedOptions {
-    segment_bytes: 4 << 10,
-    group_bytes_max: 2 << 10,
-};
+const TINY: EmbeddedOptions = EmbeddedOptions { segment_bytes: 4 << 10, group_bytes_max: 2 << 10 };
 
 struct Directory(tempfile::TempDir);
 
@@ -60,11 +54,7 @@ fn write(directory: &Path, options: EmbeddedOptions, count: u64) {
 fn expect_records(directory: &Path, options: EmbeddedOptions, count: u64) {
     let mut log = EmbeddedLog::open(directory, options).unwrap();
     assert_eq!(log.next(), count);
-    assert!(
-        contract::records(&mut log)
-            .into_iter()
-            .eq((0..count).map(record))
-    );
+    assert!(contract::records(&mut log).into_iter().eq((0..count).map(record)));
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -75,18 +65,12 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn last_segment(directory: &Path) -> PathBuf {
-    inspect::segment_path(
-        directory,
-        *inspect::segments(directory).unwrap().last().unwrap(),
-    )
+    inspect::segment_path(directory, *inspect::segments(directory).unwrap().last().unwrap())
 }
 
 /// Offset after the last byte that is not zero.
 fn used(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |last| last + 1)
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
 /// Offset after the last record of a segment, which is padded to 8 bytes.
@@ -112,15 +96,10 @@ fn a_write_torn_at_any_byte_is_cut_and_nothing_before_it() {
         for rest in 0..3 {
             let crashed = tempfile::tempdir().unwrap();
             copy(before.path(), crashed.path());
-            let file = fs::OpenOptions::new()
-                .write(true)
-                .open(last_segment(crashed.path()))
-                .unwrap();
+            let file = fs::OpenOptions::new().write(true).open(last_segment(crashed.path())).unwrap();
             file.write_all_at(&new[start..torn], start as u64).unwrap();
             match rest {
-                1 => file
-                    .write_all_at(&vec![0xA5; end - torn], torn as u64)
-                    .unwrap(),
+                1 => file.write_all_at(&vec![0xA5; end - torn], torn as u64).unwrap(),
                 2 => file.set_len(torn as u64).unwrap(),
                 _ => {}
             }
@@ -148,24 +127,17 @@ fn a_torn_write_with_holes_is_cut() {
     let new = fs::read(last_segment(after.path())).unwrap();
     let start = end_of_records(&fs::read(last_segment(before.path())).unwrap());
     let end = used(&new);
-    let pages: Vec<_> = (start..end)
-        .step_by(4096)
-        .map(|at| at..(at + 4096).min(end))
-        .collect();
+    let pages: Vec<_> = (start..end).step_by(4096).map(|at| at..(at + 4096).min(end)).collect();
     assert!(pages.len() > 5);
     for seed in 0..200 {
         let mut random = Random(seed);
         let crashed = tempfile::tempdir().unwrap();
         copy(before.path(), crashed.path());
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .open(last_segment(crashed.path()))
-            .unwrap();
+        let file = fs::OpenOptions::new().write(true).open(last_segment(crashed.path())).unwrap();
         let missing = random.below(pages.len() as u64) as usize;
         for (at, page) in pages.iter().enumerate() {
             if at != missing && random.below(2) == 0 {
-                file.write_all_at(&new[page.clone()], page.start as u64)
-                    .unwrap();
+                file.write_all_at(&new[page.clone()], page.start as u64).unwrap();
             }
         }
         expect_records(crashed.path(), SMALL, 10);
@@ -176,10 +148,7 @@ fn a_torn_write_with_holes_is_cut() {
 fn every_flipped_bit_is_reported_or_harmless() {
     let pristine = tempfile::tempdir().unwrap();
     write(pristine.path(), TINY, 100);
-    let names: Vec<_> = fs::read_dir(pristine.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let names: Vec<_> = fs::read_dir(pristine.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.len() > 4, "several segments, the mark and the lock");
     let mut random = Random(1);
     let mut reported = 0;
@@ -198,29 +167,14 @@ fn every_flipped_bit_is_reported_or_harmless() {
         fs::write(damaged.path().join(name), &bytes).unwrap();
         match EmbeddedLog::open(damaged.path(), TINY) {
             Ok(mut log) => {
-                assert!(
-                    contract::records(&mut log)
-                        .into_iter()
-                        .eq((0..100).map(record)),
-                    "{name:?} byte {at}"
-                );
-                assert!(
-                    at >= in_use,
-                    "{name:?} byte {at} is in use, and nothing was noticed"
-                );
+                assert!(contract::records(&mut log).into_iter().eq((0..100).map(record)), "{name:?} byte {at}");
+                assert!(at >= in_use, "{name:?} byte {at} is in use, and nothing was noticed");
             }
             Err(LogError::Corrupt { file, offset, .. }) => {
                 reported += 1;
                 assert_eq!(file, damaged.path().join(name), "the damaged file is named");
-                assert!(
-                    offset as usize <= at,
-                    "{name:?}: damage at {at} is reported at {offset}"
-                );
-                assert_eq!(
-                    fs::read(&file).unwrap(),
-                    bytes,
-                    "damage is reported, not repaired"
-                );
+                assert!(offset as usize <= at, "{name:?}: damage at {at} is reported at {offset}");
+                assert_eq!(fs::read(&file).unwrap(), bytes, "damage is reported, not repaired");
             }
             Err(other) => panic!("{name:?} byte {at}: {other}"),
         }
@@ -234,19 +188,13 @@ fn a_lost_file_is_reported() {
     write(pristine.path(), TINY, 100);
     let bases = inspect::segments(pristine.path()).unwrap();
     assert!(bases.len() > 3);
-    let lost = bases
-        .iter()
-        .map(|base| inspect::segment_path(pristine.path(), *base));
+    let lost = bases.iter().map(|base| inspect::segment_path(pristine.path(), *base));
     for path in lost.chain([pristine.path().join("log.mark")]) {
         let damaged = tempfile::tempdir().unwrap();
         copy(pristine.path(), damaged.path());
         fs::remove_file(damaged.path().join(path.file_name().unwrap())).unwrap();
         let result = EmbeddedLog::open(damaged.path(), TINY);
-        assert!(
-            matches!(result.err(), Some(LogError::Corrupt { .. })),
-            "{}",
-            path.display()
-        );
+        assert!(matches!(result.err(), Some(LogError::Corrupt { .. })), "{}", path.display());
     }
 }
 
@@ -261,17 +209,7 @@ fn a_newer_segment_is_not_called_damaged() {
     bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&path, bytes).unwrap();
     let error = EmbeddedLog::open(directory.path(), SMALL).err().unwrap();
-    assert!(
-        matches!(
-            error,
-            LogError::NewerFormat {
-                found: 2,
-                supported: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, LogError::NewerFormat { found: 2, supported: 1, .. }), "{error}");
 }
 
 #[test]
@@ -284,22 +222,12 @@ fn a_crash_between_mark_and_deletion_of_a_trim_is_finished_by_the_next() {
     log.trim(50).unwrap();
     drop(log);
     let segments = inspect::segments(directory.path()).unwrap();
-    assert!(
-        segments.len() < inspect::segments(full.path()).unwrap().len(),
-        "space is given back"
-    );
+    assert!(segments.len() < inspect::segments(full.path()).unwrap().len(), "space is given back");
     // The mark of the trimmed log with the files of the full one.
-    fs::copy(
-        directory.path().join("log.mark"),
-        full.path().join("log.mark"),
-    )
-    .unwrap();
+    fs::copy(directory.path().join("log.mark"), full.path().join("log.mark")).unwrap();
     let mut log = EmbeddedLog::open(full.path(), TINY).unwrap();
     assert_eq!((log.first(), log.next()), (50, 60));
-    assert_eq!(
-        contract::records(&mut log),
-        (50..60).map(record).collect::<Vec<_>>()
-    );
+    assert_eq!(contract::records(&mut log), (50..60).map(record).collect::<Vec<_>>());
     log.trim(51).unwrap();
     assert_eq!(inspect::segments(full.path()).unwrap(), segments);
 }
@@ -309,10 +237,7 @@ fn a_long_record_is_refused_and_much_is_synced_early() {
     let directory = tempfile::tempdir().unwrap();
     let mut log = EmbeddedLog::open(directory.path(), SMALL).unwrap();
     let limit = SMALL.record_bytes_max();
-    assert!(matches!(
-        log.append(&vec![0; limit + 1]),
-        Err(LogError::TooLarge { .. })
-    ));
+    assert!(matches!(log.append(&vec![0; limit + 1]), Err(LogError::TooLarge { .. })));
     for n in 0..4 {
         assert_eq!(log.append(&vec![n as u8; limit]).unwrap(), n);
         assert_eq!(log.durable(), n, "the one before had to make room");
@@ -322,15 +247,20 @@ fn a_long_record_is_refused_and_much_is_synced_early() {
 }
 
 #[test]
+fn other_options_find_the_same_records() {
+    let directory = tempfile::tempdir().unwrap();
+    for (round, options) in [SMALL, TINY, EmbeddedOptions::default(), TINY].into_iter().enumerate() {
+        write(directory.path(), options, 2000 * (round as u64 + 1));
+        expect_records(directory.path(), TINY, 2000 * (round as u64 + 1));
+    }
+}
+
+#[test]
 fn a_second_process_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = spawn_writer(directory.path());
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    lines
-        .by_ref()
-        .map(Result::unwrap)
-        .find(|line| line.starts_with("synced "))
-        .unwrap();
+    lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("synced ")).unwrap();
     let refused = EmbeddedLog::open(directory.path(), SMALL).err();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -359,17 +289,8 @@ fn a_killed_writer_loses_nothing_that_was_synced() {
         }
         assert!(!child.wait().unwrap().success());
         let mut log = EmbeddedLog::open(directory.path(), SMALL).unwrap();
-        assert!(
-            log.next() >= synced,
-            "round {round}: {} after {synced} were synced",
-            log.next()
-        );
-        assert!(
-            contract::records(&mut log)
-                .into_iter()
-                .eq((0..log.next()).map(record)),
-            "round {round}"
-        );
+        assert!(log.next() >= synced, "round {round}: {} after {synced} were synced", log.next());
+        assert!(contract::records(&mut log).into_iter().eq((0..log.next()).map(record)), "round {round}");
         next = log.next();
     }
 }
@@ -377,12 +298,7 @@ fn a_killed_writer_loses_nothing_that_was_synced() {
 /// A process of this test binary that runs [`child_writer`] in `directory`.
 fn spawn_writer(directory: &Path) -> std::process::Child {
     Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "log::embedded::tests::child_writer",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "log::embedded::tests::child_writer", "--ignored", "--nocapture"])
         .env("STYX_TEST_LOG_DIRECTORY", directory)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
