@@ -112,8 +112,16 @@ class ComponentHost:
             lower, upper = range.lower, range.upper
             return (
                 key.startswith(range.prefix)
-                and (lower.tag == "unbounded" or key > lower.payload or (lower.tag == "included" and key == lower.payload))
-                and (upper.tag == "unbounded" or key < upper.payload or (upper.tag == "included" and key == upper.payload))
+                and (
+                    lower.tag == "unbounded"
+                    or key > lower.payload
+                    or (lower.tag == "included" and key == lower.payload)
+                )
+                and (
+                    upper.tag == "unbounded"
+                    or key < upper.payload
+                    or (upper.tag == "included" and key == upper.payload)
+                )
             )
 
         found = [(key, value) for (owner, key), value in self.state.items() if owner == self._operator and within(key)]

@@ -35,10 +35,22 @@ def reported(file):
     "source, line, message",
     [
         ("x = 1\ndef f(:\n", 2, "SyntaxError: invalid syntax"),
-        ("\nimport nowhere\n", 2, "there is no module named 'nowhere': add the package to requirements.txt or the file to the project"),
-        (HEADER + "@a.register\ndef f(ctx, b: bytes): pass\n", 3, "a.f: parameter 'b': bytes has no JSON form: use int, float"),
+        (
+            "\nimport nowhere\n",
+            2,
+            "there is no module named 'nowhere': add the package to requirements.txt or the file to the project",
+        ),
+        (
+            HEADER + "@a.register\ndef f(ctx, b: bytes): pass\n",
+            3,
+            "a.f: parameter 'b': bytes has no JSON form: use int, float",
+        ),
         (HEADER + "\na.register(print)\n", 4, "a.print: only plain functions can be registered"),
-        ("from styx import Operator\n\nOperator('a b')\n", 3, "operator name 'a b' is not allowed: start with a letter"),
+        (
+            "from styx import Operator\n\nOperator('a b')\n",
+            3,
+            "operator name 'a b' is not allowed: start with a letter",
+        ),
         ("def f():\n    return 1 / 0\nf()\n", 2, "ZeroDivisionError: division by zero"),
         ("import json\njson.loads('{')\n", 2, "JSONDecodeError: Expecting property name"),
         ("raise SystemExit\n", 1, "SystemExit"),
@@ -61,7 +73,9 @@ def test_explanations():
     inside = report.replace("/2/shop", "/python/lib")
     assert _explain(inside, paths, "shop") == "/python/lib/items.py:7: it is wrong"
     assert _explain(line_of(nothing_registered()), paths, "shop").startswith("shop: no function is registered")
-    bare = "Traceback\nAssertionError: failed to parse WIT\n\nCaused by:\n    no such world\n\nStack backtrace:\n   0: x\n"
+    bare = (
+        "Traceback\nAssertionError: failed to parse WIT\n\nCaused by:\n    no such world\n\nStack backtrace:\n   0: x\n"
+    )
     assert _explain(bare, paths, "shop") == "componentize-py: no such world"
     assert _explain("", paths, "shop") == "componentize-py: it failed without a message"
 

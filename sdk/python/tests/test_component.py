@@ -23,9 +23,25 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 
 
 def run_build(entry, project, output, *options):
-    command = [sys.executable, "-m", "styx.build", entry, "--wit", ROOT / "wit", "--path", project, "-o", output, *options]
+    command = [
+        sys.executable,
+        "-m",
+        "styx.build",
+        entry,
+        "--wit",
+        ROOT / "wit",
+        "--path",
+        project,
+        "-o",
+        output,
+        *options,
+    ]
     return subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(SOURCES)}, timeout=300
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        timeout=300,
     )
 
 
@@ -107,7 +123,10 @@ def test_messages_are_cut(torture):
 
 def test_surrogates_do_not_become_values(torture):
     assert "surrogates not allowed" in failure(torture, "raises", "surrogate_value")[1]
-    assert failure(torture, "takes", {"x": "\ud800"}) == ("BAD_ARGUMENTS", 'evil.takes: point.x must be an integer, not "?"')
+    assert failure(torture, "takes", {"x": "\ud800"}) == (
+        "BAD_ARGUMENTS",
+        'evil.takes: point.x must be an integer, not "?"',
+    )
 
 
 def test_conversion(torture):
@@ -144,7 +163,11 @@ def test_print_and_logging_reach_the_host(torture):
         ("info", "ctx info"),
         ("error", "ctx error?"),
     ]
-    assert caught[0] == "error" and caught[1].startswith("caught\nTraceback") and caught[1].endswith("ZeroDivisionError: division by zero")
+    assert (
+        caught[0] == "error"
+        and caught[1].startswith("caught\nTraceback")
+        and caught[1].endswith("ZeroDivisionError: division by zero")
+    )
     assert last == ("info", "no line end")
 
 

@@ -20,7 +20,12 @@ dice = Operator("dice")
 @dice.register
 def roll(ctx: Context, ways: list[str]) -> list:
     chances = {
-        "module": lambda: [random.random(), random.randint(1, 6), random.sample(range(100), 3), random.randbytes(5).hex()],
+        "module": lambda: [
+            random.random(),
+            random.randint(1, 6),
+            random.sample(range(100), 3),
+            random.randbytes(5).hex(),
+        ],
         "imported": lambda: [randint(1, 10**9), gauss(0, 1)],
         "unseeded": lambda: random.Random().random(),
         "context": lambda: [ctx.random.random(), ctx.random.choice("abcdef"), ctx.random.shuffle([1, 2])],
@@ -45,7 +50,9 @@ WAYS = ["module", "imported", "unseeded", "context", "uuid", "secrets", "urandom
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_transaction_sees_the_same(way):
-    first, second, other_seed = (Host(sys.modules[__name__], seed=seed).call("dice", "d", "roll", [way]) for seed in (0, 0, 1))
+    first, second, other_seed = (
+        Host(sys.modules[__name__], seed=seed).call("dice", "d", "roll", [way]) for seed in (0, 0, 1)
+    )
     assert first == second
     assert (first == other_seed) == (way == "time")
 
@@ -78,7 +85,13 @@ def test_a_seed_holds_for_its_invocation_only(host):
 def test_time_moves_between_transactions_and_can_be_set(host):
     host.time_us = 1_800_000_000_123_456
     assert host.call("dice", "d", "roll", ["time"]) == [
-        [1800000000.123456, 1800000000123456000, 1800000000.123456, 1800000000123456, "2027-01-15T08:00:00.123456+00:00"]
+        [
+            1800000000.123456,
+            1800000000123456000,
+            1800000000.123456,
+            1800000000123456,
+            "2027-01-15T08:00:00.123456+00:00",
+        ]
     ]
     assert host.call("dice", "d", "roll", ["time"])[0][3] > 1_800_000_000_123_456
 

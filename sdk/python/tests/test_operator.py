@@ -150,7 +150,10 @@ def unknown_name(ctx: Context, good: int, item: "Itme") -> None:  # noqa: F821
     [
         (bad_parameter, "shop.bad_parameter: parameter 'stamp': bytes has no JSON form"),
         (bad_result, "shop.bad_result: the result: set has no JSON form"),
-        (unknown_name, "shop.unknown_name: parameter 'item' has the type hint 'Itme', which cannot be resolved: name 'Itme'"),
+        (
+            unknown_name,
+            "shop.unknown_name: parameter 'item' has the type hint 'Itme', which cannot be resolved: name 'Itme'",
+        ),
     ],
 )
 def test_hints_are_refused_when_the_component_is_built(function, message):

@@ -251,7 +251,10 @@ def test_endless_recursion_aborts(host):
 def test_a_failed_call_cannot_be_saved_but_reworded(host):
     assert aborted(host, "node", "n", "swallow", "ignore") == ("ABORTED", "no")
     assert aborted(host, "node", "n", "swallow", "reword") == ("ABORTED", "ABORTED: no, sadly")
-    assert aborted(host, "node", "n", "reject") == ("BAD_ARGUMENTS", 'node.write: value must be an integer, not "a string"')
+    assert aborted(host, "node", "n", "reject") == (
+        "BAD_ARGUMENTS",
+        'node.write: value must be an integer, not "a string"',
+    )
     assert aborted(host, "node", "n", "fail_later") == ("ABORTED", "no")
     assert host.entries("node") == {}
 
@@ -323,7 +326,10 @@ def test_read_only(host):
     assert host.call("node", "own", "peek", "") == 7
     assert host.call("node", "n", "peek", "nested") == 7
     for way in ("write", "delete"):
-        assert aborted(host, "node", "own", "peek", way) == ("READ_ONLY", 'node.peek is declared read-only and wrote "own"')
+        assert aborted(host, "node", "own", "peek", way) == (
+            "READ_ONLY",
+            'node.peek is declared read-only and wrote "own"',
+        )
     for way in ("call", "call_async"):
         message = "node.peek is declared read-only and called node.write, which is not"
         assert aborted(host, "node", "own", "peek", way) == ("READ_ONLY", message)
@@ -358,7 +364,10 @@ def test_scan(host, options, keys):
 
 
 def test_a_negative_limit_is_refused(host):
-    assert aborted(host, "node", "n", "scan", {"limit": -1}) == ("ABORTED", "scan: limit must not be negative, it is -1")
+    assert aborted(host, "node", "n", "scan", {"limit": -1}) == (
+        "ABORTED",
+        "scan: limit must not be negative, it is -1",
+    )
 
 
 def test_logs_count_once_the_transaction_does(host):

@@ -42,7 +42,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     if isinstance(error, ModuleNotFoundError):
-        return f"there is no module named {error.name!r}: add the package to requirements.txt or the file to the project"
+        return (
+            f"there is no module named {error.name!r}: add the package to requirements.txt or the file to the project"
+        )
     text = "; ".join(str(error).split("\n"))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

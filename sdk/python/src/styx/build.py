@@ -40,7 +40,9 @@ def build(entry: str, *, wit: Path, project: Path, deps: Path | None, output: Pa
     tool = _componentize_py()
     with tempfile.TemporaryDirectory(prefix="styx-build-") as folder:
         generated = Path(folder)
-        (generated / "_styx_entry.py").write_text(f'"""Generated: imports the app."""\n\nimport {entry}  # noqa: F401\n')
+        (generated / "_styx_entry.py").write_text(
+            f'"""Generated: imports the app."""\n\nimport {entry}  # noqa: F401\n'
+        )
         sdk = generated / "sdk"
         _copy_sdk(sdk)
         # The project comes before its dependencies, as in a plain Python process.

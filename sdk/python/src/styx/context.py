@@ -82,9 +82,7 @@ class Context:
         self._host = host
         self._function = function
 
-    def call(
-        self, operator: Operator | str, key: str, function: Callable | str, /, *args: Any, **kwargs: Any
-    ) -> Any:
+    def call(self, operator: Operator | str, key: str, function: Callable | str, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function on another entity, inside this transaction, and returns its result.
 
         Operator and function may be given by name, as they must be if another

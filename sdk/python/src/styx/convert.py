@@ -58,7 +58,9 @@ def keeps_values(shape: Shape) -> bool:
         case Mapping(value):
             return keeps_values(value)
         case Choice(members):
-            return all(member is value or member == value and type(member) is kind for (kind, value), member in members.items())
+            return all(
+                member is value or member == value and type(member) is kind for (kind, value), member in members.items()
+            )
         case Either(options):
             return all(keeps_values(option) for option in options)
     return False

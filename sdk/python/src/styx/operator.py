@@ -20,6 +20,8 @@ from styx.shape import Anything, Shape, Unsupported, shape_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 
+_Plain = typing.TypeVar("_Plain", bound=Callable)
+
 #: Attribute of a registered function: its `Function` by operator name.
 ENTRIES = "__styx__"
 
@@ -53,9 +55,13 @@ class Operator:
         self.functions: dict[str, Function] = {}
         declared.append(self)
 
-    def register(
-        self, function: Callable | None = None, *, read_only: bool = False, name: str | None = None
-    ) -> Any:
+    @typing.overload
+    def register(self, function: _Plain, /) -> _Plain: ...
+
+    @typing.overload
+    def register(self, *, read_only: bool = False, name: str | None = None) -> Callable[[_Plain], _Plain]: ...
+
+    def register(self, function: Any = None, /, *, read_only: bool = False, name: str | None = None) -> Any:
         """Decorator that makes a plain function callable on this operator's entities.
 
         Its first parameter is the `Context`, the rest are the arguments. Type
@@ -108,14 +114,20 @@ class Function:
             self._refuse("the name is not allowed: start with a letter, then use letters, digits, _ and -, at most 64")
         if not inspect.isfunction(python):
             self._refuse("only plain functions can be registered")
-        if inspect.iscoroutinefunction(python) or inspect.isgeneratorfunction(python) or inspect.isasyncgenfunction(python):
+        if (
+            inspect.iscoroutinefunction(python)
+            or inspect.isgeneratorfunction(python)
+            or inspect.isasyncgenfunction(python)
+        ):
             self._refuse("async functions and generators cannot be registered: ctx.call waits by itself")
         self._signature = _signature(python)
         if not self._signature:
             self._refuse("the first parameter must be the Context")
         for parameter in self._signature:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
-                self._refuse(f"parameter '{parameter.name}': *args, **kwargs and keyword-only parameters have no place in an array of arguments")
+                self._refuse(
+                    f"parameter '{parameter.name}': *args, **kwargs and keyword-only parameters have no place in an array of arguments"
+                )
         #: Names of the parameters after the context: what a caller may use as keywords.
         self.parameter_names = [parameter.name for parameter in self._signature[1:]]
         self.parameters: tuple[Parameter, ...] = ()

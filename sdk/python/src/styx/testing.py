@@ -159,7 +159,9 @@ class Host:
                 raise self._doom(errors.UNKNOWN_FUNCTION, f'operator "{operator}" has no function "{function}"')
             raise self._doom("UNKNOWN_OPERATOR", f'there is no operator "{operator}": give it to Host(...)')
         if is_read_only and not entry.read_only:
-            raise self._doom(errors.READ_ONLY, f"{self._running()} is declared read-only and called {entry}, which is not")
+            raise self._doom(
+                errors.READ_ONLY, f"{self._running()} is declared read-only and called {entry}, which is not"
+            )
         return _Call(operator, key, function, args, is_read_only or entry.read_only)
 
     def _run(self, call: _Call) -> bytes:
