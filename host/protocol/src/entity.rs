@@ -1,5 +1,6 @@
 //! An entity is an operator and a key: the unit of state, of routing and of conflict.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -85,23 +86,24 @@ impl PartialEq for Entity {
 impl Eq for Entity {}
 
 /// A map from entities that remembers insertion order, so that walking it is deterministic.
+/// `E` is an entity or a reference to one.
 ///
 /// Small maps (most RW sets) are searched linearly by hash; an index is built past that.
 #[derive(Clone, Debug)]
-pub struct EntityMap<T> {
-    entries: Vec<(Entity, T)>,
+pub struct EntityMap<T, E = Entity> {
+    entries: Vec<(E, T)>,
     index: HashTable<u32>,
 }
 
 const LINEAR_MAX: usize = 12;
 
-impl<T> Default for EntityMap<T> {
+impl<T, E> Default for EntityMap<T, E> {
     fn default() -> Self {
         EntityMap { entries: Vec::new(), index: HashTable::new() }
     }
 }
 
-impl<T> EntityMap<T> {
+impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
     /// Number of entities.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -110,25 +112,21 @@ impl<T> EntityMap<T> {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-    /// Forgets all, keeps the memory.
-    pub fn clear(&mut self) {
-        self.entries.clear();
-        self.index.clear();
-    }
     /// Entities and values in insertion order.
-    pub fn iter(&self) -> std::slice::Iter<'_, (Entity, T)> {
+    pub fn iter(&self) -> std::slice::Iter<'_, (E, T)> {
         self.entries.iter()
     }
     /// Takes everything out, in insertion order.
-    pub fn into_entries(self) -> Vec<(Entity, T)> {
+    pub fn into_entries(self) -> Vec<(E, T)> {
         self.entries
     }
 
     fn position(&self, entity: &Entity) -> Option<usize> {
         if self.entries.len() <= LINEAR_MAX {
-            return self.entries.iter().position(|(candidate, _)| candidate == entity);
+            return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity);
         }
-        self.index.find(entity.hash, |&at| self.entries[at as usize].0 == *entity).map(|&at| at as usize)
+        let found = self.index.find(entity.hash, |&at| self.entries[at as usize].0.borrow() == entity);
+        found.map(|&at| at as usize)
     }
 
     /// The value of an entity.
@@ -136,30 +134,41 @@ impl<T> EntityMap<T> {
         self.position(entity).map(|at| &self.entries[at].1)
     }
 
-    /// The value of an entity, made by `make` if absent.
-    pub fn entry(&mut self, entity: &Entity, make: impl FnOnce() -> T) -> &mut T {
-        let at = match self.position(entity) {
-            Some(at) => at,
-            None => {
-                self.push(entity.clone(), make());
-                self.entries.len() - 1
-            }
-        };
-        &mut self.entries[at].1
+    /// The value at a place that [`EntityMap::place`] gave.
+    pub fn at(&self, place: usize) -> &T {
+        &self.entries[place].1
     }
 
-    fn push(&mut self, entity: Entity, value: T) {
+    /// The value of an entity, made by `make` if absent.
+    pub fn entry(&mut self, entity: &E, make: impl FnOnce() -> T) -> &mut T {
+        let place = self.place(entity, make);
+        &mut self.entries[place].1
+    }
+
+    /// Where an entity stands, for good; put there with the value of `make` if absent.
+    pub fn place(&mut self, entity: &E, make: impl FnOnce() -> T) -> usize {
+        self.position(entity.borrow()).unwrap_or_else(|| {
+            self.push(entity.clone(), make());
+            self.entries.len() - 1
+        })
+    }
+
+    /// The value at a place, to be changed.
+    pub fn at_mut(&mut self, place: usize) -> &mut T {
+        &mut self.entries[place].1
+    }
+
+    fn push(&mut self, entity: E, value: T) {
         let (entries, index) = (&mut self.entries, &mut self.index);
         entries.push((entity, value));
-        let rehash = |entries: &Vec<(Entity, T)>, at: u32| entries[at as usize].0.hash;
-        if entries.len() == LINEAR_MAX + 1 {
-            index.clear();
-            for at in 0..entries.len() as u32 {
-                index.insert_unique(entries[at as usize].0.hash, at, |&at| rehash(entries, at));
-            }
-        } else if entries.len() > LINEAR_MAX {
-            let at = (entries.len() - 1) as u32;
-            index.insert_unique(entries[at as usize].0.hash, at, |&at| rehash(entries, at));
+        let len = entries.len();
+        let unindexed = match len {
+            ..=LINEAR_MAX => return,
+            _ if len == LINEAR_MAX + 1 => 0,
+            _ => len - 1,
+        };
+        for at in unindexed..len {
+            index.insert_unique(entries[at].0.borrow().hash, at as u32, |&at| entries[at as usize].0.borrow().hash);
         }
     }
 }

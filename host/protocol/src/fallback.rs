@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::attempt::{Execution, Overlay};
 use crate::catalog::Catalog;
-use crate::entity::EntityMap;
+use crate::entity::{Entity, EntityMap};
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
 
@@ -67,11 +67,11 @@ pub fn run_component(executor: &mut impl Executor, members: &[Member], state: &A
 pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
     let mut groups = Groups((0..members.len()).collect());
     // A key that nobody writes connects nobody. For one that somebody writes: its first user.
-    let mut written: EntityMap<usize> = EntityMap::default();
+    let mut written: EntityMap<usize, &Entity> = EntityMap::default();
     for (at, member) in members.iter().enumerate() {
         for (entity, access) in member.cached.footprint.accesses.iter() {
             if access.is_write() {
-                let first = *written.entry(entity, || at);
+                let first = *written.entry(&entity, || at);
                 groups.join(first, at);
             }
         }
@@ -92,6 +92,7 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
             }
         }
     }
+    drop(written);
     let mut split: Vec<Vec<Member>> = Vec::new();
     let mut place: Vec<Option<usize>> = vec![None; members.len()];
     for (at, member) in members.into_iter().enumerate() {

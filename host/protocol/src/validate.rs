@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::attempt::Execution;
-use crate::entity::{EntityMap, Key};
+use crate::entity::{Entity, EntityMap, Key};
 use crate::ids::{OperatorId, Tid};
 use crate::range::RangeRead;
 
@@ -40,11 +40,15 @@ pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdi
     let writers: Vec<bool> = executions.iter().map(|(_, execution)| writes(execution)).collect();
     let of_writers = || executions.iter().zip(&writers).filter(|(_, writes)| **writes).map(|(item, _)| item);
 
-    let mut reservations: EntityMap<Reservation> = EntityMap::default();
+    let mut reservations: EntityMap<Reservation, &Entity> = EntityMap::default();
     let mut ranges = RangeReservations::default();
+    // Where each access of each writer stands in the table, so that it is looked up once.
+    let mut places = Vec::new();
     for (tid, execution) in of_writers() {
         for (entity, access) in execution.footprint.accesses.iter() {
-            let reservation = reservations.entry(entity, || Reservation { writer: NOBODY, reader: NOBODY });
+            let place = reservations.place(&entity, || Reservation { writer: NOBODY, reader: NOBODY });
+            places.push(place);
+            let reservation = reservations.at_mut(place);
             if access.is_write() {
                 reservation.writer = reservation.writer.min(*tid);
             }
@@ -62,10 +66,11 @@ pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdi
         }
     }
 
-    let judge = |tid: Tid, execution: &Execution| {
+    let mut places = places.into_iter();
+    let mut judge = |tid: Tid, execution: &Execution| {
         let (mut waw, mut raw, mut war) = (false, false, false);
         for (entity, access) in execution.footprint.accesses.iter() {
-            let reservation = reservations.get(entity).expect("every access is reserved");
+            let reservation = reservations.at(places.next().expect("every access is reserved"));
             if access.is_write() {
                 waw |= reservation.writer < tid;
                 war |= reservation.reader < tid || ranges.reader(entity.operator(), entity.key()) < tid;
