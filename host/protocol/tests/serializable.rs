@@ -10,7 +10,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use styx_protocol::ids::Epoch;
 use styx_protocol::machine::Input;
-use styx_protocol::record::Record;
 use toy::*;
 
 fn place() -> impl Strategy<Value = Place> {
@@ -86,10 +85,7 @@ fn check(case: &Case) -> (usize, usize) {
     }
 
     let mut replay = Driver::new(programs, config(case.reordering, case.fallback));
-    for record in &driver.log {
-        let Ok(Record::Epoch(record)) = Record::decode(record) else { panic!("a record that was written can be read") };
-        replay.step(Input::Replay(record));
-    }
+    replay.replay(&driver.log);
     assert_eq!(replay.machine.position(), driver.machine.position(), "a replay gives the same state");
     assert_eq!(replay.order, driver.order, "a replay claims the same order");
     driver.epochs.iter().fold((0, 0), |(fell_back, rescheduled), epoch| (fell_back + epoch.1, rescheduled + epoch.2))

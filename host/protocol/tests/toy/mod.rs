@@ -1,6 +1,8 @@
 //! A toy guest language whose reads decide its writes and calls, the machine's driver around it,
 //! and a naive oracle that runs one transaction after the other.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -283,6 +285,7 @@ pub struct Driver {
     pub log: Vec<Vec<u8>>,
     pub replies: Vec<(u64, Reply)>,
     pub accepted: Vec<u64>,
+    pub unknown: Vec<u64>,
     pub order: Vec<Tid>,
     pub epochs: Vec<(Epoch, usize, usize)>,
     now: u64,
@@ -296,6 +299,7 @@ impl Driver {
             log: vec![],
             replies: vec![],
             accepted: vec![],
+            unknown: vec![],
             order: vec![],
             epochs: vec![],
             now: 0,
@@ -313,6 +317,14 @@ impl Driver {
     pub fn tick(&mut self) {
         self.now += 10;
         self.step(Input::Tick { now: Timestamp(self.now) });
+    }
+
+    /// Recovers from another driver's log.
+    pub fn replay(&mut self, log: &[Vec<u8>]) {
+        for record in log {
+            let Ok(Record::Epoch(record)) = Record::decode(record) else { panic!("a record that was written can be read") };
+            self.step(Input::Replay(record));
+        }
     }
 
     /// Steps the machine and does what it says, until nothing is left.
@@ -343,7 +355,8 @@ impl Driver {
                         self.order.extend(&summary.order);
                         self.epochs.push((summary.epoch, summary.fell_back, summary.rescheduled));
                     }
-                    Action::Unknown { .. } | Action::Logs { .. } => {}
+                    Action::Unknown { waiter } => self.unknown.push(waiter),
+                    Action::Logs { .. } => {}
                 }
             }
         }
