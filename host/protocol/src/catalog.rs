@@ -44,6 +44,11 @@ pub struct Limits {
     pub payload: u32,
 }
 
+impl Limits {
+    /// The most that `payload` can be set to: an epoch's record must fit into the log.
+    pub const PAYLOAD_MAX: u32 = 8 << 20;
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -275,6 +280,9 @@ impl Catalog {
     /// Whether a change can be applied, and if not, why.
     pub fn check(&self, control: &Control) -> Result<(), Abort> {
         match control {
+            Control::Deploy(deployment) if deployment.limits.payload > Limits::PAYLOAD_MAX => {
+                Err(Abort::new(Code::LimitExceeded, format!("limits.payload is {}, and can be at most {}", deployment.limits.payload, Limits::PAYLOAD_MAX)))
+            }
             // Where an entity lives depends on whether its keys are composite.
             Control::Deploy(deployment) => match self.apps.get(deployment.app.as_str()) {
                 None => Ok(()),

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use styx_protocol::attempt::Execution;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::ids::Epoch;
@@ -22,6 +22,17 @@ const INLINE_MAX: usize = 3;
 /// Messages taken before the machine is asked whether it can cut.
 const BURST_MAX: usize = 4096;
 
+/// When an epoch is cut: at once while the log keeps up; while it does not, when the epoch is full
+/// or has waited long enough. An fsync takes as long for one transaction as for many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) size: usize,
+    pub(super) wait: Duration,
+}
+
+/// Epochs that may wait for one fsync before further ones are held back to fill.
+const UNSYNCED_MAX: u64 = 2;
+
 pub(super) struct Driver<E> {
     machine: Machine<Waiter>,
     executor: E,
@@ -29,6 +40,8 @@ pub(super) struct Driver<E> {
     messages: Receiver<Message>,
     handle: Handle,
     prepare: Prepare,
+    pace: Pace,
+    waiting_since: Option<Instant>,
     prepared: u64,
     gathering: Option<Gathering>,
     records: Option<Sender<Arc<EpochRecord>>>,
@@ -48,7 +61,7 @@ struct Gathering {
 }
 
 impl<E: Executor> Driver<E> {
-    pub(super) fn new(machine: Machine<Waiter>, executor: E, crew: Crew, messages: Receiver<Message>, handle: Handle, prepare: Prepare) -> Self {
+    pub(super) fn new(machine: Machine<Waiter>, executor: E, crew: Crew, messages: Receiver<Message>, handle: Handle, prepare: Prepare, pace: Pace) -> Self {
         Driver {
             machine,
             executor,
@@ -56,6 +69,8 @@ impl<E: Executor> Driver<E> {
             messages,
             handle,
             prepare,
+            pace,
+            waiting_since: None,
             prepared: 0,
             gathering: None,
             records: None,
@@ -102,18 +117,38 @@ impl<E: Executor> Driver<E> {
                     Err(_) => break,
                 }
             }
+            let mut patience = None;
             if self.machine.is_idle() && self.machine.has_work() {
-                self.step(Input::Tick { now: now() });
-                continue;
+                patience = self.patience();
+                if patience.is_none() {
+                    self.waiting_since = None;
+                    self.step(Input::Tick { now: now() });
+                    continue;
+                }
             }
             if self.stopping && self.machine.is_idle() && self.durable >= self.machine.position().0 {
                 return;
             }
-            match self.messages.recv() {
+            let message = match patience {
+                None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(patience) => self.messages.recv_timeout(patience),
+            };
+            match message {
                 Ok(message) => self.take(message),
-                Err(_) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// How much longer the next epoch may fill; `None` if it is to be cut now.
+    fn patience(&mut self) -> Option<Duration> {
+        let unsynced = self.machine.position().0.0 - self.durable.0;
+        if unsynced < UNSYNCED_MAX || self.machine.backlog() >= self.pace.size || self.stopping {
+            return None;
+        }
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        self.pace.wait.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
     }
 
     fn take(&mut self, message: Message) {

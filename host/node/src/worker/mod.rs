@@ -12,6 +12,7 @@ mod stats;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, unbounded};
@@ -27,7 +28,7 @@ pub use handle::{Answer, Handle, Waiter};
 pub use stats::{EpochReport, Stats};
 
 use crate::log::Log;
-use driver::Driver;
+use driver::{Driver, Pace};
 
 /// What the driver is told.
 enum Message {
@@ -60,6 +61,8 @@ pub struct WorkerOptions {
     pub stack_bytes: usize,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
+    /// How long an epoch may fill while earlier ones are not yet durable.
+    pub epoch_max_wait: Duration,
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
     /// Partitions, if the log is new.
@@ -80,6 +83,7 @@ impl Default for WorkerOptions {
             threads: std::thread::available_parallelism().map_or(2, usize::from),
             stack_bytes: 8 << 20,
             epoch_size_max: 1000,
+            epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
             partitions: 256,
             retention: Retention::default(),
@@ -148,7 +152,7 @@ impl Worker {
             stats: stats.clone(),
         };
         let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, inbox.clone())?;
-        let mut driver = Driver::new(Machine::new(config), make(), crew, messages, handle.clone(), prepare);
+        let mut driver = Driver::new(Machine::new(config), make(), crew, messages, handle.clone(), prepare, Pace { size: options.epoch_size_max, wait: options.epoch_max_wait });
         let recovered = driver.recover(log.as_mut(), options.engine, progress)?;
         let (records, appender) = appender::start(log, inbox.clone(), stats)?;
         let thread = std::thread::Builder::new()
@@ -183,7 +187,7 @@ const EPOCH_BYTES_MAX: usize = 16 << 20;
 /// Reads the log's first record, or writes it.
 fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis> {
     if log.next() == 0 {
-        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let seed = uuid::Uuid::now_v7().as_u64_pair().1;
         let genesis = Genesis { layout: Layout { seed, partitions: options.partitions }, created: now() };
         log.append(&Record::Genesis(genesis).encode())?;
         log.sync()?;

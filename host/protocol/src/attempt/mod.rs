@@ -76,6 +76,8 @@ pub struct Attempt {
     drifted: bool,
     fuel_used: u64,
     log_bytes: usize,
+    /// Bytes of values written and of arguments passed so far.
+    bytes: usize,
 }
 
 /// Bytes of log lines kept per attempt.
@@ -107,6 +109,7 @@ impl Attempt {
             drifted: false,
             fuel_used: 0,
             log_bytes: 0,
+            bytes: 0,
         }
     }
 
@@ -295,7 +298,7 @@ impl Attempt {
         if entity.key().len() > KEY_BYTES_MAX {
             self.doom(Abort::new(Code::LimitExceeded, format!("a key of {} bytes is over the limit of {KEY_BYTES_MAX}", entity.key().len())));
         }
-        if self.is_doomed() || !self.admits(|cached| cached.footprint.admits_write(&entity)) {
+        if self.is_doomed() || !self.admits(|cached| cached.footprint.admits_write(&entity)) || !self.room_for_bytes(value.map_or(0, <[u8]>::len)) {
             return;
         }
         if self.footprint.accesses.get(&entity).is_none() && !self.room_for_access() {
@@ -334,6 +337,16 @@ impl Attempt {
         self.doom.is_none()
     }
 
+    /// Counts bytes that the transaction makes the host hold.
+    fn room_for_bytes(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        let limit = self.limits.payload as usize * PAYLOADS_MAX;
+        if self.bytes > limit {
+            self.doom(Abort::new(Code::LimitExceeded, format!("the transaction writes and passes more than {limit} bytes ({PAYLOADS_MAX} times limits.payload)")));
+        }
+        self.doom.is_none()
+    }
+
     /// `operator.function` of the running function, for messages.
     fn running(&self) -> Arc<str> {
         self.operator().function(self.frame().function).qualified.clone()
@@ -349,6 +362,9 @@ impl Attempt {
         true
     }
 }
+
+/// Bytes of values and arguments that one transaction may make the host hold, in multiples of `limits.payload`.
+const PAYLOADS_MAX: usize = 32;
 
 /// Longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;

@@ -112,6 +112,9 @@ impl Attempt {
         if self.drifted {
             return Err(Abort::new(Code::Aborted, "the transaction is rescheduled"));
         }
+        if !self.room_for_bytes(args.len()) {
+            return Err(self.doom.clone().expect("there was no room"));
+        }
         self.resolve(operator, key, function, args).map_err(|abort| self.doom(abort))
     }
 
