@@ -94,7 +94,9 @@ impl<A> Elements<A> {
         let name = self.names.next().copied().unwrap_or_default();
         match self.access.next_element::<T>() {
             Ok(Some(value)) => Ok(value),
-            Ok(None) => T::deserialize(Missing).map_err(|_| Error::custom(format_args!("argument `{name}` is missing"))),
+            Ok(None) => {
+                T::deserialize(Missing).map_err(|_| Error::custom(format_args!("argument `{name}` is missing")))
+            }
             Err(error) => {
                 let text = error.to_string();
                 // The place within the array's text means nothing to a caller.
@@ -116,7 +118,9 @@ pub fn decode<T: Decode>(json: &[u8], names: &'static [&'static str]) -> Result<
             let text = error.to_string();
             // As above, but text that is no JSON needs the place.
             Abort::bad_arguments(match error.classify() {
-                serde_json::error::Category::Data => text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text),
+                serde_json::error::Category::Data => {
+                    text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text)
+                }
                 _ => &text,
             })
         })

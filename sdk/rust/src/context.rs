@@ -51,9 +51,16 @@ impl Context {
     ///
     /// A failure dooms the whole transaction: [`Abort::context`] may add to its
     /// message, but ignoring it saves nothing.
-    pub fn call<R: DeserializeOwned>(&self, operator: &str, key: &str, function: &str, arguments: impl Arguments) -> Result<R> {
+    pub fn call<R: DeserializeOwned>(
+        &self,
+        operator: &str,
+        key: &str,
+        function: &str,
+        arguments: impl Arguments,
+    ) -> Result<R> {
         let reply = self.call_raw(operator, key, function, &arguments.encode()?)?;
-        serde_json::from_slice(&reply).map_err(|error| Abort::new(format_args!("result of {operator}.{function}: {error}")))
+        serde_json::from_slice(&reply)
+            .map_err(|error| Abort::new(format_args!("result of {operator}.{function}: {error}")))
     }
 
     /// [`Context::call`] with the arguments and the result as bytes (JSON, unless both sides agree otherwise).

@@ -41,7 +41,13 @@ impl Stock {
     }
 
     #[function(read_only, name = "keys-from")]
-    pub fn keys(ctx: &Context, prefix: String, after: Option<String>, limit: u32, reverse: bool) -> Result<Vec<String>> {
+    pub fn keys(
+        ctx: &Context,
+        prefix: String,
+        after: Option<String>,
+        limit: u32,
+        reverse: bool,
+    ) -> Result<Vec<String>> {
         let mut scan = ctx.state.scan().prefix(&prefix).limit(limit);
         if let Some(after) = &after {
             scan = scan.after(after);
@@ -63,6 +69,11 @@ impl Stock {
     #[function(read_only)]
     pub fn sly(ctx: &Context) -> Result<()> {
         ctx.call("stock", ctx.key(), "clear", ())
+    }
+
+    #[function(read_only)]
+    pub fn sly_later(ctx: &Context) -> Result<()> {
+        ctx.call_async("stock", ctx.key(), "clear", ())
     }
 
     pub fn boom(_ctx: &mut Context) {
@@ -139,13 +150,29 @@ fn a_transaction_over_two_entities() {
 #[test]
 fn an_abort_leaves_nothing_behind() {
     let mut app = app();
-    assert_eq!(error(app.call::<u64>("order", "o1", "add", ("w1:apple", 9))), "ABORTED: cannot add: not enough w1:apple");
-    assert_eq!(error(app.call::<u64>("order", "o1", "add", ("w9:none", 1))), r#"ABORTED: cannot add: there is no stock "w9:none""#);
+    assert_eq!(
+        error(app.call::<u64>("order", "o1", "add", ("w1:apple", 9))),
+        "ABORTED: cannot add: not enough w1:apple"
+    );
+    assert_eq!(
+        error(app.call::<u64>("order", "o1", "add", ("w9:none", 1))),
+        r#"ABORTED: cannot add: there is no stock "w9:none""#
+    );
     assert_eq!(error(app.call::<String>("order", "o1", "stubborn", ())), r#"ABORTED: there is no stock "nothing""#);
     assert_eq!(error(app.call::<i64>("stock", "w1:apple", "parse", ("x",))), "ABORTED: invalid digit found in string");
     assert_eq!(error(app.call::<()>("stock", "w1:apple", "boom", ())), "GUEST_TRAP: boom");
-    assert_eq!(error(app.call::<()>("stock", "w1:apple", "sly", ())), "GUEST_TRAP: stock.w1:apple is written by a read-only function");
-    assert_eq!(error(app.call::<()>("stock", "a", "nothing", ())), "UNKNOWN_FUNCTION: operator stock has no function nothing");
+    assert_eq!(
+        error(app.call::<()>("stock", "w1:apple", "sly", ())),
+        "GUEST_TRAP: stock.w1:apple is written by a read-only function"
+    );
+    assert_eq!(
+        error(app.call::<()>("stock", "w1:apple", "sly_later", ())),
+        "GUEST_TRAP: stock.w1:apple is written by a read-only function"
+    );
+    assert_eq!(
+        error(app.call::<()>("stock", "a", "nothing", ())),
+        "UNKNOWN_FUNCTION: operator stock has no function nothing"
+    );
     assert_eq!(error(app.call::<()>("nothing", "a", "f", ())), "UNKNOWN_OPERATOR: the app has no operator nothing");
     assert_eq!(app.state_raw("order", "o1"), None);
     assert_eq!(app.state::<Item>("stock", "w1:apple").unwrap().unwrap().stock, 3);
@@ -220,7 +247,17 @@ fn operators_describe_themselves() {
     let names: Vec<_> = stock.functions.iter().map(|function| (function.name, function.read_only)).collect();
     assert_eq!(
         names,
-        [("put", false), ("take", false), ("get", true), ("keys-from", true), ("parse", false), ("clear", false), ("sly", true), ("boom", false)]
+        [
+            ("put", false),
+            ("take", false),
+            ("get", true),
+            ("keys-from", true),
+            ("parse", false),
+            ("clear", false),
+            ("sly", true),
+            ("sly_later", true),
+            ("boom", false)
+        ]
     );
     let take = &stock.functions[1];
     assert_eq!(take.doc, "Takes from the stock;\naborts when there is not enough.");

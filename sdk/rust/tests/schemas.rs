@@ -77,9 +77,13 @@ enum Either {
 fn standard_types() {
     check::<u8>(json!({"type": "integer", "minimum": 0, "maximum": 255}));
     check::<Option<bool>>(json!({"anyOf": [{"type": "boolean"}, {"type": "null"}]}));
-    check::<BTreeMap<String, Vec<f64>>>(json!({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}}));
+    check::<BTreeMap<String, Vec<f64>>>(
+        json!({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "number"}}}),
+    );
     check::<[String; 2]>(json!({"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}));
-    check::<(String, bool)>(json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "boolean"}], "minItems": 2, "maxItems": 2}));
+    check::<(String, bool)>(
+        json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "boolean"}], "minItems": 2, "maxItems": 2}),
+    );
 }
 
 #[test]
@@ -96,7 +100,9 @@ fn structs() {
         "required": ["fullName", "opaque", "type"],
         "additionalProperties": false,
     }));
-    check::<Tree>(json!({"type": "object", "properties": {"children": {"type": "array", "items": {}}}, "required": ["children"]}));
+    check::<Tree>(
+        json!({"type": "object", "properties": {"children": {"type": "array", "items": {}}}, "required": ["children"]}),
+    );
     check::<Pair<bool>>(json!({
         "type": "array",
         "prefixItems": [{"type": "boolean"}, {"type": "integer", "minimum": 0, "maximum": 255}],

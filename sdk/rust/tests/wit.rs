@@ -2,5 +2,9 @@
 
 #[test]
 fn the_copy_is_identical() {
-    assert_eq!(include_str!("../wit/guest.wit"), include_str!("../../../wit/guest.wit"), "copy wit/guest.wit to sdk/rust/wit/");
+    assert_eq!(
+        include_str!("../wit/guest.wit"),
+        include_str!("../../../wit/guest.wit"),
+        "copy wit/guest.wit to sdk/rust/wit/"
+    );
 }

@@ -76,6 +76,9 @@ mod tests {
         let mut app = App::new().with::<Stock>();
         app.call::<Item>("stock", "apple", "put", (u32::MAX, u64::MAX)).unwrap();
         assert_eq!(app.call::<u64>("stock", "apple", "take", (2,)).unwrap_err().message(), "apple costs too much");
-        assert_eq!(app.call::<u32>("stock", "apple", "restock", (1,)).unwrap_err().message(), "no room for so many apple");
+        assert_eq!(
+            app.call::<u32>("stock", "apple", "restock", (1,)).unwrap_err().message(),
+            "no room for so many apple"
+        );
     }
 }

@@ -15,8 +15,10 @@ use super::error::{BuildError, Code};
 /// Built components that are kept.
 const COMPONENTS_KEPT: usize = 64;
 
-/// Directories whose contents are made from sources, or are none of them.
-const NO_SOURCES: &[&str] = &["target", "node_modules", "__pycache__", "venv", "dist", "deps"];
+/// Directories that no component is made from, wherever they are.
+const NO_SOURCES: &[&str] = &["node_modules", "__pycache__", "venv"];
+/// The same, at the top only: what was built, as cargo and `styx build` place it.
+const PRODUCTS: &str = "target";
 
 /// A directory for whatever can be made again.
 #[derive(Clone, Debug)]
@@ -35,7 +37,8 @@ impl Cache {
         let base = std::env::var_os("XDG_CACHE_HOME").filter(|path| Path::new(path).is_absolute()).map(PathBuf::from);
         let home = || std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache"));
         let base = base.or_else(home).ok_or_else(|| {
-            BuildError::new(Code::Io, "there is no home directory to keep build tools in").hint("set XDG_CACHE_HOME to a directory")
+            BuildError::new(Code::Io, "there is no home directory to keep build tools in")
+                .hint("set XDG_CACHE_HOME to a directory")
         })?;
         Ok(Self::at(base.join("styx")))
     }
@@ -57,7 +60,11 @@ impl Cache {
 
     /// Fills a directory once: `fill` gets a temporary one, which appears under its
     /// name when it is complete. A directory that is there already is left alone.
-    pub fn filled(&self, name: &str, fill: impl FnOnce(&Path) -> Result<(), BuildError>) -> Result<PathBuf, BuildError> {
+    pub fn filled(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path) -> Result<(), BuildError>,
+    ) -> Result<PathBuf, BuildError> {
         let path = self.root.join(name);
         if path.is_dir() {
             return Ok(path);
@@ -92,7 +99,9 @@ impl Cache {
         write_whole(&directory.join(key), bytes)?;
         let mut kept: Vec<(SystemTime, PathBuf)> = fs::read_dir(&directory)
             .map_err(BuildError::io("list", &directory))?
-            .filter_map(|entry| entry.ok().and_then(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))))
+            .filter_map(|entry| {
+                entry.ok().and_then(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            })
             .collect();
         kept.sort_unstable_by(|left, right| right.cmp(left));
         for (_, path) in kept.iter().skip(COMPONENTS_KEPT) {
@@ -146,7 +155,7 @@ impl Inputs {
             let (name, path) = (entry.file_name(), entry.path());
             let within = format!("{within}/{}", name.to_string_lossy());
             if path.is_dir() {
-                if !is_no_source(&name) {
+                if !is_no_source(&name) && within != format!("/{PRODUCTS}") {
                     self.add_directory(&path, &within)?;
                 }
             } else if !is_no_source(&name) && path.is_file() {
@@ -190,14 +199,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         fs::create_dir_all(path.join("src/target")).unwrap();
+        fs::create_dir_all(path.join("target")).unwrap();
         fs::write(path.join("src/lib.rs"), "a").unwrap();
         let first = digest(path);
-        fs::write(path.join("src/target/lib.rs"), "a").unwrap();
+        fs::write(path.join("target/lib.rs"), "a").unwrap();
         fs::write(path.join(".hidden"), "a").unwrap();
         assert_eq!(digest(path), first);
         fs::write(path.join("src/lib.rs"), "b").unwrap();
         let changed = digest(path);
         assert_ne!(changed, first);
+        fs::write(path.join("src/target/mod.rs"), "a").unwrap();
+        assert_ne!(digest(path), changed);
+        let changed = digest(path);
         fs::rename(path.join("src/lib.rs"), path.join("src/main.rs")).unwrap();
         assert_ne!(digest(path), changed);
     }
@@ -216,7 +229,8 @@ mod tests {
         let past = |seconds| SystemTime::now() - std::time::Duration::from_secs(seconds);
         for index in 0..COMPONENTS_KEPT {
             cache.keep_component(&format!("c{index}"), b"\0asm").unwrap();
-            let file = File::options().append(true).open(directory.path().join(format!("components/c{index}"))).unwrap();
+            let file =
+                File::options().append(true).open(directory.path().join(format!("components/c{index}"))).unwrap();
             file.set_modified(past(1000 - index as u64)).unwrap();
         }
         assert!(cache.component("c0").is_some(), "and that was a use of it");
@@ -229,7 +243,9 @@ mod tests {
     fn a_directory_is_filled_once() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path());
-        let fill = |text: &'static str| cache.filled("sdk/x", move |path| fs::write(path.join("f"), text).map_err(BuildError::io("write", path)));
+        let fill = |text: &'static str| {
+            cache.filled("sdk/x", move |path| fs::write(path.join("f"), text).map_err(BuildError::io("write", path)))
+        };
         let failed = cache.filled("sdk/x", |_| Err(BuildError::new(Code::Io, "no")));
         assert!(failed.is_err());
         let path = fill("one").unwrap();

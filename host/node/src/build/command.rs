@@ -23,11 +23,17 @@ pub struct Finished {
 }
 
 /// Runs a tool to its end, or to the end of its time.
-pub fn run(command: &mut Command, time: Option<Duration>, mut on_line: impl FnMut(&str)) -> Result<Finished, BuildError> {
+pub fn run(
+    command: &mut Command,
+    time: Option<Duration>,
+    mut on_line: impl FnMut(&str),
+) -> Result<Finished, BuildError> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |error: std::io::Error| BuildError::new(Code::ToolchainMissing, format_args!("cannot run {name}: {error}"));
+    let failed =
+        |error: std::io::Error| BuildError::new(Code::ToolchainMissing, format_args!("cannot run {name}: {error}"));
     let deadline = time.map(|time| Instant::now() + time);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
 
     let mut stdout = child.stdout.take().expect("piped");
     let reader = std::thread::spawn(move || {

@@ -20,8 +20,9 @@ pub fn encode(module: &[u8]) -> Result<Vec<u8>, BuildError> {
 
 /// Refuses what does not export the functions of the contract.
 pub fn check(component: &[u8]) -> Result<(), BuildError> {
-    let decoded = wit_component::decode(component)
-        .map_err(|error| BuildError::new(Code::BuildFailed, format_args!("this is no WebAssembly component: {error:#}")))?;
+    let decoded = wit_component::decode(component).map_err(|error| {
+        BuildError::new(Code::BuildFailed, format_args!("this is no WebAssembly component: {error:#}"))
+    })?;
     let DecodedWasm::Component(resolve, world) = decoded else {
         return Err(BuildError::new(Code::BuildFailed, "this is a WIT package, not a component"));
     };

@@ -34,6 +34,7 @@ use cache::Inputs;
 use project::{Origin, Project, Source};
 use python::PythonGuest;
 use rust::RustGuest;
+use sdk::Sdk;
 
 /// Part of every cache key: count up when builders make something else of the same inputs.
 const FORMAT: &str = "1";
@@ -76,7 +77,12 @@ pub fn build(source: &Path, output: &Path, progress: &dyn Progress) -> Result<Bu
 }
 
 /// [`build`] with a given cache.
-pub fn build_with(cache: &Cache, source: &Path, output: &Path, progress: &dyn Progress) -> Result<BuildReport, BuildError> {
+pub fn build_with(
+    cache: &Cache,
+    source: &Path,
+    output: &Path,
+    progress: &dyn Progress,
+) -> Result<BuildReport, BuildError> {
     let started = Instant::now();
     let project = Project::open(source)?;
     let mut components = BTreeMap::new();
@@ -101,7 +107,25 @@ pub fn build_with(cache: &Cache, source: &Path, output: &Path, progress: &dyn Pr
     let app = project.name().to_owned();
     let bytes = Bundle::new(project.manifest, components).write()?;
     cache::write_whole(output, &bytes)?;
-    Ok(BuildReport { app, output: output.to_owned(), bytes: bytes.len() as u64, components: reports, elapsed: started.elapsed() })
+    Ok(BuildReport {
+        app,
+        output: output.to_owned(),
+        bytes: bytes.len() as u64,
+        components: reports,
+        elapsed: started.elapsed(),
+    })
+}
+
+/// A directory with the SDK that guests in a language are built against, for what else
+/// needs it: an editor, or a project's own tests. In Rust it is the crate's directory,
+/// in Python one for the module path; other languages have none.
+pub fn sdk_directory(language: Language) -> Result<Option<PathBuf>, BuildError> {
+    let cache = Cache::of_user()?;
+    Ok(match language {
+        Language::Rust => Some(Sdk::Rust.unpacked(&cache)?),
+        Language::Python => Some(Sdk::Python.unpacked(&cache)?.join("src")),
+        Language::TypeScript | Language::Go | Language::C => None,
+    })
 }
 
 /// The component's bytes, and whether they come from the cache.
@@ -116,7 +140,8 @@ fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> R
     };
     let mut inputs = Inputs::default();
     inputs.add("format", FORMAT).add("language", language.to_string());
-    let in_component = |error: BuildError| BuildError { message: format!("{}: {}", source.name, error.message), ..error };
+    let in_component =
+        |error: BuildError| BuildError { message: format!("{}: {}", source.name, error.message), ..error };
     let mut built = || match language {
         Language::Rust => {
             let guest = RustGuest::open(path, entry, cache, progress)?;
@@ -128,10 +153,11 @@ fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> R
             guest.add_inputs(&mut inputs)?;
             cached(cache, &inputs, source, progress, || guest.build(cache, progress))
         }
-        Language::TypeScript | Language::Go | Language::C => {
-            Err(BuildError::new(Code::LanguageUnsupported, format_args!("{language} is not yet supported by this version"))
-                .hint("build the component with its own tools and name it under [component.<name>] with `file`"))
-        }
+        Language::TypeScript | Language::Go | Language::C => Err(BuildError::new(
+            Code::LanguageUnsupported,
+            format_args!("{language} is not yet supported by this version"),
+        )
+        .hint("build the component with its own tools and name it under [component.<name>] with `file`")),
     };
     built().map_err(in_component)
 }

@@ -86,10 +86,14 @@ fn sources(directory: &Path, manifest: &Manifest) -> Result<Vec<Source>, BuildEr
             None => {
                 let path = within(directory, component.path.as_deref().unwrap_or(name))?;
                 if !path.is_dir() {
-                    return Err(BuildError::new(Code::BadProject, format_args!("component {name} should be in {}, which is not a directory", path.display()))
-                        .hint(format_args!("write its `path` under [component.{name}] in {FILE_NAME}")));
+                    return Err(BuildError::new(
+                        Code::BadProject,
+                        format_args!("component {name} should be in {}, which is not a directory", path.display()),
+                    )
+                    .hint(format_args!("write its `path` under [component.{name}] in {FILE_NAME}")));
                 }
-                let language = component.language.map_or_else(|| guess_language(&path, &format!("[component.{name}]")), Ok)?;
+                let language =
+                    component.language.map_or_else(|| guess_language(&path, &format!("[component.{name}]")), Ok)?;
                 Origin::Directory { path, language, entry: component.entry.clone() }
             }
         };
@@ -101,7 +105,9 @@ fn sources(directory: &Path, manifest: &Manifest) -> Result<Vec<Source>, BuildEr
 /// A path of the manifest; what lies outside of the project would not be watched or moved with it.
 fn within(directory: &Path, path: &str) -> Result<PathBuf, BuildError> {
     let relative = Path::new(path);
-    let plain = relative.components().all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
+    let plain = relative
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
     if plain && !path.is_empty() {
         return Ok(directory.join(relative));
     }
@@ -128,11 +134,18 @@ fn guess_language(directory: &Path, section: &str) -> Result<Language, BuildErro
     let write = format!("write `language = \"…\"` under {section} in {FILE_NAME}");
     match found.as_slice() {
         [(language, _)] => Ok(*language),
-        [] => Err(BuildError::new(Code::BadProject, format_args!("{} has no sources in a known language", directory.display()))
-            .hint(format_args!("known are Cargo.toml, *.py, package.json, go.mod and *.c; or {write}"))),
+        [] => Err(BuildError::new(
+            Code::BadProject,
+            format_args!("{} has no sources in a known language", directory.display()),
+        )
+        .hint(format_args!("known are Cargo.toml, *.py, package.json, go.mod and *.c; or {write}"))),
         several => {
             let files: Vec<_> = several.iter().map(|(_, file)| *file).collect();
-            Err(BuildError::new(Code::BadProject, format_args!("{} has {}: which language is it?", directory.display(), files.join(" and "))).hint(write))
+            Err(BuildError::new(
+                Code::BadProject,
+                format_args!("{} has {}: which language is it?", directory.display(), files.join(" and ")),
+            )
+            .hint(write))
         }
     }
 }
@@ -151,7 +164,8 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let canonical = directory.canonicalize().unwrap();
-        let project = Project::open(&directory).map_err(|error| error.to_string().replace(&canonical.display().to_string(), "shop"))?;
+        let project = Project::open(&directory)
+            .map_err(|error| error.to_string().replace(&canonical.display().to_string(), "shop"))?;
         assert_eq!(project.name(), "shop");
         Ok(project
             .components
@@ -174,20 +188,42 @@ mod tests {
         assert_eq!(open(&[("package.json", "")]), one(Language::TypeScript));
         assert_eq!(open(&[("go.mod", "")]), one(Language::Go));
         assert_eq!(open(&[("a.c", ""), ("a.h", "")]), one(Language::C));
-        assert_eq!(open(&[("a.py", ""), ("Cargo.toml", ""), ("styx.toml", "[app]\nlanguage = \"rust\"")]), one(Language::Rust));
         assert_eq!(
-            open(&[("styx.toml", "[component.stock]\n[component.order]\npath = \"o\"\nentry = \"x\""), ("stock/Cargo.toml", ""), ("o/x.py", "")]),
-            Ok(vec![("order@o".into(), Language::Python, Some("x".into())), ("stock@stock".into(), Language::Rust, None)])
+            open(&[("a.py", ""), ("Cargo.toml", ""), ("styx.toml", "[app]\nlanguage = \"rust\"")]),
+            one(Language::Rust)
+        );
+        assert_eq!(
+            open(&[
+                ("styx.toml", "[component.stock]\n[component.order]\npath = \"o\"\nentry = \"x\""),
+                ("stock/Cargo.toml", ""),
+                ("o/x.py", "")
+            ]),
+            Ok(vec![
+                ("order@o".into(), Language::Python, Some("x".into())),
+                ("stock@stock".into(), Language::Rust, None)
+            ])
         );
     }
 
     #[test]
     fn what_cannot_be_guessed_is_asked_for() {
         for (files, message) in [
-            (&[("a.txt", "")][..], "shop has no sources in a known language; known are Cargo.toml, *.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml"),
-            (&[("a.py", ""), ("Cargo.toml", "")], "shop has Cargo.toml and *.py: which language is it?; write `language = \"…\"` under [app] in styx.toml"),
-            (&[("styx.toml", "[component.a]")], "component a should be in shop/a, which is not a directory; write its `path` under [component.a] in styx.toml"),
-            (&[("styx.toml", "[component.a]\npath = \"../a\"")], "\"../a\" in styx.toml is not a path inside the project; write it relative to the project's directory, without `..`"),
+            (
+                &[("a.txt", "")][..],
+                "shop has no sources in a known language; known are Cargo.toml, *.py, package.json, go.mod and *.c; or write `language = \"…\"` under [app] in styx.toml",
+            ),
+            (
+                &[("a.py", ""), ("Cargo.toml", "")],
+                "shop has Cargo.toml and *.py: which language is it?; write `language = \"…\"` under [app] in styx.toml",
+            ),
+            (
+                &[("styx.toml", "[component.a]")],
+                "component a should be in shop/a, which is not a directory; write its `path` under [component.a] in styx.toml",
+            ),
+            (
+                &[("styx.toml", "[component.a]\npath = \"../a\"")],
+                "\"../a\" in styx.toml is not a path inside the project; write it relative to the project's directory, without `..`",
+            ),
         ] {
             assert_eq!(open(files), Err(format!("BAD_PROJECT: {message}")));
         }

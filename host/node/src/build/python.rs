@@ -82,7 +82,9 @@ impl<'a> PythonGuest<'a> {
             let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
             return Err(match line {
                 Some(line) => BuildError::new(Code::BuildFailed, line),
-                None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.module)).hint("see the tool's output").output(finished.tail),
+                None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.module))
+                    .hint("see the tool's output")
+                    .output(finished.tail),
             });
         }
         fs::read(&component).map_err(BuildError::io("read", &component))
@@ -102,7 +104,12 @@ impl<'a> PythonGuest<'a> {
         progress.step(&format!("pip installs {COMPONENTIZE_PY}"));
         let mut create = Command::new(self.python.program);
         create.args(["-m", "venv", "--clear"]).arg(&environment);
-        run(&mut create, progress, "cannot create a virtual environment", "install the venv module (Debian: python3-venv)")?;
+        run(
+            &mut create,
+            progress,
+            "cannot create a virtual environment",
+            "install the venv module (Debian: python3-venv)",
+        )?;
         let mut install = pip(&python);
         install.arg("install").arg(COMPONENTIZE_PY);
         run(&mut install, progress, "cannot install componentize-py", "see pip's output")?;
@@ -123,7 +130,12 @@ impl<'a> PythonGuest<'a> {
             progress.step(&format!("pip installs {REQUIREMENTS}"));
             let mut install = pip(python);
             // What was compiled for this machine cannot run in a component.
-            install.args(["install", "--no-compile", "--target"]).arg(target).arg("-r").arg(&requirements).current_dir(self.directory);
+            install
+                .args(["install", "--no-compile", "--target"])
+                .arg(target)
+                .arg("-r")
+                .arg(&requirements)
+                .current_dir(self.directory);
             run(&mut install, progress, "cannot install requirements.txt", "see pip's output")
         })?;
         Ok(Some(installed))
@@ -132,7 +144,9 @@ impl<'a> PythonGuest<'a> {
 
 fn pip(python: &Path) -> Command {
     let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"])
+        .env_remove("PYTHONPATH")
+        .env_remove("PYTHONHOME");
     pip
 }
 
@@ -148,11 +162,15 @@ impl Python {
     fn find() -> Result<Self, BuildError> {
         let mut too_old = None;
         for program in ["python3", "python"] {
-            let Some(version) = command::ask(Command::new(program).args(["-c", "import sys; print(sys.version_info[0], sys.version_info[1], sys.executable)"])) else {
+            let Some(version) = command::ask(
+                Command::new(program)
+                    .args(["-c", "import sys; print(sys.version_info[0], sys.version_info[1], sys.executable)"]),
+            ) else {
                 continue;
             };
             let mut words = version.split(' ').map(str::parse::<u32>);
-            let number = (words.next().and_then(Result::ok).unwrap_or(0), words.next().and_then(Result::ok).unwrap_or(0));
+            let number =
+                (words.next().and_then(Result::ok).unwrap_or(0), words.next().and_then(Result::ok).unwrap_or(0));
             if number >= PYTHON_MINIMUM {
                 return Ok(Self { program, version });
             }
@@ -160,7 +178,10 @@ impl Python {
         }
         let needed = format!("install Python {}.{} or newer", PYTHON_MINIMUM.0, PYTHON_MINIMUM.1);
         Err(match too_old {
-            Some((major, minor)) => BuildError::new(Code::ToolchainMissing, format_args!("Python {major}.{minor} is too old to build with")).hint(needed),
+            Some((major, minor)) => {
+                BuildError::new(Code::ToolchainMissing, format_args!("Python {major}.{minor} is too old to build with"))
+                    .hint(needed)
+            }
             None => BuildError::new(Code::ToolchainMissing, "there is no Python to build with").hint(needed),
         })
     }
@@ -171,9 +192,14 @@ fn guess_module(directory: &Path) -> Result<String, BuildError> {
     let mut modules = Vec::new();
     for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
         let path = entry.map_err(BuildError::io("list", directory))?.path();
-        let is_module = path.extension().is_some_and(|extension| extension == "py") || path.join("__init__.py").is_file();
+        let is_module =
+            path.extension().is_some_and(|extension| extension == "py") || path.join("__init__.py").is_file();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let is_test = name == "conftest" || name == "setup" || name == "tests" || name.starts_with("test_") || name.ends_with("_test");
+        let is_test = name == "conftest"
+            || name == "setup"
+            || name == "tests"
+            || name.starts_with("test_")
+            || name.ends_with("_test");
         if is_module && !is_test {
             modules.push(name);
         }
@@ -185,9 +211,13 @@ fn guess_module(directory: &Path) -> Result<String, BuildError> {
     let own = directory.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
     let usual = [own.as_str(), "app", "main"].into_iter().find(|name| modules.iter().any(|module| module == name));
     usual.map(str::to_owned).ok_or_else(|| {
-        let found = if modules.is_empty() { "no module".to_owned() } else { format!("the modules {}", modules.join(", ")) };
-        BuildError::new(Code::BadProject, format_args!("{} has {found}: which registers the functions?", directory.display()))
-            .hint(format_args!("write `entry = \"…\"` in {FILE_NAME}"))
+        let found =
+            if modules.is_empty() { "no module".to_owned() } else { format!("the modules {}", modules.join(", ")) };
+        BuildError::new(
+            Code::BadProject,
+            format_args!("{} has {found}: which registers the functions?", directory.display()),
+        )
+        .hint(format_args!("write `entry = \"…\"` in {FILE_NAME}"))
     })
 }
 
@@ -212,7 +242,10 @@ mod tests {
         assert_eq!(guess(&["shop/__init__.py", "README.md"]), Ok("shop".into()));
         assert_eq!(guess(&["my_shop.py", "helper.py"]), Ok("my_shop".into()));
         assert_eq!(guess(&["main.py", "helper.py"]), Ok("main".into()));
-        assert_eq!(guess(&["a.py", "b.py"]), Err("my-shop has the modules a, b: which registers the functions?".into()));
+        assert_eq!(
+            guess(&["a.py", "b.py"]),
+            Err("my-shop has the modules a, b: which registers the functions?".into())
+        );
         assert_eq!(guess(&["tests/__init__.py"]), Err("my-shop has no module: which registers the functions?".into()));
     }
 }

@@ -52,7 +52,10 @@ fn a_guest_outside_of_the_repository() {
     write(
         &source,
         &[
-            ("Cargo.toml", "[package]\nname = \"counter\"\nedition = \"2024\"\n[dependencies]\nstyx-sdk = \"0.1\"\nserde = \"1\"\n"),
+            (
+                "Cargo.toml",
+                "[package]\nname = \"counter\"\nedition = \"2024\"\n[dependencies]\nstyx-sdk = \"0.1\"\nserde = \"1\"\n",
+            ),
             (
                 "src/lib.rs",
                 "use styx_sdk::prelude::*;\nstruct Counter;\n#[operator]\nimpl Counter {\n    pub fn add(ctx: &mut Context, n: u64) -> Result<u64> {\n        let sum = ctx.state.get::<u64>()?.unwrap_or(0) + n;\n        ctx.state.put(&sum)?;\n        Ok(sum)\n    }\n}\nstyx_sdk::export!(Counter);\n",
@@ -75,6 +78,45 @@ fn a_guest_outside_of_the_repository() {
         error.to_string(),
         "BUILD_FAILED: counter: the component does not export `describe`; export its operators through the SDK, in Rust with `styx_sdk::export!(…)`"
     );
+}
+
+#[test]
+fn a_guest_in_python_with_a_package() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("counter");
+    write(
+        &source,
+        &[
+            ("requirements.txt", "# one without compiled parts\nsix==1.17.0\n"),
+            (
+                "counter.py",
+                "import six\nfrom styx import Context, Operator\n\ncounter = Operator(\"counter\")\n\n@counter.register\ndef add(ctx: Context, n: int) -> int:\n    total = (ctx.state.get() or 0) + n\n    ctx.state.put(total)\n    return total\n",
+            ),
+        ],
+    );
+    let output = directory.path().join("counter.zip");
+    let report = build(&source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    assert_eq!((report.app.as_str(), report.components[0].language), ("counter", Some(Language::Python)));
+    let read = Bundle::read(&fs::read(&output).unwrap(), &BundleLimits::default()).unwrap();
+    component::check(&read.components["counter"]).unwrap();
+    assert!(build(&source, &output, &Silent).unwrap().components[0].cached);
+
+    write(&source, &[("counter.py", "import nothing_of_the_kind\n")]);
+    let error = build(&source, &output, &Silent).unwrap_err();
+    assert_eq!(error.code, Code::BuildFailed);
+    assert!(
+        error.message.starts_with("counter: counter.py:1: ") && error.message.contains("nothing_of_the_kind"),
+        "{error}"
+    );
+}
+
+/// What `styx new` gives to editors and `styx test` to the project's own tests.
+#[test]
+fn the_sdk_can_be_used_without_a_build() {
+    let rust = sdk_directory(Language::Rust).unwrap().unwrap();
+    assert!(rust.join("Cargo.toml").is_file() && rust.join("macros/src/lib.rs").is_file());
+    assert!(sdk_directory(Language::Python).unwrap().unwrap().join("styx/__init__.py").is_file());
+    assert_eq!(sdk_directory(Language::Go).unwrap(), None);
 }
 
 #[test]

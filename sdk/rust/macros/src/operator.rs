@@ -4,12 +4,16 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ImplItem, ImplItemFn, ItemImpl, LitStr, Pat, Result, ReturnType, Token, Type, Visibility, parse_quote};
+use syn::{
+    Error, FnArg, ImplItem, ImplItemFn, ItemImpl, LitStr, Pat, Result, ReturnType, Token, Type, Visibility, parse_quote,
+};
 
 use crate::names;
 
 pub fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let mut block: ItemImpl = syn::parse2(item).map_err(|error| Error::new(error.span(), "#[operator] goes before an `impl` block, as in `impl Stock { … }`"))?;
+    let mut block: ItemImpl = syn::parse2(item).map_err(|error| {
+        Error::new(error.span(), "#[operator] goes before an `impl` block, as in `impl Stock { … }`")
+    })?;
     if let Some((_, path, _)) = &block.trait_ {
         return Err(Error::new(path.span(), "#[operator] goes before a plain `impl` block, not one of a trait"));
     }
@@ -27,7 +31,10 @@ pub fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenStream> 
         }
     }
     if functions.is_empty() {
-        return Err(Error::new(block.self_ty.span(), "this operator has no function: a function is a `pub fn` that takes `ctx: &mut Context` first"));
+        return Err(Error::new(
+            block.self_ty.span(),
+            "this operator has no function: a function is a `pub fn` that takes `ctx: &mut Context` first",
+        ));
     }
     for (index, function) in functions.iter().enumerate() {
         if functions[..index].iter().any(|other| other.name == function.name) {
@@ -105,7 +112,10 @@ impl Options {
         if let Some(literal) = &key_prefix
             && literal.value().is_empty()
         {
-            return Err(Error::new(literal.span(), "a key prefix is the name of what comes before the first `:` of a key, such as \"warehouse\""));
+            return Err(Error::new(
+                literal.span(),
+                "a key prefix is the name of what comes before the first `:` of a key, such as \"warehouse\"",
+            ));
         }
         Ok(Self { name, key_prefix: key_prefix.map(|literal| literal.value()) })
     }
@@ -113,7 +123,9 @@ impl Options {
 
 fn type_name(operator: &Type) -> Result<String> {
     match operator {
-        Type::Path(path) if path.qself.is_none() => Ok(path.path.segments.last().expect("a path has a segment").ident.to_string()),
+        Type::Path(path) if path.qself.is_none() => {
+            Ok(path.path.segments.last().expect("a path has a segment").ident.to_string())
+        }
         other => Err(Error::new(other.span(), "an operator is a type of its own: declare `struct Stock;`")),
     }
 }
@@ -127,7 +139,10 @@ fn check_name(what: &str, name: &str, span: Span) -> Result<()> {
     if valid {
         return Ok(());
     }
-    Err(Error::new(span, format!("{name:?} cannot name {what}: a letter, then letters, digits, `_` and `-`, at most 64")))
+    Err(Error::new(
+        span,
+        format!("{name:?} cannot name {what}: a letter, then letters, digits, `_` and `-`, at most 64"),
+    ))
 }
 
 /// A function of the operator.
@@ -181,7 +196,10 @@ impl Function {
             })?;
         }
         if let Some(token) = &signature.asyncness {
-            return Err(Error::new(token.span(), "functions are not async: `ctx.call` waits without blocking a thread"));
+            return Err(Error::new(
+                token.span(),
+                "functions are not async: `ctx.call` waits without blocking a thread",
+            ));
         }
         if !signature.generics.params.is_empty() {
             return Err(Error::new(signature.generics.span(), "a function of an operator cannot be generic"));
@@ -233,7 +251,8 @@ impl Function {
         let Self { name, identifier, .. } = self;
         let names = self.parameters.iter().map(|(name, _)| name);
         let kinds = self.parameters.iter().map(|(_, kind)| kind);
-        let bindings: Vec<_> = (0..self.parameters.len()).map(|index| quote::format_ident!("argument_{index}")).collect();
+        let bindings: Vec<_> =
+            (0..self.parameters.len()).map(|index| quote::format_ident!("argument_{index}")).collect();
         let call = quote_spanned!(self.returns.span()=> Self::#identifier(context #(, #bindings)*));
         let result = if self.fallible { quote!(#call?) } else { call };
         quote! {
@@ -261,14 +280,20 @@ fn context_mutability(signature: &syn::Signature) -> Result<bool> {
             Type::Reference(reference) if is_named(&reference.elem, "Context") => Ok(reference.mutability.is_some()),
             other => Err(Error::new(other.span(), help)),
         },
-        Some(FnArg::Receiver(receiver)) => Err(Error::new(receiver.span(), "an entity's state is in `ctx.state`, not in `self`: take `ctx: &mut Context` first")),
+        Some(FnArg::Receiver(receiver)) => Err(Error::new(
+            receiver.span(),
+            "an entity's state is in `ctx.state`, not in `self`: take `ctx: &mut Context` first",
+        )),
         None => Err(Error::new(signature.ident.span(), help)),
     }
 }
 
 fn parameters(inputs: &Punctuated<FnArg, Token![,]>) -> Result<Vec<(String, Type)>> {
     if inputs.len() > 13 {
-        return Err(Error::new(inputs.span(), "a function takes at most 12 parameters after the context; put some into a struct"));
+        return Err(Error::new(
+            inputs.span(),
+            "a function takes at most 12 parameters after the context; put some into a struct",
+        ));
     }
     let typed = inputs.iter().skip(1).filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
@@ -281,8 +306,12 @@ fn parameters(inputs: &Punctuated<FnArg, Token![,]>) -> Result<Vec<(String, Type
                 other => return Err(Error::new(other.span(), "a parameter needs a name, by which callers pass it")),
             };
             match &*typed.ty {
-                Type::Reference(reference) if is_named(&reference.elem, "str") => Err(Error::new(reference.span(), "parameters are owned: take `String`")),
-                Type::Reference(reference) => Err(Error::new(reference.span(), "parameters are owned: drop the `&` (`Vec<T>` for a slice)")),
+                Type::Reference(reference) if is_named(&reference.elem, "str") => {
+                    Err(Error::new(reference.span(), "parameters are owned: take `String`"))
+                }
+                Type::Reference(reference) => {
+                    Err(Error::new(reference.span(), "parameters are owned: drop the `&` (`Vec<T>` for a slice)"))
+                }
                 Type::ImplTrait(other) => Err(Error::new(other.span(), "a parameter has one type, known to callers")),
                 kind => Ok((name.trim_start_matches("r#").trim_start_matches('_').to_owned(), kind.clone())),
             }
@@ -302,13 +331,18 @@ fn returned(output: &ReturnType) -> (Type, bool) {
         && last.ident == "Result"
     {
         let success = match &last.arguments {
-            syn::PathArguments::AngleBracketed(arguments) => arguments.args.iter().find_map(|argument| match argument {
-                syn::GenericArgument::Type(kind) => Some(kind.clone()),
-                _ => None,
-            }),
+            syn::PathArguments::AngleBracketed(arguments) => {
+                arguments.args.iter().find_map(|argument| match argument {
+                    syn::GenericArgument::Type(kind) => Some(kind.clone()),
+                    _ => None,
+                })
+            }
             _ => None,
         };
         return (success.unwrap_or_else(|| parse_quote!(())), true);
     }
     ((**kind).clone(), false)
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,12 @@ fn fields(pieces: &mut Pieces, fields: &Fields, container: &Serde, tags: &[Tag])
                     return Ok(());
                 }
                 let optional = serde.default || container.default || is_option(&field.ty);
-                properties.push(Property { name, kind: &field.ty, required: !optional, doc: names::documentation(&field.attrs) });
+                properties.push(Property {
+                    name,
+                    kind: &field.ty,
+                    required: !optional,
+                    doc: names::documentation(&field.attrs),
+                });
             }
             object(pieces, tags, &properties, open || !container.deny_unknown);
         }
@@ -137,7 +142,10 @@ fn object(pieces: &mut Pieces, tags: &[Tag], properties: &[Property<'_>], open: 
             pieces.kind(property.kind);
         } else {
             // A description must not get in the way of the type's own.
-            pieces.text(&format!(r#"{{"description":{},"allOf":["#, names::json(&property.doc))).kind(property.kind).text("]}");
+            pieces
+                .text(&format!(r#"{{"description":{},"allOf":["#, names::json(&property.doc)))
+                .kind(property.kind)
+                .text("]}");
         }
     }
     let names = tags.iter().map(|(name, _)| name);
@@ -260,7 +268,8 @@ impl Serde {
     fn name(&self, identifier: &str, rule: Option<&LitStr>) -> Result<String> {
         match (&self.rename, rule) {
             (Some(name), _) => Ok(name.clone()),
-            (None, Some(rule)) => names::rename(&rule.value(), identifier).ok_or_else(|| Error::new(rule.span(), "serde has no such rule")),
+            (None, Some(rule)) => names::rename(&rule.value(), identifier)
+                .ok_or_else(|| Error::new(rule.span(), "serde has no such rule")),
             (None, None) => Ok(identifier.to_owned()),
         }
     }

@@ -73,7 +73,13 @@ impl App {
     }
 
     /// Runs a function as one transaction.
-    pub fn call<R: DeserializeOwned>(&mut self, operator: &str, key: &str, function: &str, arguments: impl Arguments) -> Result<R> {
+    pub fn call<R: DeserializeOwned>(
+        &mut self,
+        operator: &str,
+        key: &str,
+        function: &str,
+        arguments: impl Arguments,
+    ) -> Result<R> {
         let reply = self.call_raw(operator, key, function, &arguments.encode()?)?;
         Ok(serde_json::from_slice(&reply)?)
     }
@@ -133,12 +139,19 @@ impl App {
 /// # Panics
 /// Outside of a transaction, because a function was called directly.
 pub(crate) fn running<R>(does: impl FnOnce(&mut Run) -> R) -> R {
-    RUN.with_borrow_mut(|run| does(run.as_mut().expect("no transaction is running: call functions through styx_sdk::testing::App")))
+    RUN.with_borrow_mut(|run| {
+        does(run.as_mut().expect("no transaction is running: call functions through styx_sdk::testing::App"))
+    })
 }
 
 /// Runs a function of the running transaction, then what it called asynchronously.
 pub(crate) fn call(operator: &str, key: &str, function: &str, arguments: &[u8]) -> Result<Vec<u8>> {
-    let result = match running(|run| run.enter(operator, key, function)) {
+    call_from(running(|run| run.is_read_only()), operator, key, function, arguments)
+}
+
+/// [`call`], for a caller that may already have returned.
+fn call_from(read_only: bool, operator: &str, key: &str, function: &str, arguments: &[u8]) -> Result<Vec<u8>> {
+    let result = match running(|run| run.enter(operator, key, function, read_only)) {
         Err(abort) => Err(abort),
         Ok(invoke) => {
             let mut context = Context::new(key.to_owned());
@@ -149,7 +162,9 @@ pub(crate) fn call(operator: &str, key: &str, function: &str, arguments: &[u8]) 
                 Ok(Err(abort)) => Err(abort),
                 Ok(Ok(reply)) => later
                     .into_iter()
-                    .try_for_each(|next| call(&next.operator, &next.key, &next.function, &next.arguments).map(drop))
+                    .try_for_each(|next| {
+                        call_from(next.read_only, &next.operator, &next.key, &next.function, &next.arguments).map(drop)
+                    })
                     .map(|()| reply),
             }
         }

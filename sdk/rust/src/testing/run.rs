@@ -13,6 +13,8 @@ pub(crate) struct Later {
     pub key: String,
     pub function: String,
     pub arguments: Vec<u8>,
+    /// Called by a function that may not write.
+    pub read_only: bool,
 }
 
 /// An invocation in progress.
@@ -67,7 +69,7 @@ impl Run {
     }
 
     /// Starts an invocation.
-    pub fn enter(&mut self, operator: &str, key: &str, function: &str) -> Result<Invoke> {
+    pub fn enter(&mut self, operator: &str, key: &str, function: &str, read_only: bool) -> Result<Invoke> {
         let Some(found) = self.operators.iter().find(|known| known.name == operator) else {
             return Err(Abort::with_code("UNKNOWN_OPERATOR", format!("the app has no operator {operator}")));
         };
@@ -75,12 +77,11 @@ impl Run {
         let Some(described) = described else {
             return Err(crate::export::unknown_function(operator, function));
         };
-        let inherited = self.frames.last().is_some_and(|frame| frame.read_only);
         self.invocations += 1;
         self.frames.push(Frame {
             operator: found.name,
             key: key.to_owned(),
-            read_only: described.read_only || inherited,
+            read_only: described.read_only || read_only,
             generator: self.tid.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.invocations.rotate_left(32),
             later: Vec::new(),
         });
@@ -98,6 +99,11 @@ impl Run {
 
     fn frame_mut(&mut self) -> &mut Frame {
         self.frames.last_mut().expect("an invocation is running")
+    }
+
+    /// Whether the running function may not write, and so none that it calls.
+    pub fn is_read_only(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.read_only)
     }
 
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
@@ -118,7 +124,12 @@ impl Run {
     pub fn scan(&self, scan: &Scan<'_>) -> Vec<(String, Vec<u8>)> {
         let operator = self.frame().operator;
         let mut merged: BTreeMap<&str, &[u8]> = BTreeMap::new();
-        merged.extend(self.committed.iter().filter(|((of, _), _)| of == operator).map(|((_, key), value)| (key.as_str(), value.as_slice())));
+        merged.extend(
+            self.committed
+                .iter()
+                .filter(|((of, _), _)| of == operator)
+                .map(|((_, key), value)| (key.as_str(), value.as_slice())),
+        );
         for ((_, key), value) in self.writes.iter().filter(|((of, _), _)| of == operator) {
             match value {
                 Some(value) => merged.insert(key, value),
@@ -130,16 +141,19 @@ impl Run {
                 && scan.after.is_none_or(|after| if scan.reverse { key < after } else { key > after })
         };
         let limit = if scan.limit == 0 { usize::MAX } else { scan.limit as usize };
-        let found = merged.into_iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.to_owned(), value.to_vec()));
+        let found =
+            merged.into_iter().filter(|(key, _)| within(key)).map(|(key, value)| (key.to_owned(), value.to_vec()));
         if scan.reverse { found.rev().take(limit).collect() } else { found.take(limit).collect() }
     }
 
     pub fn call_async(&mut self, operator: &str, key: &str, function: &str, arguments: &[u8]) {
+        let read_only = self.is_read_only();
         let later = Later {
             operator: operator.to_owned(),
             key: key.to_owned(),
             function: function.to_owned(),
             arguments: arguments.to_vec(),
+            read_only,
         };
         self.frame_mut().later.push(later);
     }

@@ -34,7 +34,13 @@ pub struct BundleLimits {
 
 impl Default for BundleLimits {
     fn default() -> Self {
-        Self { entries: 256, archive_bytes: 256 << 20, file_bytes: 128 << 20, total_bytes: 512 << 20, manifest_bytes: 1 << 20 }
+        Self {
+            entries: 256,
+            archive_bytes: 256 << 20,
+            file_bytes: 128 << 20,
+            total_bytes: 512 << 20,
+            manifest_bytes: 1 << 20,
+        }
     }
 }
 
@@ -53,7 +59,8 @@ impl Bundle {
         // Language and entry were for the build. In a bundle only files count.
         manifest.app.language = None;
         manifest.app.entry = None;
-        let described = |name: &String| (name.clone(), Component { file: Some(format!("{name}.wasm")), ..Component::default() });
+        let described =
+            |name: &String| (name.clone(), Component { file: Some(format!("{name}.wasm")), ..Component::default() });
         manifest.components = components.keys().map(described).collect();
         Self { manifest, components }
     }
@@ -64,7 +71,8 @@ impl Bundle {
             .compression_method(CompressionMethod::Deflated)
             .last_modified_time(DateTime::default())
             .unix_permissions(0o644);
-        let failed = |error: std::io::Error| BuildError::new(Code::Io, format_args!("cannot write the bundle: {error}"));
+        let failed =
+            |error: std::io::Error| BuildError::new(Code::Io, format_args!("cannot write the bundle: {error}"));
         let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
         let manifest = self.manifest.to_text();
         let files = self.components.iter().map(|(name, bytes)| (format!("{name}.wasm"), bytes.as_slice()));
@@ -93,10 +101,13 @@ impl Bundle {
         let mut components = BTreeMap::new();
         for (name, component) in &manifest.components {
             let Some(file) = &component.file else {
-                return Err(refused(format_args!("component {name} has no `file`")).hint("this is a source project: upload what `styx build` makes of it"));
+                return Err(refused(format_args!("component {name} has no `file`"))
+                    .hint("this is a source project: upload what `styx build` makes of it"));
             };
             let Some(bytes) = files.remove(file) else {
-                return Err(refused(format_args!("component {name} is in {file:?}, which is not there (or belongs to another)")));
+                return Err(refused(format_args!(
+                    "component {name} is in {file:?}, which is not there (or belongs to another)"
+                )));
             };
             if !bytes.starts_with(b"\0asm") {
                 return Err(refused(format_args!("{file:?} is not WebAssembly")));
@@ -104,7 +115,8 @@ impl Bundle {
             components.insert(name.clone(), bytes);
         }
         if let Some(file) = files.keys().next() {
-            return Err(refused(format_args!("no component names the file {file:?}")).hint("remove it, or add [component.<name>] with `file`"));
+            return Err(refused(format_args!("no component names the file {file:?}"))
+                .hint("remove it, or add [component.<name>] with `file`"));
         }
         if components.is_empty() {
             return Err(refused("there is no component in it"));
@@ -131,7 +143,8 @@ fn read_files(bytes: &[u8], limits: &BundleLimits) -> Result<BTreeMap<String, Ve
     let mut remaining = limits.total_bytes;
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(|error| unreadable(&error))?;
-        let name = std::str::from_utf8(entry.name_raw()).map_err(|_| refused("the name of an entry is not UTF-8"))?.to_owned();
+        let name =
+            std::str::from_utf8(entry.name_raw()).map_err(|_| refused("the name of an entry is not UTF-8"))?.to_owned();
         if !is_safe(name.trim_end_matches('/')) {
             return Err(refused(format_args!("{name:?} is not a plain relative path")));
         }
@@ -147,12 +160,20 @@ fn read_files(bytes: &[u8], limits: &BundleLimits) -> Result<BTreeMap<String, Ve
         let own = if name == FILE_NAME { limits.manifest_bytes } else { limits.file_bytes };
         let cap = own.min(remaining);
         // The declared size may be a lie: it only serves to refuse early.
-        let too_large = || refused(format_args!("{name:?} makes it too large: at most {own} bytes a file and {} in all", limits.total_bytes));
+        let too_large = || {
+            refused(format_args!(
+                "{name:?} makes it too large: at most {own} bytes a file and {} in all",
+                limits.total_bytes
+            ))
+        };
         if entry.size() > cap {
             return Err(too_large());
         }
         let mut contents = Vec::new();
-        entry.take(cap + 1).read_to_end(&mut contents).map_err(|error| refused(format_args!("{name:?} cannot be read: {error}")))?;
+        entry
+            .take(cap + 1)
+            .read_to_end(&mut contents)
+            .map_err(|error| refused(format_args!("{name:?} cannot be read: {error}")))?;
         if contents.len() as u64 > cap {
             return Err(too_large());
         }
@@ -172,9 +193,11 @@ fn check_directory(bytes: &[u8], limits: &BundleLimits) -> Result<(), BuildError
     if bytes.len() > limits.archive_bytes {
         return Err(refused(format_args!("it has more than {} bytes", limits.archive_bytes)));
     }
-    let not_zip = || refused("it is not a zip archive, or has something behind its end").hint("make bundles with `styx build`");
+    let not_zip =
+        || refused("it is not a zip archive, or has something behind its end").hint("make bundles with `styx build`");
     let u16_at = |at: usize| bytes.get(at..at + 2).map(|pair| usize::from(u16::from_le_bytes([pair[0], pair[1]])));
-    let u32_at = |at: usize| bytes.get(at..at + 4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]) as usize);
+    let u32_at =
+        |at: usize| bytes.get(at..at + 4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]) as usize);
     let end = bytes.len().checked_sub(END_BYTES).ok_or_else(not_zip)?;
     if &bytes[end..end + 4] != b"PK\x05\x06" {
         return Err(not_zip());
@@ -185,7 +208,9 @@ fn check_directory(bytes: &[u8], limits: &BundleLimits) -> Result<(), BuildError
     }
     let mut at = directory;
     for _ in 0..entries {
-        let lengths = (bytes.get(at..at + 4) == Some(&b"PK\x01\x02"[..])).then(|| Some([u16_at(at + 28)?, u16_at(at + 30)?, u16_at(at + 32)?])).flatten();
+        let lengths = (bytes.get(at..at + 4) == Some(&b"PK\x01\x02"[..]))
+            .then(|| Some([u16_at(at + 28)?, u16_at(at + 30)?, u16_at(at + 32)?]))
+            .flatten();
         at += ENTRY_BYTES + lengths.ok_or_else(not_zip)?.iter().sum::<usize>();
     }
     if at == end { Ok(()) } else { Err(not_zip()) }

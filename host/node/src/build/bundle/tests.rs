@@ -40,7 +40,8 @@ fn check(archive: &[u8], message: &str) {
 #[test]
 fn round_trip_is_reproducible() {
     let manifest = Manifest::parse("[app]\nname = \"shop\"\nlanguage = \"rust\"\n[limits]\nfuel = 7").unwrap();
-    let components: BTreeMap<_, _> = [("b", 2), ("a", 1)].map(|(name, byte)| (name.to_owned(), [WASM, &[byte]].concat())).into();
+    let components: BTreeMap<_, _> =
+        [("b", 2), ("a", 1)].map(|(name, byte)| (name.to_owned(), [WASM, &[byte]].concat())).into();
     let bundle = Bundle::new(manifest, components);
     let bytes = bundle.write().unwrap();
     assert_eq!(bytes, bundle.write().unwrap());
@@ -52,7 +53,8 @@ fn round_trip_is_reproducible() {
 
 #[test]
 fn a_bare_manifest_takes_every_component() {
-    let read = Bundle::read(&zip(&[("styx.toml", b""), ("x.wasm", WASM), ("y.wasm", WASM)]), &BundleLimits::default()).unwrap();
+    let read = Bundle::read(&zip(&[("styx.toml", b""), ("x.wasm", WASM), ("y.wasm", WASM)]), &BundleLimits::default())
+        .unwrap();
     assert_eq!(read.components.keys().collect::<Vec<_>>(), ["x", "y"]);
 }
 
@@ -60,7 +62,10 @@ fn a_bare_manifest_takes_every_component() {
 fn contents_must_fit_the_manifest() {
     check(&zip(&[("a.wasm", WASM)]), "there is no styx.toml in it; make bundles with `styx build`");
     check(&zip(&[("styx.toml", b"")]), "there is no component in it");
-    check(&zip(&[("styx.toml", MANIFEST.as_bytes())]), "component a is in \"a.wasm\", which is not there (or belongs to another)");
+    check(
+        &zip(&[("styx.toml", MANIFEST.as_bytes())]),
+        "component a is in \"a.wasm\", which is not there (or belongs to another)",
+    );
     check(&zip(&[("styx.toml", MANIFEST.as_bytes()), ("a.wasm", b"MZ")]), "\"a.wasm\" is not WebAssembly");
     check(
         &zip(&[("styx.toml", MANIFEST.as_bytes()), ("a.wasm", WASM), ("b.wasm", WASM)]),
@@ -81,7 +86,11 @@ fn contents_must_fit_the_manifest() {
 fn names_stay_inside() {
     for name in ["../a", "/abs", "a/../b", "a//b", "./a", "c:\\a", "a\\b", "a\nb"] {
         let placeholder = "n".repeat(name.len());
-        let archive = rename(zip(&[("styx.toml", MANIFEST.as_bytes()), ("a.wasm", WASM), (&placeholder, b"?")]), &placeholder, name);
+        let archive = rename(
+            zip(&[("styx.toml", MANIFEST.as_bytes()), ("a.wasm", WASM), (&placeholder, b"?")]),
+            &placeholder,
+            name,
+        );
         check(&archive, &format!("{name:?} is not a plain relative path"));
     }
 }
@@ -92,21 +101,32 @@ fn links_and_duplicates_are_refused() {
     archive.add_symlink("a.wasm", "/etc/passwd", SimpleFileOptions::default()).unwrap();
     check(&archive.finish().unwrap().into_inner(), "\"a.wasm\" is a symbolic link");
 
-    let twice = rename(zip(&[("styx.toml", MANIFEST.as_bytes()), ("a.wasm", WASM), ("b.wasm", WASM)]), "b.wasm", "a.wasm");
+    let twice =
+        rename(zip(&[("styx.toml", MANIFEST.as_bytes()), ("a.wasm", WASM), ("b.wasm", WASM)]), "b.wasm", "a.wasm");
     check(&twice, "two of its entries have the same name");
 }
 
 #[test]
 fn bombs_do_not_go_off() {
-    let limits = BundleLimits { entries: 4, archive_bytes: 1 << 20, file_bytes: 1000, total_bytes: 1500, manifest_bytes: 100 };
+    let limits =
+        BundleLimits { entries: 4, archive_bytes: 1 << 20, file_bytes: 1000, total_bytes: 1500, manifest_bytes: 100 };
     let zeros = vec![0; 1 << 24];
-    assert_eq!(refusal(&zip(&[("a.wasm", &zeros)]), &limits), "\"a.wasm\" makes it too large: at most 1000 bytes a file and 1500 in all");
+    assert_eq!(
+        refusal(&zip(&[("a.wasm", &zeros)]), &limits),
+        "\"a.wasm\" makes it too large: at most 1000 bytes a file and 1500 in all"
+    );
     assert_eq!(
         refusal(&zip(&[("a.wasm", &zeros[..900]), ("b.wasm", &zeros[..900])]), &limits),
         "\"b.wasm\" makes it too large: at most 1000 bytes a file and 1500 in all"
     );
-    assert_eq!(refusal(&zip(&[("styx.toml", &zeros[..101])]), &limits), "\"styx.toml\" makes it too large: at most 100 bytes a file and 1500 in all");
-    assert_eq!(refusal(&zip(&[("a", b""), ("b", b""), ("c", b""), ("d", b""), ("e", b"")]), &limits), "it has more than 4 entries");
+    assert_eq!(
+        refusal(&zip(&[("styx.toml", &zeros[..101])]), &limits),
+        "\"styx.toml\" makes it too large: at most 100 bytes a file and 1500 in all"
+    );
+    assert_eq!(
+        refusal(&zip(&[("a", b""), ("b", b""), ("c", b""), ("d", b""), ("e", b"")]), &limits),
+        "it has more than 4 entries"
+    );
     assert_eq!(refusal(&vec![0; (1 << 20) + 1], &limits), "it has more than 1048576 bytes");
 }
 

@@ -47,7 +47,12 @@ pub fn keys(text: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-fn table(text: &str, path: &str, value: &Spanned<DeValue<'_>>, known: &'static [&'static str]) -> Result<(), BuildError> {
+fn table(
+    text: &str,
+    path: &str,
+    value: &Spanned<DeValue<'_>>,
+    known: &'static [&'static str],
+) -> Result<(), BuildError> {
     for (key, value) in value.get_ref().as_table().into_iter().flatten() {
         let name = key.get_ref().as_ref();
         if !known.contains(&name) {
@@ -67,12 +72,24 @@ fn table(text: &str, path: &str, value: &Spanned<DeValue<'_>>, known: &'static [
     Ok(())
 }
 
-fn unknown<T>(text: &str, place: &Spanned<T>, what: &str, name: &str, known: impl Iterator<Item = &'static str> + Clone) -> BuildError {
-    let error = BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}, line {}: unknown {what}: {name:?}", line(text, place.span().start)));
+fn unknown<T>(
+    text: &str,
+    place: &Spanned<T>,
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> BuildError {
+    let error = BuildError::new(
+        Code::BadManifest,
+        format_args!("{FILE_NAME}, line {}: unknown {what}: {name:?}", line(text, place.span().start)),
+    );
     let nearest = known.clone().map(|known| (strsim::damerau_levenshtein(known, &name.to_lowercase()), known)).min();
     match nearest {
-        Some((distance, known)) if distance <= 2.max(known.len() / 3) && distance < known.len() => error.hint(format_args!("did you mean `{known}`?")),
-        _ => error.hint(format_args!("known are {}", known.map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", "))),
+        Some((distance, known)) if distance <= 2.max(known.len() / 3) && distance < known.len() => {
+            error.hint(format_args!("did you mean `{known}`?"))
+        }
+        _ => error
+            .hint(format_args!("known are {}", known.map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", "))),
     }
 }
 
@@ -80,7 +97,9 @@ fn unknown<T>(text: &str, place: &Spanned<T>, what: &str, name: &str, known: imp
 pub fn syntax(text: &str, error: &toml::de::Error) -> BuildError {
     let message = error.message().replace('\n', ", ");
     match error.span() {
-        Some(span) => BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}, line {}: {message}", line(text, span.start))),
+        Some(span) => {
+            BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}, line {}: {message}", line(text, span.start)))
+        }
         None => BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}: {message}")),
     }
 }

@@ -209,20 +209,29 @@ impl Manifest {
             ("payload", payload.map(|size| size.0)),
         ] {
             if value == Some(0) {
-                return Err(BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}: limits.{name} is 0, so that nothing could run"))
-                    .hint("leave it out for the server's default"));
+                return Err(BuildError::new(
+                    Code::BadManifest,
+                    format_args!("{FILE_NAME}: limits.{name} is 0, so that nothing could run"),
+                )
+                .hint("leave it out for the server's default"));
             }
         }
         for (name, component) in &self.components {
             let Component { path, file, language, entry } = component;
             if file.is_some() && (path.is_some() || language.is_some() || entry.is_some()) {
-                return Err(BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}: component.{name} has both a `file` and sources"))
-                    .hint("a component is either built already (`file`) or built from `path`"));
+                return Err(BuildError::new(
+                    Code::BadManifest,
+                    format_args!("{FILE_NAME}: component.{name} has both a `file` and sources"),
+                )
+                .hint("a component is either built already (`file`) or built from `path`"));
             }
         }
         if !self.components.is_empty() && (self.app.language.is_some() || self.app.entry.is_some()) {
-            return Err(BuildError::new(Code::BadManifest, format_args!("{FILE_NAME}: the app has components, so `app.language` and `app.entry` say nothing"))
-                .hint("move them to [component.<name>]"));
+            return Err(BuildError::new(
+                Code::BadManifest,
+                format_args!("{FILE_NAME}: the app has components, so `app.language` and `app.entry` say nothing"),
+            )
+            .hint("move them to [component.<name>]"));
         }
         Ok(())
     }

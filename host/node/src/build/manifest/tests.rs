@@ -27,7 +27,12 @@ fn good() {
         "#,
         Ok(Manifest {
             app: App { name: Some("ledger".into()), language: Some(Language::Python), entry: Some("ledger".into()) },
-            limits: Limits { fuel: Some(200_000_000), memory: Some(Size(64 << 20)), payload: Some(Size(65536)), ..Limits::default() },
+            limits: Limits {
+                fuel: Some(200_000_000),
+                memory: Some(Size(64 << 20)),
+                payload: Some(Size(65536)),
+                ..Limits::default()
+            },
             operators: [("journal".into(), OperatorSettings { isolation: Isolation::Fresh })].into(),
             ..Manifest::default()
         }),
@@ -50,19 +55,46 @@ fn bad() {
     for (text, message) in [
         ("[limits]\nmemroy = 1", "styx.toml, line 2: unknown key in [limits]: \"memroy\"; did you mean `memory`?"),
         ("[limit]", "styx.toml, line 1: unknown section or key: \"limit\"; did you mean `limits`?"),
-        ("name = \"x\"", "styx.toml, line 1: unknown section or key: \"name\"; known are `app`, `component`, `limits`, `operator`, `server`"),
+        (
+            "name = \"x\"",
+            "styx.toml, line 1: unknown section or key: \"name\"; known are `app`, `component`, `limits`, `operator`, `server`",
+        ),
         ("\n[app]\nlanguage = \"Pyton\"", "styx.toml, line 3: unknown language: \"Pyton\"; did you mean `python`?"),
         ("[app]\nlanguage = 3", "styx.toml, line 2: wanted string or table"),
-        ("[component.a]\nfile = \"a.wasm\"\nentri = 1", "styx.toml, line 3: unknown key in [component.a]: \"entri\"; did you mean `entry`?"),
-        ("[operator.a]\nisolation = \"cold\"", "styx.toml, line 2: unknown isolation: \"cold\"; known are `warm`, `fresh`"),
-        ("[limits]\nmemory = \"64 bananas\"", "styx.toml, line 2: invalid value: string \"64 bananas\", expected a size such as \"64MiB\""),
+        (
+            "[component.a]\nfile = \"a.wasm\"\nentri = 1",
+            "styx.toml, line 3: unknown key in [component.a]: \"entri\"; did you mean `entry`?",
+        ),
+        (
+            "[operator.a]\nisolation = \"cold\"",
+            "styx.toml, line 2: unknown isolation: \"cold\"; known are `warm`, `fresh`",
+        ),
+        (
+            "[limits]\nmemory = \"64 bananas\"",
+            "styx.toml, line 2: invalid value: string \"64 bananas\", expected a size such as \"64MiB\"",
+        ),
         ("[limits]\nmemory = -1", "styx.toml, line 2: invalid value: integer `-1`, expected a size such as \"64MiB\""),
-        ("[limits]\nfuel = 0", "styx.toml: limits.fuel is 0, so that nothing could run; leave it out for the server's default"),
+        (
+            "[limits]\nfuel = 0",
+            "styx.toml: limits.fuel is 0, so that nothing could run; leave it out for the server's default",
+        ),
         ("[limits]\ncalls = 99999999999", "styx.toml, line 2: invalid value: integer `99999999999`, expected u32"),
-        ("[app]\nname = \"1st\"", "\"1st\" cannot name an app; a name is a letter, then letters, digits, `_` and `-`, at most 64"),
-        ("[component.\"../x\"]\npath = \"x\"", "\"../x\" cannot name a component; a name is a letter, then letters, digits, `_` and `-`, at most 64"),
-        ("[component.a]\nfile = \"a.wasm\"\npath = \"a\"", "styx.toml: component.a has both a `file` and sources; a component is either built already (`file`) or built from `path`"),
-        ("[app]\nentry = \"x\"\n[component.a]\npath = \"a\"", "styx.toml: the app has components, so `app.language` and `app.entry` say nothing; move them to [component.<name>]"),
+        (
+            "[app]\nname = \"1st\"",
+            "\"1st\" cannot name an app; a name is a letter, then letters, digits, `_` and `-`, at most 64",
+        ),
+        (
+            "[component.\"../x\"]\npath = \"x\"",
+            "\"../x\" cannot name a component; a name is a letter, then letters, digits, `_` and `-`, at most 64",
+        ),
+        (
+            "[component.a]\nfile = \"a.wasm\"\npath = \"a\"",
+            "styx.toml: component.a has both a `file` and sources; a component is either built already (`file`) or built from `path`",
+        ),
+        (
+            "[app]\nentry = \"x\"\n[component.a]\npath = \"a\"",
+            "styx.toml: the app has components, so `app.language` and `app.entry` say nothing; move them to [component.<name>]",
+        ),
         ("[app\n", "styx.toml, line 1: unclosed table, expected `]`"),
         ("[app]\nname = \"a\"\nname = \"b\"", "styx.toml, line 3: duplicate key"),
     ] {

@@ -33,20 +33,27 @@ impl Manifests {
     pub fn read(directory: &Path) -> Result<Self, BuildError> {
         let own = read(directory)?;
         let Some(package) = own.get("package").and_then(|package| package.get("name")).and_then(Value::as_str) else {
-            return Err(BuildError::new(Code::BadProject, format_args!("{} is no package", directory.join("Cargo.toml").display()))
-                .hint("give the directory of one crate, not that of its workspace"));
+            return Err(BuildError::new(
+                Code::BadProject,
+                format_args!("{} is no package", directory.join("Cargo.toml").display()),
+            )
+            .hint("give the directory of one crate, not that of its workspace"));
         };
         let (root, workspace) = workspace_of(directory, &own)?;
-        let shared = |name: &str| workspace.get("workspace").and_then(|table| table.get("dependencies")).and_then(|table| table.get(name));
+        let shared = |name: &str| {
+            workspace.get("workspace").and_then(|table| table.get("dependencies")).and_then(|table| table.get(name))
+        };
         let patched = workspace.get("patch").and_then(Value::as_table);
-        let patches: Vec<_> = patched.into_iter().flat_map(Table::values).filter_map(Value::as_table).flatten().collect();
+        let patches: Vec<_> =
+            patched.into_iter().flat_map(Table::values).filter_map(Value::as_table).flatten().collect();
 
         let names_source = |dependency: &Value| ["path", "git"].iter().any(|key| dependency.get(key).is_some());
         let mut has_own_sdk = patches.iter().any(|(name, _)| *name == SDK);
         let mut inputs = BTreeSet::from([directory.to_owned(), root.join("Cargo.toml"), root.join("Cargo.lock")]);
         for (name, dependency) in dependencies(&own) {
             let inherited = dependency.get("workspace").is_some();
-            let (dependency, base) = if inherited { (shared(name).unwrap_or(dependency), root.as_path()) } else { (dependency, directory) };
+            let (dependency, base) =
+                if inherited { (shared(name).unwrap_or(dependency), root.as_path()) } else { (dependency, directory) };
             has_own_sdk |= name == SDK && names_source(dependency);
             add_path(&mut inputs, base, dependency, &workspace, &root)?;
         }
@@ -59,7 +66,13 @@ impl Manifests {
 }
 
 /// Adds what a dependency's `path` leads to, and what that depends on by path.
-fn add_path(inputs: &mut BTreeSet<PathBuf>, base: &Path, dependency: &Value, workspace: &Table, root: &Path) -> Result<(), BuildError> {
+fn add_path(
+    inputs: &mut BTreeSet<PathBuf>,
+    base: &Path,
+    dependency: &Value,
+    workspace: &Table,
+    root: &Path,
+) -> Result<(), BuildError> {
     let Some(path) = dependency.get("path").and_then(Value::as_str) else { return Ok(()) };
     let directory = base.join(path);
     let directory = directory.canonicalize().map_err(BuildError::io("open", &directory))?;
@@ -68,7 +81,8 @@ fn add_path(inputs: &mut BTreeSet<PathBuf>, base: &Path, dependency: &Value, wor
     }
     let manifest = read(&directory)?;
     for (name, dependency) in dependencies(&manifest) {
-        let shared = workspace.get("workspace").and_then(|table| table.get("dependencies")).and_then(|table| table.get(name));
+        let shared =
+            workspace.get("workspace").and_then(|table| table.get("dependencies")).and_then(|table| table.get(name));
         match (dependency.get("workspace"), shared) {
             (Some(_), Some(shared)) => add_path(inputs, root, shared, workspace, root)?,
             (Some(_), None) => {}
@@ -99,7 +113,8 @@ fn workspace_of(directory: &Path, own: &Table) -> Result<(PathBuf, Table), Build
         for root in directory.ancestors().skip(1).filter(|root| root.join("Cargo.toml").is_file()) {
             let manifest = read(root)?;
             if let Some(workspace) = manifest.get("workspace") {
-                let excluded = workspace.get("exclude").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+                let excluded =
+                    workspace.get("exclude").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
                 if excluded.map(|path| root.join(path)).any(|path| directory.starts_with(path)) {
                     break;
                 }
@@ -112,7 +127,12 @@ fn workspace_of(directory: &Path, own: &Table) -> Result<(PathBuf, Table), Build
 
 /// Dependencies of every kind that a build of the library sees.
 fn dependencies(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
-    let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    let targets = manifest
+        .get("target")
+        .and_then(Value::as_table)
+        .into_iter()
+        .flat_map(Table::values)
+        .filter_map(Value::as_table);
     std::iter::once(manifest)
         .chain(targets)
         .flat_map(|table| ["dependencies", "build-dependencies"].into_iter().filter_map(|kind| table.get(kind)))
@@ -144,7 +164,10 @@ mod tests {
     #[test]
     fn a_member_of_a_workspace_with_paths() {
         let directory = write(&[
-            ("", "[workspace]\n[workspace.dependencies]\nshared = { path = \"shared\" }\n[profile.release]\n[patch.crates-io]\nstyx-sdk = { path = \"sdk\" }"),
+            (
+                "",
+                "[workspace]\n[workspace.dependencies]\nshared = { path = \"shared\" }\n[profile.release]\n[patch.crates-io]\nstyx-sdk = { path = \"sdk\" }",
+            ),
             ("shop", "[package]\nname = \"shop\"\n[dependencies]\nstyx-sdk = \"0.1\"\nshared.workspace = true"),
             ("shared", "[package]\nname = \"shared\"\n[target.x.dependencies]\ndeep = { path = \"../deep\" }"),
             ("deep", "[package]\nname = \"deep\"\n[dependencies]\nshared = { path = \"../shared\" }"),
@@ -153,13 +176,17 @@ mod tests {
         let root = directory.path().canonicalize().unwrap();
         let read = Manifests::read(&root.join("shop")).unwrap();
         assert_eq!((read.has_own_sdk, read.has_profile), (true, true));
-        let inputs: Vec<_> = read.inputs.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
+        let inputs: Vec<_> =
+            read.inputs.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
         assert_eq!(inputs, ["Cargo.lock", "Cargo.toml", "deep", "sdk", "shared", "shop"]);
     }
 
     #[test]
     fn excluded_and_broken() {
-        let directory = write(&[("", "[workspace]\nexclude = [\"shop\"]\n[profile.release]"), ("shop", "[package]\nname = \"shop\"")]);
+        let directory = write(&[
+            ("", "[workspace]\nexclude = [\"shop\"]\n[profile.release]"),
+            ("shop", "[package]\nname = \"shop\""),
+        ]);
         assert!(!Manifests::read(&directory.path().join("shop")).unwrap().has_profile);
         let error = Manifests::read(directory.path()).unwrap_err();
         assert!(error.message.ends_with("Cargo.toml is no package"), "{error}");

@@ -25,8 +25,12 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Used when a crate's workspace has no release profile of its own. Names stay in,
 /// for the backtraces of traps.
-const PROFILE: [&str; 4] =
-    ["profile.release.opt-level=3", "profile.release.lto=true", "profile.release.codegen-units=1", "profile.release.strip=\"debuginfo\""];
+const PROFILE: [&str; 4] = [
+    "profile.release.opt-level=3",
+    "profile.release.lto=true",
+    "profile.release.codegen-units=1",
+    "profile.release.strip=\"debuginfo\"",
+];
 
 /// A Rust guest about to be built.
 pub struct RustGuest<'a> {
@@ -37,13 +41,21 @@ pub struct RustGuest<'a> {
 
 impl<'a> RustGuest<'a> {
     /// Reads the crate's manifests and finds a toolchain for it.
-    pub fn open(directory: &'a Path, entry: Option<&str>, cache: &Cache, progress: &dyn Progress) -> Result<Self, BuildError> {
+    pub fn open(
+        directory: &'a Path,
+        entry: Option<&str>,
+        cache: &Cache,
+        progress: &dyn Progress,
+    ) -> Result<Self, BuildError> {
         let manifests = Manifests::read(directory)?;
         if let Some(entry) = entry
             && entry != manifests.package
         {
-            return Err(BuildError::new(Code::BadProject, format_args!("the entry {entry:?} is not the crate in {}", directory.display()))
-                .hint(format_args!("the crate is called {:?}; the entry may be left out", manifests.package)));
+            return Err(BuildError::new(
+                Code::BadProject,
+                format_args!("the entry {entry:?} is not the crate in {}", directory.display()),
+            )
+            .hint(format_args!("the crate is called {:?}; the entry may be left out", manifests.package)));
         }
         let toolchain = Toolchain::find(directory, cache, progress)?;
         Ok(Self { directory, manifests, toolchain })
@@ -85,7 +97,11 @@ impl<'a> RustGuest<'a> {
             return Err(self.explain(finished.tail));
         }
         let Some(module) = module_of(&finished.stdout, &manifest) else {
-            return Err(BuildError::new(Code::BuildFailed, format_args!("cargo made no module of {}", self.manifests.package)).output(finished.tail));
+            return Err(BuildError::new(
+                Code::BuildFailed,
+                format_args!("cargo made no module of {}", self.manifests.package),
+            )
+            .output(finished.tail));
         };
         let module = fs::read(&module).map_err(BuildError::io("read", Path::new(&module)))?;
         component::encode(&module)

@@ -44,8 +44,18 @@ struct Compiler {
 #[derive(Clone, Debug)]
 enum StandardLibrary {
     Prebuilt,
-    /// Compiled along, linked by the given linker if the toolchain brings none.
-    FromSource { linker: Option<PathBuf> },
+    /// Compiled along with the guest.
+    FromSource,
+}
+
+/// What links modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Linker {
+    /// The toolchain's own.
+    Own,
+    /// One that the distribution has apart.
+    System(PathBuf),
+    None,
 }
 
 impl Toolchain {
@@ -66,8 +76,8 @@ impl Toolchain {
             return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
         }
         for compiler in [system, first.clone()].into_iter().flatten() {
-            if let Some(linker) = compiler.can_build_standard_library() {
-                return Ok(Self::new(compiler, StandardLibrary::FromSource { linker }));
+            if compiler.has_standard_library_sources() && compiler.linker() != Linker::None {
+                return Ok(Self::new(compiler, StandardLibrary::FromSource));
             }
         }
         Err(match first {
@@ -80,7 +90,7 @@ impl Toolchain {
     fn new(compiler: Compiler, standard_library: StandardLibrary) -> Self {
         let how = match standard_library {
             StandardLibrary::Prebuilt => "prebuilt",
-            StandardLibrary::FromSource { .. } => "from source",
+            StandardLibrary::FromSource => "from source",
         };
         Self { version: format!("{}\nstd: {how}", compiler.version), compiler, standard_library }
     }
@@ -95,12 +105,12 @@ impl Toolchain {
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS"] {
             cargo.env_remove(name);
         }
-        if let StandardLibrary::FromSource { linker } = &self.standard_library {
+        if let StandardLibrary::FromSource = self.standard_library {
             // Building std is an unstable feature of a stable compiler.
             cargo.env("RUSTC_BOOTSTRAP", "1").arg("-Zbuild-std=std,panic_abort");
-            if let Some(linker) = linker {
-                cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-            }
+        }
+        if let Linker::System(linker) = self.compiler.linker() {
+            cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
         }
         if self.compiler.directory.is_some() {
             // Two versions of cargo should not share an index of crates.
@@ -113,7 +123,8 @@ impl Toolchain {
 impl Compiler {
     /// Asks for a compiler's version; `None` if there is none.
     fn probe(tools: Option<&Path>, directory: &Path) -> Option<Self> {
-        let mut compiler = Self { directory: tools.map(Path::to_owned), sysroot: PathBuf::new(), version: String::new() };
+        let mut compiler =
+            Self { directory: tools.map(Path::to_owned), sysroot: PathBuf::new(), version: String::new() };
         compiler.sysroot = PathBuf::from(command::ask(compiler.tool("rustc", directory).args(["--print", "sysroot"]))?);
         // Past rustup's proxy, which takes longer than the answer.
         let rustc = compiler.sysroot.join("bin/rustc");
@@ -144,22 +155,22 @@ impl Compiler {
         fs::read_dir(libraries).is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Whether the library's sources and a linker are there; which linker, if not its own.
-    fn can_build_standard_library(&self) -> Option<Option<PathBuf>> {
-        if !self.sysroot.join("lib/rustlib/src/rust/library/std/Cargo.toml").is_file() {
-            return None;
-        }
-        let host = self.version.lines().find_map(|line| line.strip_prefix("host: "))?;
+    fn has_standard_library_sources(&self) -> bool {
+        self.sysroot.join("lib/rustlib/src/rust/library/std/Cargo.toml").is_file()
+    }
+
+    fn linker(&self) -> Linker {
+        let host = self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
         if self.sysroot.join("lib/rustlib").join(host).join("bin/rust-lld").is_file() {
-            return Some(None);
+            return Linker::Own;
         }
         // Distributions number their linkers: wasm-ld-22.
-        let linkers = fs::read_dir(SYSTEM).ok()?.filter_map(|entry| {
+        let linkers = fs::read_dir(SYSTEM).into_iter().flatten().filter_map(|entry| {
             let name = entry.ok()?.file_name().into_string().ok()?;
             let version = name.strip_prefix("wasm-ld")?.trim_start_matches('-').parse::<u32>();
             (version.is_ok() || name == "wasm-ld").then(|| (version.unwrap_or(u32::MAX), Path::new(SYSTEM).join(&name)))
         });
-        linkers.max().map(|(_, linker)| Some(linker))
+        linkers.max().map_or(Linker::None, |(_, linker)| Linker::System(linker))
     }
 }
 
