@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -116,7 +117,10 @@ impl Cache {
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
-    let temporary = tempfile::NamedTempFile::new_in(parent).map_err(BuildError::io("write to", parent))?;
+    // As any new file: what the user's mask leaves, not the privacy of temporary ones.
+    let mode = fs::Permissions::from_mode(0o666);
+    let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(parent);
+    let temporary = temporary.map_err(BuildError::io("write to", parent))?;
     fs::write(temporary.path(), bytes).map_err(BuildError::io("write", path))?;
     temporary.persist(path).map_err(|error| BuildError::io("write", path)(error.error))?;
     Ok(())
