@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use open_wal::crc32c;
 
 use super::super::LogError;
-use super::{EmbeddedOptions, inspect};
+use super::{EmbeddedOptions, segment};
 
 const NAME: &str = "log.mark";
 const MAGIC: [u8; 8] = *b"STYXLOG\n";
@@ -68,7 +68,7 @@ impl MarkFile {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
             Err(error) => return Err(failed(error)),
         };
-        if !complete && !inspect::segments(directory)?.is_empty() {
+        if !complete && !segment::bases(directory)?.is_empty() {
             return Err(LogError::corrupt(&path, 0, "shorter than a mark"));
         }
         let mark = if complete { decode(&path, &bytes)? } else { Mark::default() };

@@ -11,13 +11,14 @@
 //! - **A commit mark** ([`mark`]): the small file `log.mark` says up to where
 //!   the log was durable, and the format. It tells a torn tail, which is cut,
 //!   from damage to the last committed record, which never is.
-//! - **A look before opening** ([`inspect`]), since opening cuts the tail.
+//! - **A look before opening** ([`segment`]): opening would cut the tail,
+//!   whether it had been committed or not, and slowly.
 //!
 //! Not here: retries. An error of the disk is final; see [`Log`].
 
 mod group;
-mod inspect;
 mod mark;
+mod segment;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use open_wal::{Lsn, RecoveryReport, TailState, Wal, WalConfig, WalError};
+use open_wal::{Lsn, RecoveryReport, Wal, WalConfig, WalError};
 
 use self::group::Group;
 use self::mark::{Mark, MarkFile};
@@ -84,14 +85,11 @@ impl EmbeddedLog {
         let mark = MarkFile::open(directory, options)?;
         let options =
             EmbeddedOptions { segment_bytes: mark.mark().segment_bytes, group_bytes_max: mark.mark().group_bytes_max };
-        inspect::check(directory, mark.mark().lsn, options.group_bytes_max)?;
+
+        segment::prepare(directory, mark.mark().lsn, options)?;
 
         let config = WalConfig { segment_size: options.segment_bytes, max_record_size: options.group_bytes_max };
         let (wal, report) = open_storage(directory, config)?;
-        if let TailState::TruncatedAt { segment_base, offset } = report.tail_state {
-            let file = inspect::segment_path(directory, segment_base.0);
-            tracing::info!(file = %file.display(), offset, "cut an unfinished write off the end of the log");
-        }
         let mut log = Self {
             directory: directory.to_owned(),
             options,
@@ -281,7 +279,7 @@ fn create_directory(directory: &Path) -> io::Result<()> {
 /// An error of open-wal in the words of this log.
 fn from_wal(directory: &Path, error: WalError) -> LogError {
     let damaged =
-        |base: Lsn, offset, detail: &str| LogError::corrupt(&inspect::segment_path(directory, base.0), offset, detail);
+        |base: Lsn, offset, detail: &str| LogError::corrupt(&segment::path(directory, base.0), offset, detail);
     match error {
         WalError::Io(source) => LogError::io(directory, source),
         WalError::FsyncFailed => LogError::io(directory, io::Error::other("fdatasync failed; the disk may be failing")),
