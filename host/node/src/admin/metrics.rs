@@ -1,0 +1,110 @@
+//! `GET /metrics`: counters, latencies and the process, in the text format of Prometheus.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::gateway::OUTCOMES;
+use crate::http::ApiError;
+use crate::services::Services;
+
+/// `GET /metrics`
+pub async fn metrics(State(services): State<Services>) -> Result<Response, ApiError> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Everything(services)));
+    let mut text = String::new();
+    encode(&mut text, &registry).map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", format!("the metrics cannot be written: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"))], text).into_response())
+}
+
+/// Reads all figures when asked.
+struct Everything(Services);
+
+impl fmt::Debug for Everything {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Everything")
+    }
+}
+
+impl Collector for Everything {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = self.0.handle.stats();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let transactions = [("committed", of(&stats.committed)), ("fell_back", of(&stats.fell_back)), ("aborted", of(&stats.aborted))];
+        counters(&mut encoder, "styx_transactions", "Transactions ended, by how", "outcome", &transactions)?;
+        for (name, help, value) in [
+            ("styx_epochs", "Epochs ended", of(&stats.epochs)),
+            ("styx_rescheduled", "Times that a transaction was moved to the next epoch", of(&stats.rescheduled)),
+            ("styx_queries", "Read-only requests answered", of(&stats.queries)),
+            ("styx_fuel", "Fuel used by guests", of(&stats.fuel)),
+            ("styx_log_records", "Log records made durable", of(&stats.log_records)),
+            ("styx_log_bytes", "Bytes appended to the log", of(&stats.log_bytes)),
+            ("styx_log_syncs", "Times that the log was made durable", of(&stats.log_syncs)),
+        ] {
+            counter(&mut encoder, name, help, None, value as f64)?;
+        }
+        counter(&mut encoder, "styx_log_sync", "Time spent making the log durable", Some(&Unit::Seconds), of(&stats.log_sync_us) as f64 / 1e6)?;
+        gauge(&mut encoder, "styx_entities", "Entities in the committed state", None, of(&stats.entities) as f64)?;
+        gauge(&mut encoder, "styx_state", "Keys and values in the committed state", Some(&Unit::Bytes), of(&stats.state_bytes) as f64)?;
+        gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
+        self.latencies(&mut encoder)?;
+        process(&mut encoder)
+    }
+}
+
+impl Everything {
+    fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut family = encoder.encode_descriptor("styx_request_duration", "From the arrival of a request to its reply, by outcome", Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (outcome, name) in OUTCOMES {
+            let reading = self.0.latencies.of(outcome).read();
+            family.encode_family(&[("outcome", name)])?.encode_histogram::<NoLabelSet>(reading.sum, reading.count, &reading.buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+fn counters(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    values.iter().try_for_each(|(text, value)| family.encode_family(&[(label, *text)])?.encode_counter::<NoLabelSet, _, f64>(value, None))
+}
+
+fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+    encoder.encode_descriptor(name, help, unit, MetricType::Counter)?.encode_counter::<NoLabelSet, _, f64>(&value, None)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+    encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?.encode_gauge(&value)
+}
+
+/// Memory and processor time of this process, where the system tells.
+fn process(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    if let Some(seconds) = cpu_seconds() {
+        counter(encoder, "process_cpu", "Processor time used", Some(&Unit::Seconds), seconds)?;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok());
+    if let Some(kibibytes) = of("VmRSS") {
+        gauge(encoder, "process_resident_memory", "Memory in use", Some(&Unit::Bytes), kibibytes * 1024.0)?;
+    }
+    if let Some(threads) = of("Threads") {
+        gauge(encoder, "process_threads", "Threads", None, threads)?;
+    }
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        gauge(encoder, "process_open_fds", "Open file descriptors", None, open.count() as f64)?;
+    }
+    Ok(())
+}
+
+fn cpu_seconds() -> Option<f64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec, into a local that outlives it.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    (failed == 0).then(|| time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
+}

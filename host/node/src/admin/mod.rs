@@ -1,0 +1,57 @@
+//! The admin surface: deploying apps, reading state, watching the system.
+//!
+//! Everything that changes what is deployed goes through the log; everything that is read is read
+//! between two epochs. Nothing here calls a function.
+
+mod api;
+mod apps;
+mod cluster;
+mod deploy;
+mod events;
+mod health;
+mod metrics;
+mod openapi;
+mod state;
+mod upload;
+
+pub use api::{ENDPOINTS, Endpoint};
+
+use axum::routing::{get, post};
+use axum::{Json, Router, middleware};
+use serde_json::{Value, json};
+
+use crate::http::{check_origin, method_not_allowed, not_found};
+use crate::services::Services;
+
+/// The admin port's routes.
+pub fn router(services: Services) -> Router {
+    let origins = services.options.origins.clone();
+    Router::new()
+        .route("/", get(index))
+        .route("/v1/apps", get(apps::list))
+        .route("/v1/apps/{app}", get(apps::get).delete(apps::remove))
+        .route("/v1/apps/{app}/openapi.json", get(apps::document))
+        .route("/v1/apps/{app}/deployments", get(deploy::list).post(deploy::deploy))
+        .route("/v1/apps/{app}/deployments/{id}", get(deploy::get))
+        .route("/v1/apps/{app}/deployments/{id}/activate", post(deploy::activate))
+        .route("/v1/state/{app}/{operator}", get(state::scan))
+        .route("/v1/state/{app}/{operator}/{key}", get(state::get))
+        .route("/v1/cluster", get(cluster::cluster))
+        .route("/v1/workers", get(cluster::workers))
+        .route("/v1/partitions", get(cluster::partitions))
+        .route("/v1/epochs", get(cluster::epochs))
+        .route("/v1/requests", get(cluster::requests))
+        .route("/v1/events", get(events::events))
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/openapi.json", get(api::document))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(origins, check_origin))
+        .with_state(services)
+}
+
+async fn index() -> Json<Value> {
+    Json(json!({ "styx": env!("CARGO_PKG_VERSION"), "api": "/openapi.json", "apps": "/v1/apps", "health": "/readyz" }))
+}

@@ -1,0 +1,177 @@
+//! What is deployed, ready for requests: names to operators and functions, parameters compiled.
+//!
+//! Built from the catalog once per change of it, and shared by all connections. An app that did
+//! not change keeps its compiled part.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use styx_protocol::abort::Code;
+use styx_protocol::catalog::{Catalog, OperatorSpec};
+use styx_protocol::ids::OperatorId;
+
+use super::parameter::Parameter;
+use crate::http::{ApiError, nearest::suggestion, shorten, status_of};
+
+/// Functions by app, operator and name, at one version of the catalog.
+#[derive(Debug)]
+pub struct Directory {
+    catalog: Arc<Catalog>,
+    apps: HashMap<Arc<str>, Arc<App>>,
+}
+
+/// An app's live deployment.
+#[derive(Debug)]
+pub struct App {
+    name: Arc<str>,
+    deployment: String,
+    operators: HashMap<Arc<str>, Operator>,
+}
+
+/// A live operator.
+#[derive(Debug)]
+pub struct Operator {
+    /// Its id.
+    pub id: OperatorId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Most bytes of arguments.
+    pub payload: u32,
+    functions: HashMap<Arc<str>, Function>,
+}
+
+/// A function of a live operator.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it neither writes nor calls one that does.
+    pub read_only: bool,
+    /// What it takes, in order.
+    pub parameters: Vec<Parameter>,
+}
+
+/// What a request names.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The app.
+    pub app: &'a str,
+    /// The operator.
+    pub operator: &'a Operator,
+    /// The function.
+    pub function: &'a Function,
+}
+
+impl Directory {
+    fn build(catalog: Arc<Catalog>, before: Option<&Directory>) -> Self {
+        let mut apps = HashMap::new();
+        for app in catalog.apps() {
+            let kept = before.and_then(|before| before.apps.get(&app.name)).filter(|kept| {
+                kept.deployment == app.active && kept.operators.values().all(|operator| catalog.find(&app.name, &operator.name).is_ok_and(|live| live.id == operator.id))
+            });
+            let compiled = kept.cloned().unwrap_or_else(|| {
+                let live = app.live();
+                let operators = live.operators.iter().filter_map(|spec| {
+                    let found = catalog.find(&app.name, &spec.name).ok()?;
+                    let functions = spec.functions.iter().map(|function| {
+                        let name = found.function_index(&function.name).map_or_else(|| function.name.as_str().into(), |at| found.function(at).name.clone());
+                        let compile = |declared| Parameter::compile(declared).unwrap_or_else(|why| {
+                            tracing::warn!(app = %app.name, operator = spec.name, function = function.name, "{why}; arguments are left to the function to check");
+                            Parameter::unchecked(declared)
+                        });
+                        let parameters = function.parameters.iter().map(compile).collect();
+                        (Arc::clone(&name), Function { name, read_only: function.read_only, parameters })
+                    });
+                    let operator = Operator { id: found.id, name: found.name.clone(), payload: live.limits.payload, functions: functions.collect() };
+                    Some((found.name.clone(), operator))
+                });
+                Arc::new(App { name: app.name.clone(), deployment: app.active.clone(), operators: operators.collect() })
+            });
+            apps.insert(app.name.clone(), compiled);
+        }
+        Directory { catalog, apps }
+    }
+
+    /// The function that a request names.
+    ///
+    /// # Errors
+    /// There is none such; the hint names the nearest.
+    pub fn resolve(&self, app: &str, operator: &str, function: &str) -> Result<Target<'_>, ApiError> {
+        let Some(found) = self.apps.get(app) else {
+            let known = self.catalog.apps().map(|app| &*app.name);
+            return Err(unknown(Code::UnknownApp, format!("no app \"{}\"", shorten(app)), suggestion(app, known, "nothing is deployed: `styx deploy <dir>`")));
+        };
+        let Some(operator) = found.operators.get(operator) else {
+            let message = format!("app \"{app}\" has no operator \"{}\"", shorten(operator));
+            return Err(unknown(Code::UnknownOperator, message, suggestion(operator, sorted(found.operators.keys()).iter().copied(), "the app has none")));
+        };
+        let Some(function) = operator.functions.get(function) else {
+            let message = format!("operator \"{}\" has no function \"{}\"", operator.name, shorten(function));
+            return Err(unknown(Code::UnknownFunction, message, suggestion(function, sorted(operator.functions.keys()).iter().copied(), "the operator has none")));
+        };
+        Ok(Target { app: &found.name, operator, function })
+    }
+}
+
+fn sorted(names: std::collections::hash_map::Keys<'_, Arc<str>, impl Sized>) -> Vec<&str> {
+    let mut names: Vec<&str> = names.map(|name| &**name).collect();
+    names.sort_unstable();
+    names
+}
+
+fn unknown(code: Code, message: String, hint: std::borrow::Cow<'static, str>) -> ApiError {
+    ApiError::new(status_of(code), code.as_str(), message).hint(hint)
+}
+
+/// The directory in force.
+#[derive(Debug)]
+pub struct Directories {
+    current: ArcSwap<Directory>,
+    /// Held while a new one is built, so that it is built once.
+    building: Mutex<()>,
+}
+
+impl Default for Directories {
+    fn default() -> Self {
+        Directories { current: ArcSwap::from_pointee(Directory::build(Arc::default(), None)), building: Mutex::new(()) }
+    }
+}
+
+impl Directories {
+    /// The directory of `catalog`, compiled now if it is new.
+    pub fn of(&self, catalog: Arc<Catalog>) -> Arc<Directory> {
+        let current = self.current.load();
+        if Arc::ptr_eq(&current.catalog, &catalog) {
+            return Arc::clone(&current);
+        }
+        drop(current);
+        let _building = self.building.lock().expect("nothing panics while holding this lock");
+        let before = self.current.load_full();
+        if Arc::ptr_eq(&before.catalog, &catalog) {
+            return before;
+        }
+        // A request that loaded its catalog before a change does not undo the change.
+        let newer = before.catalog.version() > catalog.version();
+        let built = Arc::new(Directory::build(catalog, Some(&before)));
+        if !newer {
+            self.current.store(built.clone());
+        }
+        built
+    }
+}
+
+/// Whether every schema of an operator compiles. For uploads.
+///
+/// # Errors
+/// One does not; the text says which and why.
+pub fn check_schemas(operator: &OperatorSpec) -> Result<(), String> {
+    for function in &operator.functions {
+        for parameter in &function.parameters {
+            Parameter::compile(parameter).map_err(|why| format!("{}.{}: {why}", operator.name, function.name))?;
+        }
+        let returns = super::json::strict(&function.returns).map_err(|error| error.to_string()).and_then(|schema| super::parameter::validator(&schema));
+        returns.map_err(|why| format!("{}.{}: the schema of its result is no JSON Schema: {why}", operator.name, function.name))?;
+    }
+    Ok(())
+}

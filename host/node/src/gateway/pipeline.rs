@@ -1,0 +1,231 @@
+//! Many requests under way on one connection: what WebSockets and batches share.
+//!
+//! Requests come in as JSON text and go to the worker without a task or an await of their own;
+//! replies come back in commit order, told apart by a ticket that names a slot here.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::json::compact;
+use super::latency::Outcome;
+use super::reply::{refusal, reply};
+use super::request::{Call, prepare};
+use crate::http::ApiError;
+use crate::services::Services;
+use crate::worker::{Answer, Waiter};
+
+/// A request as it comes in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    app: Cow<'a, str>,
+    #[serde(borrow)]
+    operator: Cow<'a, str>,
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    function: Cow<'a, str>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+    idempotency_key: Option<Cow<'a, str>>,
+}
+
+/// As much of a request as is needed to say whose it is.
+#[derive(Deserialize)]
+struct Sender<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+/// A request under way.
+struct Slot {
+    /// Its id as JSON.
+    id: String,
+    started: Instant,
+    read_only: bool,
+}
+
+/// The requests under way on one connection. Replies are appended to the caller's buffer, each
+/// ended by a line feed.
+pub struct Pipeline {
+    services: Services,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    to: mpsc::UnboundedSender<(u64, Answer)>,
+    answers: mpsc::UnboundedReceiver<(u64, Answer)>,
+    taken: Vec<(u64, Answer)>,
+    /// Lines that there was no room for yet.
+    backlog: Bytes,
+    lines: u64,
+    scratch: Vec<u8>,
+}
+
+/// Answers taken at once.
+const TAKEN_MAX: usize = 1024;
+
+impl Pipeline {
+    /// A pipeline with nothing in it.
+    pub fn new(services: Services) -> Self {
+        let (to, answers) = mpsc::unbounded_channel();
+        Pipeline { services, slots: Vec::new(), free: Vec::new(), to, answers, taken: Vec::new(), backlog: Bytes::new(), lines: 0, scratch: Vec::new() }
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether another request may be taken.
+    pub fn has_room(&self) -> bool {
+        self.backlog.is_empty() && self.in_flight() < self.services.options.in_flight_max
+    }
+
+    /// Whether every request taken has been answered.
+    pub fn is_empty(&self) -> bool {
+        self.backlog.is_empty() && self.in_flight() == 0
+    }
+
+    /// Takes the text of one message: a request, or several, one a line.
+    pub fn take_message(&mut self, text: Bytes, out: &mut Vec<u8>) {
+        if memchr::memchr(b'\n', &text).is_none() || serde_json::from_slice::<Envelope<'_>>(&text).is_ok() {
+            self.take(&text, out);
+        } else {
+            self.take_lines(text, out);
+        }
+    }
+
+    /// Takes whole lines, one request each; empty lines are skipped.
+    pub fn take_lines(&mut self, lines: Bytes, out: &mut Vec<u8>) {
+        debug_assert!(self.backlog.is_empty(), "a caller asks for room first");
+        self.backlog = lines;
+        self.resume(out);
+    }
+
+    /// Takes from the lines left over for as long as there is room.
+    fn resume(&mut self, out: &mut Vec<u8>) {
+        while !self.backlog.is_empty() && self.in_flight() < self.services.options.in_flight_max {
+            let end = memchr::memchr(b'\n', &self.backlog).map_or(self.backlog.len(), |at| at + 1);
+            let line = self.backlog.split_to(end);
+            self.lines += 1;
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                self.take(line, out);
+            }
+        }
+    }
+
+    /// Appends a refusal of something that is no request.
+    pub fn refuse(&self, why: &ApiError, out: &mut Vec<u8>) {
+        refusal("null", why, out);
+        out.push(b'\n');
+    }
+
+    fn take(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        let started = Instant::now();
+        if let Err((id, why)) = self.submit(text, started) {
+            self.services.latencies.record(Outcome::of_error(why.status), started.elapsed());
+            refusal(&id, &why, out);
+            out.push(b'\n');
+        }
+    }
+
+    /// Gives a request to the worker, or says whose it is and why not.
+    fn submit(&mut self, text: &[u8], started: Instant) -> Result<(), (String, ApiError)> {
+        let envelope: Envelope<'_> = match serde_json::from_slice(text) {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                let id = serde_json::from_slice::<Sender<'_>>(text).map_or_else(|_| String::from("null"), |sender| echo(sender.id));
+                let place = if self.lines > 0 { format!("line {}: ", self.lines) } else { String::new() };
+                let message = format!("{place}this is no request: {}", crate::http::shorten(&error.to_string()));
+                return Err((id, ApiError::bad_request(message).hint(r#"send {"id":…,"app":…,"operator":…,"key":…,"function":…,"args":…}"#)));
+            }
+        };
+        let directory = self.services.directories.of(self.services.handle.catalog());
+        let prepared = directory.resolve(&envelope.app, &envelope.operator, &envelope.function).and_then(|target| {
+            let call = Call {
+                key: &envelope.key,
+                args: envelope.args.map_or(b"", |args| args.get().as_bytes()),
+                idempotency_key: envelope.idempotency_key.as_deref(),
+                retained: false,
+            };
+            Ok((prepare(target, call, &mut self.scratch)?, target.function.read_only))
+        });
+        let (request, read_only) = prepared.map_err(|why| (echo(envelope.id), why))?;
+        let ticket = self.slot(envelope.id, started, read_only);
+        let waiter = Waiter::Stream { ticket, to: self.to.clone() };
+        match read_only {
+            true => self.services.handle.query(request, waiter),
+            false => self.services.handle.submit(Arc::new(request), waiter, false),
+        }
+        Ok(())
+    }
+
+    /// A slot for a request. Slots and the memory of their ids are used again.
+    fn slot(&mut self, id: Option<&RawValue>, started: Instant, read_only: bool) -> u64 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { id: String::new(), started, read_only });
+            self.slots.len() - 1
+        });
+        let slot = &mut self.slots[at];
+        slot.id.clear();
+        match id {
+            Some(id) if !id.get().contains(['\n', '\r']) => slot.id.push_str(id.get()),
+            id => slot.id.push_str(&echo(id)),
+        }
+        (slot.started, slot.read_only) = (started, read_only);
+        at as u64
+    }
+
+    /// Appends the replies that have come; ready with their number, or with 0 when the worker is gone.
+    pub fn poll_replies(&mut self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<usize> {
+        let mut taken = std::mem::take(&mut self.taken);
+        let polled = self.answers.poll_recv_many(context, &mut taken, TAKEN_MAX);
+        let now = Instant::now();
+        for (ticket, answer) in taken.drain(..) {
+            let at = ticket as usize;
+            let slot = &self.slots[at];
+            let outcome = match answer {
+                Answer::Reply(end) => {
+                    let outcome = match &end.outcome {
+                        Ok(_) if slot.read_only => Outcome::Answered,
+                        Ok(_) => Outcome::Committed,
+                        Err(abort) => Outcome::of_error(crate::http::status_of(abort.code)),
+                    };
+                    reply(&slot.id, end, out);
+                    outcome
+                }
+                Answer::Accepted(_) | Answer::Unknown | Answer::Controlled(_) => {
+                    refusal(&slot.id, &ApiError::shutting_down(), out);
+                    Outcome::Overloaded
+                }
+            };
+            out.push(b'\n');
+            self.services.latencies.record(outcome, now.saturating_duration_since(slot.started));
+            self.free.push(at);
+        }
+        self.taken = taken;
+        self.resume(out);
+        polled
+    }
+}
+
+/// An id as it stands in the reply: as it came, on one line.
+fn echo(id: Option<&RawValue>) -> String {
+    let Some(id) = id else { return String::from("null") };
+    if !id.get().contains(['\n', '\r']) {
+        return id.get().to_owned();
+    }
+    let mut line = Vec::with_capacity(id.get().len());
+    compact(id.get().as_bytes(), &mut line);
+    String::from_utf8(line).expect("white space is ASCII")
+}

@@ -1,0 +1,205 @@
+//! `GET /v1/ws`: pipelined calls over a WebSocket.
+//!
+//! One task per connection. It takes whatever has arrived, gives it to the worker, takes whatever
+//! replies have come, writes them into one buffer and flushes once. When as many requests are
+//! under way as are allowed, or the client does not read, it stops reading.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{FutureExt, Sink, SinkExt, Stream};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout};
+
+use super::pipeline::Pipeline;
+use crate::http::{ApiError, Options};
+use crate::services::Services;
+
+/// What `GET /v1/ws` may be asked.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wishes {
+    /// Whether several replies may stand in one message, a line each.
+    #[serde(default)]
+    batch: bool,
+}
+
+/// Bytes of a message beyond the arguments of one call.
+const ENVELOPE_BYTES_MAX: usize = 1 << 20;
+/// Messages taken before replies are looked after.
+const MESSAGES_MAX: usize = 256;
+/// How long a client may leave replies unread.
+const UNREAD_MAX: Duration = Duration::from_secs(60);
+/// A client that says nothing is asked for a sign of life this often…
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// …and is given up after this long.
+const SILENT_MAX: Duration = Duration::from_secs(100);
+
+/// `GET /v1/ws`
+pub async fn upgrade(
+    State(services): State<Services>,
+    Options(wishes): Options<Wishes>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, ApiError> {
+    let upgrade = upgrade.map_err(|error| ApiError::new(error.status(), "BAD_REQUEST", error.body_text()).hint("this path speaks WebSocket: connect with a WebSocket client"))?;
+    let size = usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
+    let open = services.shutdown.count();
+    let upgrade = upgrade.max_message_size(size).max_frame_size(size).write_buffer_size(64 << 10);
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        Connection { pipeline: Pipeline::new(services.clone()), services, socket, out: Vec::with_capacity(16 << 10), batch: wishes.batch, reading: true, heard: Instant::now() }.run().await;
+        drop(open);
+    }))
+}
+
+struct Connection {
+    services: Services,
+    socket: WebSocket,
+    pipeline: Pipeline,
+    /// Replies, a line each.
+    out: Vec<u8>,
+    batch: bool,
+    /// Until the client closes or the server ends.
+    reading: bool,
+    heard: Instant,
+}
+
+/// Why the connection ends.
+enum End {
+    /// The client is gone, or has closed.
+    Client,
+    /// The client broke the rules.
+    Refused(u16, String),
+    /// The server ends and all is answered.
+    Server,
+}
+
+impl Connection {
+    async fn run(mut self) {
+        let shutdown = self.services.shutdown.clone();
+        let mut stop = pin!(shutdown.wait_owned().fuse());
+        let mut ping = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
+        let end = loop {
+            let (mut ended, mut asked) = (None, false);
+            poll_fn(|context| {
+                if self.reading && stop.as_mut().poll(context).is_ready() {
+                    self.reading = false;
+                }
+                while ping.poll_tick(context).is_ready() {
+                    asked = true;
+                }
+                let replied = self.pipeline.poll_replies(context, &mut self.out).is_ready();
+                ended = self.poll_messages(context);
+                match !self.out.is_empty() || replied || asked || ended.is_some() || !self.reading && self.pipeline.is_empty() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+            if ended.is_none() && self.pipeline.in_flight() > 0 && !self.out.is_empty() {
+                // An epoch answers many at once: let the worker finish, so that one write carries all.
+                tokio::task::yield_now().await;
+                poll_fn(|context| Poll::Ready(self.pipeline.poll_replies(context, &mut self.out).is_ready())).await;
+            }
+            if asked && ended.is_none() {
+                if self.heard.elapsed() > SILENT_MAX {
+                    break End::Client;
+                }
+                if self.heard.elapsed() >= PING_EVERY && self.send(Message::Ping(Bytes::new())).await.is_err() {
+                    break End::Client;
+                }
+            }
+            if self.flush().await.is_err() {
+                break End::Client;
+            }
+            match ended {
+                Some(end) => break end,
+                None if !self.reading && self.pipeline.is_empty() => break End::Server,
+                None => {}
+            }
+        };
+        let close = match end {
+            End::Client => None,
+            End::Refused(code, reason) => Some(CloseFrame { code, reason: reason.into() }),
+            End::Server => Some(CloseFrame { code: close_code::AWAY, reason: "the server is shutting down".into() }),
+        };
+        if close.is_some() {
+            // A client that is gone does not mind.
+            let _ = self.send(Message::Close(close)).await;
+            // Until the client agrees, so that nothing that was written is lost.
+            drop(timeout(Duration::from_secs(1), async { while let Some(Ok(_)) = futures_util::StreamExt::next(&mut self.socket).await {} }).await);
+        }
+    }
+
+    /// Takes what has arrived, for as long as there is room.
+    fn poll_messages(&mut self, context: &mut Context<'_>) -> Option<End> {
+        for _ in 0..MESSAGES_MAX {
+            if !self.reading || !self.pipeline.has_room() {
+                return None;
+            }
+            let message = match Pin::new(&mut self.socket).poll_next(context) {
+                Poll::Pending => return None,
+                Poll::Ready(None) => return Some(End::Client),
+                Poll::Ready(Some(Err(error))) => {
+                    let text = error.to_string();
+                    return Some(match text.contains("too long") || text.contains("too big") {
+                        true => End::Refused(close_code::SIZE, String::from("the message is too long")),
+                        false => End::Client,
+                    });
+                }
+                Poll::Ready(Some(Ok(message))) => message,
+            };
+            self.heard = Instant::now();
+            match message {
+                Message::Text(text) => self.pipeline.take_message(text.into(), &mut self.out),
+                Message::Binary(_) => {
+                    let why = ApiError::bad_request("this is a binary message").hint("send requests as text messages");
+                    self.pipeline.refuse(&why, &mut self.out);
+                }
+                Message::Close(_) => return Some(End::Client),
+                Message::Ping(_) | Message::Pong(_) => {}
+            }
+        }
+        // There may be more: come back once replies have been looked after.
+        context.waker().wake_by_ref();
+        None
+    }
+
+    /// Sends the replies written so far.
+    async fn flush(&mut self) -> Result<(), ()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let lines = Bytes::from(std::mem::replace(&mut self.out, Vec::with_capacity(16 << 10)));
+        let text = |line: Bytes| Message::Text(Utf8Bytes::try_from(line).expect("replies are JSON text"));
+        let sent = timeout(UNREAD_MAX, async {
+            if self.batch {
+                self.socket.feed(text(lines.slice(..lines.len() - 1))).await?;
+            } else {
+                let mut start = 0;
+                for end in memchr::memchr_iter(b'\n', &lines) {
+                    self.socket.feed(text(lines.slice(start..end))).await?;
+                    start = end + 1;
+                }
+            }
+            poll_fn(|context| Pin::new(&mut self.socket).poll_flush(context)).await
+        });
+        match sent.await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(()),
+        }
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), ()> {
+        match timeout(UNREAD_MAX, self.socket.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(()),
+        }
+    }
+}

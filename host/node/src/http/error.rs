@@ -1,0 +1,115 @@
+//! Errors as clients see them: a status, a stable code, one line, and what to do.
+
+use std::borrow::Cow;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use styx_protocol::abort::{Abort, Code};
+
+/// An error reply. None of the request's writes happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Stable code.
+    pub code: &'static str,
+    /// What is wrong, on one line.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub hint: Cow<'static, str>,
+}
+
+impl ApiError {
+    /// An error without a hint.
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        ApiError { status, code, message: message.into(), hint: Cow::Borrowed("") }
+    }
+
+    /// Says what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// 400: the request is not of the form that it should have.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", message)
+    }
+
+    /// 400: key or arguments cannot be taken.
+    pub fn bad_arguments(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, Code::BadArguments.as_str(), message)
+    }
+
+    /// 404: no such path.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
+    }
+
+    /// 413: more bytes than allowed.
+    pub fn too_large(what: &str, limit: u64) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", format!("{what} may have at most {limit} bytes"))
+    }
+
+    /// 503: try again.
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded.as_str(), message).hint(hint_of(Code::Overloaded))
+    }
+
+    /// 503: the worker no longer answers, because the process ends.
+    pub fn shutting_down() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is shutting down").hint("send the request again, with the same idempotency key if it had one")
+    }
+
+    /// The object that stands under `error`.
+    pub fn to_json(&self) -> serde_json::Value {
+        json!({ "code": self.code, "message": self.message, "hint": self.hint })
+    }
+}
+
+impl From<Abort> for ApiError {
+    fn from(abort: Abort) -> Self {
+        ApiError { status: status_of(abort.code), code: abort.code.as_str(), message: abort.message, hint: Cow::Borrowed(hint_of(abort.code)) }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(json!({ "error": self.to_json() }))).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE || self.status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// The HTTP status of an end without effect.
+pub fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::BadArguments => StatusCode::BAD_REQUEST,
+        Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => StatusCode::NOT_FOUND,
+        Code::IdempotencyMismatch => StatusCode::CONFLICT,
+        Code::Aborted => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// What to do about an end without effect.
+fn hint_of(code: Code) -> &'static str {
+    match code {
+        Code::Aborted => "the function refused; nothing was written",
+        Code::BadArguments => "GET /v1/apps/{app}/openapi.json on the admin port shows what the function takes",
+        Code::GuestTrap => "the function crashed; nothing was written; `styx logs` shows what it said",
+        Code::OutOfFuel => "make the function do less, or raise `fuel` or `transaction_fuel` in [limits] of styx.toml",
+        Code::LimitExceeded => "make the transaction smaller, or raise the limit in [limits] of styx.toml",
+        Code::ReadOnly => "declare the function without read-only, or keep it from writing",
+        Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => "`styx apps` lists what is deployed",
+        Code::NonDeterministic => "keep results free of globals: instances are reused; or set isolation = \"fresh\" for the operator",
+        Code::IdempotencyMismatch => "use a new idempotency key for a new request",
+        Code::Overloaded => "wait a moment, then send it again",
+    }
+}

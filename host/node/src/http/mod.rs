@@ -1,0 +1,37 @@
+//! What both HTTP surfaces share: errors as JSON, bodies with bounds, connections with time
+//! limits, and who may call from a browser.
+
+mod body;
+mod error;
+mod extract;
+pub mod nearest;
+mod origin;
+mod serve;
+
+pub use body::{BodyLimits, Frames, read_body};
+pub use error::{ApiError, status_of};
+pub use extract::{Options, PathParts};
+pub use origin::{Origins, check_origin};
+pub use serve::{ConnectionLimits, Shutdown, serve};
+
+use axum::http::{Method, Uri};
+
+/// Answers what no route matches.
+pub async fn not_found(method: Method, uri: Uri) -> ApiError {
+    ApiError::not_found(format!("there is nothing at {method} {}", shorten(uri.path()))).hint("see /openapi.json on the admin port for what there is")
+}
+
+/// Answers a known path with a method that it does not have. The router adds `Allow`.
+pub async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
+    let message = format!("{} does not take {method}", shorten(uri.path()));
+    ApiError::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message).hint("the Allow header names the methods that it takes")
+}
+
+/// At most 128 characters of what a client sent, for messages.
+pub fn shorten(text: &str) -> std::borrow::Cow<'_, str> {
+    const SHOWN: usize = 128;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}

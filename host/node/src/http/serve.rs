@@ -1,0 +1,118 @@
+//! Serving a router on a listener: HTTP/1.1 with time limits per connection, and a shutdown that
+//! lets what is under way come to its end.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What connections may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Connections open at once; more wait to be accepted.
+    pub open_max: usize,
+    /// How long a request's head may take, and how long a connection may be idle.
+    pub head: Duration,
+    /// How long a shutdown waits for what is under way.
+    pub drain: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        ConnectionLimits { open_max: 10_000, head: Duration::from_secs(75), drain: Duration::from_secs(10) }
+    }
+}
+
+/// Tells everything that serves to come to its end, and waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    token: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Shutdown {
+    /// Begins the end.
+    pub fn begin(&self) {
+        self.token.cancel();
+    }
+
+    /// Whether the end has begun.
+    pub fn begun(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Completes when the end begins.
+    pub async fn wait(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Completes when the end begins; owns what it needs.
+    pub fn wait_owned(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.token.clone().cancelled_owned()
+    }
+
+    /// Counts a connection for as long as the guard lives.
+    pub fn count(&self) -> impl Send + use<> {
+        self.open.token()
+    }
+}
+
+/// Serves `router` until `shutdown` begins, then lets open requests and WebSockets finish, for at
+/// most [`ConnectionLimits::drain`].
+pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, limits: ConnectionLimits) {
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).pipeline_flush(true);
+    let slots = Arc::new(Semaphore::new(limits.open_max));
+    loop {
+        let accept = async {
+            let slot = slots.clone().acquire_owned().await.expect("the semaphore is never closed");
+            (listener.accept().await, slot)
+        };
+        let (accepted, slot) = tokio::select! {
+            accepted = accept => accepted,
+            () = shutdown.wait() => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, or a client that is gone already: go on, but not hot.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY refused");
+        }
+        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone())).with_upgrades();
+        let open = shutdown.count();
+        let end = shutdown.wait_owned();
+        tokio::spawn(async move {
+            let (mut connection, mut end) = (pin!(connection), pin!(end));
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = end.as_mut() => {
+                    // The request under way is answered; no other is read.
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop((slot, open));
+        });
+    }
+    drop(listener);
+    shutdown.open.close();
+    if tokio::time::timeout(limits.drain, shutdown.open.wait()).await.is_err() {
+        tracing::warn!("some clients did not finish in time and are cut off");
+    }
+}
