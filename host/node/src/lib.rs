@@ -3,8 +3,15 @@
 //! Logs, threads, network, HTTP, command line, configuration and the clock live here and nowhere
 //! else. Nothing here decides the outcome of a transaction.
 
+pub mod admin;
 pub mod build;
+pub mod cli;
+pub mod components;
 pub mod config;
 pub mod error;
+pub mod gateway;
+pub mod http;
 pub mod log;
+pub mod server;
+pub mod services;
 pub mod worker;
