@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
-use styx_node::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryLog};
+use styx_node::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use styx_node::worker::{Answer, Handle, Waiter, Worker, WorkerOptions};
 use styx_protocol::catalog::{Component, Control, Deployment, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let guest = guest::load(&options.guest, directory.path(), options.threads + 1)?;
     let log: Box<dyn Log> = match options.log.as_str() {
-        "memory" => Box::new(MemoryLog::default()),
+        "memory" => Box::new(MemoryDisk::default().open()?),
         _ => Box::new(EmbeddedLog::open(&directory.path().join("log"), EmbeddedOptions::default())?),
     };
     let worker_options = WorkerOptions {

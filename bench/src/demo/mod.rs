@@ -101,7 +101,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
 
     println!("{}", progress.timeline(elapsed, &recoveries));
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["", ""]);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["", ""]);
     let tps = workload.calls.len() as f64 / serving.as_secs_f64();
     let (p50, p99) = progress.latency();
     table.add_row(["calls", &format!("{} on {} connections, {} in flight", workload.calls.len(), options.connections, options.connections * options.window)]);

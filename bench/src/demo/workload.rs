@@ -57,7 +57,7 @@ impl Workload {
         setup.extend(named("i", items).into_iter().map(|key| Call::new("cart", "stock", key, "put", json!([stock, price]))));
         setup.extend(named("u", users).into_iter().map(|key| Call::new("cart", "user", key, "create", json!([credit]))));
 
-        // An order is filled, then paid: two calls in that order, somewhere in the stream.
+        // An order is filled, then paid: two calls in that order, pipelined one behind the other.
         let mut stream: Vec<Vec<Call>> = Vec::new();
         for at in 0..trips {
             let args = json!([format!("f{}", random.random_range(0..flights)), format!("h{}", random.random_range(0..hotels)), format!("u{}", random.random_range(0..users))]);

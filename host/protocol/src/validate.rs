@@ -3,7 +3,9 @@
 //! Per key the lowest TID wins (Styx §6.1). With reordering a transaction commits iff it has no
 //! WAW and not both RAW and WAR dependencies (Aria, deterministic reordering). A transaction that
 //! writes nothing, a logic abort included, reads the state of the epoch's start and precedes all
-//! writers: it always commits, and its reads stand in nobody's way.
+//! writers: it can always commit, and its reads stand in nobody's way. An abort that read what a
+//! lower TID wrote is tried again all the same: who asked for it first put things right, then
+//! relied on them, would be surprised.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +62,8 @@ pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdi
             ranges.read(read, *tid);
         }
     }
-    if !ranges.is_empty() {
+    let scans = executions.iter().any(|(_, execution)| !execution.footprint.ranges.is_empty());
+    if scans {
         for (entity, reservation) in reservations.iter().filter(|(_, reservation)| reservation.writer != NOBODY) {
             ranges.wrote(entity.operator(), entity.key().clone(), reservation.writer);
         }
@@ -87,10 +90,20 @@ pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdi
             (false, false, _) => Verdict::Commit,
         }
     };
+    let stale = |tid: Tid, execution: &Execution| {
+        let footprint = &execution.footprint;
+        let mut read = footprint.accesses.iter().filter(|(_, access)| access.is_read());
+        read.any(|(entity, _)| reservations.get(entity).is_some_and(|reservation| reservation.writer < tid))
+            || footprint.ranges.iter().any(|read| ranges.writer(read) < tid)
+    };
     executions
         .iter()
         .zip(&writers)
-        .map(|((tid, execution), writes)| if *writes { judge(*tid, execution) } else { Verdict::ReadOnly })
+        .map(|((tid, execution), writes)| match writes {
+            true => judge(*tid, execution),
+            false if execution.outcome.is_err() && stale(*tid, execution) => Verdict::Conflict,
+            false => Verdict::ReadOnly,
+        })
         .collect()
 }
 
@@ -102,10 +115,6 @@ struct RangeReservations<'a> {
 }
 
 impl<'a> RangeReservations<'a> {
-    fn is_empty(&self) -> bool {
-        self.reads.is_empty()
-    }
-
     fn read(&mut self, read: &'a RangeRead, tid: Tid) {
         // TIDs arrive in ascending order, so the first reader of a range is the lowest.
         if !self.reads.iter().any(|(known, _)| *known == read) {

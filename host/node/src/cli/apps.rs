@@ -12,7 +12,7 @@ pub(super) fn run(client: &Client, app: Option<&str>, output: &Output) -> Result
     match app {
         None => {
             let body = client.send(client.admin(Method::GET, "/v1/apps"))?.body;
-            let rows = list(&body["apps"]).iter().map(|app| vec![text(&app["name"]), text(&app["active"]), list(&app["operators"]).iter().map(|operator| text(&operator["name"])).collect::<Vec<_>>().join(", ")]);
+            let rows = list(&body["apps"]).into_iter().map(|app| vec![text(&app["name"]), text(&app["active"]), list(&app["operators"]).iter().map(|operator| text(&operator["name"])).collect::<Vec<_>>().join(", ")]);
             output.table(&["app", "deployment", "operators"], rows.collect(), &body);
         }
         Some(app) => {

@@ -61,7 +61,7 @@ impl Output {
             return self.value(value);
         }
         let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+        table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
         table.add_rows(rows);
         println!("{table}");
     }

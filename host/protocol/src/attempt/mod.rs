@@ -189,6 +189,10 @@ impl Attempt {
     pub fn spend(&mut self, fuel: u64) {
         self.fuel_used = self.fuel_used.saturating_add(fuel);
     }
+    /// Entities and ranges read or written so far.
+    pub fn touched(&self) -> usize {
+        self.footprint.accesses.len() + self.footprint.ranges.len()
+    }
     /// Whether the attempt can no longer have an effect, so that the guest may as well stop.
     pub fn is_doomed(&self) -> bool {
         self.doom.is_some() || self.drifted
