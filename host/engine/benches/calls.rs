@@ -4,18 +4,20 @@
 //! components (SETUP is a function to call before, on the same entity); without arguments a get-and-put guest in WebAssembly text is measured: what the host itself
 //! costs. Run as a test it does the same with few rounds.
 
+#![allow(clippy::disallowed_methods)] // a benchmark measures time
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
 
+use std::sync::Arc;
 use styx_engine::{COMPILE_ARGUMENT, Compiler, Determinism, Engine, EngineOptions, compile_child_main};
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Isolation, Limits};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};
-use std::sync::Arc;
 use support::{Guest, on_big_stack};
 
 /// What to measure.
@@ -34,19 +36,30 @@ fn main() -> std::process::ExitCode {
         return compile_child_main();
     }
     let full = arguments.iter().any(|argument| argument == "--bench");
-    let mut subjects: Vec<Subject> = arguments.iter().filter(|argument| !argument.starts_with("--")).map(|argument| parse(argument)).collect();
+    let mut subjects: Vec<Subject> =
+        arguments.iter().filter(|argument| !argument.starts_with("--")).map(|argument| parse(argument)).collect();
     if subjects.is_empty() {
-        subjects.push(Subject { name: "wat".into(), bytes: get_and_put().bytes(), operator: "item".into(), function: "f".into(), args: b"12345678".to_vec(), setup: None });
+        subjects.push(Subject {
+            name: "wat".into(),
+            bytes: get_and_put().bytes(),
+            operator: "item".into(),
+            function: "f".into(),
+            args: b"12345678".to_vec(),
+            setup: None,
+        });
     }
     let batch = if full { Duration::from_millis(100) } else { Duration::from_millis(2) };
-    let lines: Vec<serde_json::Value> = subjects.iter().map(|subject| on_big_stack(|| measure(subject, batch))).collect();
+    let lines: Vec<serde_json::Value> =
+        subjects.iter().map(|subject| on_big_stack(|| measure(subject, batch))).collect();
     println!("{}", serde_json::json!({ "calls": lines }));
     std::process::ExitCode::SUCCESS
 }
 
 fn parse(argument: &str) -> Subject {
     let parts: Vec<&str> = argument.split('@').collect();
-    let [path, called, args, setup @ ..] = &parts[..] else { panic!("COMPONENT@OPERATOR.FUNCTION@ARGS[@SETUP@ARGS], not {argument}") };
+    let [path, called, args, setup @ ..] = &parts[..] else {
+        panic!("COMPONENT@OPERATOR.FUNCTION@ARGS[@SETUP@ARGS], not {argument}")
+    };
     let (operator, function) = called.split_once('.').expect("OPERATOR.FUNCTION");
     Subject {
         name: path.rsplit('/').next().unwrap_or(path).into(),
@@ -60,13 +73,23 @@ fn parse(argument: &str) -> Subject {
 
 /// Reads the own value and writes the arguments over it.
 fn get_and_put() -> Guest {
-    Guest::body("item", &["f"], "(call $get-own (i32.const 128)) (call $put-own (local.get $a) (local.get $al)) (call $ok (local.get $a) (local.get $al))")
+    Guest::body(
+        "item",
+        &["f"],
+        "(call $get-own (i32.const 128)) (call $put-own (local.get $a) (local.get $al)) (call $ok (local.get $a) (local.get $al))",
+    )
 }
 
 fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
     let cache = tempfile::tempdir().expect("a directory");
     let compiler = Compiler::Child(std::env::current_exe().expect("this program"));
-    let engine = Engine::new(EngineOptions { cache_dir: cache.path().into(), determinism: Determinism::Off, executors: 1, compiler }).expect("an engine");
+    let engine = Engine::new(EngineOptions {
+        cache_dir: cache.path().into(),
+        determinism: Determinism::Off,
+        executors: 1,
+        compiler,
+    })
+    .expect("an engine");
     let start = Instant::now();
     let checked = engine.check_upload(&subject.bytes).unwrap_or_else(|error| panic!("{}: {error}", subject.name));
     let check_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -79,18 +102,40 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
     let mut time = |isolation: Isolation| {
         let mut operators = checked.operators.clone();
         operators.iter_mut().for_each(|operator| operator.isolation = isolation);
-        let component = Component { name: "c".into(), digest: checked.digest, size: checked.size, sdk: checked.sdk.clone() };
-        let deployment =
-            Deployment { id: "dp".into(), app: "bench".into(), created: Timestamp(0), components: vec![component], operators, limits: Limits::default() };
+        let component =
+            Component { name: "c".into(), digest: checked.digest, size: checked.size, sdk: checked.sdk.clone() };
+        let deployment = Deployment {
+            id: "dp".into(),
+            app: "bench".into(),
+            created: Timestamp(0),
+            components: vec![component],
+            operators,
+            limits: Limits::default(),
+        };
         let mut catalog = Catalog::default();
         catalog.apply(&Control::Deploy(deployment));
         let operator = catalog.find("bench", &subject.operator).unwrap_or_else(|abort| panic!("{abort}")).id;
         let catalog = Arc::new(catalog);
-        let mut transaction = |function: &str, args: &[u8]| {
-            let request = Request { id: RequestId(1), operator, function: function.into(), key: "user1".into(), args: args.into(), retained: false };
-            Transaction { tid: Tid(1), time: Timestamp(1_700_000_000_000_000), request: Arc::new(request), query: false }
+        let transaction = |function: &str, args: &[u8]| {
+            let request = Request {
+                id: RequestId(1),
+                operator,
+                function: function.into(),
+                key: "user1".into(),
+                args: args.into(),
+                retained: false,
+            };
+            Transaction {
+                tid: Tid(1),
+                time: Timestamp(1_700_000_000_000_000),
+                request: Arc::new(request),
+                query: false,
+            }
         };
-        let (function, args) = subject.setup.as_ref().map_or((subject.function.as_str(), &subject.args), |(function, args)| (function, args));
+        let (function, args) = subject
+            .setup
+            .as_ref()
+            .map_or((subject.function.as_str(), &subject.args), |(function, args)| (function, args));
         let first = executor.execute(&transaction(function, args), &Arc::new(State::new(state.layout())), &catalog);
         if let Err(abort) = &first.outcome {
             panic!("{}: {abort}", subject.name);
@@ -101,7 +146,8 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
         let mut fuel = 0;
         let outcome = executor.execute(&transaction, &committed, &catalog).outcome;
         assert!(outcome.is_ok(), "{}: {outcome:?}", subject.name);
-        let nanoseconds = median_nanoseconds(batch, || fuel = executor.execute(&transaction, &committed, &catalog).fuel);
+        let nanoseconds =
+            median_nanoseconds(batch, || fuel = executor.execute(&transaction, &committed, &catalog).fuel);
         state = Arc::into_inner(committed).expect("executions are over");
         (nanoseconds, fuel)
     };

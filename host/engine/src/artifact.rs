@@ -50,7 +50,8 @@ pub(crate) struct Artifacts {
 impl Artifacts {
     pub fn open(directory: &Path, engine_hash: u64) -> anyhow::Result<Self> {
         use anyhow::Context as _;
-        std::fs::create_dir_all(directory).with_context(|| format!("cannot make the cache directory {}", directory.display()))?;
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the cache directory {}", directory.display()))?;
         Ok(Artifacts { directory: directory.to_owned(), engine_hash })
     }
 
@@ -89,13 +90,20 @@ impl Artifacts {
     }
 
     /// Compiles a component and puts the code into the cache.
-    pub fn compile(&self, engine: &Engine, compiler: &Compiler, digest: Digest, bytes: &[u8]) -> Result<Component, CompileError> {
+    pub fn compile(
+        &self,
+        engine: &Engine,
+        compiler: &Compiler,
+        digest: Digest,
+        bytes: &[u8],
+    ) -> Result<Component, CompileError> {
         let host = |error: std::io::Error| CompileError::Host(format!("{error} (in {})", self.directory.display()));
         let scratch = tempfile::Builder::new().prefix("compile-").tempdir_in(&self.directory).map_err(host)?;
         let code = scratch.path().join("code");
         match compiler {
             Compiler::InProcess => {
-                let compiled = engine.precompile_component(bytes).map_err(|error| CompileError::Refused(one_line(&error)))?;
+                let compiled =
+                    engine.precompile_component(bytes).map_err(|error| CompileError::Refused(one_line(&error)))?;
                 write(&code, &compiled).map_err(host)?;
             }
             Compiler::Child(program) => {
@@ -112,7 +120,9 @@ impl Artifacts {
         self.read(engine, digest).map_err(|why| match why {
             // Compiled by the same engine a moment ago: it has more parts than the pool has room for.
             Unusable::Unfit(message) => CompileError::TooCostly(message),
-            Unusable::Missing | Unusable::Damaged => CompileError::Host("the code just compiled cannot be read back".into()),
+            Unusable::Missing | Unusable::Damaged => {
+                CompileError::Host("the code just compiled cannot be read back".into())
+            }
         })
     }
 }

@@ -53,7 +53,9 @@ pub fn compile_child_main() -> ExitCode {
         eprintln!("usage: {COMPILE_ARGUMENT} COMPONENT CODE (called by the server itself)");
         return ExitCode::from(2);
     };
-    for (resource, limit) in [(libc::RLIMIT_CPU, CPU_SECONDS_MAX), (libc::RLIMIT_AS, ADDRESS_SPACE_MAX), (libc::RLIMIT_CORE, 0)] {
+    for (resource, limit) in
+        [(libc::RLIMIT_CPU, CPU_SECONDS_MAX), (libc::RLIMIT_AS, ADDRESS_SPACE_MAX), (libc::RLIMIT_CORE, 0)]
+    {
         let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
         // SAFETY: setrlimit reads the struct that it is given, and nothing else.
         if unsafe { libc::setrlimit(resource, &limit) } != 0 {
@@ -62,10 +64,12 @@ pub fn compile_child_main() -> ExitCode {
         }
     }
     let compiled = std::fs::read(component).map_err(|error| (1, error.to_string())).and_then(|bytes| {
-        let engine = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile)).map_err(|error| (1, artifact::one_line(&error)))?;
+        let engine = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile))
+            .map_err(|error| (1, artifact::one_line(&error)))?;
         engine.precompile_component(&bytes).map_err(|error| (REFUSED, artifact::one_line(&error)))
     });
-    let written = compiled.and_then(|bytes| artifact::write(Path::new(code), &bytes).map_err(|error| (1, error.to_string())));
+    let written =
+        compiled.and_then(|bytes| artifact::write(Path::new(code), &bytes).map_err(|error| (1, error.to_string())));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err((status, message)) => {

@@ -36,14 +36,20 @@ impl Ready {
     /// Links a compiled component. WASI is linked for those only that import it.
     pub fn link(engine: &Engine, component: &Component, digest: Digest) -> Result<Self> {
         if let Some(needs) = component.resources_required() {
-            let (memories, tables, elements) = (needs.num_memories, needs.num_tables, needs.max_initial_table_size.unwrap_or(0));
-            if memories > config::MEMORIES_MAX || tables > config::TABLES_MAX || elements > config::TABLE_ELEMENTS_MAX as u64 {
+            let (memories, tables, elements) =
+                (needs.num_memories, needs.num_tables, needs.max_initial_table_size.unwrap_or(0));
+            if memories > config::MEMORIES_MAX
+                || tables > config::TABLES_MAX
+                || elements > config::TABLE_ELEMENTS_MAX as u64
+            {
                 return Err(TooManyParts { memories, tables, elements }.into());
             }
         }
         let wasi = component.component_type().imports(engine).any(|(name, _)| name.starts_with("wasi:"));
         let pre = imports::linker(engine, wasi)?.instantiate_pre(component)?;
-        let export = |name: &str| component.get_export_index(None, name).ok_or_else(|| format_err!("the component does not export `{name}`"));
+        let export = |name: &str| {
+            component.get_export_index(None, name).ok_or_else(|| format_err!("the component does not export `{name}`"))
+        };
         Ok(Ready { digest, pre, invoke: export("invoke")?, describe: export("describe")?, wasi })
     }
 }

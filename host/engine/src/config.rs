@@ -23,7 +23,7 @@ pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// Native stack that one invocation's WebAssembly may use.
 const WASM_STACK_BYTES: usize = 1 << 20;
 
-/// Native stack that the host's own frames may take per level of nesting (measured: below 16 KiB).
+/// Native stack that the host's own frames may take per level of nesting (measured: 5 KiB; WASI takes more).
 const HOST_STACK_BYTES: usize = 128 << 10;
 
 /// Native stack that a thread needs to run an [`crate::Executor`]. It is address space, touched

@@ -60,10 +60,14 @@ impl Context {
         let always_fresh = operator.isolation == Isolation::Fresh;
         let memory_max = operator.limits.memory.min(config::MEMORY_BYTES_MAX) as usize;
         if self.attempt.frame().depth >= config::CALL_DEPTH_MAX {
-            let message = format!("calls are nested deeper than {} (the host's bound on limits.call_depth)", config::CALL_DEPTH_MAX);
+            let message = format!(
+                "calls are nested deeper than {} (the host's bound on limits.call_depth)",
+                config::CALL_DEPTH_MAX
+            );
             return (self, Err(Abort::new(Code::LimitExceeded, message)));
         }
-        let pooled = if always_fresh || self.means.instances == Instances::Fresh { None } else { self.means.pool.take(kind) };
+        let pooled =
+            if always_fresh || self.means.instances == Instances::Fresh { None } else { self.means.pool.take(kind) };
         let mut instance = match pooled {
             Some(instance) => instance,
             None => match Instance::start(self.means.pool.component(kind), memory_max, &function) {
@@ -77,7 +81,10 @@ impl Context {
             context.means.suspect = true;
         }
         if ended.healthy && !always_fresh {
-            context.means.pool.give(kind, instance);
+            match context.means.instances {
+                Instances::Warm => context.means.pool.give(kind, instance),
+                Instances::Fresh => context.means.pool.offer(kind, instance),
+            }
         }
         (context, ended.result)
     }

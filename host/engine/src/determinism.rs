@@ -31,7 +31,7 @@ impl Determinism {
                 let mut z = tid.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
                 z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-                (z ^ (z >> 31)) % u64::from(every.max(1)) == 0
+                (z ^ (z >> 31)).is_multiple_of(u64::from(every.max(1)))
             }
         }
     }

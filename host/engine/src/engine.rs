@@ -72,7 +72,8 @@ impl Engine {
             options.executors,
             config::EXECUTORS_MAX
         );
-        let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Run { executors: options.executors })).map_err(artifact::plain)?;
+        let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Run { executors: options.executors }))
+            .map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
         Ok(Arc::new(Engine { wasmtime, options, artifacts, ready: RwLock::default(), describing: Mutex::default() }))
     }
@@ -130,11 +131,22 @@ impl Engine {
     /// A component that was loaded.
     pub(crate) fn ready(&self, digest: Digest) -> Arc<Ready> {
         let ready = self.ready.read().expect("no panic under the lock");
-        ready.get(&digest).unwrap_or_else(|| panic!("component {digest} is deployed and was not loaded: Engine::load comes before the cut that uses it")).clone()
+        ready
+            .get(&digest)
+            .unwrap_or_else(|| {
+                panic!(
+                    "component {digest} is deployed and was not loaded: Engine::load comes before the cut that uses it"
+                )
+            })
+            .clone()
     }
 
     /// Compiled code from the cache, or by compiling now, in whatever place the options name.
-    pub(crate) fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<wasmtime::component::Component, artifact::CompileError> {
+    pub(crate) fn compile(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+    ) -> Result<wasmtime::component::Component, artifact::CompileError> {
         if let Some(component) = self.artifacts.load(&self.wasmtime, digest) {
             return Ok(component);
         }
@@ -142,7 +154,11 @@ impl Engine {
     }
 
     /// Links a component and makes it ready.
-    pub(crate) fn insert(&self, digest: Digest, component: &wasmtime::component::Component) -> wasmtime::Result<Arc<Ready>> {
+    pub(crate) fn insert(
+        &self,
+        digest: Digest,
+        component: &wasmtime::component::Component,
+    ) -> wasmtime::Result<Arc<Ready>> {
         let ready = Arc::new(Ready::link(&self.wasmtime, component, digest)?);
         self.ready.write().expect("no panic under the lock").insert(digest, ready.clone());
         Ok(ready)

@@ -87,7 +87,13 @@ impl Executor {
     }
 
     /// Makes as many attempts as it takes to know the outcome.
-    fn settle(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, fallback: &mut Option<Fallback>) -> Execution {
+    fn settle(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        fallback: &mut Option<Fallback>,
+    ) -> Execution {
         let first = self.attempt(Instances::Warm, transaction, state, catalog, fallback);
         let suspect = self.means.as_ref().expect("the attempt is over").suspect;
         let mode = self.engine.determinism();
@@ -109,7 +115,9 @@ impl Executor {
             Determinism::All => Execution {
                 outcome: Err(Abort::new(
                     Code::NonDeterministic,
-                    format!("a fresh instance does not do what a warm one does: {difference}; keep state in entities, not in globals"),
+                    format!(
+                        "a fresh instance does not do what a warm one does: {difference}; keep state in entities, not in globals"
+                    ),
                 )),
                 ..fresh
             },

@@ -1,7 +1,7 @@
 //! What a Store carries: the transaction while a call runs in it, the memory limit, and WASI.
 
-use wasmtime::{Result, StoreContextMut, format_err};
 use styx_protocol::attempt::Attempt;
+use wasmtime::{Result, StoreContextMut, Trap, format_err};
 
 use crate::context::Context;
 use crate::wasi::Wasi;
@@ -9,6 +9,10 @@ use crate::wasi::Wasi;
 /// Fuel left to a guest whose transaction is already decided, to end in good order (an interpreter
 /// raises and unwinds), so that its instance can be used again.
 const GRACE_FUEL: u64 = 2_000_000;
+
+/// Fuel that an import costs, about its time in instructions; and a unit for each byte moved, as
+/// for WebAssembly's own `memory.copy`. Otherwise a loop over imports would outlast its fuel.
+const IMPORT_FUEL: u64 = 100;
 
 /// A Store's data.
 pub(crate) struct Guest {
@@ -56,35 +60,44 @@ impl Guest {
 /// Takes the transaction out of the Store, so that the guest's memory can be borrowed meanwhile.
 pub(crate) fn take(cx: &mut StoreContextMut<'_, Guest>) -> Result<Box<Context>> {
     let guest = cx.data_mut();
-    let mut context = guest.context.take().ok_or_else(|| format_err!("an import of styx:guest was called outside of an invocation"))?;
+    let mut context = guest
+        .context
+        .take()
+        .ok_or_else(|| format_err!("an import of styx:guest was called outside of an invocation"))?;
     if let Some(wasi) = &mut guest.wasi {
         wasi.drain_output(&mut context.attempt);
     }
     Ok(context)
 }
 
-/// Puts the transaction back. If it is decided by now, the guest is given little fuel to end.
-pub(crate) fn put(cx: &mut StoreContextMut<'_, Guest>, context: Box<Context>) -> Result<()> {
+/// Puts the transaction back, and charges for what the host did: `moved` bytes, besides a fixed
+/// price. If the transaction is decided by now, the guest is given little fuel to end.
+pub(crate) fn put(cx: &mut StoreContextMut<'_, Guest>, context: Box<Context>, moved: usize) -> Result<()> {
     let decided = context.is_decided();
     cx.data_mut().context = Some(context);
+    let left = cx.get_fuel()?;
+    let Some(mut left) = left.checked_sub(IMPORT_FUEL + moved as u64) else {
+        cx.set_fuel(0)?;
+        return Err(Trap::OutOfFuel.into());
+    };
     if decided && cx.data().withheld.is_none() {
-        let left = cx.get_fuel()?;
         let kept = left.min(GRACE_FUEL);
-        cx.set_fuel(kept)?;
         cx.data_mut().withheld = Some(left - kept);
+        left = kept;
     }
-    Ok(())
+    cx.set_fuel(left)
 }
 
-/// Runs `f` on the attempt while the guest's memory is borrowed.
+/// Runs `f` on the attempt while the guest's memory is borrowed. Besides its result it says how
+/// many bytes it moves between guest and host.
 pub(crate) fn with_attempt<R>(
     cx: &mut StoreContextMut<'_, Guest>,
-    f: impl FnOnce(&StoreContextMut<'_, Guest>, &mut Attempt) -> Result<R>,
+    f: impl FnOnce(&StoreContextMut<'_, Guest>, &mut Attempt) -> Result<(R, usize)>,
 ) -> Result<R> {
     let mut context = take(cx)?;
     let result = f(cx, &mut context.attempt);
-    put(cx, context)?;
-    result
+    put(cx, context, result.as_ref().map_or(0, |&(_, moved)| moved))?;
+    result.map(|(value, _)| value)
 }
 
 /// Linear memory of one instance.

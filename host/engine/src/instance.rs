@@ -70,7 +70,11 @@ impl Instance {
     }
 
     /// Whether an instance's `invoke` is the contract's.
-    pub fn check_type(instance: &wasmtime::component::Instance, store: &mut Store<Guest>, component: &Ready) -> Result<()> {
+    pub fn check_type(
+        instance: &wasmtime::component::Instance,
+        store: &mut Store<Guest>,
+        component: &Ready,
+    ) -> Result<()> {
         let _: Invoke = instance.get_typed_func(store, component.invoke)?;
         Ok(())
     }
@@ -82,7 +86,8 @@ impl Instance {
 
     /// Whether it has served long enough.
     pub fn is_worn(&self) -> bool {
-        self.calls >= config::INSTANCE_CALLS_MAX || self.store.data().memory.used - self.memory_at_start > config::INSTANCE_GROWTH_MAX
+        self.calls >= config::INSTANCE_CALLS_MAX
+            || self.store.data().memory.used - self.memory_at_start > config::INSTANCE_GROWTH_MAX
     }
 
     /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
@@ -100,8 +105,14 @@ impl Instance {
         context.attempt.spend(spent);
         let denied = self.store.data().memory.denied;
         let ended = match result {
-            Ok((result,)) => Ended { result: result.map_err(Abort::from), healthy: !denied, doubtful: denied || spent > allowed / 2 },
-            Err(error) => Ended { result: Err(outcome::of_trap(&error, call.function, denied, call.memory_max)), healthy: false, doubtful: true },
+            Ok((result,)) => {
+                Ended { result: result.map_err(Abort::from), healthy: !denied, doubtful: denied || spent > allowed / 2 }
+            }
+            Err(error) => Ended {
+                result: Err(outcome::of_trap(&error, call.function, denied, call.memory_max)),
+                healthy: false,
+                doubtful: true,
+            },
         };
         (context, ended)
     }

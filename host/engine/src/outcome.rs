@@ -29,10 +29,15 @@ impl From<Abort> for Failure {
 /// What a trapped guest's caller is told. `running` is the function, as `operator.function`.
 pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, memory_denied: bool, memory_max: usize) -> Abort {
     if memory_denied {
-        return Abort::new(Code::LimitExceeded, format!("{running} needs more memory than {} MiB (limits.memory)", memory_max >> 20));
+        return Abort::new(
+            Code::LimitExceeded,
+            format!("{running} needs more memory than {} MiB (limits.memory)", memory_max >> 20),
+        );
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => Abort::new(Code::OutOfFuel, format!("{running} used up its fuel (limits.fuel, limits.transaction_fuel)")),
+        Some(Trap::OutOfFuel) => {
+            Abort::new(Code::OutOfFuel, format!("{running} used up its fuel (limits.fuel, limits.transaction_fuel)"))
+        }
         Some(trap) => Abort::new(Code::GuestTrap, format!("{running} trapped: {}", reason(*trap))),
         None => {
             // One line; the root says most ("invalid utf-8", "exit", "hostcall").

@@ -62,7 +62,13 @@ impl Pool {
         let same = |kind: &Kind| kind.component.digest == operator.component && kind.app == operator.app;
         let known = self.kinds.iter().position(|kind| kind.as_ref().is_some_and(same));
         let kind = known.unwrap_or_else(|| {
-            let kind = Kind { app: operator.app.clone(), component: component(operator.component), idle: Vec::new(), used: self.clock, slots: 0 };
+            let kind = Kind {
+                app: operator.app.clone(),
+                component: component(operator.component),
+                idle: Vec::new(),
+                used: self.clock,
+                slots: 0,
+            };
             let free = self.kinds.iter().position(Option::is_none).unwrap_or_else(|| {
                 self.kinds.push(None);
                 self.kinds.len() - 1
@@ -116,6 +122,13 @@ impl Pool {
         }
         self.kind_mut(kind).idle.push(instance);
         self.idle += 1;
+    }
+
+    /// Gives an instance that was made for one call only; it is kept if none waits.
+    pub fn offer(&mut self, KindId(kind): KindId, instance: Instance) {
+        if self.kind_mut(kind).idle.is_empty() {
+            self.give(KindId(kind), instance);
+        }
     }
 
     /// Drops an idle instance of the kind that served least recently.

@@ -2,8 +2,8 @@
 
 mod support;
 
-use styx_protocol::catalog::{Isolation, Limits};
 use styx_engine::Determinism;
+use styx_protocol::catalog::{Isolation, Limits};
 use support::{Guest, World, invoke, on_big_stack, text};
 
 /// Appends the arguments to the own value: get-own, then put-own.
@@ -43,7 +43,8 @@ fn other_keys_of_the_operator_are_reached_by_name() {
     let mut world = World::new(&[Guest::body("item", &["f"], body)]);
     let execution = world.commit("item", "own", "f", b"other");
     assert_eq!(text(&execution), "own");
-    let writes: Vec<_> = execution.writes().map(|(entity, value)| (entity.key().to_string(), value.is_some())).collect();
+    let writes: Vec<_> =
+        execution.writes().map(|(entity, value)| (entity.key().to_string(), value.is_some())).collect();
     assert_eq!(writes, [("other".into(), true), ("gone".into(), false)]);
     assert_eq!(&*world.value("item", "other").unwrap(), b"own");
 }
@@ -141,7 +142,8 @@ fn the_context_is_the_transactions() {
       (call $ok (i32.const 2048) (i32.add (i32.const 32) (i32.load (i32.const 132))))";
     let mut world = World::new(&[Guest::body("A", &["f"], body)]);
     let transaction = world.transaction("A", "k", "f", b"");
-    let mut run = || on_big_stack(|| world.executor.execute(&transaction, &world.state, &world.catalog)).outcome.unwrap();
+    let mut run =
+        || on_big_stack(|| world.executor.execute(&transaction, &world.state, &world.catalog)).outcome.unwrap();
     let (first, second) = (run(), run());
     assert_eq!(first, second, "the same transaction sees the same, in a warm instance too");
     let number = |at: usize| u64::from_le_bytes(first[at..at + 8].try_into().unwrap());
@@ -152,9 +154,13 @@ fn the_context_is_the_transactions() {
 
 #[test]
 fn isolation_decides_whether_globals_survive() {
-    let code = format!("(global $n (mut i32) (i32.const 48)) {}", invoke(
-        "(global.set $n (i32.add (global.get $n) (i32.const 1)))
-         (i32.store8 (i32.const 2048) (global.get $n)) (call $ok (i32.const 2048) (i32.const 1))"));
+    let code = format!(
+        "(global $n (mut i32) (i32.const 48)) {}",
+        invoke(
+            "(global.set $n (i32.add (global.get $n) (i32.const 1)))
+         (i32.store8 (i32.const 2048) (global.get $n)) (call $ok (i32.const 2048) (i32.const 1))"
+        )
+    );
     let guest = Guest::new("A", &["f"], code);
     let mut warm = World::new(std::slice::from_ref(&guest));
     assert_eq!((text(&warm.run("A", "k", "f", b"")), text(&warm.run("A", "k", "f", b""))), ("1".into(), "2".into()));

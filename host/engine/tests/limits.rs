@@ -29,7 +29,10 @@ const FORK: &str = "
   (call $ok (i32.const 0) (i32.const 0))";
 
 fn recursion() -> String {
-    format!("(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1))))) {}", invoke("(drop (call $deep (i32.const 0))) (unreachable)"))
+    format!(
+        "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1))))) {}",
+        invoke("(drop (call $deep (i32.const 0))) (unreachable)")
+    )
 }
 
 /// A good neighbour: counts its calls in its entity.
@@ -46,12 +49,23 @@ fn neighbour() -> Guest {
 }
 
 fn small() -> Limits {
-    Limits { fuel: 3_000_000, transaction_fuel: 5_000_000, memory: 2 << 20, call_depth: 64, calls: 100, rw_set: 50, payload: 64 << 10 }
+    Limits {
+        fuel: 3_000_000,
+        transaction_fuel: 5_000_000,
+        memory: 2 << 20,
+        call_depth: 64,
+        calls: 100,
+        rw_set: 50,
+        payload: 64 << 10,
+    }
 }
 
 #[test]
 fn every_bad_guest_ends_with_its_code_and_hurts_nobody() {
-    let call_self = CALL_SELF.replace("(i32.store8 (i32.const 1024)", "(i32.store8 (i32.const 1025) (i32.const 102)) (i32.store8 (i32.const 1024)");
+    let call_self = CALL_SELF.replace(
+        "(i32.store8 (i32.const 1024)",
+        "(i32.store8 (i32.const 1025) (i32.const 102)) (i32.store8 (i32.const 1024)",
+    );
     let put_many = "(loop $l
         (i32.store (i32.const 1024) (local.get $i))
         (call $put (i32.const 1024) (i32.const 4) (i32.const 0) (i32.const 0))
@@ -63,21 +77,56 @@ fn every_bad_guest_ends_with_its_code_and_hurts_nobody() {
         ("endless recursion", recursion(), Code::GuestTrap, "stack overflow"),
         ("endless calls", invoke(&call_self), Code::LimitExceeded, "nested deeper than 64"),
         ("endless asynchronous calls", invoke(FORK), Code::LimitExceeded, "limits.calls"),
-        ("giant value", invoke("(call $put-own (i32.const 0) (i32.const 70000)) (call $ok (i32.const 0) (i32.const 0))"), Code::LimitExceeded, "limits.payload"),
+        (
+            "giant value",
+            invoke("(call $put-own (i32.const 0) (i32.const 70000)) (call $ok (i32.const 0) (i32.const 0))"),
+            Code::LimitExceeded,
+            "limits.payload",
+        ),
         ("giant result", invoke("(call $ok (i32.const 0) (i32.const 70000))"), Code::LimitExceeded, "limits.payload"),
-        ("giant list", invoke("(call $put-own (i32.const 0) (i32.const -1)) (unreachable)"), Code::GuestTrap, "trapped"),
+        (
+            "giant list",
+            invoke("(call $put-own (i32.const 0) (i32.const -1)) (unreachable)"),
+            Code::GuestTrap,
+            "trapped",
+        ),
         ("too many entities", invoke(put_many), Code::LimitExceeded, "limits.rw_set"),
         ("trap", invoke("(unreachable)"), Code::GuestTrap, "unreachable"),
         ("wild pointer", invoke("(i32.load (i32.const -8))"), Code::GuestTrap, "out of bounds"),
         ("division by zero", invoke("(i32.div_u (i32.const 1) (i32.const 0))"), Code::GuestTrap, "divide by zero"),
-        ("text that is not UTF-8", invoke("(i32.store8 (i32.const 2048) (i32.const 255)) (call $delete (i32.const 2048) (i32.const 1)) (call $ok (i32.const 0) (i32.const 0))"), Code::GuestTrap, "utf-8"),
+        (
+            "text that is not UTF-8",
+            invoke(
+                "(i32.store8 (i32.const 2048) (i32.const 255)) (call $delete (i32.const 2048) (i32.const 1)) (call $ok (i32.const 0) (i32.const 0))",
+            ),
+            Code::GuestTrap,
+            "utf-8",
+        ),
         ("result out of bounds", invoke("(call $ok (i32.const -16) (i32.const 16))"), Code::GuestTrap, "bounds"),
-        ("odd discriminant", invoke("(i32.store8 (i32.const 64) (i32.const 9)) (i32.const 64)"), Code::GuestTrap, "discriminant"),
-        ("odd error text", invoke("(i32.store (i32.const 2048) (i32.const -1)) (call $err (local.get $k) (local.get $kl) (i32.const 2048) (i32.const 4))"), Code::GuestTrap, "utf-8"),
-        ("error of an unknown code", invoke("(call $err (local.get $k) (local.get $kl) (local.get $k) (local.get $kl))"), Code::Aborted, "k"),
+        (
+            "odd discriminant",
+            invoke("(i32.store8 (i32.const 64) (i32.const 9)) (i32.const 64)"),
+            Code::GuestTrap,
+            "discriminant",
+        ),
+        (
+            "odd error text",
+            invoke(
+                "(i32.store (i32.const 2048) (i32.const -1)) (call $err (local.get $k) (local.get $kl) (i32.const 2048) (i32.const 4))",
+            ),
+            Code::GuestTrap,
+            "utf-8",
+        ),
+        (
+            "error of an unknown code",
+            invoke("(call $err (local.get $k) (local.get $kl) (local.get $k) (local.get $kl))"),
+            Code::Aborted,
+            "k",
+        ),
     ];
     for (name, guest, expected, says) in cases {
-        let mut world = World::with(&[Guest::new("A", &["f"], guest), neighbour()], small(), Determinism::Off, Isolation::Warm);
+        let mut world =
+            World::with(&[Guest::new("A", &["f"], guest), neighbour()], small(), Determinism::Off, Isolation::Warm);
         for round in 1..=3u8 {
             let bad = world.commit("A", "k", "f", b"");
             assert_eq!(code(&bad), expected, "{name}: {}", message(&bad));
@@ -100,7 +149,8 @@ fn denied_memory_that_the_guest_survives_is_no_abort_but_costs_the_instance() {
 
 #[test]
 fn read_only_functions_cannot_write() {
-    let mut guest = Guest::body("A", &["f"], "(call $put-own (i32.const 0) (i32.const 4)) (call $ok (i32.const 0) (i32.const 0))");
+    let mut guest =
+        Guest::body("A", &["f"], "(call $put-own (i32.const 0) (i32.const 4)) (call $ok (i32.const 0) (i32.const 0))");
     guest.read_only = vec!["f"];
     let mut world = World::new(&[guest]);
     assert_eq!(code(&world.run("A", "k", "f", b"")), Code::ReadOnly);
@@ -131,7 +181,11 @@ fn a_caller_cannot_save_a_failed_callee_but_add_to_its_message() {
       (if (result i32) (i32.eq (call $letter (local.get $f) (local.get $fl)) (i32.const 102))
         (then (call $err (i32.const 1026) (i32.const 7) (local.get $k) (local.get $kl)))
         (else (call $ok (local.get $k) (local.get $kl))))"));
-    let callee = Guest::body("B", &["f"], "(i32.store8 (i32.const 1024) (i32.const 120)) (call $err (i32.const 1024) (i32.const 0) (i32.const 1024) (i32.const 1))");
+    let callee = Guest::body(
+        "B",
+        &["f"],
+        "(i32.store8 (i32.const 1024) (i32.const 120)) (call $err (i32.const 1024) (i32.const 0) (i32.const 1024) (i32.const 1))",
+    );
     let mut world = World::new(&[Guest::new("A", &["f", "g"], caller), callee]);
     let (worded, ignored) = (world.run("A", "mine", "f", b""), world.run("A", "mine", "g", b""));
     assert_eq!((code(&worded), message(&worded)), (Code::Aborted, "mine"));
@@ -147,7 +201,12 @@ fn a_trap_in_a_callee_ends_the_callers_soon_and_in_good_order() {
       (call $call (i32.const 1024) (i32.const 1) (local.get $k) (local.get $kl) (i32.const 1025) (i32.const 1) (i32.const 0) (i32.const 0) (i32.const 128))
       (loop $l (br $l)) (unreachable)"));
     let limits = Limits { fuel: 1 << 40, transaction_fuel: 1 << 41, ..Limits::default() };
-    let mut world = World::with(&[Guest::new("A", &["f"], caller), Guest::body("B", &["f"], "(unreachable)")], limits, Determinism::Off, Isolation::Warm);
+    let mut world = World::with(
+        &[Guest::new("A", &["f"], caller), Guest::body("B", &["f"], "(unreachable)")],
+        limits,
+        Determinism::Off,
+        Isolation::Warm,
+    );
     let execution = world.run("A", "k", "f", b"");
     assert_eq!(code(&execution), Code::GuestTrap);
     assert!(message(&execution).starts_with("B.f trapped"), "{}", message(&execution));
@@ -166,14 +225,22 @@ fn a_warm_instances_misfortune_is_never_believed() {
         );
         Guest::new("A", &["f"], format!("(global $n (mut i32) (i32.const 0)) {}", invoke(&body)))
     };
-    for ill in ["(unreachable)", "(loop $l (br $l))", "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)"] {
+    for ill in [
+        "(unreachable)",
+        "(loop $l (br $l))",
+        "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)",
+    ] {
         let mut world = World::with(&[guest(ill)], small(), Determinism::Off, Isolation::Warm);
         for call in 0..9 {
             let execution = world.run("A", "k", "f", b"");
             assert_eq!(text(&execution), "k", "{ill}: call {call}");
             assert_eq!(execution.writes().count(), 1);
         }
-        assert_eq!(world.executor.statistics().repeated, 4, "{ill}: every third call of a warm instance, the fresh one counts");
+        assert_eq!(
+            world.executor.statistics().repeated,
+            4,
+            "{ill}: every third call of a warm instance, the fresh one counts"
+        );
     }
 }
 
@@ -197,15 +264,24 @@ fn heavy_use_of_fuel_is_decided_by_a_fresh_instance() {
 fn worn_instances_are_replaced() {
     let grows = Guest::body("A", &["f"], "(drop (memory.grow (i32.const 100))) (call $ok (i32.const 0) (i32.const 0))");
     let mut world = World::new(&[grows]);
-    let idle: Vec<usize> = (0..6).map(|_| { world.run("A", "k", "f", b""); world.executor.idle_instances() }).collect();
+    let idle: Vec<usize> = (0..6)
+        .map(|_| {
+            world.run("A", "k", "f", b"");
+            world.executor.idle_instances()
+        })
+        .collect();
     assert_eq!(idle, [1, 1, 0, 1, 1, 0], "6.25 MiB a call, 16 MiB allowed");
 }
 
 #[test]
 fn the_check_catches_a_guest_with_a_global_counter() {
-    let counter = format!("(global $n (mut i32) (i32.const 48)) {}", invoke(
-        "(global.set $n (i32.add (global.get $n) (i32.const 1)))
-         (i32.store8 (i32.const 2048) (global.get $n)) (call $ok (i32.const 2048) (i32.const 1))"));
+    let counter = format!(
+        "(global $n (mut i32) (i32.const 48)) {}",
+        invoke(
+            "(global.set $n (i32.add (global.get $n) (i32.const 1)))
+         (i32.store8 (i32.const 2048) (global.get $n)) (call $ok (i32.const 2048) (i32.const 1))"
+        )
+    );
     let hidden = format!("(global $n (mut i32) (i32.const 0)) {}", invoke(
         "(global.set $n (i32.add (global.get $n) (i32.const 1)))
          (if (i32.gt_u (global.get $n) (i32.const 1)) (then (drop (call $random)) (call $get (i32.const 0) (i32.const 1) (i32.const 128))))
@@ -218,7 +294,11 @@ fn the_check_catches_a_guest_with_a_global_counter() {
         assert_eq!(code(&caught), Code::NonDeterministic);
         assert!(message(&caught).contains(says), "{}", message(&caught));
         for round in 1..=3u8 {
-            assert_eq!(all.commit("good", "n", "f", b"").outcome.as_deref(), Ok(&[round][..]), "an honest guest passes");
+            assert_eq!(
+                all.commit("good", "n", "f", b"").outcome.as_deref(),
+                Ok(&[round][..]),
+                "an honest guest passes"
+            );
         }
         let mut sample = World::with(&[guest], Limits::default(), Determinism::Sample(1), Isolation::Warm);
         for _ in 0..3 {
@@ -237,10 +317,63 @@ fn the_fallback_gives_the_overlay_back_and_tells_drift() {
     let mut overlay = Box::new(Overlay::default());
     first.writes().for_each(|write| overlay.apply(write));
     on_big_stack(|| {
-        let (again, overlay) = world.executor.fall_back(&transaction, &world.state, &world.catalog, overlay, first.clone());
+        let (again, overlay) =
+            world.executor.fall_back(&transaction, &world.state, &world.catalog, overlay, first.clone());
         assert_eq!((again.outcome.as_deref(), again.drifted), (Ok(&[2][..]), false), "sees the overlay's write");
         let (drifts, overlay) = world.executor.fall_back(&other, &world.state, &world.catalog, overlay, first.clone());
         assert!(drifts.drifted);
         assert_eq!(overlay.into_writes().len(), 1);
     });
+}
+
+#[test]
+fn the_hosts_work_costs_fuel_too() {
+    // Logs 60 KB over and over, and counts: about 50 rounds with 3 million units of fuel.
+    let body = "
+      (loop $l
+        (call $log (i32.const 0) (i32.const 65536) (i32.const 60000))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (i32.store8 (i32.const 2048) (local.get $i))
+        (call $put-own (i32.const 2048) (i32.const 1))
+        (br $l))
+      (unreachable)";
+    let mut world = World::with(&[Guest::body("A", &["f"], body)], small(), Determinism::Off, Isolation::Warm);
+    let execution = world.run("A", "k", "f", b"");
+    assert_eq!((code(&execution), execution.fuel), (Code::OutOfFuel, small().fuel), "{}", message(&execution));
+    let (_, access) = execution.footprint.accesses.iter().next().unwrap();
+    let rounds = access.write().flatten().unwrap()[0];
+    assert!((40..=50).contains(&rounds), "{rounds} rounds");
+}
+
+#[test]
+fn calls_may_nest_to_the_limit_with_full_stacks() {
+    // Each call recurses as deep as its own stack allows, and calls the next one from down there.
+    let code_text = format!(
+        "(data (i32.const 1024) \"Af\")
+         (func $dive (param $depth i32) (param $k i32) (param $kl i32) (param $a i32) (param $al i32) (result i32)
+           (if (i32.eqz (local.get $depth)) (then
+             (call $call (i32.const 1024) (i32.const 1) (local.get $k) (local.get $kl) (i32.const 1025) (i32.const 1) (local.get $a) (local.get $al) (i32.const 128))
+             (return (i32.const 0))))
+           (i32.add (i32.const 1) (call $dive (i32.sub (local.get $depth) (i32.const 1)) (local.get $k) (local.get $kl) (local.get $a) (local.get $al))))
+         {}",
+        invoke("(drop (call $dive (i32.load (local.get $a)) (local.get $k) (local.get $kl) (local.get $a) (local.get $al))) (call $ok (i32.const 0) (i32.const 0))")
+    );
+    let limits = Limits { call_depth: 1000, ..Limits::default() };
+    let mut world = World::with(&[Guest::new("A", &["f"], code_text)], limits, Determinism::Off, Isolation::Warm);
+    // The deepest dive that does not overflow by itself; then every level makes it.
+    let (mut fits, mut overflows) = (1u32, 1 << 20);
+    while overflows - fits > 500 {
+        let middle = fits + (overflows - fits) / 2;
+        let execution = world.run("A", "k", "f", &middle.to_le_bytes());
+        assert_ne!(code(&execution), Code::OutOfFuel);
+        match code(&execution) {
+            Code::GuestTrap => overflows = middle,
+            _ => fits = middle,
+        }
+    }
+    assert!(fits > 5_000, "{fits}");
+    let execution = world.run("A", "k", "f", &fits.to_le_bytes());
+    assert_eq!(code(&execution), Code::LimitExceeded, "{}", message(&execution));
+    assert!(message(&execution).contains("deeper than 64"), "{}", message(&execution));
+    assert_eq!(execution.calls.len(), 65);
 }

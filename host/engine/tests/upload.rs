@@ -2,6 +2,8 @@
 //!
 //! A program of its own (no test harness), because the compiler's child is this very program.
 
+#![allow(clippy::disallowed_methods)] // measures how long a refusal takes
+
 mod support;
 
 use std::process::ExitCode;
@@ -32,7 +34,8 @@ fn main() -> ExitCode {
 
 fn engine(cache: &std::path::Path) -> std::sync::Arc<Engine> {
     let compiler = Compiler::Child(std::env::current_exe().unwrap());
-    Engine::new(EngineOptions { cache_dir: cache.to_owned(), determinism: Determinism::Off, executors: 1, compiler }).unwrap()
+    Engine::new(EngineOptions { cache_dir: cache.to_owned(), determinism: Determinism::Off, executors: 1, compiler })
+        .unwrap()
 }
 
 const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";
@@ -57,8 +60,12 @@ fn good_components_are_described() {
     let checked = engine.check_upload(&bytes).unwrap();
     assert_eq!((checked.size, checked.sdk.as_str()), (bytes.len() as u64, "styx-wat 0.1.0"));
     let operator = &checked.operators[0];
-    assert_eq!((operator.name.as_str(), operator.doc.as_str(), operator.key_prefix.as_deref()), ("item", "An operator.", None));
-    let functions: Vec<_> = operator.functions.iter().map(|f| (f.name.as_str(), f.read_only, f.parameters[0].schema.as_str())).collect();
+    assert_eq!(
+        (operator.name.as_str(), operator.doc.as_str(), operator.key_prefix.as_deref()),
+        ("item", "An operator.", None)
+    );
+    let functions: Vec<_> =
+        operator.functions.iter().map(|f| (f.name.as_str(), f.read_only, f.parameters[0].schema.as_str())).collect();
     assert_eq!(functions, [("get", true, "{\"type\":\"integer\"}"), ("put", false, "{\"type\":\"integer\"}")]);
     assert!(!engine.is_loaded(checked.digest), "checking is not loading");
     engine.load(checked.digest, std::path::Path::new("/nonexistent")).expect("the compiled code is in the cache");
@@ -79,29 +86,48 @@ fn bad_components_are_refused_with_a_code() {
     refused(&engine, wat.as_bytes(), UploadCode::NotAComponent, "text");
     refused(&engine, &encode("(module)"), UploadCode::CoreModule, "styx build");
     refused(&engine, &encode("(component)"), UploadCode::MissingExport, "`invoke` and `describe`");
-    refused(&engine, &encode("(component (import \"evil:files/read@1.0.0\" (instance)))"), UploadCode::ForeignImport, "evil:files/read@1.0.0");
-    refused(&engine, &encode("(component (import \"styx:guest/state@0.9.0\" (instance)))"), UploadCode::ForeignImport, "state@0.9.0");
+    refused(
+        &engine,
+        &encode("(component (import \"evil:files/read@1.0.0\" (instance)))"),
+        UploadCode::ForeignImport,
+        "evil:files/read@1.0.0",
+    );
+    refused(
+        &engine,
+        &encode("(component (import \"styx:guest/state@0.9.0\" (instance)))"),
+        UploadCode::ForeignImport,
+        "state@0.9.0",
+    );
     refused(&engine, &vec![0; styx_engine::COMPONENT_BYTES_MAX + 1], UploadCode::TooLarge, "MiB");
     let bytes = good.bytes();
     refused(&engine, &bytes[..bytes.len() / 2], UploadCode::NotAComponent, "damaged");
     // An import with the right name and another type.
-    let other = wat.replace("(export \"delete-own\" (func))", "(export \"delete-own\" (func (param \"x\" u32)))").replace(
-        "(import \"styx\" \"delete-own\" (func $delete-own))",
-        "(import \"styx\" \"delete-own\" (func $delete-own (param i32)))",
-    );
+    let other =
+        wat.replace("(export \"delete-own\" (func))", "(export \"delete-own\" (func (param \"x\" u32)))").replace(
+            "(import \"styx\" \"delete-own\" (func $delete-own))",
+            "(import \"styx\" \"delete-own\" (func $delete-own (param i32)))",
+        );
     refused(&engine, &encode(&other), UploadCode::ForeignImport, "delete-own");
     // An export with the right name and another type.
-    let other = wat.replace("(type $invoke (func (param \"function\" string)", "(type $invoke (func (param \"function\" string) (param \"more\" u32)").replace(
-        "(param $f i32) (param $fl i32) (param $k i32)",
-        "(param $f i32) (param $fl i32) (param $more i32) (param $k i32)",
-    );
+    let other = wat
+        .replace(
+            "(type $invoke (func (param \"function\" string)",
+            "(type $invoke (func (param \"function\" string) (param \"more\" u32)",
+        )
+        .replace(
+            "(param $f i32) (param $fl i32) (param $k i32)",
+            "(param $f i32) (param $fl i32) (param $more i32) (param $k i32)",
+        );
     refused(&engine, &encode(&other), UploadCode::MissingExport, "another type");
     // A proposal that is not allowed.
     refused(&engine, &encode("(component (core module (memory i64 1)))"), UploadCode::CompileFailed, "memory64");
     refused(&engine, &encode("(component (core module (memory 1 1 shared)))"), UploadCode::CompileFailed, "threads");
     // More than the pool has room for.
     let tables: String = (0..20).map(|_| "(table 1 funcref)").collect();
-    let many = wat.replace("(core module $Memory", &format!("(core module $Tables {tables}) (core instance (instantiate $Tables)) (core module $Memory"));
+    let many = wat.replace(
+        "(core module $Memory",
+        &format!("(core module $Tables {tables}) (core instance (instantiate $Tables)) (core module $Memory"),
+    );
     refused(&engine, &encode(&many), UploadCode::TooComplex, "tables");
     assert!(engine.check_upload(&bytes).is_ok(), "and a good one still passes");
 }
@@ -115,12 +141,25 @@ fn compile_bombs_are_refused_cheaply() {
     let locals = "i64 ".repeat(40_000);
     let bombs = [
         (encode(format!("(func (param i32) (br_table {targets} 0 (local.get 0)))")), "branch table"),
-        (encode(format!("(func (param i32) {})", format!("(br_table {} 0 (local.get 0))", "0 ".repeat(4000)).repeat(10))), "in one function"),
+        (
+            encode(format!(
+                "(func (param i32) {})",
+                format!("(br_table {} 0 (local.get 0))", "0 ".repeat(4000)).repeat(10)
+            )),
+            "in one function",
+        ),
         (encode("(func)".repeat(150_000)), "functions"),
         (encode(format!("(func (local {locals}))")), "locals"),
         (encode(format!("(func {nested})")), "blocks"),
         (encode(format!("(func {})", "(drop (f64.sqrt (f64.const 2)))".repeat(120_000))), "bytes in one function"),
-        (encode((0..60_000).map(|at| format!("(type (func (param {})))", if at % 2 == 0 { "i32" } else { "i64" })).collect()), "types"),
+        (
+            encode(
+                (0..60_000)
+                    .map(|at| format!("(type (func (param {})))", if at % 2 == 0 { "i32" } else { "i64" }))
+                    .collect(),
+            ),
+            "types",
+        ),
         (wat::parse_str(format!("(component {}{})", "(component ".repeat(20), ")".repeat(20))).unwrap(), "nested"),
     ];
     for (bomb, says) in bombs {
@@ -147,10 +186,21 @@ fn bad_descriptions_are_refused() {
         (schema.bytes(), "not JSON"),
         (trap("(func (export \"describe\") (result i32) (unreachable))"), "unreachable"),
         (trap("(func (export \"describe\") (result i32) (loop $l (br $l)) (unreachable))"), "fuel"),
-        (trap("(func (export \"describe\") (result i32) (call $get-own (i32.const 128)) (unreachable))"), "outside of an invocation"),
-        (trap("(func (export \"describe\") (result i32) (loop $l (br_if $l (i32.ne (memory.grow (i32.const 64)) (i32.const -1)))) (unreachable))"), "memory"),
+        (
+            trap("(func (export \"describe\") (result i32) (call $get-own (i32.const 128)) (unreachable))"),
+            "outside of an invocation",
+        ),
+        (
+            trap(
+                "(func (export \"describe\") (result i32) (loop $l (br_if $l (i32.ne (memory.grow (i32.const 64)) (i32.const -1)))) (unreachable))",
+            ),
+            "memory",
+        ),
         (trap("(func (export \"describe\") (result i32) (i32.const -4))"), "describe"),
-        (Guest::new("item", &["get"], format!("(func $boom (unreachable)) (start $boom) {}", invoke(OK))).bytes(), "starting"),
+        (
+            Guest::new("item", &["get"], format!("(func $boom (unreachable)) (start $boom) {}", invoke(OK))).bytes(),
+            "starting",
+        ),
     ];
     for (bytes, says) in cases {
         refused(&engine, &bytes, UploadCode::DescribeFailed, says);
@@ -186,13 +236,26 @@ fn the_cache_heals() {
     assert!(error.to_string().contains("damaged"), "{error}");
     std::fs::remove_file(&component).unwrap();
     assert!(engine(cache.path()).load(checked.digest, &component).is_err());
-    assert!(std::fs::read_dir(cache.path()).unwrap().all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with("compile-")), "no scratch is left");
+    assert!(
+        std::fs::read_dir(cache.path()).unwrap().all(|entry| !entry
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with("compile-")),
+        "no scratch is left"
+    );
 }
 
 fn a_missing_compiler_is_the_hosts_fault() {
     let cache = tempfile::tempdir().unwrap();
     let compiler = Compiler::Child("/nonexistent/styx".into());
-    let engine = Engine::new(EngineOptions { cache_dir: cache.path().to_owned(), determinism: Determinism::Off, executors: 1, compiler }).unwrap();
+    let engine = Engine::new(EngineOptions {
+        cache_dir: cache.path().to_owned(),
+        determinism: Determinism::Off,
+        executors: 1,
+        compiler,
+    })
+    .unwrap();
     let error = engine.check_upload(&Guest::body("item", &["get"], OK).bytes()).unwrap_err();
     assert_eq!((error.code, error.status()), (UploadCode::HostFailure, 500));
 }

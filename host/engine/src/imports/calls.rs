@@ -14,17 +14,18 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
     linker.func_wrap("call", |mut cx: StoreContextMut<'_, Guest>, (operator, key, function, args): Target| {
         let mut carrier = Carrier::new(take(&mut cx)?);
         // The callee runs in another Store while this guest's memory is borrowed.
-        let result = (|| {
+        let result: Result<_> = (|| {
             let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
             Ok(call(&mut carrier, &operator, &key, &function, args.as_le_slice(&cx)))
         })();
-        put(&mut cx, carrier.into_inner())?;
+        let returned = result.as_ref().map_or(0, |result| result.as_ref().map_or(0, |value| value.len()));
+        put(&mut cx, carrier.into_inner(), args.len() + returned)?;
         result.map(|result| (result.map_err(Failure::from),))
     })?;
     linker.func_wrap("call-async", |mut cx: StoreContextMut<'_, Guest>, (operator, key, function, args): Target| {
         with_attempt(&mut cx, |cx, attempt| {
             attempt.call_async(&operator.to_str(cx)?, &key.to_str(cx)?, &function.to_str(cx)?, args.as_le_slice(cx));
-            Ok(())
+            Ok(((), args.len()))
         })
     })
 }

@@ -44,7 +44,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
         with_attempt(&mut cx, |cx, attempt| {
             let message = message.to_str(cx)?;
             attempt.log(level.into(), clip(&message).to_owned());
-            Ok(())
+            Ok(((), message.len()))
         })
     })
 }

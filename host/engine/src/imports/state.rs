@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use styx_protocol::entity::Key;
+use styx_protocol::entity::{Key, Value};
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
@@ -39,36 +39,63 @@ struct KeyRange {
     upper: KeyBound,
 }
 
+/// What an entry of a scan costs besides its bytes.
+const ENTRY_BYTES: usize = 32;
+
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
-    linker.func_wrap("get", |mut cx: StoreContextMut<'_, Guest>, (key,): (WasmStr,)| {
-        with_attempt(&mut cx, |cx, attempt| Ok((attempt.get(&key.to_str(cx)?),)))
-    })?;
-    linker.func_wrap("put", |mut cx: StoreContextMut<'_, Guest>, (key, value): (WasmStr, WasmList<u8>)| {
+    type Cx<'a> = StoreContextMut<'a, Guest>;
+    linker.func_wrap("get", |mut cx: Cx<'_>, (key,): (WasmStr,)| {
         with_attempt(&mut cx, |cx, attempt| {
-            attempt.put(&key.to_str(cx)?, value.as_le_slice(cx));
-            Ok(())
+            let key = key.to_str(cx)?;
+            let value = attempt.get(&key);
+            let moved = key.len() + bytes(&value);
+            Ok(((value,), moved))
         })
     })?;
-    linker.func_wrap("delete", |mut cx: StoreContextMut<'_, Guest>, (key,): (WasmStr,)| {
+    linker.func_wrap("put", |mut cx: Cx<'_>, (key, value): (WasmStr, WasmList<u8>)| {
         with_attempt(&mut cx, |cx, attempt| {
-            attempt.delete(&key.to_str(cx)?);
-            Ok(())
+            let key = key.to_str(cx)?;
+            attempt.put(&key, value.as_le_slice(cx));
+            Ok(((), key.len() + value.len()))
         })
     })?;
-    linker.func_wrap("scan", |mut cx: StoreContextMut<'_, Guest>, (range, limit, reverse): (KeyRange, u32, bool)| {
-        with_attempt(&mut cx, |_, attempt| Ok((attempt.scan(&range.prefix, range.lower.into(), range.upper.into(), limit, reverse),)))
+    linker.func_wrap("delete", |mut cx: Cx<'_>, (key,): (WasmStr,)| {
+        with_attempt(&mut cx, |cx, attempt| {
+            let key = key.to_str(cx)?;
+            attempt.delete(&key);
+            Ok(((), key.len()))
+        })
     })?;
-    linker.func_wrap("get-own", |mut cx: StoreContextMut<'_, Guest>, ()| with_attempt(&mut cx, |_, attempt| Ok((attempt.get_own(),))))?;
-    linker.func_wrap("put-own", |mut cx: StoreContextMut<'_, Guest>, (value,): (WasmList<u8>,)| {
+    linker.func_wrap("scan", |mut cx: Cx<'_>, (range, limit, reverse): (KeyRange, u32, bool)| {
+        with_attempt(&mut cx, |_, attempt| {
+            // A scan looks at all that the transaction has touched, to put its own writes in.
+            let touched = attempt.touched();
+            let entries = attempt.scan(&range.prefix, range.lower.into(), range.upper.into(), limit, reverse);
+            let moved: usize = entries.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum();
+            Ok(((entries,), touched + moved))
+        })
+    })?;
+    linker.func_wrap("get-own", |mut cx: Cx<'_>, ()| {
+        with_attempt(&mut cx, |_, attempt| {
+            let value = attempt.get_own();
+            let moved = bytes(&value);
+            Ok(((value,), moved))
+        })
+    })?;
+    linker.func_wrap("put-own", |mut cx: Cx<'_>, (value,): (WasmList<u8>,)| {
         with_attempt(&mut cx, |cx, attempt| {
             attempt.put_own(value.as_le_slice(cx));
-            Ok(())
+            Ok(((), value.len()))
         })
     })?;
-    linker.func_wrap("delete-own", |mut cx: StoreContextMut<'_, Guest>, ()| {
+    linker.func_wrap("delete-own", |mut cx: Cx<'_>, ()| {
         with_attempt(&mut cx, |_, attempt| {
             attempt.delete_own();
-            Ok(())
+            Ok(((), 0))
         })
     })
+}
+
+fn bytes(value: &Option<Value>) -> usize {
+    value.as_ref().map_or(0, |value| value.len())
 }

@@ -119,5 +119,9 @@ fn check_body(body: &wasmparser::FunctionBody<'_>, branches: &mut Count) -> Resu
 }
 
 fn damaged(error: wasmparser::Error) -> UploadError {
-    UploadError::new(UploadCode::NotAComponent, format!("the component is damaged: {error}"), "build it again, and upload the file as it is")
+    UploadError::new(
+        UploadCode::NotAComponent,
+        format!("the component is damaged: {error}"),
+        "build it again, and upload the file as it is",
+    )
 }

@@ -65,7 +65,9 @@ pub(super) fn check_encoding(bytes: &[u8]) -> Result<(), UploadError> {
 
 /// Checks names of imports and exports of the outermost component.
 pub(super) fn check_names(bytes: &[u8]) -> Result<(), UploadError> {
-    let invalid = |error: wasmparser::Error| UploadError::new(UploadCode::NotAComponent, format!("the component is damaged: {error}"), "build it again");
+    let invalid = |error: wasmparser::Error| {
+        UploadError::new(UploadCode::NotAComponent, format!("the component is damaged: {error}"), "build it again")
+    };
     let (mut foreign, mut exports) = (Vec::new(), Vec::new());
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(bytes) {

@@ -71,18 +71,24 @@ pub(super) fn describe(component: &Ready) -> Result<(String, Vec<OperatorSpec>),
     };
     let started = component.pre.instantiate(&mut store);
     let denied = store.data().memory.denied;
-    let instance = started.map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", denied, memory_max).message))?;
+    let instance = started
+        .map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", denied, memory_max).message))?;
     let describe = instance.get_typed_func::<(), (Description,)>(&mut store, component.describe).map_err(mismatch)?;
     instance::Instance::check_type(&instance, &mut store, component).map_err(mismatch)?;
     store.set_fuel(FUEL).expect("fuel is on");
     let described = describe.call(&mut store, ());
     let denied = store.data().memory.denied;
-    let (description,) = described.map_err(|error| failed(outcome::of_trap(&error, "describe", denied, memory_max).message))?;
+    let (description,) =
+        described.map_err(|error| failed(outcome::of_trap(&error, "describe", denied, memory_max).message))?;
     check(description).map_err(failed)
 }
 
 fn failed(message: String) -> UploadError {
-    UploadError::new(UploadCode::DescribeFailed, message, "see what the project registers; describe() must work without any state")
+    UploadError::new(
+        UploadCode::DescribeFailed,
+        message,
+        "see what the project registers; describe() must work without any state",
+    )
 }
 
 /// Checks a description and turns it into the catalog's words.
@@ -128,7 +134,9 @@ fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Resul
         let mut parameters: Vec<Parameter> = Vec::new();
         for ParameterDescription { name, schema, required } in function.parameters {
             if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-                return Err(format!("\"{called}\" has a parameter without a name or with one of more than {NAME_BYTES_MAX} bytes"));
+                return Err(format!(
+                    "\"{called}\" has a parameter without a name or with one of more than {NAME_BYTES_MAX} bytes"
+                ));
             }
             if parameters.iter().any(|known| known.name == name) {
                 return Err(format!("\"{called}\" has two parameters called \"{name}\""));
@@ -137,7 +145,13 @@ fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Resul
             parameters.push(Parameter { name, schema, required });
         }
         let returns = check_schema(&format!("the result of \"{called}\""), function.returns)?;
-        functions.push(Function { name: function.name, parameters, returns, read_only: function.read_only, doc: clip(function.doc) });
+        functions.push(Function {
+            name: function.name,
+            parameters,
+            returns,
+            read_only: function.read_only,
+            doc: clip(function.doc),
+        });
     }
     Ok(functions)
 }
@@ -160,7 +174,10 @@ fn check_schema(whose: &str, schema: String) -> Result<String, String> {
         return Ok("{}".into());
     }
     if schema.len() > SCHEMA_BYTES_MAX {
-        return Err(format!("the schema of {whose} has {} bytes, and at most {SCHEMA_BYTES_MAX} are allowed", schema.len()));
+        return Err(format!(
+            "the schema of {whose} has {} bytes, and at most {SCHEMA_BYTES_MAX} are allowed",
+            schema.len()
+        ));
     }
     match serde_json::from_str::<serde_json::Value>(&schema) {
         Ok(serde_json::Value::Object(_) | serde_json::Value::Bool(_)) => Ok(schema),
@@ -191,7 +208,15 @@ mod tests {
             doc: "ü".repeat(DOC_BYTES_MAX),
         };
         let functions = names.iter().map(function).collect();
-        check(Description { sdk: "test\n1".into(), operators: vec![OperatorDescription { name: "item".into(), key_prefix: None, doc: String::new(), functions }] })
+        check(Description {
+            sdk: "test\n1".into(),
+            operators: vec![OperatorDescription {
+                name: "item".into(),
+                key_prefix: None,
+                doc: String::new(),
+                functions,
+            }],
+        })
     }
 
     #[test]

@@ -41,7 +41,11 @@ impl Engine {
         if bytes.len() > COMPONENT_BYTES_MAX {
             return Err(UploadError::new(
                 UploadCode::TooLarge,
-                format!("the component has {} MiB, and at most {} are allowed", bytes.len() >> 20, COMPONENT_BYTES_MAX >> 20),
+                format!(
+                    "the component has {} MiB, and at most {} are allowed",
+                    bytes.len() >> 20,
+                    COMPONENT_BYTES_MAX >> 20
+                ),
                 "leave out debug information and packages that are not needed",
             ));
         }
@@ -54,7 +58,11 @@ impl Engine {
         let ready = Ready::link(self.wasmtime(), &component, digest).map_err(|error| {
             let message = artifact::one_line(&error);
             match error.is::<crate::component::TooManyParts>() {
-                true => UploadError::new(UploadCode::TooComplex, message, "leave parts out, or split it into several components"),
+                true => UploadError::new(
+                    UploadCode::TooComplex,
+                    message,
+                    "leave parts out, or split it into several components",
+                ),
                 false => UploadError::new(
                     UploadCode::ForeignImport,
                     format!("the component's imports are not those of the contract: {message}"),
@@ -72,7 +80,13 @@ impl Engine {
 
 /// Full validation, with the proposals in use.
 fn validate(bytes: &[u8]) -> Result<(), UploadError> {
-    let invalid = |message: String| UploadError::new(UploadCode::CompileFailed, format!("the component is not valid: {message}"), "build it again with the current SDK");
+    let invalid = |message: String| {
+        UploadError::new(
+            UploadCode::CompileFailed,
+            format!("the component is not valid: {message}"),
+            "build it again with the current SDK",
+        )
+    };
     let mut validator = wasmparser::Validator::new_with_features(config::FEATURES);
     // A validator that panics on hostile input must not take the server along.
     match std::panic::catch_unwind(AssertUnwindSafe(|| validator.validate_all(bytes))) {
@@ -84,8 +98,16 @@ fn validate(bytes: &[u8]) -> Result<(), UploadError> {
 
 fn refused(error: CompileError) -> UploadError {
     match error {
-        CompileError::Refused(message) => UploadError::new(UploadCode::CompileFailed, message, "build it again with the current SDK"),
-        CompileError::TooCostly(message) => UploadError::new(UploadCode::TooComplex, message, "split it into smaller components, or leave generated code out"),
-        CompileError::Host(message) => UploadError::new(UploadCode::HostFailure, message, "see the server's log, and try again"),
+        CompileError::Refused(message) => {
+            UploadError::new(UploadCode::CompileFailed, message, "build it again with the current SDK")
+        }
+        CompileError::TooCostly(message) => UploadError::new(
+            UploadCode::TooComplex,
+            message,
+            "split it into smaller components, or leave generated code out",
+        ),
+        CompileError::Host(message) => {
+            UploadError::new(UploadCode::HostFailure, message, "see the server's log, and try again")
+        }
     }
 }

@@ -23,6 +23,9 @@ use clock::{Clock, Clocks};
 use output::{Output, Outputs};
 use random::{Generator, Randoms};
 
+/// Most handles (streams, pollables) that an instance may hold: they lie in the host's memory.
+const HANDLES_MAX: usize = 4096;
+
 /// WASI's part of a Store.
 pub(crate) struct Wasi {
     ctx: WasiCtx,
@@ -38,9 +41,11 @@ impl Wasi {
     pub fn new() -> Self {
         let mut builder = WasiCtx::builder();
         builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES_MAX);
         Wasi {
             ctx: builder.build(),
-            table: ResourceTable::new(),
+            table,
             clock: Clock::at_start(),
             start: Generator::default(),
             stdout: Output::default(),
@@ -105,7 +110,11 @@ pub(crate) fn add(linker: &mut Linker<Guest>) -> Result<()> {
     sync::filesystem::types::add_to_linker::<Guest, WasiFilesystem>(linker, Guest::filesystem)?;
     sockets::tcp_create_socket::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
     sockets::instance_network::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
-    sockets::network::add_to_linker::<Guest, WasiSockets>(linker, &sockets::network::LinkOptions::default(), Guest::sockets)?;
+    sockets::network::add_to_linker::<Guest, WasiSockets>(
+        linker,
+        &sockets::network::LinkOptions::default(),
+        Guest::sockets,
+    )?;
     sockets::ip_name_lookup::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
     sync::sockets::tcp::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
     sync::sockets::udp::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use styx_engine::{Compiler, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::Execution;
-use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{
+    Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
+};
 use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
 use styx_protocol::state::State;
@@ -27,7 +29,14 @@ pub struct Guest {
 
 impl Guest {
     pub fn new(operator: &'static str, functions: &[&'static str], code: impl Into<String>) -> Self {
-        Guest { operator, functions: functions.to_vec(), read_only: Vec::new(), code: code.into(), foreign: [""; 4], schema: "{}" }
+        Guest {
+            operator,
+            functions: functions.to_vec(),
+            read_only: Vec::new(),
+            code: code.into(),
+            foreign: [""; 4],
+            schema: "{}",
+        }
     }
 
     /// A guest whose functions all run `body`: `$f $fl $k $kl $a $al` are function, key and arguments.
@@ -60,7 +69,14 @@ impl Guest {
                 let read_only = u32::from(self.read_only.contains(name));
                 let parameter = [image.text("n"), image.text(self.schema), 1u32.to_le_bytes().to_vec()].concat();
                 let parameters = image.list(&[parameter]);
-                [image.text(name), parameters, image.text(self.schema), read_only.to_le_bytes().to_vec(), image.text("A function.")].concat()
+                [
+                    image.text(name),
+                    parameters,
+                    image.text(self.schema),
+                    read_only.to_le_bytes().to_vec(),
+                    image.text("A function."),
+                ]
+                .concat()
             })
             .collect();
         let functions = image.list(&functions);
@@ -68,7 +84,9 @@ impl Guest {
         let operators = image.list(&[operator]);
         let description = image.put(&[sdk, operators].concat());
         let data: String = image.bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
-        format!("(data (i32.const 32768) \"{data}\") (func (export \"describe\") (result i32) (i32.const {description}))")
+        format!(
+            "(data (i32.const 32768) \"{data}\") (func (export \"describe\") (result i32) (i32.const {description}))"
+        )
     }
 }
 
@@ -87,7 +105,7 @@ struct Image {
 
 impl Image {
     fn put(&mut self, bytes: &[u8]) -> u32 {
-        while self.bytes.len() % 4 != 0 {
+        while !self.bytes.len().is_multiple_of(4) {
             self.bytes.push(0);
         }
         let at = self.at + self.bytes.len() as u32;
@@ -147,7 +165,8 @@ impl World {
                 functions: guest.functions.iter().map(function).collect(),
             });
         }
-        let deployment = Deployment { id: "dp_1".into(), app: "test".into(), created: Timestamp(0), components, operators, limits };
+        let deployment =
+            Deployment { id: "dp_1".into(), app: "test".into(), created: Timestamp(0), components, operators, limits };
         let mut catalog = Catalog::default();
         catalog.apply(&Control::Deploy(deployment));
         let executor = engine.executor();
@@ -158,8 +177,20 @@ impl World {
     pub fn transaction(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Transaction {
         self.next_tid += 1;
         let operator = self.catalog.find("test", operator).unwrap().id;
-        let request = Request { id: RequestId(self.next_tid.into()), operator, function: function.into(), key: key.into(), args: args.into(), retained: false };
-        Transaction { tid: Tid(self.next_tid), time: Timestamp(1_700_000_000_000_000), request: Arc::new(request), query: false }
+        let request = Request {
+            id: RequestId(self.next_tid.into()),
+            operator,
+            function: function.into(),
+            key: key.into(),
+            args: args.into(),
+            retained: false,
+        };
+        Transaction {
+            tid: Tid(self.next_tid),
+            time: Timestamp(1_700_000_000_000_000),
+            request: Arc::new(request),
+            query: false,
+        }
     }
 
     /// Runs a transaction, does not commit it.
@@ -185,7 +216,12 @@ impl World {
 /// Runs on a thread with the stack that executors need.
 pub fn on_big_stack<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
-        std::thread::Builder::new().stack_size(styx_engine::EXECUTION_STACK_BYTES).spawn_scoped(scope, f).unwrap().join().unwrap()
+        std::thread::Builder::new()
+            .stack_size(styx_engine::EXECUTION_STACK_BYTES)
+            .spawn_scoped(scope, f)
+            .unwrap()
+            .join()
+            .unwrap()
     })
 }
 
