@@ -3,6 +3,8 @@
 mod demo;
 mod guest;
 mod inprocess;
+mod server;
+mod websocket;
 
 use clap::{Parser, Subcommand};
 
@@ -22,6 +24,8 @@ enum Verb {
     Demo(demo::Options),
     /// YCSB-T inside one process: protocol, engine and log
     Inprocess(inprocess::Options),
+    /// YCSB-T over WebSockets against a server process
+    Websocket(websocket::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -29,5 +33,6 @@ fn main() -> anyhow::Result<()> {
     match cli.verb {
         Verb::Demo(options) => demo::run(&options),
         Verb::Inprocess(options) => inprocess::run(&options),
+        Verb::Websocket(options) => websocket::run(&options),
     }
 }

@@ -3,7 +3,6 @@
 
 mod clients;
 mod proof;
-mod server;
 mod workload;
 
 use std::path::PathBuf;
@@ -16,8 +15,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use clients::{Address, Progress};
-use server::ServerProcess;
 use workload::Workload;
+
+use crate::server::ServerProcess;
 
 /// How the demonstration runs.
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     step("starting the server", directory.path().display().to_string());
-    let mut server = ServerProcess::start(&options.styx, directory.path(), None).await?;
+    let mut server = ServerProcess::start(&options.styx, directory.path(), None, &[]).await?;
     for app in ["travel", "cart"] {
         let started = Instant::now();
         server.deploy(&options.guests.join(app)).with_context(|| format!("deploying {app}"))?;
@@ -87,7 +87,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
             address.down();
             server.kill().await?;
             bar.println(format!("  ✗ kill -9 after {answered} answers, with {} calls in flight", progress.in_flight.load(Ordering::Relaxed)));
-            server = ServerProcess::start(&options.styx, directory.path(), Some(&server)).await?;
+            server = ServerProcess::start(&options.styx, directory.path(), Some(&server), &[]).await?;
             address.up(server.ingress());
             recoveries.push((killed.duration_since(progress.started), killed.elapsed(), server.epochs_replayed()));
             bar.println(format!("  ✓ recovered in {:.0} ms: {} epochs replayed", killed.elapsed().as_secs_f64() * 1e3, server.epochs_replayed()));

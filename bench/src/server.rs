@@ -1,4 +1,4 @@
-//! A server process of the demonstration's own.
+//! A server process of one's own, on free ports and a directory of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command as Blocking, Stdio};
@@ -9,7 +9,17 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-pub(super) struct ServerProcess {
+/// Processor time and memory of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Processor time.
+    pub cpu: Duration,
+    /// Resident memory, MiB.
+    pub rss_mb: u64,
+}
+
+/// A running server; killed when dropped.
+pub struct ServerProcess {
     child: Child,
     styx: PathBuf,
     ingress: String,
@@ -19,11 +29,12 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     /// Starts a server on free ports, or on those of `before`, and waits until it is ready.
-    pub(super) async fn start(styx: &Path, data: &Path, before: Option<&ServerProcess>) -> anyhow::Result<Self> {
+    pub async fn start(styx: &Path, data: &Path, before: Option<&ServerProcess>, flags: &[String]) -> anyhow::Result<Self> {
         let (ingress, admin) = before.map_or(("127.0.0.1:0", "127.0.0.1:0"), |before| (&before.ingress, &before.admin));
         let mut child = Command::new(styx)
             .args(["server", "--json", "--ingress-addr", ingress, "--admin-addr", admin, "--data-dir"])
             .arg(data)
+            .args(flags)
             .env("STYX_LOG", "warn")
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -39,16 +50,17 @@ impl ServerProcess {
     }
 
     /// `host:port` for calls.
-    pub(super) fn ingress(&self) -> &str {
+    pub fn ingress(&self) -> &str {
         &self.ingress
     }
 
-    pub(super) fn epochs_replayed(&self) -> u64 {
+    /// Epochs that recovery replayed.
+    pub fn epochs_replayed(&self) -> u64 {
         self.epochs_replayed
     }
 
     /// Builds an app and uploads it, with the command that users use.
-    pub(super) fn deploy(&self, app: &Path) -> anyhow::Result<()> {
+    pub fn deploy(&self, app: &Path) -> anyhow::Result<()> {
         let status = Blocking::new(&self.styx)
             .args(["deploy", "--admin-url", &format!("http://{}", self.admin), "--ingress-url", &format!("http://{}", self.ingress)])
             .arg(app)
@@ -57,13 +69,37 @@ impl ServerProcess {
         Ok(())
     }
 
+    /// Gets JSON from the admin endpoints.
+    pub async fn admin_get(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(reqwest::get(format!("http://{}{path}", self.admin)).await?.error_for_status()?.json().await?)
+    }
+
+    /// Names of the apps that are deployed.
+    pub async fn apps(&self) -> anyhow::Result<Vec<String>> {
+        let body = self.admin_get("/v1/apps").await?;
+        let apps = body["apps"].as_array().context("the server lists apps")?;
+        Ok(apps.iter().filter_map(|app| app["name"].as_str().map(String::from)).collect())
+    }
+
+    /// What the process has used so far.
+    pub fn usage(&self) -> anyhow::Result<Usage> {
+        let id = self.child.id().context("the server has ended already")?;
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+        // Fields 14 and 15 in clock ticks of 10 ms; the name before them may hold blanks.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        Ok(Usage { cpu: Duration::from_millis((ticks(11) + ticks(12)) * 10), rss_mb: rss.unwrap_or(0) / 1024 })
+    }
+
     /// SIGKILL: no chance to tidy up.
-    pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
+    pub async fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("killing the server")
     }
 
     /// SIGTERM, and a clean end.
-    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
+    pub async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().context("the server has ended already")?;
         // SAFETY: sends a signal to a child that has not been waited for, so the id is still its own.
         unsafe { libc::kill(id as libc::pid_t, libc::SIGTERM) };
