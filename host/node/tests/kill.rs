@@ -1,0 +1,137 @@
+//! A server that is killed with SIGKILL, again and again, in the middle of work: nothing that was
+//! acknowledged is lost, nothing is done twice, and no answer is ever taken back.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+const ROUNDS: u64 = 10;
+const CLIENTS: u64 = 12;
+const KEYS: u64 = 5;
+
+struct Process {
+    child: Child,
+    ingress: String,
+    admin: String,
+    epochs_replayed: u64,
+}
+
+async fn start(data: &Path, before: Option<&Process>) -> Process {
+    let (ingress, admin) = before.map_or(("127.0.0.1:0", "127.0.0.1:0"), |before| (&before.ingress, &before.admin));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
+        .args(["server", "--json", "--ingress-addr", ingress, "--admin-addr", admin, "--data-dir"])
+        .arg(data)
+        .env("STYX_LOG", "error")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let line = BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap().expect("the server says that it is ready");
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(ready["ready"], true, "{ready}");
+    let text = |name: &str| ready[name].as_str().unwrap().to_string();
+    Process { ingress: text("ingress"), admin: text("admin"), epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(), child }
+}
+
+/// One client: appends numbers of its own to lists, one after the other, and asks again under the
+/// same idempotency key until it is answered.
+async fn client(number: u64, ingress: Arc<Mutex<String>>, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Vec<(u64, u64, Vec<u64>)> {
+    let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
+    let mut answers = Vec::new();
+    let mut next = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let element = number * 1_000_000 + next;
+        let key = element % KEYS;
+        next += 1;
+        let list = loop {
+            let url = format!("http://{}/v1/call/testkit/a/list-{key}/append", ingress.lock().unwrap());
+            let sent = http.post(url).header("idempotency-key", format!("e{element}")).json(&json!([element])).send().await;
+            match sent {
+                Ok(response) if response.status().is_success() => match response.json::<Vec<u64>>().await {
+                    Ok(list) => break list,
+                    Err(_) => continue,
+                },
+                Ok(response) if response.status() == 503 => {}
+                Ok(response) => panic!("{}: {}", response.status(), response.text().await.unwrap_or_default()),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        answers.push((key, element, list));
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_kills_lose_double_and_change_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/testkit");
+    let bundle = directory.path().join("testkit.zip");
+    let built = tokio::task::spawn_blocking(move || {
+        styx_node::build::build(&guest, &bundle, &styx_node::build::Silent).map_err(|error| error.to_string())?;
+        std::fs::read(&bundle).map_err(|error| error.to_string())
+    });
+    let bundle = built.await.unwrap().unwrap();
+
+    let data = directory.path().join("data");
+    let mut server = start(&data, None).await;
+    let deploy = reqwest::Client::new().post(format!("http://{}/v1/apps/testkit/deployments", server.admin)).header("content-type", "application/zip").body(bundle).send().await.unwrap();
+    assert_eq!(deploy.status(), 201, "{}", deploy.text().await.unwrap());
+
+    let ingress = Arc::new(Mutex::new(server.ingress.clone()));
+    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let clients: Vec<_> = (1..=CLIENTS).map(|number| tokio::spawn(client(number, ingress.clone(), stop.clone(), answered.clone()))).collect();
+
+    let mut replayed = 0;
+    for round in 0..ROUNDS {
+        // At least some answers, then an arbitrary moment.
+        let target = answered.load(Ordering::Relaxed) + 40;
+        while answered.load(Ordering::Relaxed) < target {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        tokio::time::sleep(Duration::from_micros(round * 1337 % 7000)).await;
+        server.child.kill().await.unwrap();
+        let next = start(&data, Some(&server)).await;
+        assert!(next.epochs_replayed > replayed, "recovery has more to replay each time");
+        replayed = next.epochs_replayed;
+        server = next;
+        *ingress.lock().unwrap() = server.ingress.clone();
+    }
+    let target = answered.load(Ordering::Relaxed) + 40;
+    while answered.load(Ordering::Relaxed) < target {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut answers = Vec::new();
+    for client in clients {
+        answers.extend(client.await.unwrap());
+    }
+
+    let http = reqwest::Client::new();
+    for key in 0..KEYS {
+        let list: Vec<u64> = http.post(format!("http://{}/v1/call/testkit/a/list-{key}/list", server.ingress)).send().await.unwrap().json().await.unwrap();
+        let distinct: BTreeSet<u64> = list.iter().copied().collect();
+        assert_eq!(distinct.len(), list.len(), "list {key} holds an element twice");
+        let mine: Vec<_> = answers.iter().filter(|(of, _, _)| *of == key).collect();
+        assert_eq!(list.len(), mine.len(), "list {key} holds what was acknowledged, no more and no less");
+        for (_, element, seen) in mine {
+            // What a client once saw is the beginning of the list for ever, and ends with its own element.
+            assert_eq!(seen.last(), Some(element), "list {key}");
+            assert_eq!(Some(&seen[..]), list.get(..seen.len()), "list {key} changed after it was seen");
+        }
+    }
+    // Asked again, each gets the answer that it got.
+    for (key, element, seen) in answers.iter().step_by(7) {
+        let url = format!("http://{}/v1/call/testkit/a/list-{key}/append", server.ingress);
+        let again: Vec<u64> = http.post(url).header("idempotency-key", format!("e{element}")).json(&json!([element])).send().await.unwrap().json().await.unwrap();
+        assert_eq!(again, *seen);
+    }
+    println!("{ROUNDS} kills, {} calls, {replayed} epochs replayed at last", answers.len());
+}
