@@ -37,10 +37,11 @@ impl Collector for Everything {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let stats = self.0.handle.stats();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let transactions = [("committed", of(&stats.committed)), ("fell_back", of(&stats.fell_back)), ("aborted", of(&stats.aborted))];
-        counters(&mut encoder, "styx_transactions", "Transactions ended, by how", "outcome", &transactions)?;
+        let transactions = [("lock_free", of(&stats.committed)), ("fallback", of(&stats.fell_back))];
+        counters(&mut encoder, "styx_transactions", "Transactions ended, with or without effect, by the phase that they ended in", "phase", &transactions)?;
         for (name, help, value) in [
             ("styx_epochs", "Epochs ended", of(&stats.epochs)),
+            ("styx_aborted", "Transactions that ended without effect", of(&stats.aborted)),
             ("styx_rescheduled", "Times that a transaction was moved to the next epoch", of(&stats.rescheduled)),
             ("styx_queries", "Read-only requests answered", of(&stats.queries)),
             ("styx_fuel", "Fuel used by guests", of(&stats.fuel)),

@@ -124,7 +124,8 @@ fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError
         true => Ok(value),
         false => Err(refused(format!("limits.{name} is {value}, and this server allows at most {most}"), "lower it in styx.toml")),
     };
-    let payload = given.payload.map_or(u64::from(default.payload), |size| size.0);
+    let payload_max = payload_max.min(u64::from(u32::MAX));
+    let payload = given.payload.map_or(u64::from(default.payload).min(payload_max), |size| size.0);
     let call_depth = given.call_depth.unwrap_or(default.call_depth);
     Ok(Limits {
         fuel: given.fuel.unwrap_or(default.fuel),
@@ -134,7 +135,7 @@ fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError
         call_depth: bounded("call_depth", u64::from(call_depth), u64::from(CALL_DEPTH_MAX))? as u32,
         calls: given.calls.unwrap_or(default.calls),
         rw_set: given.rw_set.unwrap_or(default.rw_set),
-        payload: bounded("payload", payload, payload_max.min(u64::from(u32::MAX)))? as u32,
+        payload: bounded("payload", payload, payload_max)? as u32,
     })
 }
 

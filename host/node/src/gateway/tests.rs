@@ -118,7 +118,7 @@ fn arguments_are_normalised_or_refused() {
         ("take", b"[\"a\",1] x", bad("arguments are not valid JSON: trailing characters at line 1 column 9")),
         ("take", b"[\"a\",01]", bad("arguments are not valid JSON: invalid number at line 1 column 7")),
         ("take", b"[\"\xff\",1]", bad("arguments are not UTF-8: byte 2 is wrong")),
-        ("take", b"[\"a\nb\",1]", bad("arguments are not valid JSON: control character (\\u0000-\\u001F) found while parsing a string at line 2 column 0")),
+        ("take", b"[\"a\nb\",1]", bad("arguments are not valid JSON: control character (\\u0000-\\u001F) found while parsing a string at line 1 column 3")),
     ] {
         let given = normal(&directory, function, args).map_err(|error| (error.status.as_u16(), error.code, error.message));
         assert_eq!(given, expect, "{function} {}", String::from_utf8_lossy(args));

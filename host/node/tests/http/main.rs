@@ -1,0 +1,10 @@
+//! Both HTTP surfaces of a real server in this process, spoken to by real clients.
+
+mod admin;
+mod browsers;
+mod calls;
+mod deployments;
+mod pipelines;
+mod server;
+#[path = "../../../engine/tests/support/mod.rs"]
+mod support;
