@@ -17,7 +17,13 @@ test: setup
     just test-guests
     just lint
     just build
+    target/release/styx-bench inprocess --transactions 20000
+    target/release/styx-bench websocket --seconds 1
     target/release/styx-bench demo --calls 4000 --kills 2
+
+# Measure: `inprocess` (protocol, engine, log) or `websocket` (a server process); one JSON line
+bench what *args: build
+    target/release/styx-bench {{what}} {{args}}
 
 # Build the server and the bench program: target/release/styx, target/release/styx-bench
 build: setup

@@ -11,6 +11,8 @@ pub struct CliError {
     pub message: String,
     /// What to do about it.
     pub hint: String,
+    /// What a tool printed before it failed, for people to read; may be empty.
+    pub detail: String,
     /// Exit status: 1 when something failed, 2 when it was asked for wrongly.
     pub status: u8,
 }
@@ -18,7 +20,7 @@ pub struct CliError {
 impl CliError {
     /// Something failed.
     pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        CliError { code, message: message.into(), hint: hint.into(), status: 1 }
+        CliError { code, message: message.into(), hint: hint.into(), detail: String::new(), status: 1 }
     }
 
     /// Something was asked for wrongly.

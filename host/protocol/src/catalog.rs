@@ -149,6 +149,7 @@ pub struct Deployment {
 
 /// A change of what is deployed. Sequenced in the log; takes effect at the start of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[rkyv(attr(allow(missing_docs)))] // the derived mirror of named fields has no place for documentation
 pub enum Control {
     /// Adds a version of an app and makes it the live one.
     Deploy(Deployment),

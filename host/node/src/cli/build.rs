@@ -6,7 +6,7 @@ use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 
 use super::output::Output;
-use crate::build::{self, BuildReport, Progress};
+use crate::build::{self, BuildReport, ComponentReport, Progress};
 use crate::error::CliError;
 
 struct Shown {
@@ -26,23 +26,30 @@ impl Progress for Shown {
     }
 }
 
-/// Builds the app in `source`; returns what was made.
-pub(super) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
+/// `styx build`.
+pub(super) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<(), CliError> {
+    let report = build(source, file, output)?;
+    if output.is_json() {
+        let one = |component: &ComponentReport| json!({"name": component.name, "bytes": component.bytes, "digest": component.digest, "cached": component.cached});
+        let components: Vec<_> = report.components.iter().map(one).collect();
+        output.value(&json!({"app": report.app, "bundle": report.output, "bytes": report.bytes, "components": components}));
+    }
+    Ok(())
+}
+
+/// Builds the app in `source`, by default into its `target` directory, and tells a person about it.
+pub(super) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
     let name = source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
     let file = file.unwrap_or_else(|| source.join("target").join(format!("{}.zip", name.as_deref().unwrap_or("app"))));
     let bar = output.spinner("building");
     let shown = Shown { plain: bar.is_hidden() && !output.is_json(), bar };
-    let report = build::build(source, &file, &shown).map_err(|error| CliError::new(error.code.as_str(), error.message.clone(), error.hint.clone()))?;
+    let built = build::build(source, &file, &shown);
     shown.bar.finish_and_clear();
-    let components: Vec<_> = report.components.iter().map(|component| json!({"name": component.name, "bytes": component.bytes, "digest": component.digest, "cached": component.cached})).collect();
-    if output.is_json() {
-        output.value(&json!({"app": report.app, "bundle": report.output, "bytes": report.bytes, "components": components}));
-    } else {
-        for component in &report.components {
-            let how = if component.cached { "unchanged".to_string() } else { format!("built in {:.1} s", component.elapsed.as_secs_f64()) };
-            output.done(&format!("{} {}, {how}", component.name, HumanBytes(component.bytes)));
-        }
-        output.done(&format!("{} {}", report.output.display(), HumanBytes(report.bytes)));
+    let report = built.map_err(|error| CliError { detail: error.output, ..CliError::new(error.code.as_str(), error.message, error.hint) })?;
+    for component in &report.components {
+        let how = if component.cached { "unchanged".to_string() } else { format!("built in {:.1} s", component.elapsed.as_secs_f64()) };
+        output.done(&format!("{} {}, {how}", component.name, HumanBytes(component.bytes)));
     }
+    output.done(&format!("{} {}", report.output.display(), HumanBytes(report.bytes)));
     Ok(report)
 }

@@ -13,8 +13,7 @@ pub(super) fn run(client: &Client, source: &Path, app: Option<String>, dry_run: 
     let io = |error: std::io::Error| CliError::new("IO", format!("{}: {error}", source.display()), "give a directory, a .zip or a .wasm");
     let stem = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let (kind, bytes, name) = if std::fs::metadata(source).map_err(io)?.is_dir() {
-        let quiet = Output::new(output.is_json());
-        let report = if output.is_json() { build_quietly(source)? } else { super::build::run(source, None, &quiet)? };
+        let report = super::build::build(source, None, output)?;
         ("application/zip", std::fs::read(&report.output).map_err(io)?, Some(report.app))
     } else {
         let bytes = std::fs::read(source).map_err(io)?;
@@ -46,9 +45,4 @@ pub(super) fn run(client: &Client, source: &Path, app: Option<String>, dry_run: 
         _ => output.done(&format!("{app} would be accepted; nothing was changed")),
     }
     Ok(())
-}
-
-fn build_quietly(source: &Path) -> Result<crate::build::BuildReport, CliError> {
-    let file = source.join("target").join("bundle.zip");
-    crate::build::build(source, &file, &crate::build::Silent).map_err(|error| CliError::new(error.code.as_str(), error.message.clone(), error.hint.clone()))
 }

@@ -111,7 +111,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
     let client = || client::Client::new(&cli.global.admin_url, &cli.global.ingress_url);
     match cli.verb {
         Verb::Server { flags, print_config } => server::run(flags, print_config, output),
-        Verb::Build { source, output: file } => build::run(&source, file, output).map(drop),
+        Verb::Build { source, output: file } => build::run(&source, file, output),
         Verb::Deploy { source, app, dry_run } => deploy::run(&client()?, &source, app, dry_run, output),
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
         Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),

@@ -29,8 +29,11 @@ impl Output {
 
     pub(super) fn error(&self, error: &CliError) {
         if self.json {
-            println!("{}", json!({"error": {"code": error.code, "message": error.message, "hint": error.hint}}));
+            println!("{}", json!({"error": {"code": error.code, "message": error.message, "hint": error.hint, "detail": error.detail}}));
         } else {
+            for line in error.detail.lines() {
+                eprintln!("  {}", self.paint("2", line));
+            }
             eprintln!("{} {error}", self.paint("1;31", "error"));
         }
     }

@@ -1,5 +1,6 @@
 //! `styx server`: everything in one process.
 
+use std::io::IsTerminal;
 use std::time::Instant;
 
 use serde_json::json;
@@ -22,7 +23,7 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
         return Ok(());
     }
     let filter = EnvFilter::try_from_env("STYX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).compact().init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_target(false).compact().init();
 
     let started = Instant::now();
     let spinner = output.spinner("starting");

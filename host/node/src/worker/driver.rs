@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use styx_protocol::attempt::Execution;
+use styx_protocol::attempt::{Execution, LogLevel, LogLine};
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
-use styx_protocol::ids::Epoch;
+use styx_protocol::ids::{Epoch, Tid};
 use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
 use styx_protocol::record::{EpochRecord, Record};
 
@@ -214,13 +214,7 @@ impl<E: Executor> Driver<E> {
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
             Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
-            Action::Logs { tid, lines } => {
-                for line in lines {
-                    let operator = self.machine.catalog().operator(line.operator).map(|operator| operator.name.clone());
-                    let operator = operator.as_deref().unwrap_or("?");
-                    tracing::info!(target: "guest", tid = tid.0, operator, key = &*line.key, level = ?line.level, "{}", line.message);
-                }
-            }
+            Action::Logs { tid, lines } => lines.iter().for_each(|line| self.show(tid, line)),
             Action::Finished(summary) => {
                 let stats = &self.handle.stats;
                 stats.finished(&summary, self.started.elapsed().as_micros() as u64);
@@ -229,6 +223,18 @@ impl<E: Executor> Driver<E> {
             }
         }
         None
+    }
+
+    /// Shows a guest's log line.
+    fn show(&self, tid: Tid, line: &LogLine) {
+        let operator = self.machine.catalog().operator(line.operator).map(|operator| operator.name.clone());
+        let (tid, operator, key, message) = (tid.0, operator.as_deref().unwrap_or("?"), &*line.key, &line.message);
+        match line.level {
+            LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
+            LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
+            LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
+            LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
+        }
     }
 
     /// Has new deployments loaded and shown to clients.
