@@ -19,7 +19,7 @@ test: setup
     just build
     target/release/styx-bench inprocess --transactions 20000
     target/release/styx-bench websocket --seconds 1
-    target/release/styx-bench demo --calls 4000 --kills 2
+    target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
 
 # Measure: `inprocess` (protocol, engine, log) or `websocket` (a server process); one JSON line
 bench what *args: build

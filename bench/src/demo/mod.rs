@@ -40,6 +40,9 @@ pub struct Options {
     /// Calls in flight on each
     #[arg(long, default_value_t = 128)]
     window: usize,
+    /// How often the server runs a transaction again in fresh instances: off, all, or one in so many
+    #[arg(long, default_value = "1000")]
+    determinism_check: String,
     /// Seed of the workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -54,7 +57,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     step("starting the server", directory.path().display().to_string());
-    let mut server = ServerProcess::start(&options.styx, directory.path(), None, &[]).await?;
+    let flags = ["--determinism-check".to_string(), options.determinism_check.clone()];
+    let mut server = ServerProcess::start(&options.styx, directory.path(), None, &flags).await?;
     for app in ["travel", "cart"] {
         let started = Instant::now();
         server.deploy(&options.guests.join(app)).with_context(|| format!("deploying {app}"))?;
@@ -87,7 +91,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
             address.down();
             server.kill().await?;
             bar.println(format!("  ✗ kill -9 after {answered} answers, with {} calls in flight", progress.in_flight.load(Ordering::Relaxed)));
-            server = ServerProcess::start(&options.styx, directory.path(), Some(&server), &[]).await?;
+            server = ServerProcess::start(&options.styx, directory.path(), Some(&server), &flags).await?;
             address.up(server.ingress());
             recoveries.push((killed.duration_since(progress.started), killed.elapsed(), server.epochs_replayed()));
             bar.println(format!("  ✓ recovered in {:.0} ms: {} epochs replayed", killed.elapsed().as_secs_f64() * 1e3, server.epochs_replayed()));

@@ -26,7 +26,7 @@ struct Process {
 async fn start(data: &Path, before: Option<&Process>) -> Process {
     let (ingress, admin) = before.map_or(("127.0.0.1:0", "127.0.0.1:0"), |before| (&before.ingress, &before.admin));
     let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
-        .args(["server", "--json", "--ingress-addr", ingress, "--admin-addr", admin, "--data-dir"])
+        .args(["server", "--json", "--determinism-check", "all", "--ingress-addr", ingress, "--admin-addr", admin, "--data-dir"])
         .arg(data)
         .env("STYX_LOG", "error")
         .stdout(Stdio::piped())
