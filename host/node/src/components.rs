@@ -75,7 +75,10 @@ impl ComponentStore {
     pub fn get(&self, digest: Digest) -> io::Result<Vec<u8>> {
         let bytes = fs::read(self.path(digest))?;
         if Self::digest(&bytes) != digest {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("component {digest} is damaged: its content does not match its digest; upload it again")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("component {digest} is damaged: its content does not match its digest; upload it again"),
+            ));
         }
         Ok(bytes)
     }
@@ -109,7 +112,10 @@ mod tests {
         fs::write(directory.path().join("upload-x.part"), b"half").unwrap();
         let store = ComponentStore::open(directory.path()).unwrap();
         store.put(b"whole").unwrap();
-        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let names: Vec<_> = fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert_eq!(names, [format!("{}.wasm", ComponentStore::digest(b"whole"))]);
     }
 }

@@ -47,7 +47,10 @@ pub async fn get(State(services): State<Services>, PathParts(app): PathParts<Str
 }
 
 /// `DELETE /v1/apps/{app}`: the app, all its deployments, and the state of its operators.
-pub async fn remove(State(services): State<Services>, PathParts(app): PathParts<String>) -> Result<Json<Value>, ApiError> {
+pub async fn remove(
+    State(services): State<Services>,
+    PathParts(app): PathParts<String>,
+) -> Result<Json<Value>, ApiError> {
     app_of(&services.handle.catalog(), &app)?;
     services.handle.control(Control::Remove { app: app.clone() }).await?;
     tracing::info!(app, "removed");
@@ -55,7 +58,10 @@ pub async fn remove(State(services): State<Services>, PathParts(app): PathParts<
 }
 
 /// `GET /v1/apps/{app}/openapi.json`
-pub async fn document(State(services): State<Services>, PathParts(app): PathParts<String>) -> Result<Json<Value>, ApiError> {
+pub async fn document(
+    State(services): State<Services>,
+    PathParts(app): PathParts<String>,
+) -> Result<Json<Value>, ApiError> {
     let catalog = services.handle.catalog();
     Ok(Json(openapi::document(app_of(&catalog, &app)?)))
 }
@@ -68,7 +74,11 @@ pub fn app_of<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a App, ApiError>
     catalog.app(name).ok_or_else(|| {
         let known = catalog.apps().map(|app| &*app.name);
         let code = Code::UnknownApp;
-        ApiError::new(status_of(code), code.as_str(), format!("no app \"{}\"", shorten(name))).hint(suggestion(name, known, "nothing is deployed: `styx deploy <dir>`"))
+        ApiError::new(status_of(code), code.as_str(), format!("no app \"{}\"", shorten(name))).hint(suggestion(
+            name,
+            known,
+            "nothing is deployed: `styx deploy <dir>`",
+        ))
     })
 }
 

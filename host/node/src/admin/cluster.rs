@@ -39,7 +39,10 @@ pub async fn partitions(State(services): State<Services>) -> Result<Json<Value>,
         partitions.map(|(id, partition)| (id, partition.len(), partition.bytes())).collect::<Vec<_>>()
     });
     let partitions = seen.await.ok_or_else(ApiError::shutting_down)?;
-    let partitions: Vec<Value> = partitions.into_iter().map(|(id, entities, bytes)| json!({ "partition": id, "worker": 1, "entities": entities, "bytes": bytes })).collect();
+    let partitions: Vec<Value> = partitions
+        .into_iter()
+        .map(|(id, entities, bytes)| json!({ "partition": id, "worker": 1, "entities": entities, "bytes": bytes }))
+        .collect();
     Ok(Json(json!({ "partitions": partitions })))
 }
 
@@ -52,6 +55,7 @@ pub async fn epochs(State(services): State<Services>) -> Json<Value> {
 
 /// `GET /v1/requests`: how many wait, and how many replies are remembered.
 pub async fn requests(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let seen = services.handle.inspect(|machine| json!({ "waiting": machine.backlog(), "remembered": machine.remembered() }));
+    let seen =
+        services.handle.inspect(|machine| json!({ "waiting": machine.backlog(), "remembered": machine.remembered() }));
     Ok(Json(seen.await.ok_or_else(ApiError::shutting_down)?))
 }

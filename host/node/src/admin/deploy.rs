@@ -34,7 +34,7 @@ pub async fn deploy(
     body: Body,
 ) -> Result<Response, ApiError> {
     let kind = Kind::of(&headers)?;
-    let Ok(_held) = services.uploads.clone().try_acquire_owned() else {
+    let Ok(held) = services.uploads.clone().try_acquire_owned() else {
         return Err(ApiError::overloaded("too many uploads are waiting to be checked"));
     };
     let bytes = match kind {
@@ -46,6 +46,8 @@ pub async fn deploy(
     let upload = {
         let services = services.clone();
         blocking(move || {
+            // Held for as long as the work goes on, even if the client does not wait for it.
+            let _held = (held, checking);
             let upload = Upload::check(&services, &app, kind, &body)?;
             services.handle.catalog().check(&Control::Deploy(upload.deployment.clone()))?;
             if !wishes.dry_run {
@@ -55,7 +57,6 @@ pub async fn deploy(
         })
         .await?
     };
-    drop(checking);
     let mut told = json!({
         "app": upload.deployment.app,
         "deployment": upload.deployment.id,
@@ -75,23 +76,34 @@ pub async fn deploy(
 }
 
 /// `GET /v1/apps/{app}/deployments`
-pub async fn list(State(services): State<Services>, PathParts(app): PathParts<String>) -> Result<Json<Value>, ApiError> {
+pub async fn list(
+    State(services): State<Services>,
+    PathParts(app): PathParts<String>,
+) -> Result<Json<Value>, ApiError> {
     let catalog = services.handle.catalog();
     let app = app_of(&catalog, &app)?;
-    let deployments: Vec<Value> = app.deployments.iter().rev().map(|deployment| deployment_view(app, deployment)).collect();
+    let deployments: Vec<Value> =
+        app.deployments.iter().rev().map(|deployment| deployment_view(app, deployment)).collect();
     Ok(Json(json!({ "deployments": deployments })))
 }
 
 /// `GET /v1/apps/{app}/deployments/{id}`
-pub async fn get(State(services): State<Services>, PathParts((app, id)): PathParts<(String, String)>) -> Result<Json<Value>, ApiError> {
+pub async fn get(
+    State(services): State<Services>,
+    PathParts((app, id)): PathParts<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
     let catalog = services.handle.catalog();
     let app = app_of(&catalog, &app)?;
-    let deployment = app.deployments.iter().find(|deployment| deployment.id == id).ok_or_else(|| unknown_deployment(app, &id))?;
+    let deployment =
+        app.deployments.iter().find(|deployment| deployment.id == id).ok_or_else(|| unknown_deployment(app, &id))?;
     Ok(Json(deployment_view(app, deployment)))
 }
 
 /// `POST /v1/apps/{app}/deployments/{id}/activate`
-pub async fn activate(State(services): State<Services>, PathParts((app, id)): PathParts<(String, String)>) -> Result<Json<Value>, ApiError> {
+pub async fn activate(
+    State(services): State<Services>,
+    PathParts((app, id)): PathParts<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
     let catalog = services.handle.catalog();
     let known = app_of(&catalog, &app)?;
     if !known.deployments.iter().any(|deployment| deployment.id == id) {
@@ -103,16 +115,28 @@ pub async fn activate(State(services): State<Services>, PathParts((app, id)): Pa
 
 fn unknown_deployment(app: &styx_protocol::catalog::App, id: &str) -> ApiError {
     let known = app.deployments.iter().rev().map(|deployment| deployment.id.as_str());
-    ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_DEPLOYMENT", format!("app \"{}\" has no deployment \"{}\"", app.name, shorten(id))).hint(suggestion(id, known, "it has none"))
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "UNKNOWN_DEPLOYMENT",
+        format!("app \"{}\" has no deployment \"{}\"", app.name, shorten(id)),
+    )
+    .hint(suggestion(id, known, "it has none"))
 }
 
 /// Runs work that blocks on a thread for such.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, ApiError> + Send + 'static) -> Result<T, ApiError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => {
             tracing::error!(%error, "the check of an upload crashed");
-            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", "the server could not check the upload").hint("this is a fault of the server; its log says more"))
+            Err(ApiError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "HOST_FAILURE",
+                "the server could not check the upload",
+            )
+            .hint("this is a fault of the server; its log says more"))
         }
     }
 }

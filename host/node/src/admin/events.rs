@@ -53,7 +53,9 @@ pub async fn events(State(services): State<Services>) -> Sse<impl Stream<Item = 
             ticks.tick().await;
             let now = Totals::of(services.handle.stats());
             if before.is_none_or(|before: Totals| before.epochs != now.epochs) {
-                let event = Event::default().event("epochs").data(summary(services.handle.stats(), before.unwrap_or_default(), now).to_string());
+                let event = Event::default()
+                    .event("epochs")
+                    .data(summary(services.handle.stats(), before.unwrap_or_default(), now).to_string());
                 return Some((Ok(event), (services, ticks, Some(now))));
             }
         }

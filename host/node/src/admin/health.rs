@@ -26,6 +26,9 @@ pub async fn readyz(State(services): State<Services>) -> Result<Json<Value>, Api
     match tokio::time::timeout(ANSWER_MAX, services.handle.inspect(|machine| machine.position().0)).await {
         Ok(Some(epoch)) => Ok(Json(json!({ "status": "ready", "epoch": epoch }))),
         Ok(None) => Err(ApiError::shutting_down()),
-        Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", "the worker is busy and does not answer").hint("see /v1/epochs for what it does")),
+        Err(_) => {
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", "the worker is busy and does not answer")
+                .hint("see /v1/epochs for what it does"))
+        }
     }
 }

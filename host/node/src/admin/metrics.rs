@@ -20,8 +20,21 @@ pub async fn metrics(State(services): State<Services>) -> Result<Response, ApiEr
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Everything(services)));
     let mut text = String::new();
-    encode(&mut text, &registry).map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", format!("the metrics cannot be written: {error}")))?;
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"))], text).into_response())
+    encode(&mut text, &registry).map_err(|error| {
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "HOST_FAILURE",
+            format!("the metrics cannot be written: {error}"),
+        )
+    })?;
+    Ok((
+        [(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        )],
+        text,
+    )
+        .into_response())
 }
 
 /// Reads all figures when asked.
@@ -38,7 +51,13 @@ impl Collector for Everything {
         let stats = self.0.handle.stats();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let transactions = [("lock_free", of(&stats.committed)), ("fallback", of(&stats.fell_back))];
-        counters(&mut encoder, "styx_transactions", "Transactions ended, with or without effect, by the phase that they ended in", "phase", &transactions)?;
+        counters(
+            &mut encoder,
+            "styx_transactions",
+            "Transactions ended, with or without effect, by the phase that they ended in",
+            "phase",
+            &transactions,
+        )?;
         for (name, help, value) in [
             ("styx_epochs", "Epochs ended", of(&stats.epochs)),
             ("styx_aborted", "Transactions that ended without effect", of(&stats.aborted)),
@@ -51,9 +70,21 @@ impl Collector for Everything {
         ] {
             counter(&mut encoder, name, help, None, value as f64)?;
         }
-        counter(&mut encoder, "styx_log_sync", "Time spent making the log durable", Some(&Unit::Seconds), of(&stats.log_sync_us) as f64 / 1e6)?;
+        counter(
+            &mut encoder,
+            "styx_log_sync",
+            "Time spent making the log durable",
+            Some(&Unit::Seconds),
+            of(&stats.log_sync_us) as f64 / 1e6,
+        )?;
         gauge(&mut encoder, "styx_entities", "Entities in the committed state", None, of(&stats.entities) as f64)?;
-        gauge(&mut encoder, "styx_state", "Keys and values in the committed state", Some(&Unit::Bytes), of(&stats.state_bytes) as f64)?;
+        gauge(
+            &mut encoder,
+            "styx_state",
+            "Keys and values in the committed state",
+            Some(&Unit::Bytes),
+            of(&stats.state_bytes) as f64,
+        )?;
         gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
         self.latencies(&mut encoder)?;
         process(&mut encoder)
@@ -62,21 +93,45 @@ impl Collector for Everything {
 
 impl Everything {
     fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut family = encoder.encode_descriptor("styx_request_duration", "From the arrival of a request to its reply, by outcome", Some(&Unit::Seconds), MetricType::Histogram)?;
+        let mut family = encoder.encode_descriptor(
+            "styx_request_duration",
+            "From the arrival of a request to its reply, by outcome",
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
         for (outcome, name) in OUTCOMES {
             let reading = self.0.latencies.of(outcome).read();
-            family.encode_family(&[("outcome", name)])?.encode_histogram::<NoLabelSet>(reading.sum, reading.count, &reading.buckets, None)?;
+            family.encode_family(&[("outcome", name)])?.encode_histogram::<NoLabelSet>(
+                reading.sum,
+                reading.count,
+                &reading.buckets,
+                None,
+            )?;
         }
         Ok(())
     }
 }
 
-fn counters(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> fmt::Result {
+fn counters(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    values: &[(&str, u64)],
+) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    values.iter().try_for_each(|(text, value)| family.encode_family(&[(label, *text)])?.encode_counter::<NoLabelSet, _, f64>(value, None))
+    values.iter().try_for_each(|(text, value)| {
+        family.encode_family(&[(label, *text)])?.encode_counter::<NoLabelSet, _, f64>(value, None)
+    })
 }
 
-fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    value: f64,
+) -> fmt::Result {
     encoder.encode_descriptor(name, help, unit, MetricType::Counter)?.encode_counter::<NoLabelSet, _, f64>(&value, None)
 }
 
@@ -90,7 +145,11 @@ fn process(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         counter(encoder, "process_cpu", "Processor time used", Some(&Unit::Seconds), seconds)?;
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok());
+    let of = |name: &str| {
+        status.lines().find_map(|line| {
+            line.strip_prefix(name)?.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok()
+        })
+    };
     if let Some(kibibytes) = of("VmRSS") {
         gauge(encoder, "process_resident_memory", "Memory in use", Some(&Unit::Bytes), kibibytes * 1024.0)?;
     }

@@ -50,8 +50,13 @@ fn operation(operator: &OperatorSpec, function: &Function, schemas: &mut Map<Str
         schemas.insert(at.clone(), schema);
         json!({ "$ref": format!("#/components/schemas/{at}") })
     };
-    let parameters: Vec<(&str, bool, Value)> =
-        function.parameters.iter().map(|parameter| (parameter.name.as_str(), parameter.required, hoist(&component_name(&parameter.name), &parameter.schema))).collect();
+    let parameters: Vec<(&str, bool, Value)> = function
+        .parameters
+        .iter()
+        .map(|parameter| {
+            (parameter.name.as_str(), parameter.required, hoist(&component_name(&parameter.name), &parameter.schema))
+        })
+        .collect();
     let returns = hoist("result", &function.returns);
     let required: Vec<&str> = parameters.iter().filter(|(_, required, _)| *required).map(|(name, ..)| *name).collect();
     let least = parameters.iter().rposition(|(_, required, _)| *required).map_or(0, |at| at + 1);
@@ -67,8 +72,12 @@ fn operation(operator: &OperatorSpec, function: &Function, schemas: &mut Map<Str
         positional["prefixItems"] = parameters.iter().map(|(_, _, schema)| schema.clone()).collect();
     }
     let key = match &operator.key_prefix {
-        Some(prefix) => json!({ "name": "key", "in": "path", "required": true, "schema": { "type": "string" }, "description": format!("`{prefix}:rest`; all keys of one {prefix} live together") }),
-        None => json!({ "name": "key", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 }, "description": "The entity's key." }),
+        Some(prefix) => {
+            json!({ "name": "key", "in": "path", "required": true, "schema": { "type": "string" }, "description": format!("`{prefix}:rest`; all keys of one {prefix} live together") })
+        }
+        None => {
+            json!({ "name": "key", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 }, "description": "The entity's key." })
+        }
     };
     let mut operation = json!({
         "operationId": name,
@@ -106,7 +115,10 @@ const ERRORS: [(&str, &str); 7] = [
 
 fn responses() -> Value {
     let one = |(status, description): &(&str, &str)| {
-        ((*status).to_owned(), json!({ "description": description, "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } }))
+        (
+            (*status).to_owned(),
+            json!({ "description": description, "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } } }),
+        )
     };
     Value::Object(ERRORS.iter().map(one).collect())
 }
@@ -126,7 +138,9 @@ pub fn error_schema() -> Value {
 
 /// Names of components take few characters; parameters may have any.
 fn component_name(name: &str) -> String {
-    name.chars().map(|char| if char.is_ascii_alphanumeric() || char == '_' || char == '-' { char } else { '_' }).collect()
+    name.chars()
+        .map(|char| if char.is_ascii_alphanumeric() || char == '_' || char == '-' { char } else { '_' })
+        .collect()
 }
 
 /// Points the references inside a schema to where it stands in the document.
@@ -159,6 +173,9 @@ mod tests {
     fn references_move_with_their_schema() {
         let mut given = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "items": { "$ref": "#" }, "const": { "$ref": "#" } } }, "anyOf": [{ "$ref": "#/$defs/a" }] });
         relocate(&mut given, "#/x");
-        assert_eq!(given, json!({ "$ref": "#/x/$defs/a", "$defs": { "a": { "items": { "$ref": "#/x" }, "const": { "$ref": "#" } } }, "anyOf": [{ "$ref": "#/x/$defs/a" }] }));
+        assert_eq!(
+            given,
+            json!({ "$ref": "#/x/$defs/a", "$defs": { "a": { "items": { "$ref": "#/x" }, "const": { "$ref": "#" } } }, "anyOf": [{ "$ref": "#/x/$defs/a" }] })
+        );
     }
 }

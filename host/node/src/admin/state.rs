@@ -37,7 +37,11 @@ impl Shown {
         let json = std::str::from_utf8(value).ok().and_then(|text| RawValue::from_string(text.trim().to_owned()).ok());
         match json {
             Some(value) => Shown { value, encoding: "json" },
-            None => Shown { value: RawValue::from_string(format!("\"{}\"", STANDARD.encode(value))).expect("base64 needs no escapes"), encoding: "base64" },
+            None => Shown {
+                value: RawValue::from_string(format!("\"{}\"", STANDARD.encode(value)))
+                    .expect("base64 needs no escapes"),
+                encoding: "base64",
+            },
         }
     }
 }
@@ -63,7 +67,10 @@ pub struct One {
 }
 
 /// `GET /v1/state/{app}/{operator}/{key}`
-pub async fn get(State(services): State<Services>, PathParts((app, operator, key)): PathParts<(String, String, String)>) -> Result<Json<One>, ApiError> {
+pub async fn get(
+    State(services): State<Services>,
+    PathParts((app, operator, key)): PathParts<(String, String, String)>,
+) -> Result<Json<One>, ApiError> {
     let key: Key = key.into();
     let (names, wanted) = ((app.clone(), operator.clone()), key.clone());
     let seen = services.handle.inspect(move |machine| {
@@ -74,7 +81,12 @@ pub async fn get(State(services): State<Services>, PathParts((app, operator, key
     });
     let (value, partition, epoch) = seen.await.ok_or_else(ApiError::shutting_down)??;
     let value = value.ok_or_else(|| {
-        ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_ENTITY", format!("operator \"{operator}\" has no entity \"{}\"", shorten(&key))).hint(format!("GET /v1/state/{app}/{operator} lists those there are"))
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            "UNKNOWN_ENTITY",
+            format!("operator \"{operator}\" has no entity \"{}\"", shorten(&key)),
+        )
+        .hint(format!("GET /v1/state/{app}/{operator} lists those there are"))
     })?;
     Ok(Json(One { app, operator, key, shown: Shown::of(&value), partition, epoch }))
 }
@@ -106,7 +118,8 @@ pub async fn scan(
 ) -> Result<Json<Entries>, ApiError> {
     let limit = page.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(ApiError::bad_request(format!("limit is {limit}, and it may be 1 to {LIMIT_MAX}")).hint("for more, go on with after=<next>"));
+        return Err(ApiError::bad_request(format!("limit is {limit}, and it may be 1 to {LIMIT_MAX}"))
+            .hint("for more, go on with after=<next>"));
     }
     let seen = services.handle.inspect(move |machine| {
         let found = operator_of(machine.catalog(), &app, &operator)?;
@@ -136,6 +149,11 @@ fn operator_of<'a>(catalog: &'a Catalog, app: &str, operator: &str) -> Result<&'
     catalog.find(app, operator).map_err(|_| {
         let names = known.live().operators.iter().map(|operator| operator.name.as_str());
         let code = Code::UnknownOperator;
-        ApiError::new(status_of(code), code.as_str(), format!("app \"{app}\" has no operator \"{}\"", shorten(operator))).hint(suggestion(operator, names, "it has none"))
+        ApiError::new(
+            status_of(code),
+            code.as_str(),
+            format!("app \"{app}\" has no operator \"{}\"", shorten(operator)),
+        )
+        .hint(suggestion(operator, names, "it has none"))
     })
 }

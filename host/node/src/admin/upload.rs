@@ -36,8 +36,12 @@ impl Kind {
         match given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
             "application/wasm" => Ok(Kind::Component),
             "application/zip" => Ok(Kind::Bundle),
-            _ => Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", format!("Content-Type is \"{}\"", shorten(given)))
-                .hint("send a component as application/wasm, or a bundle as application/zip")),
+            _ => Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UNSUPPORTED_MEDIA_TYPE",
+                format!("Content-Type is \"{}\"", shorten(given)),
+            )
+            .hint("send a component as application/wasm, or a bundle as application/zip")),
         }
     }
 }
@@ -62,35 +66,53 @@ impl Upload {
         check_name("an app", app).map_err(refused_bundle)?;
         let bundle = match kind {
             Kind::Bundle => Bundle::read(bytes, &services.options.bundle).map_err(refused_bundle)?,
-            Kind::Component => Bundle { manifest: Manifest::default(), components: [(app.to_owned(), bytes.to_vec())].into() },
+            Kind::Component => {
+                Bundle { manifest: Manifest::default(), components: [(app.to_owned(), bytes.to_vec())].into() }
+            }
         };
         let limits = limits(&bundle.manifest.limits, services.options.body_bytes_max)?;
         let mut components = Vec::new();
         let mut operators: BTreeMap<String, OperatorSpec> = BTreeMap::new();
         for (index, (name, bytes)) in bundle.components.iter().enumerate() {
             let checked = services.engine.check_upload(bytes).map_err(|error| refused_component(name, kind, &error))?;
-            components.push(Component { name: name.clone(), digest: checked.digest, size: checked.size, sdk: checked.sdk });
+            components.push(Component {
+                name: name.clone(),
+                digest: checked.digest,
+                size: checked.size,
+                sdk: checked.sdk,
+            });
             for mut operator in checked.operators {
-                check_schemas(&operator).map_err(|why| ApiError::new(StatusCode::BAD_REQUEST, "BAD_SCHEMA", why).hint("patterns may not look around or refer back, and references may not leave the schema"))?;
+                check_schemas(&operator).map_err(|why| {
+                    ApiError::new(StatusCode::BAD_REQUEST, "BAD_SCHEMA", why)
+                        .hint("patterns may not look around or refer back, and references may not leave the schema")
+                })?;
                 operator.component = index as u32;
-                operator.isolation = match bundle.manifest.operators.get(&operator.name).map(|settings| settings.isolation) {
-                    Some(manifest::Isolation::Fresh) => Isolation::Fresh,
-                    Some(manifest::Isolation::Warm) | None => Isolation::Warm,
-                };
+                operator.isolation =
+                    match bundle.manifest.operators.get(&operator.name).map(|settings| settings.isolation) {
+                        Some(manifest::Isolation::Fresh) => Isolation::Fresh,
+                        Some(manifest::Isolation::Warm) | None => Isolation::Warm,
+                    };
                 if let Some(other) = operators.get(&operator.name) {
                     let other = &components[other.component as usize].name;
-                    return Err(refused(format!("operator \"{}\" is in component \"{other}\" and in \"{name}\"", operator.name), "an app has one operator of a name: rename one of them"));
+                    return Err(refused(
+                        format!("operator \"{}\" is in component \"{other}\" and in \"{name}\"", operator.name),
+                        "an app has one operator of a name: rename one of them",
+                    ));
                 }
                 operators.insert(operator.name.clone(), operator);
             }
         }
         if let Some(name) = bundle.manifest.operators.keys().find(|name| !operators.contains_key(*name)) {
-            return Err(refused(format!("styx.toml has settings for operator \"{name}\", which no component implements"), suggestion(name, operators.keys().map(String::as_str), "there are no operators")));
+            return Err(refused(
+                format!("styx.toml has settings for operator \"{name}\", which no component implements"),
+                suggestion(name, operators.keys().map(String::as_str), "there are no operators"),
+            ));
         }
         if operators.is_empty() {
             return Err(refused("no component implements an operator".into(), "declare one with the SDK"));
         }
-        let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        let created =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         let deployment = Deployment {
             id: format!("dp_{}", crate::gateway::fresh_id()),
             app: app.to_owned(),
@@ -99,7 +121,11 @@ impl Upload {
             operators: operators.into_values().collect(),
             limits,
         };
-        Ok(Upload { deployment, digest: ComponentStore::digest(bytes), components: bundle.components.into_values().collect() })
+        Ok(Upload {
+            deployment,
+            digest: ComponentStore::digest(bytes),
+            components: bundle.components.into_values().collect(),
+        })
     }
 
     /// Keeps the components.
@@ -110,7 +136,12 @@ impl Upload {
         for bytes in &self.components {
             store.put(bytes).map_err(|error| {
                 tracing::error!(%error, "a component could not be kept");
-                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", format!("the component could not be kept: {error}")).hint("see to the server's data directory")
+                ApiError::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "HOST_FAILURE",
+                    format!("the component could not be kept: {error}"),
+                )
+                .hint("see to the server's data directory")
             })?;
         }
         Ok(())
@@ -122,7 +153,10 @@ fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError
     let default = Limits::default();
     let bounded = |name: &str, value: u64, most: u64| match value <= most {
         true => Ok(value),
-        false => Err(refused(format!("limits.{name} is {value}, and this server allows at most {most}"), "lower it in styx.toml")),
+        false => Err(refused(
+            format!("limits.{name} is {value}, and this server allows at most {most}"),
+            "lower it in styx.toml",
+        )),
     };
     let payload_max = payload_max.min(u64::from(u32::MAX));
     let payload = given.payload.map_or(u64::from(default.payload).min(payload_max), |size| size.0);

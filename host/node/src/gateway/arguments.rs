@@ -18,17 +18,28 @@ use crate::http::{ApiError, nearest::suggestion, shorten};
 /// 400 `BAD_ARGUMENTS`, with the parameter and the reason.
 pub fn normalise(function: &Function, body: &[u8], out: &mut Vec<u8>) -> Result<(), ApiError> {
     let refused = |why: &dyn fmt::Display| refuse(function, format!("arguments {why}"));
-    let text = std::str::from_utf8(body).map_err(|error| refused(&format_args!("are not UTF-8: byte {} is wrong", error.valid_up_to())))?;
+    let text = std::str::from_utf8(body)
+        .map_err(|error| refused(&format_args!("are not UTF-8: byte {} is wrong", error.valid_up_to())))?;
     let text = text.trim_matches([' ', '\n', '\r', '\t']);
     let mut fault = None;
     let reader = &mut serde_json::Deserializer::from_str(text);
     let read = match text.as_bytes().first() {
-        None => Positional { function, out, fault: &mut fault }.finish(0).map_err(|Told| serde_json::Error::custom("told")),
-        _ if text == "null" => Positional { function, out, fault: &mut fault }.finish(0).map_err(|Told| serde_json::Error::custom("told")),
-        Some(b'[') => reader.deserialize_seq(Positional { function, out, fault: &mut fault }).and_then(|()| reader.end()),
+        None => {
+            Positional { function, out, fault: &mut fault }.finish(0).map_err(|Told| serde_json::Error::custom("told"))
+        }
+        _ if text == "null" => {
+            Positional { function, out, fault: &mut fault }.finish(0).map_err(|Told| serde_json::Error::custom("told"))
+        }
+        Some(b'[') => {
+            reader.deserialize_seq(Positional { function, out, fault: &mut fault }).and_then(|()| reader.end())
+        }
         Some(b'{') => reader.deserialize_map(Named { function, out, fault: &mut fault }).and_then(|()| reader.end()),
         Some(_) => {
-            let hint = if serde_json::from_str::<&RawValue>(text).is_ok() { format!("; for one argument: [{}]", shorten(text)) } else { String::new() };
+            let hint = if serde_json::from_str::<&RawValue>(text).is_ok() {
+                format!("; for one argument: [{}]", shorten(text))
+            } else {
+                String::new()
+            };
             return Err(refused(&format_args!("must be a JSON array (by position) or object (by name){hint}")));
         }
     };
@@ -41,7 +52,11 @@ pub fn normalise(function: &Function, body: &[u8], out: &mut Vec<u8>) -> Result<
 
 /// The error, with the function's signature as its hint.
 fn refuse(function: &Function, message: String) -> ApiError {
-    let parameters: Vec<String> = function.parameters.iter().map(|parameter| format!("{}{}: {}", parameter.name, if parameter.required { "" } else { "?" }, parameter.kind)).collect();
+    let parameters: Vec<String> = function
+        .parameters
+        .iter()
+        .map(|parameter| format!("{}{}: {}", parameter.name, if parameter.required { "" } else { "?" }, parameter.kind))
+        .collect();
     ApiError::bad_arguments(message).hint(format!("it takes {}({})", function.name, parameters.join(", ")))
 }
 
@@ -78,7 +93,11 @@ impl<'de> Visitor<'de> for Positional<'_> {
         while let Some(element) = elements.next_element::<&RawValue>()? {
             let Some(parameter) = self.function.parameters.get(given) else {
                 let takes = self.function.parameters.len();
-                *self.fault = Some(format!("{} takes {takes} argument{}, and there are more", self.function.name, if takes == 1 { "" } else { "s" }));
+                *self.fault = Some(format!(
+                    "{} takes {takes} argument{}, and there are more",
+                    self.function.name,
+                    if takes == 1 { "" } else { "s" }
+                ));
                 return Err(A::Error::custom("told"));
             };
             self.out.push(if given == 0 { b'[' } else { b',' });
@@ -113,7 +132,8 @@ impl<'de> Visitor<'de> for Named<'_> {
             let Some(at) = parameters.iter().position(|parameter| parameter.name == name.0) else {
                 let known = parameters.iter().map(|parameter| parameter.name.as_str());
                 let suggestion = suggestion(&name.0, known, "it takes none");
-                *self.fault = Some(format!("{} has no parameter `{}`; {suggestion}", self.function.name, shorten(&name.0)));
+                *self.fault =
+                    Some(format!("{} has no parameter `{}`; {suggestion}", self.function.name, shorten(&name.0)));
                 return Err(A::Error::custom("told"));
             };
             if given[at].replace(entries.next_value()?).is_some() {
@@ -136,7 +156,9 @@ impl<'de> Visitor<'de> for Named<'_> {
                         self.out.extend_from_slice(default);
                         Ok(())
                     }
-                    None => parameter.take("null", self.out).map_err(|_| format!("has no default, so it must be given along with `{}`", parameters[last - 1].name)),
+                    None => parameter.take("null", self.out).map_err(|_| {
+                        format!("has no default, so it must be given along with `{}`", parameters[last - 1].name)
+                    }),
                 },
             };
             if let Err(why) = taken {

@@ -20,10 +20,19 @@ const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 
 /// `POST /v1/batch`
 pub async fn batch(State(services): State<Services>, body: Body) -> Response {
-    let line_bytes_max = usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
+    let line_bytes_max =
+        usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
     let silence = Box::pin(sleep(services.options.silence));
-    let replies = Batch { pipeline: Pipeline::new(services.clone()), services, body: Some(body.into_data_stream()), partial: BytesMut::new(), line_bytes_max, silence };
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], Body::from_stream(replies)).into_response()
+    let replies = Batch {
+        pipeline: Pipeline::new(services.clone()),
+        services,
+        body: Some(body.into_data_stream()),
+        partial: BytesMut::new(),
+        line_bytes_max,
+        silence,
+    };
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], Body::from_stream(replies))
+        .into_response()
 }
 
 /// The replies. The response is read and the body is written at the same time, so a client may
@@ -74,7 +83,14 @@ impl Batch {
             Poll::Pending => {
                 // Only a client that owes the next line is silent.
                 if self.pipeline.in_flight() == 0 && pin!(&mut self.silence).poll(context).is_ready() {
-                    self.stop(&ApiError::new(axum::http::StatusCode::REQUEST_TIMEOUT, "TIMEOUT", format!("no line came for {} s", self.services.options.silence.as_secs())), out);
+                    self.stop(
+                        &ApiError::new(
+                            axum::http::StatusCode::REQUEST_TIMEOUT,
+                            "TIMEOUT",
+                            format!("no line came for {} s", self.services.options.silence.as_secs()),
+                        ),
+                        out,
+                    );
                     return true;
                 }
                 return false;

@@ -60,12 +60,22 @@ pub async fn send(State(services): State<Services>, uri: Uri, headers: HeaderMap
 
 /// Validates a request, gives it to the worker and waits for the answer; `Err(None)` if the worker
 /// is gone. Also says whether the function is read-only.
-async fn submit(services: &Services, uri: &Uri, prefix: &str, headers: &HeaderMap, body: Body, receipt: bool) -> Result<(Answer, bool), Option<ApiError>> {
+async fn submit(
+    services: &Services,
+    uri: &Uri,
+    prefix: &str,
+    headers: &HeaderMap,
+    body: Body,
+    receipt: bool,
+) -> Result<(Answer, bool), Option<ApiError>> {
     let place = path::parse(uri.path(), prefix)?;
     let directory = services.directories.of(services.handle.catalog());
     let target = directory.resolve(&place.app, &place.operator, &place.function)?;
     let idempotency_key = idempotency_key(headers)?;
-    let limits = BodyLimits { bytes: u64::from(target.operator.payload).min(services.options.body_bytes_max), silence: services.options.silence };
+    let limits = BodyLimits {
+        bytes: u64::from(target.operator.payload).min(services.options.body_bytes_max),
+        silence: services.options.silence,
+    };
     let body = read_body(headers, body, "the arguments", limits).await?;
     let mut scratch = Vec::with_capacity(body.len() + 2);
     let call = Call { key: &place.key, args: &body, idempotency_key, retained: receipt };
@@ -86,7 +96,8 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     if values.next().is_some() {
         return Err(ApiError::bad_request("there is more than one Idempotency-Key header").hint("send one"));
     }
-    let key = std::str::from_utf8(value.as_bytes()).map_err(|_| ApiError::bad_request("the Idempotency-Key header is not UTF-8"))?;
+    let key = std::str::from_utf8(value.as_bytes())
+        .map_err(|_| ApiError::bad_request("the Idempotency-Key header is not UTF-8"))?;
     check_idempotency_key(key).map(Some)
 }
 
@@ -141,7 +152,10 @@ pub async fn request(
     let wait = match wait {
         None => Duration::ZERO,
         Some(text) => humantime::parse_duration(&text)
-            .map_err(|error| ApiError::bad_request(format!("wait=\"{}\" is no time: {error}", crate::http::shorten(&text))).hint("write it as 500ms or 10s"))?
+            .map_err(|error| {
+                ApiError::bad_request(format!("wait=\"{}\" is no time: {error}", crate::http::shorten(&text)))
+                    .hint("write it as 500ms or 10s")
+            })?
             .min(services.options.wait_max),
     };
     let ended = services.handle.wait_for(id);
@@ -163,8 +177,10 @@ pub async fn request(
     };
     match answer {
         Some(Answer::Reply(reply)) => Ok(report(reply)),
-        Some(Answer::Unknown) => Err(ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_REQUEST", format!("nothing is known of request {id}"))
-            .hint("replies are kept for sends and for calls with an Idempotency-Key, and not for ever")),
+        Some(Answer::Unknown) => {
+            Err(ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_REQUEST", format!("nothing is known of request {id}"))
+                .hint("replies are kept for sends and for calls with an Idempotency-Key, and not for ever"))
+        }
         _ => Err(ApiError::shutting_down()),
     }
 }

@@ -68,7 +68,10 @@ impl Directory {
         let mut apps = HashMap::new();
         for app in catalog.apps() {
             let kept = before.and_then(|before| before.apps.get(&app.name)).filter(|kept| {
-                kept.deployment == app.active && kept.operators.values().all(|operator| catalog.find(&app.name, &operator.name).is_ok_and(|live| live.id == operator.id))
+                kept.deployment == app.active
+                    && kept.operators.values().all(|operator| {
+                        catalog.find(&app.name, &operator.name).is_ok_and(|live| live.id == operator.id)
+                    })
             });
             let compiled = kept.cloned().unwrap_or_else(|| {
                 let live = app.live();
@@ -100,15 +103,27 @@ impl Directory {
     pub fn resolve(&self, app: &str, operator: &str, function: &str) -> Result<Target<'_>, ApiError> {
         let Some(found) = self.apps.get(app) else {
             let known = self.catalog.apps().map(|app| &*app.name);
-            return Err(unknown(Code::UnknownApp, format!("no app \"{}\"", shorten(app)), suggestion(app, known, "nothing is deployed: `styx deploy <dir>`")));
+            return Err(unknown(
+                Code::UnknownApp,
+                format!("no app \"{}\"", shorten(app)),
+                suggestion(app, known, "nothing is deployed: `styx deploy <dir>`"),
+            ));
         };
         let Some(operator) = found.operators.get(operator) else {
             let message = format!("app \"{app}\" has no operator \"{}\"", shorten(operator));
-            return Err(unknown(Code::UnknownOperator, message, suggestion(operator, sorted(found.operators.keys()).iter().copied(), "the app has none")));
+            return Err(unknown(
+                Code::UnknownOperator,
+                message,
+                suggestion(operator, sorted(found.operators.keys()).iter().copied(), "the app has none"),
+            ));
         };
         let Some(function) = operator.functions.get(function) else {
             let message = format!("operator \"{}\" has no function \"{}\"", operator.name, shorten(function));
-            return Err(unknown(Code::UnknownFunction, message, suggestion(function, sorted(operator.functions.keys()).iter().copied(), "the operator has none")));
+            return Err(unknown(
+                Code::UnknownFunction,
+                message,
+                suggestion(function, sorted(operator.functions.keys()).iter().copied(), "the operator has none"),
+            ));
         };
         Ok(Target { app: &found.name, operator, function })
     }
@@ -170,8 +185,12 @@ pub fn check_schemas(operator: &OperatorSpec) -> Result<(), String> {
         for parameter in &function.parameters {
             Parameter::compile(parameter).map_err(|why| format!("{}.{}: {why}", operator.name, function.name))?;
         }
-        let returns = super::json::strict(&function.returns).map_err(|error| error.to_string()).and_then(|schema| super::parameter::validator(&schema));
-        returns.map_err(|why| format!("{}.{}: the schema of its result is no JSON Schema: {why}", operator.name, function.name))?;
+        let returns = super::json::strict(&function.returns)
+            .map_err(|error| error.to_string())
+            .and_then(|schema| super::parameter::validator(&schema));
+        returns.map_err(|why| {
+            format!("{}.{}: the schema of its result is no JSON Schema: {why}", operator.name, function.name)
+        })?;
     }
     Ok(())
 }

@@ -85,7 +85,10 @@ impl<'de> Deserialize<'de> for Strict {
                 let mut object = Map::new();
                 while let Some(key) = entries.next_key::<String>()? {
                     if object.contains_key(&key) {
-                        return Err(A::Error::custom(format_args!("the key {:?} is there twice", crate::http::shorten(&key))));
+                        return Err(A::Error::custom(format_args!(
+                            "the key {:?} is there twice",
+                            crate::http::shorten(&key)
+                        )));
                     }
                     let Strict(value) = entries.next_value()?;
                     object.insert(key, value);
@@ -115,7 +118,10 @@ mod tests {
             let error = strict(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
-        assert_eq!(strict(r#" {"a" : [1, -2, 0.5, null, true, "x"]} "#).unwrap(), serde_json::json!({"a": [1, -2, 0.5, null, true, "x"]}));
+        assert_eq!(
+            strict(r#" {"a" : [1, -2, 0.5, null, true, "x"]} "#).unwrap(),
+            serde_json::json!({"a": [1, -2, 0.5, null, true, "x"]})
+        );
     }
 
     #[test]
@@ -123,7 +129,10 @@ mod tests {
         for (text, expect) in [
             ("1.00", "1.00"),
             (" [ 1 ,\n\t2 ] ", "[1,2]"),
-            (r#"{ "a b" : "c \" d\\" , "e" : 123456789012345678901234567890 }"#, r#"{"a b":"c \" d\\","e":123456789012345678901234567890}"#),
+            (
+                r#"{ "a b" : "c \" d\\" , "e" : 123456789012345678901234567890 }"#,
+                r#"{"a b":"c \" d\\","e":123456789012345678901234567890}"#,
+            ),
             (r#"[ "\\" , " " ]"#, r#"["\\"," "]"#),
         ] {
             let mut out = Vec::new();

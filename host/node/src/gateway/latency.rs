@@ -47,8 +47,10 @@ impl Outcome {
 }
 
 /// Upper ends of the buckets, µs; one more is open.
-pub const BUCKETS_US: [u64; 17] =
-    [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000];
+pub const BUCKETS_US: [u64; 17] = [
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
+    5_000_000, 10_000_000,
+];
 
 /// One histogram.
 #[derive(Debug, Default)]
@@ -78,8 +80,9 @@ impl Histogram {
 
     /// What it holds.
     pub fn read(&self) -> Reading {
-        let ends = BUCKETS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::MAX]);
-        let buckets: Vec<(f64, u64)> = ends.zip(&self.buckets).map(|(end, count)| (end, count.load(Ordering::Relaxed))).collect();
+        let ends = BUCKETS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> =
+            ends.zip(&self.buckets).map(|(end, count)| (end, count.load(Ordering::Relaxed))).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
         Reading { buckets, count, sum: self.sum_us.load(Ordering::Relaxed) as f64 / 1e6 }
     }
@@ -113,7 +116,7 @@ mod tests {
         }
         let reading = latencies.of(Outcome::Aborted).read();
         let filled: Vec<(f64, u64)> = reading.buckets.iter().copied().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(filled, [(50e-6, 2), (100e-6, 1), (10.0, 1), (f64::MAX, 1)]);
+        assert_eq!(filled, [(50e-6, 2), (100e-6, 1), (10.0, 1), (f64::INFINITY, 1)]);
         assert_eq!((reading.count, reading.sum), (5, 20.000_102));
         assert_eq!(latencies.of(Outcome::Committed).read().count, 0);
     }

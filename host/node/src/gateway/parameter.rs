@@ -48,7 +48,8 @@ impl Parameter {
     /// # Errors
     /// Its schema is none; the text says why.
     pub fn compile(declared: &catalog::Parameter) -> Result<Self, String> {
-        let wrong = |why: &dyn std::fmt::Display| format!("the schema of parameter `{}` {why}", shorten(&declared.name));
+        let wrong =
+            |why: &dyn std::fmt::Display| format!("the schema of parameter `{}` {why}", shorten(&declared.name));
         if declared.schema.len() > SCHEMA_BYTES_MAX {
             return Err(wrong(&format_args!("has more than {SCHEMA_BYTES_MAX} bytes")));
         }
@@ -59,12 +60,26 @@ impl Parameter {
             _ => Some(validator(&schema).map_err(|why| wrong(&format_args!("is no JSON Schema: {why}")))?),
         };
         let default = schema.get("default").map(|default| default.to_string().into_bytes());
-        Ok(Parameter { name: declared.name.clone(), required: declared.required, default, kind: kind(&schema), quick, validator })
+        Ok(Parameter {
+            name: declared.name.clone(),
+            required: declared.required,
+            default,
+            kind: kind(&schema),
+            quick,
+            validator,
+        })
     }
 
     /// A parameter whose schema this version cannot compile: the function checks it itself.
     pub fn unchecked(declared: &catalog::Parameter) -> Self {
-        Parameter { name: declared.name.clone(), required: declared.required, default: None, kind: String::from("any"), quick: Quick::Any, validator: None }
+        Parameter {
+            name: declared.name.clone(),
+            required: declared.required,
+            default: None,
+            kind: String::from("any"),
+            quick: Quick::Any,
+            validator: None,
+        }
     }
 
     /// Checks JSON text without white space around it, and appends it compacted. Says what is wrong.
@@ -92,7 +107,10 @@ impl Parameter {
 /// Compiles a schema that a guest sent.
 pub fn validator(schema: &Value) -> Result<Validator, String> {
     let patterns = PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 20);
-    jsonschema::options().with_pattern_options(patterns).build(schema).map_err(|error| shorten_message(&error.to_string()))
+    jsonschema::options()
+        .with_pattern_options(patterns)
+        .build(schema)
+        .map_err(|error| shorten_message(&error.to_string()))
 }
 
 impl Quick {
@@ -102,7 +120,9 @@ impl Quick {
             Value::Object(object) => object,
             _ => return Quick::Never,
         };
-        let mut asserting = object.keys().filter(|key| !matches!(key.as_str(), "title" | "description" | "default" | "examples" | "$comment"));
+        let mut asserting = object
+            .keys()
+            .filter(|key| !matches!(key.as_str(), "title" | "description" | "default" | "examples" | "$comment"));
         if asserting.clone().next().is_none() {
             return Quick::Any;
         }
@@ -143,7 +163,9 @@ impl Quick {
                     && digits.bytes().all(|byte| byte.is_ascii_digit())
                     && raw.parse::<i64>().is_ok_and(|value| (*minimum..=*maximum).contains(&value))
             }
-            Quick::Number => raw.len() <= DIGITS && (first == b'-' || first.is_ascii_digit()) && !raw.contains(['e', 'E']),
+            Quick::Number => {
+                raw.len() <= DIGITS && (first == b'-' || first.is_ascii_digit()) && !raw.contains(['e', 'E'])
+            }
             Quick::String => first == b'"' && memchr::memchr(b'\\', raw.as_bytes()).is_none(),
             Quick::Boolean => matches!(raw, "true" | "false"),
         }
@@ -182,21 +204,43 @@ mod tests {
             (r#"{"type":"integer"}"#, "\"1\"", Err("is not taken: \"1\" is not of type \"integer\"")),
             (r#"{"type":"integer"}"#, "true", Err("is not taken: true is not of type \"integer\"")),
             (r#"{"type":"integer","minimum":0,"maximum":255}"#, "255", Ok("255")),
-            (r#"{"type":"integer","minimum":0,"maximum":255}"#, "256", Err("is not taken: 256 is greater than the maximum of 255")),
+            (
+                r#"{"type":"integer","minimum":0,"maximum":255}"#,
+                "256",
+                Err("is not taken: 256 is greater than the maximum of 255"),
+            ),
             (r#"{"type":"integer","minimum":0}"#, "-1", Err("is not taken: -1 is less than the minimum of 0")),
             (r#"{"type":"number"}"#, "1e3", Ok("1e3")),
             (r#"{"type":"number"}"#, "1e999", Err("is not taken: number out of range at line 1 column 5")),
             (r#"{"type":"string"}"#, r#""a\nb""#, Ok(r#""a\nb""#)),
-            (r#"{"type":"string"}"#, r#""\ud800""#, Err("is not taken: unexpected end of hex escape at line 1 column 8")),
+            (
+                r#"{"type":"string"}"#,
+                r#""\ud800""#,
+                Err("is not taken: unexpected end of hex escape at line 1 column 8"),
+            ),
             (r#"{"type":"boolean"}"#, "false", Ok("false")),
             (r#"{"type":"boolean"}"#, "null", Err("is not taken: null is not of type \"boolean\"")),
             ("{}", r#"{"a": [1, {"b" : 2}]}"#, Ok(r#"{"a":[1,{"b":2}]}"#)),
             ("true", r#"[{"a":1,"a":2}]"#, Err("is not taken: the key \"a\" is there twice at line 1 column 11")),
             ("{}", "1e999", Err("is not taken: number out of range at line 1 column 5")),
             (r#"{"anyOf":[{"type":"string"},{"type":"null"}]}"#, "null", Ok("null")),
-            (r##"{"$ref":"#/$defs/t","$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}}}"##, "[[], [[]]]", Ok("[[],[[]]]")),
-            (r#"{"type":"array","items":{"type":"integer"}}"#, r#"[1,"x"]"#, Err("is not taken: at /1: \"x\" is not of type \"integer\"")),
-            (r#"{"type":"string","pattern":"^(a+)+$"}"#, r#""aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab""#, Err("is not taken: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\" does not match \"^(a+)+$\"")),
+            (
+                r##"{"$ref":"#/$defs/t","$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}}}"##,
+                "[[], [[]]]",
+                Ok("[[],[[]]]"),
+            ),
+            (
+                r#"{"type":"array","items":{"type":"integer"}}"#,
+                r#"[1,"x"]"#,
+                Err("is not taken: at /1: \"x\" is not of type \"integer\""),
+            ),
+            (
+                r#"{"type":"string","pattern":"^(a+)+$"}"#,
+                r#""aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab""#,
+                Err(
+                    "is not taken: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\" does not match \"^(a+)+$\"",
+                ),
+            ),
         ] {
             let mut out = Vec::new();
             let taken = parameter(schema).unwrap().take(raw, &mut out).map(|()| String::from_utf8(out).unwrap());
@@ -222,8 +266,32 @@ mod tests {
 
     #[test]
     fn a_quick_yes_is_never_wrong() {
-        let schemas = [r#"{"type":"integer","minimum":-5,"maximum":5}"#, r#"{"type":"integer"}"#, r#"{"type":"number"}"#, r#"{"type":"string"}"#, r#"{"type":"boolean"}"#, "{}"];
-        let values = ["0", "-0", "6", "5", "-6", "01", "1.5", "1e3", "999999999999999", "9999999999999999", "\"\"", "\"x\"", "true", "null", "[]", "{}"];
+        let schemas = [
+            r#"{"type":"integer","minimum":-5,"maximum":5}"#,
+            r#"{"type":"integer"}"#,
+            r#"{"type":"number"}"#,
+            r#"{"type":"string"}"#,
+            r#"{"type":"boolean"}"#,
+            "{}",
+        ];
+        let values = [
+            "0",
+            "-0",
+            "6",
+            "5",
+            "-6",
+            "01",
+            "1.5",
+            "1e3",
+            "999999999999999",
+            "9999999999999999",
+            "\"\"",
+            "\"x\"",
+            "true",
+            "null",
+            "[]",
+            "{}",
+        ];
         for schema in schemas {
             let (compiled, tree) = (parameter(schema).unwrap(), json::strict(schema).unwrap());
             for raw in values {

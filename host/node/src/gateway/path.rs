@@ -26,12 +26,19 @@ pub struct Place<'a> {
 pub fn parse<'a>(path: &'a str, prefix: &str) -> Result<Place<'a>, ApiError> {
     let rest = path.strip_prefix(prefix).unwrap_or(path);
     let mut parts = rest.split('/');
-    let (Some(app), Some(operator), Some(key), Some(function), None) = (parts.next(), parts.next(), parts.next(), parts.next(), parts.next()) else {
+    let (Some(app), Some(operator), Some(key), Some(function), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+    else {
         let count = rest.split('/').count();
         return Err(ApiError::not_found(format!("{} has {count} parts behind {prefix}, not 4", shorten(path)))
             .hint(format!("{prefix}{{app}}/{{operator}}/{{key}}/{{function}}; a `/` in a key is written %2F")));
     };
-    Ok(Place { app: decode("app", app)?, operator: decode("operator", operator)?, key: decode("key", key)?, function: decode("function", function)? })
+    Ok(Place {
+        app: decode("app", app)?,
+        operator: decode("operator", operator)?,
+        key: decode("key", key)?,
+        function: decode("function", function)?,
+    })
 }
 
 /// Decodes one part.
@@ -39,7 +46,10 @@ pub fn parse<'a>(path: &'a str, prefix: &str) -> Result<Place<'a>, ApiError> {
 /// # Errors
 /// 400 if what it decodes to is not UTF-8, or a `%` is not followed by two hexadecimal digits.
 pub fn decode<'a>(what: &str, part: &'a str) -> Result<Cow<'a, str>, ApiError> {
-    let refused = |why: &str| ApiError::bad_arguments(format!("the {what} in the path {why}")).hint("percent-encode the UTF-8 bytes of every character outside A-Z a-z 0-9 - . _ ~");
+    let refused = |why: &str| {
+        ApiError::bad_arguments(format!("the {what} in the path {why}"))
+            .hint("percent-encode the UTF-8 bytes of every character outside A-Z a-z 0-9 - . _ ~")
+    };
     for (at, _) in part.match_indices('%') {
         let digits = part.as_bytes().get(at + 1..at + 3);
         if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
@@ -64,7 +74,10 @@ mod tests {
             ("/v1/call/a/b/c/d/e", Err((404, "/v1/call/a/b/c/d/e has 5 parts behind /v1/call/, not 4"))),
             ("/v1/call/a/b/%FF/d", Err((400, "the key in the path is not UTF-8"))),
             ("/v1/call/a/b/%2/d", Err((400, "the key in the path has a `%` without two hexadecimal digits behind it"))),
-            ("/v1/call/a/b/c/%zz", Err((400, "the function in the path has a `%` without two hexadecimal digits behind it"))),
+            (
+                "/v1/call/a/b/c/%zz",
+                Err((400, "the function in the path has a `%` without two hexadecimal digits behind it")),
+            ),
         ] {
             let place = parse(path, "/v1/call/");
             let place = place.as_ref().map(|place| [&*place.app, &*place.operator, &*place.key, &*place.function]);

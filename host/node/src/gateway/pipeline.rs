@@ -68,16 +68,35 @@ pub struct Pipeline {
     backlog: Bytes,
     lines: u64,
     scratch: Vec<u8>,
+    /// About how large results are.
+    result_bytes: usize,
 }
 
 /// Answers taken at once.
 const TAKEN_MAX: usize = 1024;
+/// Bytes of results that may be under way, and a part of them that is taken at once: a client
+/// that asks for much and reads slowly must not fill the memory.
+const RESULTS_BYTES_MAX: usize = 64 << 20;
+const TAKEN_BYTES_MAX: usize = 1 << 20;
+/// What results are taken for before any has been seen.
+const RESULT_BYTES_FIRST: usize = 256 << 10;
 
 impl Pipeline {
     /// A pipeline with nothing in it.
     pub fn new(services: Services) -> Self {
         let (to, answers) = mpsc::unbounded_channel();
-        Pipeline { services, slots: Vec::new(), free: Vec::new(), to, answers, taken: Vec::new(), backlog: Bytes::new(), lines: 0, scratch: Vec::new() }
+        Pipeline {
+            services,
+            slots: Vec::new(),
+            free: Vec::new(),
+            to,
+            answers,
+            taken: Vec::new(),
+            backlog: Bytes::new(),
+            lines: 0,
+            scratch: Vec::new(),
+            result_bytes: RESULT_BYTES_FIRST,
+        }
     }
 
     /// Requests under way.
@@ -87,7 +106,11 @@ impl Pipeline {
 
     /// Whether another request may be taken.
     pub fn has_room(&self) -> bool {
-        self.backlog.is_empty() && self.in_flight() < self.services.options.in_flight_max
+        self.backlog.is_empty() && self.may_submit()
+    }
+
+    fn may_submit(&self) -> bool {
+        self.in_flight() < (RESULTS_BYTES_MAX / self.result_bytes).clamp(1, self.services.options.in_flight_max)
     }
 
     /// Whether every request taken has been answered.
@@ -113,7 +136,7 @@ impl Pipeline {
 
     /// Takes from the lines left over for as long as there is room.
     fn resume(&mut self, out: &mut Vec<u8>) {
-        while !self.backlog.is_empty() && self.in_flight() < self.services.options.in_flight_max {
+        while !self.backlog.is_empty() && self.may_submit() {
             let end = memchr::memchr(b'\n', &self.backlog).map_or(self.backlog.len(), |at| at + 1);
             let line = self.backlog.split_to(end);
             self.lines += 1;
@@ -144,10 +167,15 @@ impl Pipeline {
         let envelope: Envelope<'_> = match serde_json::from_slice(text) {
             Ok(envelope) => envelope,
             Err(error) => {
-                let id = serde_json::from_slice::<Sender<'_>>(text).map_or_else(|_| String::from("null"), |sender| echo(sender.id));
+                let id = serde_json::from_slice::<Sender<'_>>(text)
+                    .map_or_else(|_| String::from("null"), |sender| echo(sender.id));
                 let place = if self.lines > 0 { format!("line {}: ", self.lines) } else { String::new() };
                 let message = format!("{place}this is no request: {}", crate::http::shorten(&error.to_string()));
-                return Err((id, ApiError::bad_request(message).hint(r#"send {"id":…,"app":…,"operator":…,"key":…,"function":…,"args":…}"#)));
+                return Err((
+                    id,
+                    ApiError::bad_request(message)
+                        .hint(r#"send {"id":…,"app":…,"operator":…,"key":…,"function":…,"args":…}"#),
+                ));
             }
         };
         let directory = self.services.directories.of(self.services.handle.catalog());
@@ -189,13 +217,17 @@ impl Pipeline {
     /// Appends the replies that have come; ready with their number, or with 0 when the worker is gone.
     pub fn poll_replies(&mut self, context: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<usize> {
         let mut taken = std::mem::take(&mut self.taken);
-        let polled = self.answers.poll_recv_many(context, &mut taken, TAKEN_MAX);
+        let most = (TAKEN_BYTES_MAX / self.result_bytes).clamp(1, TAKEN_MAX);
+        let polled = self.answers.poll_recv_many(context, &mut taken, most);
         let now = Instant::now();
         for (ticket, answer) in taken.drain(..) {
             let at = ticket as usize;
             let slot = &self.slots[at];
             let outcome = match answer {
                 Answer::Reply(end) => {
+                    // Jumps up, and comes down slowly.
+                    let size = end.outcome.as_ref().map_or(0, |value| value.len());
+                    self.result_bytes = size.max(self.result_bytes - self.result_bytes / 8).max(64);
                     let outcome = match &end.outcome {
                         Ok(_) if slot.read_only => Outcome::Answered,
                         Ok(_) => Outcome::Committed,

@@ -37,7 +37,8 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
     check_key(call.key)?;
     let payload = u64::from(target.operator.payload);
     if call.args.len() as u64 > payload {
-        return Err(ApiError::too_large("the arguments", payload).hint("send less, or raise `payload` in [limits] of styx.toml"));
+        return Err(ApiError::too_large("the arguments", payload)
+            .hint("send less, or raise `payload` in [limits] of styx.toml"));
     }
     let id = match call.idempotency_key {
         Some(key) => derived_id(target.app, check_idempotency_key(key)?),
@@ -57,9 +58,12 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
 
 fn check_key(key: &str) -> Result<(), ApiError> {
     match key.len() {
-        0 => Err(ApiError::bad_arguments("the key is empty").hint("every entity has a key: /v1/call/{app}/{operator}/{key}/{function}")),
+        0 => Err(ApiError::bad_arguments("the key is empty")
+            .hint("every entity has a key: /v1/call/{app}/{operator}/{key}/{function}")),
         1..=KEY_BYTES_MAX => Ok(()),
-        length => Err(ApiError::bad_arguments(format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are allowed"))),
+        length => {
+            Err(ApiError::bad_arguments(format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are allowed")))
+        }
     }
 }
 
@@ -70,7 +74,9 @@ fn check_key(key: &str) -> Result<(), ApiError> {
 pub fn check_idempotency_key(key: &str) -> Result<&str, ApiError> {
     match key.len() {
         1..=IDEMPOTENCY_KEY_BYTES_MAX => Ok(key),
-        length => Err(ApiError::bad_request(format!("the idempotency key has {length} bytes; it may have 1 to {IDEMPOTENCY_KEY_BYTES_MAX}"))),
+        length => Err(ApiError::bad_request(format!(
+            "the idempotency key has {length} bytes; it may have 1 to {IDEMPOTENCY_KEY_BYTES_MAX}"
+        ))),
     }
 }
 
@@ -96,6 +102,7 @@ pub fn fresh_id() -> RequestId {
 /// 400 if it is neither.
 pub fn parse_id(text: &str) -> Result<RequestId, ApiError> {
     uuid::Uuid::try_parse(text).map(|id| RequestId(id.as_u128())).map_err(|_| {
-        ApiError::bad_request(format!("\"{}\" is no request id", crate::http::shorten(text))).hint("a request id is 32 hexadecimal digits, as in the header styx-request-id")
+        ApiError::bad_request(format!("\"{}\" is no request id", crate::http::shorten(text)))
+            .hint("a request id is 32 hexadecimal digits, as in the header styx-request-id")
     })
 }

@@ -22,7 +22,10 @@ pub fn any_json() -> impl Strategy<Value = Value> {
         Just(json!("\"\\\n \u{0} \u{1f4a5}")),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {
-        prop_oneof![prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from), prop::collection::btree_map("\\PC{0,4}", inner, 0..4).prop_map(|map| json!(map))]
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("\\PC{0,4}", inner, 0..4).prop_map(|map| json!(map))
+        ]
     })
 }
 
@@ -35,18 +38,39 @@ fn function(name: &str, read_only: bool, parameters: Vec<catalog::Parameter>) ->
 }
 
 fn operator(functions: Vec<catalog::Function>) -> OperatorSpec {
-    OperatorSpec { name: "stock".into(), component: 0, key_prefix: None, isolation: Isolation::Warm, doc: String::new(), functions }
+    OperatorSpec {
+        name: "stock".into(),
+        component: 0,
+        key_prefix: None,
+        isolation: Isolation::Warm,
+        doc: String::new(),
+        functions,
+    }
 }
 
 fn deployment(id: &str, app: &str, operators: Vec<OperatorSpec>) -> Deployment {
     let component = Component { name: "c".into(), digest: Digest([0; 32]), size: 1, sdk: "test".into() };
-    Deployment { id: id.into(), app: app.into(), created: Timestamp(0), components: vec![component], operators, limits: Limits { payload: 256, ..Limits::default() } }
+    Deployment {
+        id: id.into(),
+        app: app.into(),
+        created: Timestamp(0),
+        components: vec![component],
+        operators,
+        limits: Limits { payload: 256, ..Limits::default() },
+    }
 }
 
 fn shop() -> Catalog {
     let mut catalog = Catalog::default();
     let functions = vec![
-        function("take", false, vec![parameter("item", r#"{"type":"string"}"#, true), parameter("quantity", r#"{"type":"integer","minimum":1}"#, true)]),
+        function(
+            "take",
+            false,
+            vec![
+                parameter("item", r#"{"type":"string"}"#, true),
+                parameter("quantity", r#"{"type":"integer","minimum":1}"#, true),
+            ],
+        ),
         function("read", true, vec![]),
         function(
             "option",
@@ -96,7 +120,11 @@ fn arguments_are_normalised_or_refused() {
         ("option", br#"{"a":1,"d":4}"#, ok("[1,7,null,4]")),
         ("option", br#"{"a":1,"c":null}"#, ok("[1,7,null]")),
         ("option", br#"{"e":5,"a":1}"#, bad("parameter `d` has no default, so it must be given along with `e`")),
-        ("option", br#"[1,2,3,4,{"x" : [1.50, 10000000000000000000000]}]"#, ok(r#"[1,2,3,4,{"x":[1.50,10000000000000000000000]}]"#)),
+        (
+            "option",
+            br#"[1,2,3,4,{"x" : [1.50, 10000000000000000000000]}]"#,
+            ok(r#"[1,2,3,4,{"x":[1.50,10000000000000000000000]}]"#),
+        ),
         ("take", b"", bad("parameter `item` is missing")),
         ("take", b"[]", bad("parameter `item` is missing")),
         ("take", b"{}", bad("parameter `item` is missing")),
@@ -110,7 +138,11 @@ fn arguments_are_normalised_or_refused() {
         ("take", br#"{"itm":"a","quantity":1}"#, bad("take has no parameter `itm`; did you mean `item`?")),
         ("take", br#"{"item":"a","item":"b","quantity":1}"#, bad("parameter `item` is given twice")),
         ("read", br#"{"x":1}"#, bad("read has no parameter `x`; it takes none")),
-        ("option", br#"[1,2,3,4,{"x":1,"x":2}]"#, bad("parameter `e` is not taken: the key \"x\" is there twice at line 1 column 10")),
+        (
+            "option",
+            br#"[1,2,3,4,{"x":1,"x":2}]"#,
+            bad("parameter `e` is not taken: the key \"x\" is there twice at line 1 column 10"),
+        ),
         ("take", b"5", bad("arguments must be a JSON array (by position) or object (by name); for one argument: [5]")),
         ("take", b"item=a", bad("arguments must be a JSON array (by position) or object (by name)")),
         ("take", b"[\"a\",1", bad("arguments are not valid JSON: EOF while parsing a list at line 1 column 6")),
@@ -118,9 +150,16 @@ fn arguments_are_normalised_or_refused() {
         ("take", b"[\"a\",1] x", bad("arguments are not valid JSON: trailing characters at line 1 column 9")),
         ("take", b"[\"a\",01]", bad("arguments are not valid JSON: invalid number at line 1 column 7")),
         ("take", b"[\"\xff\",1]", bad("arguments are not UTF-8: byte 2 is wrong")),
-        ("take", b"[\"a\nb\",1]", bad("arguments are not valid JSON: control character (\\u0000-\\u001F) found while parsing a string at line 1 column 3")),
+        (
+            "take",
+            b"[\"a\nb\",1]",
+            bad(
+                "arguments are not valid JSON: control character (\\u0000-\\u001F) found while parsing a string at line 1 column 3",
+            ),
+        ),
     ] {
-        let given = normal(&directory, function, args).map_err(|error| (error.status.as_u16(), error.code, error.message));
+        let given =
+            normal(&directory, function, args).map_err(|error| (error.status.as_u16(), error.code, error.message));
         assert_eq!(given, expect, "{function} {}", String::from_utf8_lossy(args));
     }
     let hint = normal(&directory, "option", b"[]").unwrap_err().hint;
@@ -131,19 +170,66 @@ fn arguments_are_normalised_or_refused() {
 fn names_keys_and_sizes_are_checked() {
     let directory = directory();
     let refusal = |app: &str, operator: &str, function: &str, key: &str, args: &[u8], idempotency_key: Option<&str>| {
-        let error = directory.resolve(app, operator, function).and_then(|target| prepare(target, Call { key, args, idempotency_key, retained: false }, &mut Vec::new()).map(|_| ())).unwrap_err();
+        let error = directory
+            .resolve(app, operator, function)
+            .and_then(|target| {
+                prepare(target, Call { key, args, idempotency_key, retained: false }, &mut Vec::new()).map(|_| ())
+            })
+            .unwrap_err();
         (error.status.as_u16(), error.code, error.message, error.hint.into_owned())
     };
     let long = "x".repeat(1025);
     for (given, status, code, message, hint) in [
         (refusal("shp", "stock", "read", "k", b"", None), 404, "UNKNOWN_APP", "no app \"shp\"", "did you mean `shop`?"),
-        (refusal("shop", "Stock", "read", "k", b"", None), 404, "UNKNOWN_OPERATOR", "app \"shop\" has no operator \"Stock\"", "did you mean `stock`?"),
-        (refusal("shop", "stock", "xyz", "k", b"", None), 404, "UNKNOWN_FUNCTION", "operator \"stock\" has no function \"xyz\"", "known are `option`, `read`, `take`"),
-        (refusal("shop", "stock", "read", "", b"", None), 400, "BAD_ARGUMENTS", "the key is empty", "every entity has a key: /v1/call/{app}/{operator}/{key}/{function}"),
-        (refusal("shop", "stock", "read", &long, b"", None), 400, "BAD_ARGUMENTS", "the key has 1025 bytes; at most 1024 are allowed", ""),
-        (refusal("shop", "stock", "read", "k", &[b' '; 257], None), 413, "TOO_LARGE", "the arguments may have at most 256 bytes", "send less, or raise `payload` in [limits] of styx.toml"),
-        (refusal("shop", "stock", "read", "k", b"", Some("")), 400, "BAD_REQUEST", "the idempotency key has 0 bytes; it may have 1 to 255", ""),
-        (refusal("shop", "stock", "read", "k", b"", Some(&long[..256])), 400, "BAD_REQUEST", "the idempotency key has 256 bytes; it may have 1 to 255", ""),
+        (
+            refusal("shop", "Stock", "read", "k", b"", None),
+            404,
+            "UNKNOWN_OPERATOR",
+            "app \"shop\" has no operator \"Stock\"",
+            "did you mean `stock`?",
+        ),
+        (
+            refusal("shop", "stock", "xyz", "k", b"", None),
+            404,
+            "UNKNOWN_FUNCTION",
+            "operator \"stock\" has no function \"xyz\"",
+            "known are `option`, `read`, `take`",
+        ),
+        (
+            refusal("shop", "stock", "read", "", b"", None),
+            400,
+            "BAD_ARGUMENTS",
+            "the key is empty",
+            "every entity has a key: /v1/call/{app}/{operator}/{key}/{function}",
+        ),
+        (
+            refusal("shop", "stock", "read", &long, b"", None),
+            400,
+            "BAD_ARGUMENTS",
+            "the key has 1025 bytes; at most 1024 are allowed",
+            "",
+        ),
+        (
+            refusal("shop", "stock", "read", "k", &[b' '; 257], None),
+            413,
+            "TOO_LARGE",
+            "the arguments may have at most 256 bytes",
+            "send less, or raise `payload` in [limits] of styx.toml",
+        ),
+        (
+            refusal("shop", "stock", "read", "k", b"", Some("")),
+            400,
+            "BAD_REQUEST",
+            "the idempotency key has 0 bytes; it may have 1 to 255",
+            "",
+        ),
+        (
+            refusal("shop", "stock", "read", "k", b"", Some(&long[..256])),
+            400,
+            "BAD_REQUEST",
+            "the idempotency key has 256 bytes; it may have 1 to 255",
+            "",
+        ),
     ] {
         assert_eq!(given, (status, code, message.to_owned(), hint.to_owned()));
     }
@@ -152,8 +238,16 @@ fn names_keys_and_sizes_are_checked() {
 #[test]
 fn an_idempotency_key_names_a_request_and_a_send_is_retained() {
     let directory = directory();
-    let of = |function, args: &[u8], idempotency_key, retained| prepare(directory.resolve("shop", "stock", function).unwrap(), Call { key: "k", args, idempotency_key, retained }, &mut Vec::new()).unwrap();
-    let (one, two) = (of("take", br#"["a",1]"#, Some("i"), false), of("take", br#"{"quantity": 1, "item": "a"}"#, Some("i"), false));
+    let of = |function, args: &[u8], idempotency_key, retained| {
+        prepare(
+            directory.resolve("shop", "stock", function).unwrap(),
+            Call { key: "k", args, idempotency_key, retained },
+            &mut Vec::new(),
+        )
+        .unwrap()
+    };
+    let (one, two) =
+        (of("take", br#"["a",1]"#, Some("i"), false), of("take", br#"{"quantity": 1, "item": "a"}"#, Some("i"), false));
     assert_eq!(one, two);
     assert_eq!((one.id, one.retained, one.body_hash()), (derived_id("shop", "i"), true, two.body_hash()));
     assert_eq!((&*one.key, &*one.function), ("k", "take"));
@@ -168,7 +262,13 @@ fn request_ids_are_read_as_they_are_printed() {
     let id = fresh_id();
     assert_eq!(parse_id(&id.to_string()).unwrap(), id);
     assert_eq!(parse_id(&uuid::Uuid::from_u128(id.0).to_string()).unwrap(), id);
-    for wrong in ["", "1", "+0000000000000000000000000000001", "0123456789abcdef0123456789abcdeg", "0123456789abcdef0123456789abcdef0"] {
+    for wrong in [
+        "",
+        "1",
+        "+0000000000000000000000000000001",
+        "0123456789abcdef0123456789abcdeg",
+        "0123456789abcdef0123456789abcdef0",
+    ] {
         assert_eq!(parse_id(wrong).unwrap_err().status.as_u16(), 400, "{wrong}");
     }
     let many: std::collections::BTreeSet<_> = (0..1000).map(|_| fresh_id()).collect();
@@ -196,7 +296,10 @@ fn a_directory_follows_the_catalog() {
     // An app removed and deployed again has other operators, even under the same deployment id.
     let old = after.resolve("shop", "stock", "read").unwrap().operator.id;
     catalog.apply(&Control::Remove { app: "shop".into() });
-    assert_eq!(directories.of(Arc::new(catalog.clone())).resolve("shop", "stock", "read").unwrap_err().code, "UNKNOWN_APP");
+    assert_eq!(
+        directories.of(Arc::new(catalog.clone())).resolve("shop", "stock", "read").unwrap_err().code,
+        "UNKNOWN_APP"
+    );
     catalog.apply(&Control::Deploy(deployment("dp_2", "shop", vec![operator(vec![function("read", false, vec![])])])));
     assert_ne!(directories.of(Arc::new(catalog)).resolve("shop", "stock", "read").unwrap().operator.id, old);
 }
@@ -216,7 +319,10 @@ fn schemas_are_checked_at_upload() {
 fn anything(count: usize, required: usize) -> Catalog {
     let parameters = (0..count).map(|at| parameter(&format!("p{at}"), "{}", at < required)).collect();
     let mut catalog = Catalog::default();
-    catalog.apply(&Control::Deploy(Deployment { limits: Limits::default(), ..deployment("dp_1", "shop", vec![operator(vec![function("f", false, parameters)])]) }));
+    catalog.apply(&Control::Deploy(Deployment {
+        limits: Limits::default(),
+        ..deployment("dp_1", "shop", vec![operator(vec![function("f", false, parameters)])])
+    }));
     catalog
 }
 
@@ -267,7 +373,12 @@ fn preparing_a_request_is_quick() {
             for _ in 0..rounds {
                 let directory = directories.of(catalog.clone());
                 let target = directory.resolve("shop", "stock", "take").unwrap();
-                let request = prepare(target, Call { key: "item-12345", args: br#"["item-12345",3]"#, idempotency_key: None, retained: false }, &mut scratch).unwrap();
+                let request = prepare(
+                    target,
+                    Call { key: "item-12345", args: br#"["item-12345",3]"#, idempotency_key: None, retained: false },
+                    &mut scratch,
+                )
+                .unwrap();
                 std::hint::black_box(request);
             }
             started.elapsed() / rounds

@@ -9,9 +9,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{FutureExt, Sink, SinkExt, Stream};
@@ -48,12 +48,26 @@ pub async fn upgrade(
     Options(wishes): Options<Wishes>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
-    let upgrade = upgrade.map_err(|error| ApiError::new(error.status(), "BAD_REQUEST", error.body_text()).hint("this path speaks WebSocket: connect with a WebSocket client"))?;
-    let size = usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
+    let upgrade = upgrade.map_err(|error| {
+        ApiError::new(error.status(), "BAD_REQUEST", error.body_text())
+            .hint("this path speaks WebSocket: connect with a WebSocket client")
+    })?;
+    let size =
+        usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
     let open = services.shutdown.count();
     let upgrade = upgrade.max_message_size(size).max_frame_size(size).write_buffer_size(64 << 10);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        Connection { pipeline: Pipeline::new(services.clone()), services, socket, out: Vec::with_capacity(16 << 10), batch: wishes.batch, reading: true, heard: Instant::now() }.run().await;
+        Connection {
+            pipeline: Pipeline::new(services.clone()),
+            services,
+            socket,
+            out: Vec::with_capacity(16 << 10),
+            batch: wishes.batch,
+            reading: true,
+            heard: Instant::now(),
+        }
+        .run()
+        .await;
         drop(open);
     }))
 }
@@ -96,7 +110,12 @@ impl Connection {
                 }
                 let replied = self.pipeline.poll_replies(context, &mut self.out).is_ready();
                 ended = self.poll_messages(context);
-                match !self.out.is_empty() || replied || asked || ended.is_some() || !self.reading && self.pipeline.is_empty() {
+                match !self.out.is_empty()
+                    || replied
+                    || asked
+                    || ended.is_some()
+                    || !self.reading && self.pipeline.is_empty()
+                {
                     true => Poll::Ready(()),
                     false => Poll::Pending,
                 }
@@ -133,7 +152,12 @@ impl Connection {
             // A client that is gone does not mind.
             let _ = self.send(Message::Close(close)).await;
             // Until the client agrees, so that nothing that was written is lost.
-            drop(timeout(Duration::from_secs(1), async { while let Some(Ok(_)) = futures_util::StreamExt::next(&mut self.socket).await {} }).await);
+            drop(
+                timeout(Duration::from_secs(1), async {
+                    while let Some(Ok(_)) = futures_util::StreamExt::next(&mut self.socket).await {}
+                })
+                .await,
+            );
         }
     }
 

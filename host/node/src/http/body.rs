@@ -67,8 +67,12 @@ impl Frames {
             Ok(Some(Ok(bytes))) => Ok(Some(bytes)),
             Ok(None) => Ok(None),
             Ok(Some(Err(error))) => Err(ApiError::bad_request(format!("the body broke off: {error}"))),
-            Err(_) => Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "TIMEOUT", format!("no byte of the body came for {} s", self.silence.as_secs()))
-                .hint("send the body without pauses")),
+            Err(_) => Err(ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "TIMEOUT",
+                format!("no byte of the body came for {} s", self.silence.as_secs()),
+            )
+            .hint("send the body without pauses")),
         }
     }
 }

@@ -61,7 +61,8 @@ impl ApiError {
 
     /// 503: the worker no longer answers, because the process ends.
     pub fn shutting_down() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is shutting down").hint("send the request again, with the same idempotency key if it had one")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is shutting down")
+            .hint("send the request again, with the same idempotency key if it had one")
     }
 
     /// The object that stands under `error`.
@@ -72,7 +73,12 @@ impl ApiError {
 
 impl From<Abort> for ApiError {
     fn from(abort: Abort) -> Self {
-        ApiError { status: status_of(abort.code), code: abort.code.as_str(), message: abort.message, hint: Cow::Borrowed(hint_of(abort.code)) }
+        ApiError {
+            status: status_of(abort.code),
+            code: abort.code.as_str(),
+            message: abort.message,
+            hint: Cow::Borrowed(hint_of(abort.code)),
+        }
     }
 }
 
@@ -94,7 +100,9 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::IdempotencyMismatch => StatusCode::CONFLICT,
         Code::Aborted => StatusCode::UNPROCESSABLE_ENTITY,
         Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-        Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }
 
@@ -108,7 +116,9 @@ fn hint_of(code: Code) -> &'static str {
         Code::LimitExceeded => "make the transaction smaller, or raise the limit in [limits] of styx.toml",
         Code::ReadOnly => "declare the function without read-only, or keep it from writing",
         Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => "`styx apps` lists what is deployed",
-        Code::NonDeterministic => "keep results free of globals: instances are reused; or set isolation = \"fresh\" for the operator",
+        Code::NonDeterministic => {
+            "keep results free of globals: instances are reused; or set isolation = \"fresh\" for the operator"
+        }
         Code::IdempotencyMismatch => "use a new idempotency key for a new request",
         Code::Overloaded => "wait a moment, then send it again",
     }

@@ -13,7 +13,8 @@ pub struct PathParts<T>(pub T);
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParts<T> {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let Path(value) = Path::from_request_parts(parts, state).await.map_err(|error| ApiError::bad_request(error.body_text()))?;
+        let Path(value) =
+            Path::from_request_parts(parts, state).await.map_err(|error| ApiError::bad_request(error.body_text()))?;
         Ok(PathParts(value))
     }
 }
@@ -25,7 +26,8 @@ pub struct Options<T>(pub T);
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Options<T> {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let Query(value) = Query::from_request_parts(parts, state).await.map_err(|error| ApiError::bad_request(error.body_text()))?;
+        let Query(value) =
+            Query::from_request_parts(parts, state).await.map_err(|error| ApiError::bad_request(error.body_text()))?;
         Ok(Options(value))
     }
 }

@@ -18,13 +18,15 @@ use axum::http::{Method, Uri};
 
 /// Answers what no route matches.
 pub async fn not_found(method: Method, uri: Uri) -> ApiError {
-    ApiError::not_found(format!("there is nothing at {method} {}", shorten(uri.path()))).hint("see /openapi.json on the admin port for what there is")
+    ApiError::not_found(format!("there is nothing at {method} {}", shorten(uri.path())))
+        .hint("see /openapi.json on the admin port for what there is")
 }
 
 /// Answers a known path with a method that it does not have. The router adds `Allow`.
 pub async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
     let message = format!("{} does not take {method}", shorten(uri.path()));
-    ApiError::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message).hint("the Allow header names the methods that it takes")
+    ApiError::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
+        .hint("the Allow header names the methods that it takes")
 }
 
 /// At most 128 characters of what a client sent, for messages.

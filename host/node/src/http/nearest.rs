@@ -9,7 +9,8 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
         return None;
     }
     let lower = name.to_lowercase();
-    let (distance, found) = known.map(|known| (strsim::damerau_levenshtein(&known.to_lowercase(), &lower), known)).min()?;
+    let (distance, found) =
+        known.map(|known| (strsim::damerau_levenshtein(&known.to_lowercase(), &lower), known)).min()?;
     (distance <= 2.max(found.len() / 3) && distance < found.len()).then_some(found)
 }
 
@@ -40,7 +41,11 @@ mod tests {
             ("payment", &["stock", "order"], "known are `stock`, `order`"),
             ("x", &["a"], "known are `a`"),
             ("x", &[], "nothing"),
-            (&"x".repeat(1 << 20), &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"], "known are `a`, `b`, `c`, `d`, `e`, `f`, `g`, `h`, `i`, `j`, `k`, `l`, …"),
+            (
+                &"x".repeat(1 << 20),
+                &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"],
+                "known are `a`, `b`, `c`, `d`, `e`, `f`, `g`, `h`, `i`, `j`, `k`, `l`, …",
+            ),
         ] {
             assert_eq!(suggestion(name, known.iter().copied(), "nothing"), expect);
         }

@@ -32,11 +32,16 @@ pub async fn check_origin(State(origins): State<Origins>, request: Request, next
     }
     if !origins.allow(&origin) {
         let name = String::from_utf8_lossy(origin.as_bytes());
-        return ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN_ORIGIN", format!("pages from {} may not call this server", super::shorten(&name)))
-            .hint("serve the page from this address, or allow its origin in the server's configuration")
-            .into_response();
+        return ApiError::new(
+            StatusCode::FORBIDDEN,
+            "FORBIDDEN_ORIGIN",
+            format!("pages from {} may not call this server", super::shorten(&name)),
+        )
+        .hint("serve the page from this address, or allow its origin in the server's configuration")
+        .into_response();
     }
-    let preflight = request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     let mut response = if preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -46,7 +51,10 @@ pub async fn check_origin(State(origins): State<Origins>, request: Request, next
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type, idempotency-key"));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     } else {
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("styx-tid, styx-epoch, styx-request-id, retry-after"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("styx-tid, styx-epoch, styx-request-id, retry-after"),
+        );
     }
     response
 }

@@ -91,7 +91,8 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, li
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY refused");
         }
-        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone())).with_upgrades();
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone())).with_upgrades();
         let open = shutdown.count();
         let end = shutdown.wait_owned();
         tokio::spawn(async move {

@@ -14,11 +14,18 @@ use crate::server::{Server, item_as, told};
 async fn every_endpoint_is_there_and_described() {
     let server = Server::with_item(HttpOptions::default()).await;
     let document = server.get("/openapi.json").await.json();
-    let described: usize = document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
+    let described: usize =
+        document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
     assert_eq!(described, ENDPOINTS.len());
     for endpoint in ENDPOINTS {
         assert!(document["paths"][endpoint.path][endpoint.method]["summary"].is_string(), "{endpoint:?}");
-        let path = endpoint.path.replace("{app}", "absent").replace("{operator}", "o").replace("{key}", "k").replace("{function}", "f").replace("{id}", "0".repeat(32).as_str());
+        let path = endpoint
+            .path
+            .replace("{app}", "absent")
+            .replace("{operator}", "o")
+            .replace("{key}", "k")
+            .replace("{function}", "f")
+            .replace("{id}", "0".repeat(32).as_str());
         let method = Method::from_bytes(endpoint.method.to_uppercase().as_bytes()).unwrap();
         let request = if endpoint.admin { server.to_admin(method, &path) } else { server.to_ingress(method, &path) };
         let response = request.send().await.unwrap();
@@ -29,9 +36,11 @@ async fn every_endpoint_is_there_and_described() {
             assert_ne!(body["error"]["code"], "NOT_FOUND", "{endpoint:?}");
         }
     }
-    for (method, path, status, code) in
-        [(Method::GET, "/v1/nothing", 404, "NOT_FOUND"), (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"), (Method::GET, "/v1/state/%FF/x", 400, "BAD_REQUEST")]
-    {
+    for (method, path, status, code) in [
+        (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
+        (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
+        (Method::GET, "/v1/state/%FF/x", 400, "BAD_REQUEST"),
+    ] {
         assert_eq!(told(server.to_admin(method, path)).await.error(), (status, code.to_owned()), "{path}");
     }
     assert_eq!(server.get("/").await.status, 200);
@@ -48,7 +57,10 @@ async fn state_is_read_one_by_one_and_page_by_page() {
 
     let one = server.get("/v1/state/app/item/a1").await;
     assert!(one.text().contains("\"value\":[12345678901234567890123],\"encoding\":\"json\""), "{}", one.text());
-    assert_eq!((&one.json()["key"], &one.json()["app"], &one.json()["operator"]), (&json!("a1"), &json!("app"), &json!("item")));
+    assert_eq!(
+        (&one.json()["key"], &one.json()["app"], &one.json()["operator"]),
+        (&json!("a1"), &json!("app"), &json!("item"))
+    );
     assert_eq!(server.get("/v1/state/app/item/c%2F%C3%A9").await.json()["key"], "c/é");
     let blob = server.get("/v1/state/app/item/blob").await.json();
     assert_eq!((&blob["value"], &blob["encoding"]), (&json!("/3s="), &json!("base64")));
@@ -64,7 +76,8 @@ async fn state_is_read_one_by_one_and_page_by_page() {
         ("?prefix=a&after=b", vec![], Value::Null),
     ] {
         let page = server.get(&format!("/v1/state/app/item{query}")).await.json();
-        let keys: Vec<&str> = page["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect();
+        let keys: Vec<&str> =
+            page["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect();
         assert_eq!((keys, &page["next"]), (expect, &next), "{query}");
         assert!(page["epoch"].as_u64() > Some(0));
     }
@@ -114,8 +127,17 @@ async fn an_app_is_described_for_tools() {
     let apps = server.get("/v1/apps").await.json();
     assert_eq!((&apps["apps"][0]["name"], &apps["apps"][0]["operators"][0]["name"]), (&json!("app"), &json!("item")));
     let app = server.get("/v1/apps/app").await.json();
-    let load = app["operators"][0]["functions"].as_array().unwrap().iter().find(|function| function["name"] == "load").unwrap().clone();
-    assert_eq!((&load["read_only"], &load["parameters"][0]["name"], &load["parameters"][0]["schema"]["$ref"]), (&json!(true), &json!("n"), &json!("#/$defs/t")));
+    let load = app["operators"][0]["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|function| function["name"] == "load")
+        .unwrap()
+        .clone();
+    assert_eq!(
+        (&load["read_only"], &load["parameters"][0]["name"], &load["parameters"][0]["schema"]["$ref"]),
+        (&json!(true), &json!("n"), &json!("#/$defs/t"))
+    );
 
     let document = server.get("/v1/apps/app/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
@@ -133,7 +155,14 @@ async fn an_app_is_described_for_tools() {
     let mut body = operation["requestBody"]["content"]["application/json"]["schema"].clone();
     body["components"] = document["components"].clone();
     let validator = jsonschema::validator_for(&body).unwrap();
-    for (given, valid) in [(json!([[[], [[]]]]), true), (json!([[1]]), false), (json!({ "n": [[]] }), true), (json!({ "m": [] }), false), (json!([]), false), (json!([[], []]), false)] {
+    for (given, valid) in [
+        (json!([[[], [[]]]]), true),
+        (json!([[1]]), false),
+        (json!({ "n": [[]] }), true),
+        (json!({ "m": [] }), false),
+        (json!([]), false),
+        (json!([[], []]), false),
+    ] {
         assert_eq!(validator.is_valid(&given), valid, "{given}");
         // The document and the gateway agree.
         assert_eq!(server.call("k", "store", given.to_string()).await.status == 200, valid, "{given}");
@@ -163,7 +192,10 @@ async fn the_system_is_described_as_it_is() {
         server.call(&format!("k{key}"), "store", "[1]").await;
     }
     let cluster = server.get("/v1/cluster").await.json();
-    assert_eq!((&cluster["workers"], &cluster["partitions"], &cluster["entities"], &cluster["apps"]), (&json!(1), &json!(8), &json!(20), &json!(1)));
+    assert_eq!(
+        (&cluster["workers"], &cluster["partitions"], &cluster["entities"], &cluster["apps"]),
+        (&json!(1), &json!(8), &json!(20), &json!(1))
+    );
     assert_eq!(cluster["chain"].as_str().unwrap().len(), 32);
     let partitions = server.get("/v1/partitions").await.json();
     let partitions = partitions["partitions"].as_array().unwrap();
@@ -177,9 +209,11 @@ async fn the_system_is_described_as_it_is() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let epochs = server.get("/v1/epochs").await.json();
-    let listed: Vec<u64> = epochs["epochs"].as_array().unwrap().iter().map(|epoch| epoch["epoch"].as_u64().unwrap()).collect();
+    let listed: Vec<u64> =
+        epochs["epochs"].as_array().unwrap().iter().map(|epoch| epoch["epoch"].as_u64().unwrap()).collect();
     assert!(listed.len() >= 2 && listed.is_sorted_by(|a, b| a > b), "newest first: {listed:?}");
-    let committed: u64 = epochs["epochs"].as_array().unwrap().iter().map(|epoch| epoch["committed"].as_u64().unwrap()).sum();
+    let committed: u64 =
+        epochs["epochs"].as_array().unwrap().iter().map(|epoch| epoch["committed"].as_u64().unwrap()).sum();
     assert_eq!(committed, 20);
 
     told(server.to_ingress(Method::POST, "/v1/send/app/item/k/store").body("[1]")).await;
@@ -205,7 +239,11 @@ async fn figures_are_there_for_prometheus() {
     let metrics = server.get("/metrics").await;
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     let text = metrics.text();
-    let figure = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok()).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+    let figure = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    };
     for (name, expect) in [
         ("styx_transactions_total{phase=\"lock_free\"}", 3.0),
         ("styx_transactions_total{phase=\"fallback\"}", 0.0),
@@ -222,7 +260,14 @@ async fn figures_are_there_for_prometheus() {
     ] {
         assert_eq!(figure(name), expect, "{name}");
     }
-    for name in ["styx_epochs_total", "styx_log_bytes_total", "styx_fuel_total", "styx_log_sync_seconds_total", "process_cpu_seconds_total", "process_resident_memory_bytes"] {
+    for name in [
+        "styx_epochs_total",
+        "styx_log_bytes_total",
+        "styx_fuel_total",
+        "styx_log_sync_seconds_total",
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+    ] {
         assert!(figure(name) >= 0.0);
     }
     assert!(figure("process_resident_memory_bytes") > 1e6 && figure("styx_fuel_total") > 0.0);
@@ -238,7 +283,10 @@ async fn whoever_watches_is_told_of_epochs() {
     let mut next = async || {
         let mut text = String::new();
         while !text.contains("\n\n") {
-            let chunk = tokio::time::timeout(Duration::from_secs(5), events.chunk()).await.expect("an event in time").unwrap()?;
+            let chunk = tokio::time::timeout(Duration::from_secs(5), events.chunk())
+                .await
+                .expect("an event in time")
+                .unwrap()?;
             text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
         let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();

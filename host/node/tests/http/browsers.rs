@@ -11,9 +11,13 @@ use crate::server::{Server, told};
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_from_elsewhere_may_not_call() {
     let friend = "http://console.example";
-    let server = Server::with_item(HttpOptions { origins: Origins(vec![friend.to_owned()].into()), ..HttpOptions::default() }).await;
+    let server =
+        Server::with_item(HttpOptions { origins: Origins(vec![friend.to_owned()].into()), ..HttpOptions::default() })
+            .await;
     let own = format!("http://{}", server.ingress);
-    for (origin, status, allowed) in [("http://evil.example", 403, ""), ("null", 403, ""), (friend, 200, friend), (own.as_str(), 200, "")] {
+    for (origin, status, allowed) in
+        [("http://evil.example", 403, ""), ("null", 403, ""), (friend, 200, friend), (own.as_str(), 200, "")]
+    {
         let call = server.to_ingress(Method::POST, "/v1/call/app/item/a/store").header("origin", origin).body("[1]");
         let told = told(call).await;
         assert_eq!((told.status, told.header("access-control-allow-origin")), (status, allowed), "{origin}");
@@ -28,10 +32,16 @@ async fn pages_from_elsewhere_may_not_call() {
     }
     // What browsers ask first.
     for (origin, status) in [("http://evil.example", 403), (friend, 204)] {
-        let ask = server.to_ingress(Method::OPTIONS, "/v1/call/app/item/a/store").header("origin", origin).header("access-control-request-method", "POST");
+        let ask = server
+            .to_ingress(Method::OPTIONS, "/v1/call/app/item/a/store")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST");
         let told = told(ask).await;
         assert_eq!(told.status, status, "{origin}");
-        assert_eq!(told.header("access-control-allow-headers"), if status == 204 { "content-type, idempotency-key" } else { "" });
+        assert_eq!(
+            told.header("access-control-allow-headers"),
+            if status == 204 { "content-type, idempotency-key" } else { "" }
+        );
     }
     assert_eq!(told(server.to_ingress(Method::OPTIONS, "/v1/batch")).await.error(), (405, "METHOD_NOT_ALLOWED".into()));
     server.stop().await;

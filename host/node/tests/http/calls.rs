@@ -56,7 +56,8 @@ async fn every_end_has_its_status() {
         ("GET", "/v1/requests/0123456789abcdef0123456789abcdef?timeout=5s", "", 400, "BAD_REQUEST"),
         ("GET", "/", "", 200, ""),
     ] {
-        let told = told(server.to_ingress(Method::from_bytes(method.as_bytes()).unwrap(), path).body(body.to_owned())).await;
+        let told =
+            told(server.to_ingress(Method::from_bytes(method.as_bytes()).unwrap(), path).body(body.to_owned())).await;
         let found = if told.status < 300 { (told.status, String::new()) } else { told.error() };
         assert_eq!(found, (status, code.to_owned()), "{method} {path:.60} {body:.60}: {}", told.text());
     }
@@ -76,7 +77,12 @@ async fn messages_help() {
         ("/v1/call/app/item/a/stoer", "[1]", "operator \"item\" has no function \"stoer\"", "did you mean `store`?"),
         ("/v1/call/app/item/a/store", "[]", "parameter `n` is missing", "it takes store(n: any)"),
         ("/v1/call/app/item/a/fail", "[\"why\"]", "[\"why\"]", "the function refused; nothing was written"),
-        ("/v1/call/app/item/a", "", "/v1/call/app/item/a has 3 parts behind /v1/call/, not 4", "/v1/call/{app}/{operator}/{key}/{function}; a `/` in a key is written %2F"),
+        (
+            "/v1/call/app/item/a",
+            "",
+            "/v1/call/app/item/a has 3 parts behind /v1/call/, not 4",
+            "/v1/call/{app}/{operator}/{key}/{function}; a `/` in a key is written %2F",
+        ),
     ] {
         let told = told(server.to_ingress(Method::POST, path).body(body)).await;
         let error = &told.json()["error"];
@@ -89,7 +95,10 @@ async fn messages_help() {
 async fn replies_say_which_transaction_they_are_of() {
     let server = Server::with_item(HttpOptions::default()).await;
     let first = server.call("a", "store", " [ \"x y\" , 1.50 ] ".replace(", 1.50", "")).await;
-    assert_eq!((first.status, first.text(), first.header("content-type")), (200, "[\"x y\"]".into(), "application/json"));
+    assert_eq!(
+        (first.status, first.text(), first.header("content-type")),
+        (200, "[\"x y\"]".into(), "application/json")
+    );
     let second = server.call("a", "store", "[10000000000000000000001]").await;
     assert_eq!(second.text(), "[10000000000000000000001]", "digits are kept");
     let number = |told: &crate::server::Told, name: &str| told.header(name).parse::<u64>().unwrap();
@@ -103,7 +112,10 @@ async fn replies_say_which_transaction_they_are_of() {
     let nothing = server.call("absent", "load", "[0]").await;
     assert_eq!((nothing.status, nothing.text()), (200, "null".into()));
     let raw = server.call("a", "raw", "[0]").await;
-    assert_eq!((raw.status, raw.body.as_slice(), raw.header("content-type")), (200, &b"\xff{"[..], "application/octet-stream"));
+    assert_eq!(
+        (raw.status, raw.body.as_slice(), raw.header("content-type")),
+        (200, &b"\xff{"[..], "application/octet-stream")
+    );
     // Read-only calls see what was committed before, and leave no trace in the log.
     let records = server.services.handle.stats().log_records.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(server.call("a", "load", "[0]").await.text(), "[10000000000000000000001]");
@@ -115,7 +127,13 @@ async fn replies_say_which_transaction_they_are_of() {
 async fn an_idempotency_key_makes_a_call_exactly_once() {
     let server = Server::with_item(HttpOptions::default()).await;
     let keyed = async |key: &str, function: &str, args: &str| {
-        told(server.to_ingress(Method::POST, &format!("/v1/call/app/item/a/{function}")).header("idempotency-key", key).body(args.to_owned())).await
+        told(
+            server
+                .to_ingress(Method::POST, &format!("/v1/call/app/item/a/{function}"))
+                .header("idempotency-key", key)
+                .body(args.to_owned()),
+        )
+        .await
     };
     let first = keyed("one", "store", "[1]").await;
     server.call("a", "store", "[2]").await;
@@ -135,7 +153,11 @@ async fn an_idempotency_key_makes_a_call_exactly_once() {
 
     assert_eq!(keyed("", "store", "[1]").await.error(), (400, "BAD_REQUEST".into()));
     assert_eq!(keyed(&"k".repeat(256), "store", "[1]").await.error(), (400, "BAD_REQUEST".into()));
-    let twice = server.to_ingress(Method::POST, "/v1/call/app/item/a/store").header("idempotency-key", "a").header("idempotency-key", "b").body("[1]");
+    let twice = server
+        .to_ingress(Method::POST, "/v1/call/app/item/a/store")
+        .header("idempotency-key", "a")
+        .header("idempotency-key", "b")
+        .body("[1]");
     assert_eq!(told(twice).await.error(), (400, "BAD_REQUEST".into()));
 
     // Many at once under one key: one transaction.
@@ -153,10 +175,17 @@ async fn a_send_is_told_that_it_is_durable_and_can_be_asked_for() {
         let request = server.to_ingress(Method::POST, &format!("/v1/send/app/item/s/{function}")).body(args.to_owned());
         told(key.into_iter().fold(request, |request, key| request.header("idempotency-key", key))).await
     };
-    let ask = async |id: &str, wait: &str| told(server.to_ingress(Method::GET, &format!("/v1/requests/{id}{wait}"))).await;
+    let ask =
+        async |id: &str, wait: &str| told(server.to_ingress(Method::GET, &format!("/v1/requests/{id}{wait}"))).await;
     for (function, args, status, field, expect) in [
         ("store", "[5]", "committed", "result", json!([5])),
-        ("fail", "[6]", "aborted", "error", json!({ "code": "ABORTED", "message": "[6]", "hint": "the function refused; nothing was written" })),
+        (
+            "fail",
+            "[6]",
+            "aborted",
+            "error",
+            json!({ "code": "ABORTED", "message": "[6]", "hint": "the function refused; nothing was written" }),
+        ),
         ("raw", "[0]", "committed", "result_base64", json!("/3s=")),
         ("load", "[0]", "committed", "result", json!([5])),
     ] {
@@ -164,7 +193,11 @@ async fn a_send_is_told_that_it_is_durable_and_can_be_asked_for() {
         let id = sent.json()["request_id"].as_str().unwrap().to_owned();
         assert_eq!((sent.status, sent.header("styx-request-id")), (202, id.as_str()));
         let end = ask(&id, "?wait=10s").await.json();
-        assert_eq!((end["status"].as_str(), &end[field], end["request_id"].as_str()), (Some(status), &expect, Some(id.as_str())), "{end}");
+        assert_eq!(
+            (end["status"].as_str(), &end[field], end["request_id"].as_str()),
+            (Some(status), &expect, Some(id.as_str())),
+            "{end}"
+        );
         assert!(end["tid"].as_u64() > Some(0) && end["epoch"].as_u64() > Some(0), "{end}");
         assert_eq!(ask(&id, "").await.json(), end, "asked again, at once");
     }
@@ -184,7 +217,9 @@ async fn a_send_is_told_that_it_is_durable_and_can_be_asked_for() {
     // A call without a key is not kept; one with a key is.
     let call = server.call("s", "store", "[1]").await;
     assert_eq!(ask(call.header("styx-request-id"), "").await.error(), (404, "UNKNOWN_REQUEST".into()));
-    let keyed = told(server.to_ingress(Method::POST, "/v1/call/app/item/s/store").header("idempotency-key", "c").body("[1]")).await;
+    let keyed =
+        told(server.to_ingress(Method::POST, "/v1/call/app/item/s/store").header("idempotency-key", "c").body("[1]"))
+            .await;
     assert_eq!(ask(keyed.header("styx-request-id"), "").await.json()["status"], "committed");
     server.stop().await;
 }
@@ -200,7 +235,10 @@ async fn slow_and_broken_clients_are_let_go() {
             stream.write_all(then.as_bytes()).await.unwrap();
         }
         let mut reply = vec![0; 4096];
-        let length = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut reply)).await.expect("an answer in time").unwrap();
+        let length = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut reply))
+            .await
+            .expect("an answer in time")
+            .unwrap();
         String::from_utf8_lossy(&reply[..length]).into_owned()
     };
     let head = "POST /v1/call/app/item/a/store HTTP/1.1\r\nhost: x\r\n";
@@ -225,10 +263,45 @@ async fn a_shutdown_answers_what_is_under_way_and_takes_no_more() {
     let server = Server::with_item(HttpOptions::default()).await;
     let url = format!("http://{}/v1/call/app/item/a/spin", server.ingress);
     let client = server.client.clone();
-    let under_way = tokio::spawn(async move { client.post(url).body("[0]").send().await.unwrap().json::<Value>().await.unwrap() });
+    let under_way =
+        tokio::spawn(async move { client.post(url).body("[0]").send().await.unwrap().json::<Value>().await.unwrap() });
     tokio::time::sleep(Duration::from_millis(20)).await;
     let ingress = server.ingress;
     server.stop().await;
     assert_eq!(under_way.await.unwrap()["error"]["code"], "OUT_OF_FUEL");
     assert!(tokio::net::TcpStream::connect(ingress).await.is_err());
+}
+
+/// Prints the rate of calls one at a time on each of several connections; fails only when
+/// something is badly wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn single_calls_are_quick() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    const CONNECTIONS: usize = 32;
+    const CALLS: usize = 1000;
+    for function in ["load", "store"] {
+        let started = std::time::Instant::now();
+        let clients = (0..CONNECTIONS).map(|client| {
+            let ingress = server.ingress;
+            tokio::spawn(async move {
+                let mut stream = tokio::net::TcpStream::connect(ingress).await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                let mut reply = vec![0; 4096];
+                for call in 0..CALLS {
+                    let body = format!("[{call}]");
+                    let request = format!("POST /v1/call/app/item/k{client}-{call}/{function} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                    stream.write_all(request.as_bytes()).await.unwrap();
+                    let length = stream.read(&mut reply).await.unwrap();
+                    assert!(reply[..length].starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&reply[..length]));
+                }
+            })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            client.await.unwrap();
+        }
+        let rate = (CONNECTIONS * CALLS) as f64 / started.elapsed().as_secs_f64();
+        println!("{function}: {rate:.0} calls/s on {CONNECTIONS} connections");
+        assert!(rate > 500.0, "{function}: {rate:.0}/s");
+    }
+    server.stop().await;
 }

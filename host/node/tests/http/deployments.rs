@@ -11,12 +11,18 @@ use crate::server::{Server, Told, item, item_as, told};
 use crate::support::Guest;
 
 fn bundle(manifest: &str, components: &[(&str, Guest)]) -> Vec<u8> {
-    let components: BTreeMap<String, Vec<u8>> = components.iter().map(|(name, guest)| ((*name).to_owned(), guest.bytes())).collect();
+    let components: BTreeMap<String, Vec<u8>> =
+        components.iter().map(|(name, guest)| ((*name).to_owned(), guest.bytes())).collect();
     Bundle::new(Manifest::parse(manifest).unwrap(), components).write().unwrap()
 }
 
 fn operators(told: &Told) -> Vec<String> {
-    told.json()["operators"].as_array().unwrap().iter().map(|operator| operator["name"].as_str().unwrap().to_owned()).collect()
+    told.json()["operators"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|operator| operator["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,8 +52,20 @@ async fn bad_uploads_change_nothing() {
         ("app", zip, bundle("[limits]\nmemory = \"1TiB\"", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
         ("app", zip, bundle("[limits]\npayload = \"2MiB\"", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
         ("app", zip, bundle("[limits]\ncall_depth = 1000", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
-        ("app", zip, bundle("", &[("a", one.clone()), ("b", item_as("other", r#"{"pattern":"(?=x)"}"#))]), 400, "BAD_SCHEMA"),
-        ("app", zip, bundle("", &[("a", one), ("b", Guest::new("x", &["f"], "(func (export \"invoke\"))"))]), 400, "COMPILE_FAILED"),
+        (
+            "app",
+            zip,
+            bundle("", &[("a", one.clone()), ("b", item_as("other", r#"{"pattern":"(?=x)"}"#))]),
+            400,
+            "BAD_SCHEMA",
+        ),
+        (
+            "app",
+            zip,
+            bundle("", &[("a", one), ("b", Guest::new("x", &["f"], "(func (export \"invoke\"))"))]),
+            400,
+            "COMPILE_FAILED",
+        ),
         ("app", wasm, item_as("item", "{").bytes(), 400, "DESCRIBE_FAILED"),
     ] {
         let path = format!("/v1/apps/{app}/deployments");
@@ -69,7 +87,10 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
 
     // A dry run says what would be.
     let dry = server.deploy("app", "?dry_run=true", wasm, first.clone()).await;
-    assert_eq!((dry.status, operators(&dry), &dry.json()["deployment"], &dry.json()["dry_run"]), (200, vec!["item".into()], &Value::Null, &json!(true)));
+    assert_eq!(
+        (dry.status, operators(&dry), &dry.json()["deployment"], &dry.json()["dry_run"]),
+        (200, vec!["item".into()], &Value::Null, &json!(true))
+    );
     assert_eq!((server.get("/v1/apps/app").await.status, server.stored().len()), (404, 0));
 
     let one = server.deploy("app", "", wasm, first.clone()).await;
@@ -100,8 +121,16 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
         assert_eq!(server.call("a", "store", args).await.status, 200, "{args}");
     }
     let listed = server.get("/v1/apps/app/deployments").await.json();
-    let listed: Vec<(String, bool)> = listed["deployments"].as_array().unwrap().iter().map(|it| (it["deployment"].as_str().unwrap().to_owned(), it["active"].as_bool().unwrap())).collect();
-    assert_eq!(listed, [(three.json()["deployment"].as_str().unwrap().to_owned(), false), (second_id, false), (first_id, true)]);
+    let listed: Vec<(String, bool)> = listed["deployments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["deployment"].as_str().unwrap().to_owned(), it["active"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(
+        listed,
+        [(three.json()["deployment"].as_str().unwrap().to_owned(), false), (second_id, false), (first_id, true)]
+    );
 
     for (method, path, status, code) in [
         (Method::POST, "/v1/apps/app/deployments/dp_x/activate", 404, "UNKNOWN_DEPLOYMENT"),
@@ -115,7 +144,10 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
     }
 
     // Gone with its state.
-    assert_eq!(told(server.to_admin(Method::DELETE, "/v1/apps/app")).await.json(), json!({ "app": "app", "removed": true }));
+    assert_eq!(
+        told(server.to_admin(Method::DELETE, "/v1/apps/app")).await.json(),
+        json!({ "app": "app", "removed": true })
+    );
     assert_eq!(server.call("a", "load", "[0]").await.error(), (404, "UNKNOWN_APP".into()));
     server.deploy("app", "", wasm, item().bytes()).await;
     assert_eq!(server.call("a", "load", "[0]").await.text(), "null");
@@ -126,16 +158,30 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
 async fn a_bundle_brings_several_components_and_its_limits() {
     let server = Server::start().await;
     let manifest = "[limits]\npayload = 64\nfuel = 1000000\n\n[operator.other]\nisolation = \"fresh\"\n";
-    let deployed = server.deploy("app", "", "application/zip", bundle(manifest, &[("a", item()), ("b", item_as("other", "{}"))])).await;
-    assert_eq!((deployed.status, operators(&deployed)), (201, vec!["item".into(), "other".into()]), "{}", deployed.text());
-    let told_of = |operator: &str, args: &str| told(server.to_ingress(Method::POST, &format!("/v1/call/app/{operator}/k/store")).body(args.to_owned()));
+    let deployed = server
+        .deploy("app", "", "application/zip", bundle(manifest, &[("a", item()), ("b", item_as("other", "{}"))]))
+        .await;
+    assert_eq!(
+        (deployed.status, operators(&deployed)),
+        (201, vec!["item".into(), "other".into()]),
+        "{}",
+        deployed.text()
+    );
+    let told_of = |operator: &str, args: &str| {
+        told(server.to_ingress(Method::POST, &format!("/v1/call/app/{operator}/k/store")).body(args.to_owned()))
+    };
     assert_eq!(told_of("item", "[1]").await.text(), "[1]");
     assert_eq!(told_of("other", "[2]").await.text(), "[2]");
     assert_eq!(told_of("item", "[1]").await.status, 200);
     assert_eq!(told_of("item", &format!("[\"{}\"]", "x".repeat(64))).await.error(), (413, "TOO_LARGE".into()));
     let app = server.get("/v1/apps/app").await.json();
     assert_eq!((&app["limits"]["payload"], &app["limits"]["fuel"]), (&json!(64), &json!(1_000_000)));
-    let isolation: BTreeMap<&str, &str> = app["operators"].as_array().unwrap().iter().map(|it| (it["name"].as_str().unwrap(), it["isolation"].as_str().unwrap())).collect();
+    let isolation: BTreeMap<&str, &str> = app["operators"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["name"].as_str().unwrap(), it["isolation"].as_str().unwrap()))
+        .collect();
     assert_eq!(isolation, BTreeMap::from([("item", "warm"), ("other", "fresh")]));
     assert_eq!(server.stored().len(), 2);
     server.stop().await;

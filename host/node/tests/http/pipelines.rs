@@ -25,7 +25,12 @@ async fn send(socket: &mut Socket, text: impl ToString) {
 
 async fn text(socket: &mut Socket) -> String {
     loop {
-        match tokio::time::timeout(Duration::from_secs(20), socket.next()).await.expect("a reply in time").unwrap().unwrap() {
+        match tokio::time::timeout(Duration::from_secs(20), socket.next())
+            .await
+            .expect("a reply in time")
+            .unwrap()
+            .unwrap()
+        {
             Message::Text(text) => return text.to_string(),
             Message::Ping(_) | Message::Pong(_) => {}
             other => panic!("{other:?}"),
@@ -66,9 +71,21 @@ async fn what_is_wrong_is_told_and_the_connection_goes_on() {
         (String::new(), Value::Null, "BAD_REQUEST"),
         (String::from("[]"), Value::Null, "BAD_REQUEST"),
         (String::from(r#"{"id":1}"#), json!(1), "BAD_REQUEST"),
-        (String::from(r#"{"id":2,"app":"app","operator":"item","key":"k","function":"load","arguments":[0]}"#), json!(2), "BAD_REQUEST"),
-        (String::from(r#"{"id":3,"id":3,"app":"app","operator":"item","key":"k","function":"load","args":[0]}"#), Value::Null, "BAD_REQUEST"),
-        (String::from(r#"{"id":4,"app":"app","operator":"item","key":5,"function":"load","args":[0]}"#), json!(4), "BAD_REQUEST"),
+        (
+            String::from(r#"{"id":2,"app":"app","operator":"item","key":"k","function":"load","arguments":[0]}"#),
+            json!(2),
+            "BAD_REQUEST",
+        ),
+        (
+            String::from(r#"{"id":3,"id":3,"app":"app","operator":"item","key":"k","function":"load","args":[0]}"#),
+            Value::Null,
+            "BAD_REQUEST",
+        ),
+        (
+            String::from(r#"{"id":4,"app":"app","operator":"item","key":5,"function":"load","args":[0]}"#),
+            json!(4),
+            "BAD_REQUEST",
+        ),
         (of(5, "k", "load", json!([])), json!(5), "BAD_ARGUMENTS"),
         (of(6, "k", "load", json!("x")), json!(6), "BAD_ARGUMENTS"),
         (of(7, "", "load", json!([0])), json!(7), "BAD_ARGUMENTS"),
@@ -77,7 +94,11 @@ async fn what_is_wrong_is_told_and_the_connection_goes_on() {
         (of(10, "k", "store", json!(["x".repeat(1 << 20)])), json!(10), "TOO_LARGE"),
         (of(11, "k", "fail", json!(["why"])), json!(11), "ABORTED"),
         (of(12, "k", "trap", json!([0])), json!(12), "GUEST_TRAP"),
-        (of(13, "k", "load", json!([0])).replace("\"id\"", "\"idempotency_key\":\"\",\"id\""), json!(13), "BAD_REQUEST"),
+        (
+            of(13, "k", "load", json!([0])).replace("\"id\"", "\"idempotency_key\":\"\",\"id\""),
+            json!(13),
+            "BAD_REQUEST",
+        ),
     ] {
         send(&mut socket, &message).await;
         let told = reply(&mut socket).await;
@@ -102,7 +123,9 @@ async fn thousands_in_flight_are_all_answered_in_commit_order() {
     const COUNT: u64 = 5000;
     let sending = tokio::spawn(async move {
         for id in 0..COUNT {
-            to.feed(Message::text(envelope(id.into(), &format!("k{}", id % 7), "store", json!([id])).to_string())).await.unwrap();
+            to.feed(Message::text(envelope(id.into(), &format!("k{}", id % 7), "store", json!([id])).to_string()))
+                .await
+                .unwrap();
         }
         to.flush().await.unwrap();
         to
@@ -127,7 +150,11 @@ async fn thousands_in_flight_are_all_answered_in_commit_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn several_requests_may_stand_in_one_message() {
     let server = Server::with_item(HttpOptions { in_flight_max: 8, ..HttpOptions::default() }).await;
-    let lines = |count: u64| (0..count).map(|id| envelope(id.into(), &format!("k{id}"), "store", json!([id])).to_string()).collect::<Vec<_>>();
+    let lines = |count: u64| {
+        (0..count)
+            .map(|id| envelope(id.into(), &format!("k{id}"), "store", json!([id])).to_string())
+            .collect::<Vec<_>>()
+    };
     let mut expect: BTreeMap<u64, Value> = (0..100).map(|id| (id, json!([id]))).collect();
 
     let mut socket = connect(&server, "").await;
@@ -249,9 +276,29 @@ async fn a_client_that_goes_away_hurts_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn large_results_are_all_delivered() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let large = "x".repeat(500_000);
+    assert_eq!(server.call("large", "store", json!([large]).to_string()).await.status, 200);
+    let mut socket = connect(&server, "").await;
+    let requests: Vec<String> =
+        (0..300).map(|id| envelope(id.into(), "large", "load", json!([0])).to_string()).collect();
+    send(&mut socket, requests.join("\n")).await;
+    let mut ids = BTreeSet::new();
+    for _ in 0..300 {
+        let told = reply(&mut socket).await;
+        assert_eq!(told["ok"][0].as_str().unwrap().len(), large.len());
+        ids.insert(told["id"].as_u64().unwrap());
+    }
+    assert_eq!(ids.len(), 300);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_batch_answers_every_line() {
     let server = Server::with_item(HttpOptions { in_flight_max: 16, ..HttpOptions::default() }).await;
-    let mut lines: Vec<String> = (0..1000).map(|id| envelope(id.into(), &format!("k{id}"), "store", json!([id])).to_string()).collect();
+    let mut lines: Vec<String> =
+        (0..1000).map(|id| envelope(id.into(), &format!("k{id}"), "store", json!([id])).to_string()).collect();
     lines.insert(500, String::from("nonsense"));
     lines.insert(10, String::new());
     // The last line need not end.
@@ -279,12 +326,18 @@ async fn a_batch_answers_every_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_streamed_both_ways() {
-    let server = Server::with_item(HttpOptions { silence: Duration::from_millis(300), body_bytes_max: 1000, ..HttpOptions::default() }).await;
+    let server = Server::with_item(HttpOptions {
+        silence: Duration::from_millis(300),
+        body_bytes_max: 1000,
+        ..HttpOptions::default()
+    })
+    .await;
     let (to, lines) = tokio::sync::mpsc::channel::<Result<String, std::io::Error>>(1);
     let body = stream::unfold(lines, |mut lines| async move { Some((lines.recv().await?, lines)) });
     let line = |id: u64| format!("{}\n", envelope(id.into(), "k", "store", json!([id])));
     to.send(Ok(line(0))).await.unwrap();
-    let mut response = server.to_ingress(Method::POST, "/v1/batch").body(reqwest::Body::wrap_stream(body)).send().await.unwrap();
+    let mut response =
+        server.to_ingress(Method::POST, "/v1/batch").body(reqwest::Body::wrap_stream(body)).send().await.unwrap();
     // Each reply comes before the next request is sent, which may come in pieces.
     for id in 0..5 {
         let reply: Value = serde_json::from_slice(&response.chunk().await.unwrap().unwrap()).unwrap();
@@ -324,7 +377,10 @@ async fn pipelined_calls_are_quick() {
                         to.flush().await.unwrap();
                     }
                     room.acquire().await.unwrap().forget();
-                    let text = format!("{{\"id\":{id},\"app\":\"app\",\"operator\":\"item\",\"key\":\"k{}\",\"function\":\"{function}\",\"args\":[{id}]}}", id % 10_000);
+                    let text = format!(
+                        "{{\"id\":{id},\"app\":\"app\",\"operator\":\"item\",\"key\":\"k{}\",\"function\":\"{function}\",\"args\":[{id}]}}",
+                        id % 10_000
+                    );
                     to.feed(Message::text(text)).await.unwrap();
                 }
                 to.flush().await.unwrap();

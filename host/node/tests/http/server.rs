@@ -51,7 +51,11 @@ impl Told {
     /// Status and code; every error has a message, and a hint if only an empty one.
     pub fn error(&self) -> (u16, String) {
         let error = &self.json()["error"];
-        assert!(error["message"].as_str().is_some_and(|message| !message.is_empty() && !message.contains('\n')), "{}", self.text());
+        assert!(
+            error["message"].as_str().is_some_and(|message| !message.is_empty() && !message.contains('\n')),
+            "{}",
+            self.text()
+        );
         assert!(error["hint"].is_string(), "{}", self.text());
         assert_eq!(self.header("content-type"), "application/json");
         (self.status, error["code"].as_str().unwrap_or_default().to_owned())
@@ -65,13 +69,27 @@ impl Server {
 
     pub async fn with(options: HttpOptions) -> Server {
         let directory = tempfile::tempdir().unwrap();
-        let engine = Engine::new(EngineOptions { cache_dir: directory.path().join("cache"), determinism: Determinism::Off, executors: 3, compiler: Compiler::InProcess }).unwrap();
+        let engine = Engine::new(EngineOptions {
+            cache_dir: directory.path().join("cache"),
+            determinism: Determinism::Off,
+            executors: 3,
+            compiler: Compiler::InProcess,
+        })
+        .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();
-        let worker_options = WorkerOptions { threads: 2, stack_bytes: EXECUTION_STACK_BYTES, partitions: 8, engine: engine.engine_hash(), ..WorkerOptions::default() };
+        let worker_options = WorkerOptions {
+            threads: 2,
+            stack_bytes: EXECUTION_STACK_BYTES,
+            partitions: 8,
+            engine: engine.engine_hash(),
+            ..WorkerOptions::default()
+        };
         let prepare = {
             let (engine, components) = (engine.clone(), components.clone());
             Box::new(move |catalog: &styx_protocol::catalog::Catalog| {
-                catalog.operators().try_for_each(|operator| Ok(engine.load(operator.component, &components.path(operator.component))?))
+                catalog
+                    .operators()
+                    .try_for_each(|operator| Ok(engine.load(operator.component, &components.path(operator.component))?))
             })
         };
         let log = Box::new(MemoryDisk::default().open().unwrap());
@@ -82,7 +100,12 @@ impl Server {
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![
-            tokio::spawn(serve(ingress, gateway::router(services.clone()), shutdown.clone(), ConnectionLimits::default())),
+            tokio::spawn(serve(
+                ingress,
+                gateway::router(services.clone()),
+                shutdown.clone(),
+                ConnectionLimits::default(),
+            )),
             tokio::spawn(serve(admin, admin::router(services.clone()), shutdown.clone(), ConnectionLimits::default())),
         ];
         let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
@@ -157,7 +180,8 @@ pub fn envelope(id: Value, key: &str, function: &str, args: Value) -> Value {
 /// An operator `item` with one function for every kind of end; all take one parameter `n` of any
 /// type. Told apart by the last letter of their names.
 pub fn item() -> Guest {
-    let case = |letter: char, body: &str| format!("(if (i32.eq (local.get $j) (i32.const {})) (then {body}))", letter as u32);
+    let case =
+        |letter: char, body: &str| format!("(if (i32.eq (local.get $j) (i32.const {})) (then {body}))", letter as u32);
     let body = [
         "(local.set $j (call $letter (local.get $f) (local.get $fl)))".to_owned(),
         case('e', "(call $put-own (local.get $a) (local.get $al)) (return (call $ok (local.get $a) (local.get $al)))"),
@@ -185,4 +209,3 @@ pub fn item() -> Guest {
 pub fn item_as(operator: &'static str, schema: &'static str) -> Guest {
     Guest { operator, schema, ..item() }
 }
-
