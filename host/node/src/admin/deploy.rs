@@ -11,7 +11,7 @@ use styx_protocol::catalog::Control;
 
 use super::apps::{app_of, deployment_view, summary};
 use super::upload::{Kind, Upload};
-use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, shorten};
+use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
 use crate::services::Services;
 
 /// What an upload may be asked.
@@ -33,9 +33,12 @@ pub async fn deploy(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let kind = Kind::of(&headers)?;
+    let kind = match Kind::of(&headers) {
+        Ok(kind) => kind,
+        Err(error) => return Err(refuse(error, &headers, body).await),
+    };
     let Ok(held) = services.uploads.clone().try_acquire_owned() else {
-        return Err(ApiError::overloaded("too many uploads are waiting to be checked"));
+        return Err(refuse(ApiError::overloaded("too many uploads are waiting to be checked"), &headers, body).await);
     };
     let bytes = match kind {
         Kind::Component => services.options.component_bytes_max,

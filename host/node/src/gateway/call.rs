@@ -19,7 +19,7 @@ use super::json::is_json;
 use super::latency::Outcome;
 use super::path;
 use super::request::{Call, check_idempotency_key, parse_id, prepare};
-use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body};
+use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body, refuse};
 use crate::services::Services;
 use crate::worker::{Answer, Waiter};
 
@@ -68,17 +68,22 @@ async fn submit(
     body: Body,
     receipt: bool,
 ) -> Result<(Answer, bool), Option<ApiError>> {
-    let place = path::parse(uri.path(), prefix)?;
     let directory = services.directories.of(services.handle.catalog());
-    let target = directory.resolve(&place.app, &place.operator, &place.function)?;
-    let idempotency_key = idempotency_key(headers)?;
+    let found = path::parse(uri.path(), prefix).and_then(|place| {
+        let target = directory.resolve(&place.app, &place.operator, &place.function)?;
+        Ok((target, place.key, idempotency_key(headers)?))
+    });
+    let (target, key, idempotency_key) = match found {
+        Ok(found) => found,
+        Err(error) => return Err(Some(refuse(error, headers, body).await)),
+    };
     let limits = BodyLimits {
         bytes: u64::from(target.operator.payload).min(services.options.body_bytes_max),
         silence: services.options.silence,
     };
     let body = read_body(headers, body, "the arguments", limits).await?;
     let mut scratch = Vec::with_capacity(body.len() + 2);
-    let call = Call { key: &place.key, args: &body, idempotency_key, retained: receipt };
+    let call = Call { key: &key, args: &body, idempotency_key, retained: receipt };
     let request = prepare(target, call, &mut scratch)?;
     let read_only = target.function.read_only;
     let (to, answered) = oneshot::channel();

@@ -25,26 +25,34 @@ pub struct BodyLimits {
 pub async fn read_body(headers: &HeaderMap, body: Body, what: &str, limits: BodyLimits) -> Result<Bytes, ApiError> {
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|declared| declared > limits.bytes) {
-        return Err(ApiError::too_large(what, limits.bytes));
+        return Err(refuse(ApiError::too_large(what, limits.bytes), headers, body).await);
     }
     let mut frames = Frames::new(body, limits.silence);
     let Some(first) = frames.next().await? else { return Ok(Bytes::new()) };
-    if first.len() as u64 > limits.bytes {
-        return Err(ApiError::too_large(what, limits.bytes));
-    }
+    let mut bytes = first.len() as u64;
     // Small bodies come in one piece and are not copied.
-    let Some(second) = frames.next().await? else { return Ok(first) };
-    let mut whole = BytesMut::from(first);
-    let mut next = Some(second);
-    while let Some(frame) = next {
-        if (whole.len() + frame.len()) as u64 > limits.bytes {
-            return Err(ApiError::too_large(what, limits.bytes));
-        }
-        whole.extend_from_slice(&frame);
-        next = frames.next().await?;
+    let mut more: Option<BytesMut> = None;
+    while bytes <= limits.bytes {
+        let Some(frame) = frames.next().await? else { return Ok(more.map_or(first, BytesMut::freeze)) };
+        bytes += frame.len() as u64;
+        more.get_or_insert_with(|| BytesMut::from(&first[..])).extend_from_slice(&frame);
     }
-    Ok(whole.freeze())
+    Err(frames.refuse(ApiError::too_large(what, limits.bytes)).await)
 }
+
+/// Refuses a request whose body is not wanted. What the client still sends is taken in, within
+/// bounds, so that it gets to read the answer and may use the connection again.
+pub async fn refuse(error: ApiError, headers: &HeaderMap, body: Body) -> ApiError {
+    if headers.contains_key(header::EXPECT) {
+        // The client asks before it sends; this is the answer.
+        return error.closing();
+    }
+    Frames::new(body, DISCARD_TIME_MAX).refuse(error).await
+}
+
+/// Most bytes and most time for a body that is not wanted.
+const DISCARD_BYTES_MAX: usize = 8 << 20;
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The pieces of a body as they arrive.
 pub struct Frames {
@@ -66,13 +74,32 @@ impl Frames {
         match tokio::time::timeout(self.silence, self.stream.next()).await {
             Ok(Some(Ok(bytes))) => Ok(Some(bytes)),
             Ok(None) => Ok(None),
-            Ok(Some(Err(error))) => Err(ApiError::bad_request(format!("the body broke off: {error}"))),
+            Ok(Some(Err(error))) => Err(ApiError::bad_request(format!("the body broke off: {error}")).closing()),
             Err(_) => Err(ApiError::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "TIMEOUT",
                 format!("no byte of the body came for {} s", self.silence.as_secs()),
             )
-            .hint("send the body without pauses")),
+            .hint("send the body without pauses")
+            .closing()),
+        }
+    }
+
+    async fn refuse(mut self, error: ApiError) -> ApiError {
+        let ended = async {
+            let mut bytes = 0;
+            while bytes <= DISCARD_BYTES_MAX {
+                match self.next().await {
+                    Ok(Some(frame)) => bytes += frame.len(),
+                    Ok(None) => return true,
+                    Err(_) => return false,
+                }
+            }
+            false
+        };
+        match tokio::time::timeout(DISCARD_TIME_MAX, ended).await {
+            Ok(true) => error,
+            _ => error.closing(),
         }
     }
 }

@@ -19,18 +19,27 @@ pub struct ApiError {
     pub message: String,
     /// What to do about it; may be empty.
     pub hint: Cow<'static, str>,
+    /// The connection ends with this answer: there may be more of the request on it.
+    pub closes: bool,
 }
 
 impl ApiError {
     /// An error without a hint.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        ApiError { status, code, message: message.into(), hint: Cow::Borrowed("") }
+        ApiError { status, code, message: message.into(), hint: Cow::Borrowed(""), closes: false }
     }
 
     /// Says what to do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = hint.into();
+        self
+    }
+
+    /// Ends the connection.
+    #[must_use]
+    pub fn closing(mut self) -> Self {
+        self.closes = true;
         self
     }
 
@@ -78,6 +87,7 @@ impl From<Abort> for ApiError {
             code: abort.code.as_str(),
             message: abort.message,
             hint: Cow::Borrowed(hint_of(abort.code)),
+            closes: false,
         }
     }
 }
@@ -87,6 +97,9 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, Json(json!({ "error": self.to_json() }))).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE || self.status == StatusCode::TOO_MANY_REQUESTS {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.closes {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }

@@ -8,25 +8,28 @@ pub mod nearest;
 mod origin;
 mod serve;
 
-pub use body::{BodyLimits, Frames, read_body};
+pub use body::{BodyLimits, Frames, read_body, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
 pub use origin::{Origins, check_origin};
 pub use serve::{ConnectionLimits, Shutdown, serve};
 
-use axum::http::{Method, Uri};
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
 /// Answers what no route matches.
-pub async fn not_found(method: Method, uri: Uri) -> ApiError {
-    ApiError::not_found(format!("there is nothing at {method} {}", shorten(uri.path())))
-        .hint("see /openapi.json on the admin port for what there is")
+pub async fn not_found(method: Method, uri: Uri, headers: HeaderMap, body: Body) -> ApiError {
+    let error = ApiError::not_found(format!("there is nothing at {method} {}", shorten(uri.path())))
+        .hint("see /openapi.json on the admin port for what there is");
+    refuse(error, &headers, body).await
 }
 
 /// Answers a known path with a method that it does not have. The router adds `Allow`.
-pub async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
+pub async fn method_not_allowed(method: Method, uri: Uri, headers: HeaderMap, body: Body) -> ApiError {
     let message = format!("{} does not take {method}", shorten(uri.path()));
-    ApiError::new(axum::http::StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
-        .hint("the Allow header names the methods that it takes")
+    let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
+        .hint("the Allow header names the methods that it takes");
+    refuse(error, &headers, body).await
 }
 
 /// At most 128 characters of what a client sent, for messages.

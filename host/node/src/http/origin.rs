@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::ApiError;
+use super::{ApiError, refuse};
 
 /// Origins of pages that may call, such as `http://127.0.0.1:9070`. Empty: those of this address only.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +32,14 @@ pub async fn check_origin(State(origins): State<Origins>, request: Request, next
     }
     if !origins.allow(&origin) {
         let name = String::from_utf8_lossy(origin.as_bytes());
-        return ApiError::new(
+        let error = ApiError::new(
             StatusCode::FORBIDDEN,
             "FORBIDDEN_ORIGIN",
             format!("pages from {} may not call this server", super::shorten(&name)),
         )
-        .hint("serve the page from this address, or allow its origin in the server's configuration")
-        .into_response();
+        .hint("serve the page from this address, or allow its origin in the server's configuration");
+        let (parts, body) = request.into_parts();
+        return refuse(error, &parts.headers, body).await.into_response();
     }
     let preflight =
         request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

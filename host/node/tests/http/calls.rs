@@ -252,6 +252,25 @@ async fn slow_and_broken_clients_are_let_go() {
     let chunk = format!("100001\r\n{}\r\n0\r\n\r\n", " ".repeat(0x100001));
     let chunked = exchange(&format!("{head}transfer-encoding: chunked\r\n\r\n{chunk}"), "").await;
     assert!(chunked.starts_with("HTTP/1.1 413") && chunked.contains("TOO_LARGE"), "{chunked}");
+    // A refusal does not spoil the connection for the next request, even if the body comes late.
+    let mut stream = tokio::net::TcpStream::connect(server.ingress).await.unwrap();
+    for _ in 0..3 {
+        let refused = "POST /v1/call/ap/item/a/store HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n";
+        stream.write_all(refused.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        stream.write_all(b"[1]").await.unwrap();
+        let mut reply = vec![0; 4096];
+        let length = stream.read(&mut reply).await.unwrap();
+        let reply = String::from_utf8_lossy(&reply[..length]);
+        assert!(reply.starts_with("HTTP/1.1 404") && !reply.contains("connection: close"), "{reply}");
+    }
+    // One that never ends is told to go.
+    let endless = exchange("POST /v1/nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n[", "").await;
+    assert!(endless.starts_with("HTTP/1.1 404") && endless.contains("connection: close"), "{endless}");
+    // One that asks first is told before it sends.
+    let asked = format!("{head}expect: 100-continue\r\ncontent-length: 99999999\r\n\r\n");
+    let asked = exchange(&asked, "").await;
+    assert!(asked.starts_with("HTTP/1.1 413") && asked.contains("connection: close"), "{asked}");
     // No HTTP at all.
     let garbage = exchange("\u{16}\u{3}\u{1} not HTTP\r\n\r\n", "").await;
     assert!(garbage.is_empty() || garbage.starts_with("HTTP/1.1 400"), "{garbage}");
