@@ -63,6 +63,21 @@ impl Artifacts {
         self.code_path(digest).with_extension("sha256")
     }
 
+    /// Deletes code that is not kept.
+    pub fn prune(&self, mut keep: impl FnMut(Digest) -> bool) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let is_ours = path.extension().is_some_and(|extension| extension == "cwasm" || extension == "sha256");
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let Some((digest, hash)) = stem.split_once('-').filter(|_| is_ours) else { continue };
+            let kept = hash == format!("{:016x}", self.engine_hash) && parse(digest).is_some_and(&mut keep);
+            if !kept {
+                std::fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Compiled code, if it is there, whole, and of this engine.
     pub fn load(&self, engine: &Engine, digest: Digest) -> Option<Component> {
         match self.read(engine, digest) {
@@ -137,6 +152,18 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// SHA-256 of bytes: a component's content address.
 pub(crate) fn digest(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
+}
+
+/// A digest as it is written.
+fn parse(text: &str) -> Option<Digest> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(Digest(bytes))
 }
 
 /// SHA-256 of a file.

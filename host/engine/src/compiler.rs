@@ -11,7 +11,7 @@ use crate::config::{self, Purpose};
 pub const COMPILE_ARGUMENT: &str = "__compile";
 
 /// Processor time that compiling one component may take, all threads together.
-const CPU_SECONDS_MAX: u64 = 120;
+const CPU_SECONDS_MAX: u64 = 90;
 
 /// Address space of the compiling process.
 const ADDRESS_SPACE_MAX: u64 = 4 << 30;
@@ -56,13 +56,14 @@ pub fn compile_child_main() -> ExitCode {
     for (resource, limit) in
         [(libc::RLIMIT_CPU, CPU_SECONDS_MAX), (libc::RLIMIT_AS, ADDRESS_SPACE_MAX), (libc::RLIMIT_CORE, 0)]
     {
-        let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-        // SAFETY: setrlimit reads the struct that it is given, and nothing else.
-        if unsafe { libc::setrlimit(resource, &limit) } != 0 {
-            eprintln!("cannot set limits for the compiler: {}", std::io::Error::last_os_error());
+        if let Err(error) = lower_limit(resource, limit) {
+            eprintln!("cannot set limits for the compiler: {error}");
             return ExitCode::from(1);
         }
     }
+    // Executing transactions goes before compiling. Should that not be granted, no harm is done.
+    // SAFETY: a system call on this process with plain numbers.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     let compiled = std::fs::read(component).map_err(|error| (1, error.to_string())).and_then(|bytes| {
         let engine = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile))
             .map_err(|error| (1, artifact::one_line(&error)))?;
@@ -76,5 +77,21 @@ pub fn compile_child_main() -> ExitCode {
             eprintln!("{message}");
             ExitCode::from(status)
         }
+    }
+}
+
+/// Lowers a limit of this process; one that is lower already stays.
+fn lower_limit(resource: libc::__rlimit_resource_t, limit: u64) -> std::io::Result<()> {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit writes the struct that it is given, and nothing else.
+    if unsafe { libc::getrlimit(resource, &mut now) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    let limit = limit.min(now.rlim_cur).min(now.rlim_max);
+    let lowered = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: setrlimit reads the struct that it is given, and nothing else.
+    match unsafe { libc::setrlimit(resource, &lowered) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }

@@ -56,6 +56,8 @@ pub struct Engine {
     options: EngineOptions,
     artifacts: Artifacts,
     ready: RwLock<HashMap<Digest, Arc<Ready>>>,
+    /// Held while a component is compiled: it may take all cores and gigabytes.
+    compiling: Mutex<()>,
     /// Held while `describe` runs: the instance pool has few slots besides the executors'.
     pub(crate) describing: Mutex<()>,
 }
@@ -75,7 +77,14 @@ impl Engine {
         let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Run { executors: options.executors }))
             .map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
-        Ok(Arc::new(Engine { wasmtime, options, artifacts, ready: RwLock::default(), describing: Mutex::default() }))
+        Ok(Arc::new(Engine {
+            wasmtime,
+            options,
+            artifacts,
+            ready: RwLock::default(),
+            compiling: Mutex::default(),
+            describing: Mutex::default(),
+        }))
     }
 
     /// Hash of everything in the engine that can change an outcome. Workers of one cluster must
@@ -123,6 +132,15 @@ impl Engine {
         self.ready.write().expect("no panic under the lock").retain(|&digest, _| keep(digest));
     }
 
+    /// Deletes compiled code of other components, and of other versions of the engine, from the
+    /// cache. What is deleted wrongly is compiled again.
+    ///
+    /// # Errors
+    /// If the cache directory cannot be read.
+    pub fn prune_cache(&self, keep: impl FnMut(Digest) -> bool) -> std::io::Result<()> {
+        self.artifacts.prune(keep)
+    }
+
     /// A new executor, for one thread.
     pub fn executor(self: &Arc<Self>) -> Executor {
         Executor::new(self.clone())
@@ -149,6 +167,10 @@ impl Engine {
     ) -> Result<wasmtime::component::Component, artifact::CompileError> {
         if let Some(component) = self.artifacts.load(&self.wasmtime, digest) {
             return Ok(component);
+        }
+        let _one_at_a_time = self.compiling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(component) = self.artifacts.load(&self.wasmtime, digest) {
+            return Ok(component); // Somebody else compiled it meanwhile.
         }
         self.artifacts.compile(&self.wasmtime, &self.options.compiler, digest, bytes)
     }

@@ -59,6 +59,7 @@ fn good_components_are_described() {
     let bytes = guest.bytes();
     let checked = engine.check_upload(&bytes).unwrap();
     assert_eq!((checked.size, checked.sdk.as_str()), (bytes.len() as u64, "styx-wat 0.1.0"));
+    assert_eq!(checked.memory, 4 * 65536);
     let operator = &checked.operators[0];
     assert_eq!(
         (operator.name.as_str(), operator.doc.as_str(), operator.key_prefix.as_deref()),
@@ -144,14 +145,18 @@ fn compile_bombs_are_refused_cheaply() {
         (
             encode(format!(
                 "(func (param i32) {})",
-                format!("(br_table {} 0 (local.get 0))", "0 ".repeat(4000)).repeat(10)
+                format!("(br_table {} 0 (local.get 0))", "0 ".repeat(4000)).repeat(20)
             )),
             "in one function",
         ),
         (encode("(func)".repeat(150_000)), "functions"),
         (encode(format!("(func (local {locals}))")), "locals"),
         (encode(format!("(func {nested})")), "blocks"),
-        (encode(format!("(func {})", "(drop (f64.sqrt (f64.const 2)))".repeat(120_000))), "bytes in one function"),
+        (
+            encode(format!("(func (local {}) {}{})", "i64 ".repeat(1000), "(loop ".repeat(100), ")".repeat(100))),
+            "nested loops",
+        ),
+        (encode(format!("(func {})", "(drop (f64.sqrt (f64.const 2)))".repeat(160_000))), "bytes in one function"),
         (
             encode(
                 (0..60_000)
@@ -228,6 +233,12 @@ fn the_cache_heals() {
         assert_eq!(std::fs::read(&code).unwrap(), whole);
     }
     std::fs::remove_file(find("sha256").pop().unwrap()).unwrap();
+    engine(cache.path()).load(checked.digest, &component).unwrap();
+    // Pruned: only what is kept stays.
+    engine(cache.path()).prune_cache(|digest| digest == checked.digest).unwrap();
+    assert_eq!(find("cwasm").as_slice(), std::slice::from_ref(&code));
+    engine(cache.path()).prune_cache(|_| false).unwrap();
+    assert!(find("cwasm").is_empty() && find("sha256").is_empty() && component.exists());
     engine(cache.path()).load(checked.digest, &component).unwrap();
     // Damaged component: told.
     std::fs::remove_file(&code).unwrap();

@@ -8,7 +8,7 @@ use super::error::{UploadCode, UploadError};
 /// Most bytes of a component.
 pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
 
-// CPython in one component, the largest guest known, needs about a third of each of these.
+// CPython in one component, the largest guest known, needs a third of each of these at most.
 const NESTING_MAX: usize = 8;
 const MODULES_MAX: u64 = 64;
 const FUNCTIONS_MAX: u64 = 100_000;
@@ -16,11 +16,14 @@ const TYPES_MAX: u64 = 50_000;
 const ITEMS_MAX: u64 = 200_000;
 const DATA_SEGMENTS_MAX: u64 = 100_000;
 
-const BODY_BYTES_MAX: u64 = 1 << 20;
-const LOCALS_MAX: u64 = 10_000;
-const BLOCKS_DEEP_MAX: usize = 2_000;
-const BRANCHES_IN_TABLE_MAX: u64 = 5_000;
-const BRANCHES_IN_BODY_MAX: u64 = 20_000;
+const BODY_BYTES_MAX: u64 = 3 << 19;
+const LOCALS_MAX: u64 = 5_000;
+const BLOCKS_DEEP_MAX: usize = 2_500;
+/// Locals times depth of loops: what the register allocator's time grows with, squared.
+const LOCALS_IN_LOOPS_MAX: u64 = 20_000;
+const LOCALS_IN_ALL_LOOPS_MAX: u64 = 1_000_000;
+const BRANCHES_IN_TABLE_MAX: u64 = 10_000;
+const BRANCHES_IN_BODY_MAX: u64 = 50_000;
 const BRANCHES_MAX: u64 = 400_000;
 
 /// Something that is counted against a bound over the whole component.
@@ -60,6 +63,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), UploadError> {
     let mut items = Count::new("imports, exports, globals, tables and element segments", ITEMS_MAX);
     let mut segments = Count::new("data segments", DATA_SEGMENTS_MAX);
     let mut branches = Count::new("branch-table targets", BRANCHES_MAX);
+    let mut live = Count::new("locals in nested loops, over all functions", LOCALS_IN_ALL_LOOPS_MAX);
     let mut depth = 0usize;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.map_err(damaged)? {
@@ -82,7 +86,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), UploadError> {
             Payload::ComponentImportSection(section) => items.add(section.count())?,
             Payload::ComponentExportSection(section) => items.add(section.count())?,
             Payload::DataSection(section) => segments.add(section.count())?,
-            Payload::CodeSectionEntry(body) => check_body(&body, &mut branches)?,
+            Payload::CodeSectionEntry(body) => check_body(&body, &mut branches, &mut live)?,
             _ => {}
         }
     }
@@ -90,22 +94,28 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), UploadError> {
 }
 
 /// Bounds of one function: what makes compilers superlinear.
-fn check_body(body: &wasmparser::FunctionBody<'_>, branches: &mut Count) -> Result<(), UploadError> {
+fn check_body(body: &wasmparser::FunctionBody<'_>, branches: &mut Count, live: &mut Count) -> Result<(), UploadError> {
     within("bytes in one function", body.range().len() as u64, BODY_BYTES_MAX)?;
     let mut locals = 0u64;
     for group in body.get_locals_reader().map_err(damaged)? {
         locals = locals.saturating_add(u64::from(group.map_err(damaged)?.0));
         within("locals in one function", locals, LOCALS_MAX)?;
     }
-    let (mut deep, mut branches_here) = (0usize, 0u64);
+    // Blocks that are open, and whether each is a loop.
+    let (mut open, mut loops, mut loops_deepest, mut branches_here) = (vec![false], 0u64, 0u64, 0u64);
     let mut operators = body.get_operators_reader().map_err(damaged)?;
     while !operators.eof() {
-        match operators.read().map_err(damaged)? {
+        let operator = operators.read().map_err(damaged)?;
+        match operator {
             Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
-                deep += 1;
-                within("blocks nested in each other", deep as u64, BLOCKS_DEEP_MAX as u64)?;
+                let is_loop = matches!(operator, Operator::Loop { .. });
+                open.push(is_loop);
+                loops += u64::from(is_loop);
+                loops_deepest = loops_deepest.max(loops);
+                within("blocks nested in each other", open.len() as u64, BLOCKS_DEEP_MAX as u64)?;
+                within("locals in nested loops of one function", locals * loops, LOCALS_IN_LOOPS_MAX)?;
             }
-            Operator::End => deep = deep.saturating_sub(1),
+            Operator::End => loops -= u64::from(open.pop().unwrap_or(false)),
             Operator::BrTable { targets } => {
                 within("targets in one branch table", u64::from(targets.len()), BRANCHES_IN_TABLE_MAX)?;
                 branches_here += u64::from(targets.len()) + 1;
@@ -115,7 +125,7 @@ fn check_body(body: &wasmparser::FunctionBody<'_>, branches: &mut Count) -> Resu
             _ => {}
         }
     }
-    Ok(())
+    live.add(locals * loops_deepest)
 }
 
 fn damaged(error: wasmparser::Error) -> UploadError {

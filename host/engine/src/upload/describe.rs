@@ -60,8 +60,16 @@ struct Description {
     operators: Vec<OperatorDescription>,
 }
 
-/// Runs `describe`. Returns the SDK's name and the operators.
-pub(super) fn describe(component: &Ready) -> Result<(String, Vec<OperatorSpec>), UploadError> {
+/// What a component says of itself.
+pub(super) struct Described {
+    pub sdk: String,
+    pub operators: Vec<OperatorSpec>,
+    /// Linear memory after start-up, in bytes.
+    pub memory: u64,
+}
+
+/// Runs `describe`.
+pub(super) fn describe(component: &Ready) -> Result<Described, UploadError> {
     let memory_max = config::MEMORY_BYTES_MAX as usize;
     let mut store = instance::new_store(component, memory_max);
     store.set_hostcall_fuel(BYTES_MAX);
@@ -75,12 +83,14 @@ pub(super) fn describe(component: &Ready) -> Result<(String, Vec<OperatorSpec>),
         .map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", denied, memory_max).message))?;
     let describe = instance.get_typed_func::<(), (Description,)>(&mut store, component.describe).map_err(mismatch)?;
     instance::Instance::check_type(&instance, &mut store, component).map_err(mismatch)?;
+    let memory = store.data().memory.used as u64;
     store.set_fuel(FUEL).expect("fuel is on");
     let described = describe.call(&mut store, ());
     let denied = store.data().memory.denied;
     let (description,) =
         described.map_err(|error| failed(outcome::of_trap(&error, "describe", denied, memory_max).message))?;
-    check(description).map_err(failed)
+    let (sdk, operators) = check(description).map_err(failed)?;
+    Ok(Described { sdk, operators, memory })
 }
 
 fn failed(message: String) -> UploadError {

@@ -25,6 +25,8 @@ pub struct CheckedComponent {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
+    /// Linear memory in bytes that an instance takes before its first call: limits below it are of no use.
+    pub memory: u64,
     /// The SDK that made it, as it says itself.
     pub sdk: String,
     /// What it implements; `component` is 0 in each, for the caller to set in a bundle.
@@ -70,11 +72,12 @@ impl Engine {
                 ),
             }
         })?;
-        let (sdk, operators) = {
+        let described = {
             let _one_at_a_time = self.describing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             describe::describe(&ready)?
         };
-        Ok(CheckedComponent { digest, size: bytes.len() as u64, sdk, operators })
+        let describe::Described { sdk, operators, memory } = described;
+        Ok(CheckedComponent { digest, size: bytes.len() as u64, memory, sdk, operators })
     }
 }
 
