@@ -21,12 +21,18 @@ pub struct Guest {
 pub fn load(source: &Path, directory: &Path, executors: usize) -> anyhow::Result<Guest> {
     let bundle = directory.join("bundle.zip");
     build::build(source, &bundle, &Silent).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let bundle = Bundle::read(&std::fs::read(bundle)?, &BundleLimits::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let bundle =
+        Bundle::read(&std::fs::read(bundle)?, &BundleLimits::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
     let bytes = bundle.components.values().next().context("the bundle has a component")?;
     let digest = Digest(sha2::Sha256::digest(bytes).into());
     let file = directory.join("component.wasm");
     std::fs::write(&file, bytes)?;
-    let options = EngineOptions { cache_dir: directory.join("cache"), determinism: Determinism::Off, executors, compiler: Compiler::InProcess };
+    let options = EngineOptions {
+        cache_dir: directory.join("cache"),
+        determinism: Determinism::Off,
+        executors,
+        compiler: Compiler::InProcess,
+    };
     let engine = Engine::new(options)?;
     engine.load(digest, &file)?;
     Ok(Guest { engine, digest })

@@ -75,7 +75,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut id = 0;
     let mut request = |function: &Arc<str>, key: &Arc<str>, args: &str| {
         id += 1;
-        Arc::new(Request { id: RequestId(id), operator: OperatorId(0), function: function.clone(), key: key.clone(), args: args.as_bytes().into(), retained: false })
+        Arc::new(Request {
+            id: RequestId(id),
+            operator: OperatorId(0),
+            function: function.clone(),
+            key: key.clone(),
+            args: args.as_bytes().into(),
+            retained: false,
+        })
     };
     let inserts: Vec<_> = accounts.iter().map(|key| request(&insert, key, "[1000000]")).collect();
     drive(&handle, inserts, options.window)?;
@@ -144,7 +151,13 @@ fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize) -> anyhow:
 }
 
 fn deployment(guest: &guest::Guest) -> Deployment {
-    let function = |name: &str, read_only| Function { name: name.into(), parameters: vec![], returns: "{}".into(), read_only, doc: String::new() };
+    let function = |name: &str, read_only| Function {
+        name: name.into(),
+        parameters: vec![],
+        returns: "{}".into(),
+        read_only,
+        doc: String::new(),
+    };
     Deployment {
         id: "dp_bench".into(),
         app: "bench".into(),
@@ -156,7 +169,13 @@ fn deployment(guest: &guest::Guest) -> Deployment {
             key_prefix: None,
             isolation: Isolation::Warm,
             doc: String::new(),
-            functions: vec![function("insert", false), function("transfer", false), function("credit", false), function("update", false), function("read", true)],
+            functions: vec![
+                function("insert", false),
+                function("transfer", false),
+                function("credit", false),
+                function("update", false),
+                function("read", true),
+            ],
         }],
         limits: Limits::default(),
     }

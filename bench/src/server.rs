@@ -29,7 +29,12 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Starts a server on free ports, or on those of `before`, and waits until it is ready.
-    pub async fn start(styx: &Path, data: &Path, before: Option<&ServerProcess>, flags: &[String]) -> anyhow::Result<Self> {
+    pub async fn start(
+        styx: &Path,
+        data: &Path,
+        before: Option<&ServerProcess>,
+        flags: &[String],
+    ) -> anyhow::Result<Self> {
         let (ingress, admin) = before.map_or(("127.0.0.1:0", "127.0.0.1:0"), |before| (&before.ingress, &before.admin));
         let mut child = Command::new(styx)
             .args(["server", "--json", "--ingress-addr", ingress, "--admin-addr", admin, "--data-dir"])
@@ -41,12 +46,20 @@ impl ServerProcess {
             .spawn()
             .with_context(|| format!("{} does not start; build it with `just build`", styx.display()))?;
         let mut lines = BufReader::new(child.stdout.take().context("standard output is piped")?).lines();
-        let line = tokio::time::timeout(Duration::from_secs(120), lines.next_line()).await.context("the server is not ready after two minutes")??;
+        let line = tokio::time::timeout(Duration::from_secs(120), lines.next_line())
+            .await
+            .context("the server is not ready after two minutes")??;
         let Some(line) = line else { bail!("the server ended before it was ready") };
         let ready: Value = serde_json::from_str(&line).with_context(|| format!("the server said: {line}"))?;
         ensure!(ready["ready"] == true, "the server said: {line}");
         let text = |name: &str| ready[name].as_str().unwrap_or_default().to_string();
-        Ok(ServerProcess { child, styx: styx.into(), ingress: text("ingress"), admin: text("admin"), epochs_replayed: ready["epochs_replayed"].as_u64().unwrap_or(0) })
+        Ok(ServerProcess {
+            child,
+            styx: styx.into(),
+            ingress: text("ingress"),
+            admin: text("admin"),
+            epochs_replayed: ready["epochs_replayed"].as_u64().unwrap_or(0),
+        })
     }
 
     /// `host:port` for calls.
@@ -62,7 +75,13 @@ impl ServerProcess {
     /// Builds an app and uploads it, with the command that users use.
     pub fn deploy(&self, app: &Path) -> anyhow::Result<()> {
         let status = Blocking::new(&self.styx)
-            .args(["deploy", "--admin-url", &format!("http://{}", self.admin), "--ingress-url", &format!("http://{}", self.ingress)])
+            .args([
+                "deploy",
+                "--admin-url",
+                &format!("http://{}", self.admin),
+                "--ingress-url",
+                &format!("http://{}", self.ingress),
+            ])
             .arg(app)
             .status()?;
         ensure!(status.success(), "styx deploy {} failed", app.display());
@@ -89,7 +108,10 @@ impl ServerProcess {
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        let rss = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         Ok(Usage { cpu: Duration::from_millis((ticks(11) + ticks(12)) * 10), rss_mb: rss.unwrap_or(0) / 1024 })
     }
 
@@ -103,7 +125,9 @@ impl ServerProcess {
         let id = self.child.id().context("the server has ended already")?;
         // SAFETY: sends a signal to a child that has not been waited for, so the id is still its own.
         unsafe { libc::kill(id as libc::pid_t, libc::SIGTERM) };
-        let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait()).await.context("the server does not stop")??;
+        let status = tokio::time::timeout(Duration::from_secs(20), self.child.wait())
+            .await
+            .context("the server does not stop")??;
         ensure!(status.success(), "the server stopped with {status}");
         Ok(())
     }

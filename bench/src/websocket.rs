@@ -213,14 +213,19 @@ impl Client {
 }
 
 fn call(id: u64, app: &str, key: u64, function: &str, args: &str) -> Message {
-    Message::text(format!(r#"{{"id":{id},"app":"{app}","operator":"account","key":"{key}","function":"{function}","args":[{args}]}}"#))
+    Message::text(format!(
+        r#"{{"id":{id},"app":"{app}","operator":"account","key":"{key}","function":"{function}","args":[{args}]}}"#
+    ))
 }
 
 /// The id of an answer to a call of [`call`], without parsing the rest.
 fn id_of(text: &str) -> anyhow::Result<u64> {
     let digits = text.split_once("\"id\":").map(|(_, rest)| rest.trim_start());
     let end = digits.map(|digits| digits.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(digits.len()));
-    digits.zip(end).and_then(|(digits, end)| digits[..end].parse().ok()).with_context(|| format!("an answer without id: {text}"))
+    digits
+        .zip(end)
+        .and_then(|(digits, end)| digits[..end].parse().ok())
+        .with_context(|| format!("an answer without id: {text}"))
 }
 
 /// Sends all and waits for all.

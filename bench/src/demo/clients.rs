@@ -59,7 +59,12 @@ const SLOT: Duration = Duration::from_millis(20);
 impl Progress {
     pub(super) fn new(_calls: usize) -> Arc<Self> {
         let latency_us = Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are right");
-        Arc::new(Progress { started: Instant::now(), answered: AtomicUsize::new(0), in_flight: AtomicUsize::new(0), seen: Mutex::new(Seen { latency_us, slots: Vec::new() }) })
+        Arc::new(Progress {
+            started: Instant::now(),
+            answered: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            seen: Mutex::new(Seen { latency_us, slots: Vec::new() }),
+        })
     }
 
     fn answer(&self, sent: Instant) {
@@ -92,7 +97,8 @@ impl Progress {
             columns[column(at)] += count;
         }
         let highest = columns.iter().copied().max().unwrap_or(1).max(1);
-        let bars: String = columns.iter().map(|count| BARS[(*count as usize * 8).div_ceil(highest as usize).min(8)]).collect();
+        let bars: String =
+            columns.iter().map(|count| BARS[(*count as usize * 8).div_ceil(highest as usize).min(8)]).collect();
         let mut marks = vec![' '; WIDTH];
         for (killed, _, _) in recoveries {
             marks[column((killed.as_micros() / SLOT.as_micros()) as usize)] = '✗';
@@ -127,7 +133,9 @@ impl Outcomes {
             let reason = match outcome {
                 Outcome::Committed(_) => "committed".to_string(),
                 Outcome::Aborted { code, message } => {
-                    let words = message.split(' ').map(|word| if word.bytes().any(|byte| byte.is_ascii_digit()) { "…" } else { word });
+                    let words = message
+                        .split(' ')
+                        .map(|word| if word.bytes().any(|byte| byte.is_ascii_digit()) { "…" } else { word });
                     format!("{code}: {}", words.collect::<Vec<_>>().join(" "))
                 }
             };
@@ -154,7 +162,13 @@ struct Failure {
 }
 
 /// Makes all calls once, over several connections, whatever happens to the server meanwhile.
-pub(super) async fn drive(calls: Vec<Call>, address: Address, progress: Arc<Progress>, connections: usize, window: usize) -> anyhow::Result<Outcomes> {
+pub(super) async fn drive(
+    calls: Vec<Call>,
+    address: Address,
+    progress: Arc<Progress>,
+    connections: usize,
+    window: usize,
+) -> anyhow::Result<Outcomes> {
     let calls = Arc::new(calls);
     let mut tasks = Vec::new();
     for connection in 0..connections {
@@ -173,7 +187,13 @@ pub(super) async fn drive(calls: Vec<Call>, address: Address, progress: Arc<Prog
     Ok(Outcomes(outcomes.context("a call was never answered")?))
 }
 
-async fn client(calls: Arc<Vec<Call>>, mut waiting: VecDeque<usize>, address: Address, progress: Arc<Progress>, window: usize) -> anyhow::Result<Vec<(usize, Outcome)>> {
+async fn client(
+    calls: Arc<Vec<Call>>,
+    mut waiting: VecDeque<usize>,
+    address: Address,
+    progress: Arc<Progress>,
+    window: usize,
+) -> anyhow::Result<Vec<(usize, Outcome)>> {
     let mut outcomes = Vec::new();
     let mut sent: BTreeMap<usize, Instant> = BTreeMap::new();
     while !waiting.is_empty() {
@@ -253,5 +273,11 @@ pub(super) async fn call(ingress: &str, target: &str, args: &Value) -> anyhow::R
 pub(super) async fn repeat(ingress: &str, workload: &Workload, outcomes: &Outcomes) -> anyhow::Result<Proof> {
     let again = drive(workload.calls.clone(), Address::new(ingress), Progress::new(0), 2, 256).await?;
     let same = again.0.iter().zip(&outcomes.0).filter(|(again, before)| again == before).count();
-    Ok(Proof { claim: format!("asked again under the same idempotency keys, {same} of {} calls give the same answer", outcomes.0.len()), holds: same == outcomes.0.len() })
+    Ok(Proof {
+        claim: format!(
+            "asked again under the same idempotency keys, {same} of {} calls give the same answer",
+            outcomes.0.len()
+        ),
+        holds: same == outcomes.0.len(),
+    })
 }

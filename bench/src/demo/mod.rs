@@ -68,12 +68,24 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     let workload = Workload::generate(options.calls, options.seed);
     let address = Address::new(server.ingress());
     clients::setup(server.ingress(), &workload).await.context("creating hotels, flights, items and users")?;
-    step("created", format!("{} hotels, {} flights, {} items (Rust), {} users", workload.hotels, workload.flights, workload.items, workload.users));
+    step(
+        "created",
+        format!(
+            "{} hotels, {} flights, {} items (Rust), {} users",
+            workload.hotels, workload.flights, workload.items, workload.users
+        ),
+    );
 
     let bar = ProgressBar::new(workload.calls.len() as u64);
     bar.set_style(ProgressStyle::with_template("  {bar:40.cyan/blue} {pos}/{len} calls  {per_sec}  {msg}")?);
     let progress = Progress::new(workload.calls.len());
-    let load = tokio::spawn(clients::drive(workload.calls.clone(), address.clone(), progress.clone(), options.connections, options.window));
+    let load = tokio::spawn(clients::drive(
+        workload.calls.clone(),
+        address.clone(),
+        progress.clone(),
+        options.connections,
+        options.window,
+    ));
 
     let mut recoveries = Vec::new();
     let started = Instant::now();
@@ -90,11 +102,18 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
             let killed = Instant::now();
             address.down();
             server.kill().await?;
-            bar.println(format!("  ✗ kill -9 after {answered} answers, with {} calls in flight", progress.in_flight.load(Ordering::Relaxed)));
+            bar.println(format!(
+                "  ✗ kill -9 after {answered} answers, with {} calls in flight",
+                progress.in_flight.load(Ordering::Relaxed)
+            ));
             server = ServerProcess::start(&options.styx, directory.path(), Some(&server), &flags).await?;
             address.up(server.ingress());
             recoveries.push((killed.duration_since(progress.started), killed.elapsed(), server.epochs_replayed()));
-            bar.println(format!("  ✓ recovered in {:.0} ms: {} epochs replayed", killed.elapsed().as_secs_f64() * 1e3, server.epochs_replayed()));
+            bar.println(format!(
+                "  ✓ recovered in {:.0} ms: {} epochs replayed",
+                killed.elapsed().as_secs_f64() * 1e3,
+                server.epochs_replayed()
+            ));
         }
     }
     let outcomes = load.await??;
@@ -108,8 +127,19 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["", ""]);
     let tps = workload.calls.len() as f64 / serving.as_secs_f64();
     let (p50, p99) = progress.latency();
-    table.add_row(["calls", &format!("{} on {} connections, {} in flight", workload.calls.len(), options.connections, options.connections * options.window)]);
-    table.add_row(["throughput", &format!("{tps:.0} transactions/s (the pause of {:.0} ms left out)", pause.as_secs_f64() * 1e3)]);
+    table.add_row([
+        "calls",
+        &format!(
+            "{} on {} connections, {} in flight",
+            workload.calls.len(),
+            options.connections,
+            options.connections * options.window
+        ),
+    ]);
+    table.add_row([
+        "throughput",
+        &format!("{tps:.0} transactions/s (the pause of {:.0} ms left out)", pause.as_secs_f64() * 1e3),
+    ]);
     table.add_row(["latency", &format!("p50 {:.1} ms, p99 {:.1} ms (calls that met the kill included)", p50, p99)]);
     for (reason, count) in outcomes.reasons() {
         table.add_row([reason, count.to_string()]);

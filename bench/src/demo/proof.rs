@@ -14,7 +14,13 @@ pub(super) struct Proof {
 }
 
 pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcomes) -> anyhow::Result<Vec<Proof>> {
-    let committed: Vec<&Call> = workload.calls.iter().zip(&outcomes.0).filter(|(_, outcome)| matches!(outcome, Outcome::Committed(_))).map(|(call, _)| call).collect();
+    let committed: Vec<&Call> = workload
+        .calls
+        .iter()
+        .zip(&outcomes.0)
+        .filter(|(_, outcome)| matches!(outcome, Outcome::Committed(_)))
+        .map(|(call, _)| call)
+        .collect();
     let of = |function: &str| committed.iter().filter(|call| call.function == function).copied().collect::<Vec<_>>();
     let count_by = |calls: &[&Call], argument: usize| {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -28,7 +34,10 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
     let trips = of("make_reservation");
     let mut balanced = true;
     let mut full = 0;
-    for (operator, function, argument, prefix, entities, capacity) in [("hotel", "rooms_left", 1, "h", workload.hotels, workload.rooms), ("flight", "seats_left", 0, "f", workload.flights, workload.seats)] {
+    for (operator, function, argument, prefix, entities, capacity) in [
+        ("hotel", "rooms_left", 1, "h", workload.hotels, workload.rooms),
+        ("flight", "seats_left", 0, "f", workload.flights, workload.seats),
+    ] {
         let booked = count_by(&trips, argument);
         for at in 0..entities {
             let key = format!("{prefix}{at}");
@@ -38,7 +47,11 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
         }
     }
     let overbooking = Proof {
-        claim: format!("no overbooking: {} trips took a room and a seat each, {} refused trips took neither; {full} hotels and flights are full", trips.len(), workload.calls.iter().filter(|call| call.app == "travel").count() - trips.len()),
+        claim: format!(
+            "no overbooking: {} trips took a room and a seat each, {} refused trips took neither; {full} hotels and flights are full",
+            trips.len(),
+            workload.calls.iter().filter(|call| call.app == "travel").count() - trips.len()
+        ),
         holds: balanced,
     };
 
@@ -54,7 +67,10 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
         conserved &= left + taken.get(&key).copied().unwrap_or(0) == workload.stock;
     }
     let stock = Proof {
-        claim: format!("stock is conserved: {} items went from shelves (Rust) into carts (Python), in one transaction each", taken.values().sum::<u64>()),
+        claim: format!(
+            "stock is conserved: {} items went from shelves (Rust) into carts (Python), in one transaction each",
+            taken.values().sum::<u64>()
+        ),
         holds: conserved,
     };
 
@@ -74,12 +90,18 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
         credit += number(&call(ingress, &format!("cart/user/u{at}/credit"), &json!([])).await?);
     }
     let money = Proof {
-        claim: format!("money is conserved: {paid} paid + {credit} left = {} given", workload.users as u64 * workload.credit),
+        claim: format!(
+            "money is conserved: {paid} paid + {credit} left = {} given",
+            workload.users as u64 * workload.credit
+        ),
         holds: paid + credit == workload.users as u64 * workload.credit,
     };
     let value: u64 = taken.values().sum::<u64>() * workload.price;
     let answered = Proof {
-        claim: format!("every one of {} calls was answered exactly once; carts are worth {value}, {paid} of it paid", outcomes.0.len()),
+        claim: format!(
+            "every one of {} calls was answered exactly once; carts are worth {value}, {paid} of it paid",
+            outcomes.0.len()
+        ),
         holds: outcomes.0.len() == workload.calls.len() && paid <= value,
     };
     Ok(vec![overbooking, stock, money, answered])

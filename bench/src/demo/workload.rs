@@ -52,23 +52,49 @@ impl Workload {
 
         let named = |kind: &str, count: usize| (0..count).map(|at| format!("{kind}{at}")).collect::<Vec<_>>();
         let mut setup = Vec::new();
-        setup.extend(named("h", hotels).into_iter().map(|key| Call::new("travel", "hotel", key, "create", json!([rooms]))));
-        setup.extend(named("f", flights).into_iter().map(|key| Call::new("travel", "flight", key, "create", json!([seats]))));
-        setup.extend(named("i", items).into_iter().map(|key| Call::new("cart", "stock", key, "put", json!([stock, price]))));
-        setup.extend(named("u", users).into_iter().map(|key| Call::new("cart", "user", key, "create", json!([credit]))));
+        setup.extend(
+            named("h", hotels).into_iter().map(|key| Call::new("travel", "hotel", key, "create", json!([rooms]))),
+        );
+        setup.extend(
+            named("f", flights).into_iter().map(|key| Call::new("travel", "flight", key, "create", json!([seats]))),
+        );
+        setup.extend(
+            named("i", items).into_iter().map(|key| Call::new("cart", "stock", key, "put", json!([stock, price]))),
+        );
+        setup
+            .extend(named("u", users).into_iter().map(|key| Call::new("cart", "user", key, "create", json!([credit]))));
 
         // An order is filled, then paid: two calls in that order, pipelined one behind the other.
         let mut stream: Vec<Vec<Call>> = Vec::new();
         for at in 0..trips {
-            let args = json!([format!("f{}", random.random_range(0..flights)), format!("h{}", random.random_range(0..hotels)), format!("u{}", random.random_range(0..users))]);
+            let args = json!([
+                format!("f{}", random.random_range(0..flights)),
+                format!("h{}", random.random_range(0..hotels)),
+                format!("u{}", random.random_range(0..users))
+            ]);
             stream.push(vec![Call::new("travel", "reservation", format!("r{at}"), "make_reservation", args)]);
         }
         for at in 0..orders {
             let fill = json!([format!("i{}", random.random_range(0..items)), random.random_range(1..=3)]);
             let pay = json!([format!("u{}", random.random_range(0..users))]);
-            stream.push(vec![Call::new("cart", "order", format!("o{at}"), "add_item", fill), Call::new("cart", "order", format!("o{at}"), "checkout", pay)]);
+            stream.push(vec![
+                Call::new("cart", "order", format!("o{at}"), "add_item", fill),
+                Call::new("cart", "order", format!("o{at}"), "checkout", pay),
+            ]);
         }
         stream.shuffle(&mut random);
-        Workload { hotels, flights, items, users, rooms, seats, stock, price, credit, setup, calls: stream.into_iter().flatten().collect() }
+        Workload {
+            hotels,
+            flights,
+            items,
+            users,
+            rooms,
+            seats,
+            stock,
+            price,
+            credit,
+            setup,
+            calls: stream.into_iter().flatten().collect(),
+        }
     }
 }

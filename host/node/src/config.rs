@@ -119,13 +119,20 @@ impl ServerConfig {
         if file.exists() {
             layers = layers.add_source(File::from(file).format(FileFormat::Toml));
         }
-        let layers = layers.add_source(Environment::with_prefix("STYX").prefix_separator("__").separator("__").try_parsing(true));
+        let layers = layers
+            .add_source(Environment::with_prefix("STYX").prefix_separator("__").separator("__").try_parsing(true));
         let layers = layers.build().map_err(|error| invalid(&error.to_string()))?;
         if let Ok(section) = layers.get_table("server")
             && let Some(unknown) = section.keys().find(|key| !KEYS.contains(&key.as_str()))
         {
-            let nearest = KEYS.iter().max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)));
-            return Err(CliError::usage("CONFIG_UNKNOWN_KEY", format!("[server] has no key \"{unknown}\""), format!("did you mean \"{}\"?", nearest.expect("there are keys"))));
+            let nearest = KEYS
+                .iter()
+                .max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)));
+            return Err(CliError::usage(
+                "CONFIG_UNKNOWN_KEY",
+                format!("[server] has no key \"{unknown}\""),
+                format!("did you mean \"{}\"?", nearest.expect("there are keys")),
+            ));
         }
         let below: ServerFlags = match layers.get_table("server") {
             Ok(_) => layers.get("server").map_err(|error| invalid(&error.to_string()))?,
@@ -145,7 +152,11 @@ impl ServerConfig {
             reply_max: flags.reply_max.or(below.reply_max).unwrap_or(1_000_000),
             determinism_check: flags.determinism_check.or(below.determinism_check).unwrap_or_else(|| "1000".into()),
         };
-        for (key, value) in [("threads", config.threads), ("epoch_max_size", config.epoch_max_size), ("backlog_max", config.backlog_max)] {
+        for (key, value) in [
+            ("threads", config.threads),
+            ("epoch_max_size", config.epoch_max_size),
+            ("backlog_max", config.backlog_max),
+        ] {
             if value == 0 {
                 return Err(invalid(&format!("{key} must be at least 1")));
             }
@@ -173,7 +184,11 @@ mod tests {
 
     #[test]
     fn a_flag_beats_the_file_and_the_file_beats_the_default() {
-        let config = resolve("[server]\nthreads = 3\nepoch_max_wait = \"5ms\"\n", ServerFlags { threads: Some(4), ..Default::default() }).unwrap();
+        let config = resolve(
+            "[server]\nthreads = 3\nepoch_max_wait = \"5ms\"\n",
+            ServerFlags { threads: Some(4), ..Default::default() },
+        )
+        .unwrap();
         assert_eq!((config.threads, config.epoch_max_wait, config.epoch_max_size), (4, Duration::from_millis(5), 1000));
     }
 
@@ -185,7 +200,13 @@ mod tests {
 
     #[test]
     fn values_that_do_not_fit_are_refused() {
-        for toml in ["[server]\nthreads = 0", "[server]\nthreads = \"many\"", "[server]\nepoch_max_wait = \"5 parsecs\"", "[server]\nlog = \"paper\"", "[server"] {
+        for toml in [
+            "[server]\nthreads = 0",
+            "[server]\nthreads = \"many\"",
+            "[server]\nepoch_max_wait = \"5 parsecs\"",
+            "[server]\nlog = \"paper\"",
+            "[server",
+        ] {
             assert_eq!(resolve(toml, ServerFlags::default()).unwrap_err().code, "CONFIG_INVALID", "{toml}");
         }
     }

@@ -54,15 +54,22 @@ impl Server {
             engine: engine.engine_hash(),
             ..WorkerOptions::default()
         };
-        let worker = Worker::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
+        let worker =
+            Worker::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
         let worker = worker.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
 
         let shutdown = Shutdown::default();
-        let services = Services::new(worker.handle().clone(), engine, components, HttpOptions::default(), shutdown.clone());
+        let services =
+            Services::new(worker.handle().clone(), engine, components, HttpOptions::default(), shutdown.clone());
         let address = |listener: &TcpListener| listener.local_addr().map_err(|error| failed(&error));
         let (ingress_addr, admin_addr) = (address(&ingress)?, address(&admin_listener)?);
         let serving = vec![
-            tokio::spawn(serve(ingress, gateway::router(services.clone()), shutdown.clone(), ConnectionLimits::default())),
+            tokio::spawn(serve(
+                ingress,
+                gateway::router(services.clone()),
+                shutdown.clone(),
+                ConnectionLimits::default(),
+            )),
             tokio::spawn(serve(admin_listener, admin::router(services), shutdown.clone(), ConnectionLimits::default())),
         ];
         Ok(Server { worker, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
@@ -100,7 +107,13 @@ impl Server {
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, CliError> {
-    TcpListener::bind(address).await.map_err(|error| CliError::new("ADDRESS", format!("cannot listen on {address}: {error}"), format!("choose another address with {flag}, or stop what listens there")))
+    TcpListener::bind(address).await.map_err(|error| {
+        CliError::new(
+            "ADDRESS",
+            format!("cannot listen on {address}: {error}"),
+            format!("choose another address with {flag}, or stop what listens there"),
+        )
+    })
 }
 
 fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> {
@@ -131,7 +144,12 @@ fn engine(config: &ServerConfig) -> anyhow::Result<Arc<Engine>> {
     };
     // Untrusted code is compiled in a child, where its appetite for time and memory is bounded.
     let compiler = Compiler::Child(compiler_binary()?);
-    Engine::new(EngineOptions { cache_dir: config.data_dir.join("cache"), determinism, executors: config.threads + 1, compiler })
+    Engine::new(EngineOptions {
+        cache_dir: config.data_dir.join("cache"),
+        determinism,
+        executors: config.threads + 1,
+        compiler,
+    })
 }
 
 /// This binary, or, in a test, the one beside it.

@@ -26,23 +26,48 @@ struct Process {
 async fn start(data: &Path, before: Option<&Process>) -> Process {
     let (ingress, admin) = before.map_or(("127.0.0.1:0", "127.0.0.1:0"), |before| (&before.ingress, &before.admin));
     let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
-        .args(["server", "--json", "--determinism-check", "all", "--ingress-addr", ingress, "--admin-addr", admin, "--data-dir"])
+        .args([
+            "server",
+            "--json",
+            "--determinism-check",
+            "all",
+            "--ingress-addr",
+            ingress,
+            "--admin-addr",
+            admin,
+            "--data-dir",
+        ])
         .arg(data)
         .env("STYX_LOG", "error")
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let line = BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap().expect("the server says that it is ready");
+    let line = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .next_line()
+        .await
+        .unwrap()
+        .expect("the server says that it is ready");
     let ready: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(ready["ready"], true, "{ready}");
     let text = |name: &str| ready[name].as_str().unwrap().to_string();
-    Process { ingress: text("ingress"), admin: text("admin"), epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(), child }
+    Process {
+        ingress: text("ingress"),
+        admin: text("admin"),
+        epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(),
+        child,
+    }
 }
 
 /// One client: appends numbers of its own to lists, one after the other, and asks again under the
 /// same idempotency key until it is answered.
-async fn client(number: u64, ingress: Arc<Mutex<String>>, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Vec<(u64, u64, Vec<u64>)> {
+async fn client(
+    number: u64,
+    ingress: Arc<Mutex<String>>,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+) -> Vec<(u64, u64, Vec<u64>)> {
     let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
     let mut answers = Vec::new();
     let mut next = 0;
@@ -52,7 +77,8 @@ async fn client(number: u64, ingress: Arc<Mutex<String>>, stop: Arc<AtomicBool>,
         next += 1;
         let list = loop {
             let url = format!("http://{}/v1/call/testkit/a/list-{key}/append", ingress.lock().unwrap());
-            let sent = http.post(url).header("idempotency-key", format!("e{element}")).json(&json!([element])).send().await;
+            let sent =
+                http.post(url).header("idempotency-key", format!("e{element}")).json(&json!([element])).send().await;
             match sent {
                 Ok(response) if response.status().is_success() => match response.json::<Vec<u64>>().await {
                     Ok(list) => break list,
@@ -82,12 +108,20 @@ async fn ten_kills_lose_double_and_change_nothing() {
 
     let data = directory.path().join("data");
     let mut server = start(&data, None).await;
-    let deploy = reqwest::Client::new().post(format!("http://{}/v1/apps/testkit/deployments", server.admin)).header("content-type", "application/zip").body(bundle).send().await.unwrap();
+    let deploy = reqwest::Client::new()
+        .post(format!("http://{}/v1/apps/testkit/deployments", server.admin))
+        .header("content-type", "application/zip")
+        .body(bundle)
+        .send()
+        .await
+        .unwrap();
     assert_eq!(deploy.status(), 201, "{}", deploy.text().await.unwrap());
 
     let ingress = Arc::new(Mutex::new(server.ingress.clone()));
     let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let clients: Vec<_> = (1..=CLIENTS).map(|number| tokio::spawn(client(number, ingress.clone(), stop.clone(), answered.clone()))).collect();
+    let clients: Vec<_> = (1..=CLIENTS)
+        .map(|number| tokio::spawn(client(number, ingress.clone(), stop.clone(), answered.clone())))
+        .collect();
 
     let mut replayed = 0;
     for round in 0..ROUNDS {
@@ -116,7 +150,14 @@ async fn ten_kills_lose_double_and_change_nothing() {
 
     let http = reqwest::Client::new();
     for key in 0..KEYS {
-        let list: Vec<u64> = http.post(format!("http://{}/v1/call/testkit/a/list-{key}/list", server.ingress)).send().await.unwrap().json().await.unwrap();
+        let list: Vec<u64> = http
+            .post(format!("http://{}/v1/call/testkit/a/list-{key}/list", server.ingress))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
         let distinct: BTreeSet<u64> = list.iter().copied().collect();
         assert_eq!(distinct.len(), list.len(), "list {key} holds an element twice");
         let mine: Vec<_> = answers.iter().filter(|(of, _, _)| *of == key).collect();
@@ -130,7 +171,16 @@ async fn ten_kills_lose_double_and_change_nothing() {
     // Asked again, each gets the answer that it got.
     for (key, element, seen) in answers.iter().step_by(7) {
         let url = format!("http://{}/v1/call/testkit/a/list-{key}/append", server.ingress);
-        let again: Vec<u64> = http.post(url).header("idempotency-key", format!("e{element}")).json(&json!([element])).send().await.unwrap().json().await.unwrap();
+        let again: Vec<u64> = http
+            .post(url)
+            .header("idempotency-key", format!("e{element}"))
+            .json(&json!([element]))
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
         assert_eq!(again, *seen);
     }
     println!("{ROUNDS} kills, {} calls, {replayed} epochs replayed at last", answers.len());

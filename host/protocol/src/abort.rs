@@ -3,7 +3,9 @@
 use std::fmt;
 
 /// Stable codes of everything that a client can be told instead of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+)]
 pub enum Code {
     /// The function raised an error: a logic abort.
     Aborted,

@@ -9,7 +9,9 @@ use crate::abort::{Abort, Code};
 use crate::ids::{OperatorId, Timestamp};
 
 /// SHA-256 of a component. The log carries digests; the bytes live in the object store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+)]
 pub struct Digest(pub [u8; 32]);
 
 impl std::fmt::Display for Digest {
@@ -64,7 +66,19 @@ impl Default for Limits {
 }
 
 /// Whether instances are kept between calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
     /// Instances are pooled and used again.

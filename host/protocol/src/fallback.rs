@@ -22,7 +22,14 @@ pub trait Executor {
 
     /// One attempt of the fallback: reads see the overlay first, and leaving `cached` is drift.
     /// Gives the overlay back unchanged.
-    fn fall_back(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, overlay: Box<Overlay>, cached: &Arc<Execution>) -> (Execution, Box<Overlay>);
+    fn fall_back(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        overlay: Box<Overlay>,
+        cached: &Arc<Execution>,
+    ) -> (Execution, Box<Overlay>);
 }
 
 /// A transaction that conflicted, with what its first execution did.
@@ -46,7 +53,12 @@ pub struct ComponentOutcome {
 }
 
 /// Runs one component's members in TID order.
-pub fn run_component(executor: &mut impl Executor, members: &[Member], state: &Arc<State>, catalog: &Arc<Catalog>) -> ComponentOutcome {
+pub fn run_component(
+    executor: &mut impl Executor,
+    members: &[Member],
+    state: &Arc<State>,
+    catalog: &Arc<Catalog>,
+) -> ComponentOutcome {
     let mut overlay = Box::new(Overlay::default());
     let mut executions = Vec::with_capacity(members.len());
     for member in members {

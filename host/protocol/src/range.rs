@@ -80,14 +80,18 @@ impl KeyRange {
             (Bound::Unbounded, _) => true,
             (_, Bound::Unbounded) => false,
             (Bound::Excluded(mine), Bound::Included(theirs)) => mine < theirs,
-            (Bound::Included(mine) | Bound::Excluded(mine), Bound::Included(theirs) | Bound::Excluded(theirs)) => mine <= theirs,
+            (Bound::Included(mine) | Bound::Excluded(mine), Bound::Included(theirs) | Bound::Excluded(theirs)) => {
+                mine <= theirs
+            }
         };
         lower
             && match (&self.upper, &other.upper) {
                 (Bound::Unbounded, _) => true,
                 (_, Bound::Unbounded) => false,
                 (Bound::Excluded(mine), Bound::Included(theirs)) => mine > theirs,
-                (Bound::Included(mine) | Bound::Excluded(mine), Bound::Included(theirs) | Bound::Excluded(theirs)) => mine >= theirs,
+                (Bound::Included(mine) | Bound::Excluded(mine), Bound::Included(theirs) | Bound::Excluded(theirs)) => {
+                    mine >= theirs
+                }
             }
     }
 }
@@ -121,10 +125,20 @@ mod tests {
 
     #[test]
     fn a_prefix_bounds_both_ends() {
-        for (prefix, key, inside) in
-            [("ab", "ab", true), ("ab", "abz", true), ("ab", "ac", false), ("ab", "aa", false), ("a\u{d7ff}", "a\u{d7ff}x", true), ("a\u{d7ff}", "a\u{e000}", false), ("\u{10ffff}", "\u{10ffff}a", true)]
-        {
-            assert_eq!(KeyRange::new(prefix, Bound::Unbounded, Bound::Unbounded).contains(key), inside, "{prefix} {key}");
+        for (prefix, key, inside) in [
+            ("ab", "ab", true),
+            ("ab", "abz", true),
+            ("ab", "ac", false),
+            ("ab", "aa", false),
+            ("a\u{d7ff}", "a\u{d7ff}x", true),
+            ("a\u{d7ff}", "a\u{e000}", false),
+            ("\u{10ffff}", "\u{10ffff}a", true),
+        ] {
+            assert_eq!(
+                KeyRange::new(prefix, Bound::Unbounded, Bound::Unbounded).contains(key),
+                inside,
+                "{prefix} {key}"
+            );
         }
     }
 
@@ -140,6 +154,11 @@ mod tests {
         let (a, c): (Key, Key) = ("a".into(), "c".into());
         let closed = of(Bound::Included(a.clone()), Bound::Included(c.clone()));
         let open = of(Bound::Excluded(a), Bound::Excluded(c));
-        assert!(closed.covers(&open) && !open.covers(&closed) && KeyRange::all().covers(&closed) && !closed.covers(&KeyRange::all()));
+        assert!(
+            closed.covers(&open)
+                && !open.covers(&closed)
+                && KeyRange::all().covers(&closed)
+                && !closed.covers(&KeyRange::all())
+        );
     }
 }

@@ -38,7 +38,9 @@ const NOBODY: Tid = Tid(u64::MAX);
 /// Judges the executions of an epoch, given in TID order.
 pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdict> {
     debug_assert!(executions.is_sorted_by_key(|(tid, _)| *tid));
-    let writes = |execution: &Execution| execution.outcome.is_ok() && execution.footprint.accesses.iter().any(|(_, access)| access.is_write());
+    let writes = |execution: &Execution| {
+        execution.outcome.is_ok() && execution.footprint.accesses.iter().any(|(_, access)| access.is_write())
+    };
     let writers: Vec<bool> = executions.iter().map(|(_, execution)| writes(execution)).collect();
     let of_writers = || executions.iter().zip(&writers).filter(|(_, writes)| **writes).map(|(item, _)| item);
 

@@ -18,7 +18,14 @@ use toy::*;
 fn programs() -> Arc<Vec<Program>> {
     Arc::new(vec![
         vec![Op::Read(Place::Own), Op::Write(Place::Own)],
-        vec![Op::Write(Place::Own), Op::AbortIfMultipleOf(255), Op::Read(Place::Key(1)), Op::AbortIfMultipleOf(0), Op::AbortIfMultipleOf(1), Op::AbortIfMultipleOf(2)],
+        vec![
+            Op::Write(Place::Own),
+            Op::AbortIfMultipleOf(255),
+            Op::Read(Place::Key(1)),
+            Op::AbortIfMultipleOf(0),
+            Op::AbortIfMultipleOf(1),
+            Op::AbortIfMultipleOf(2),
+        ],
         vec![Op::Read(Place::Own), Op::Read(Place::Dynamic), Op::Write(Place::Dynamic), Op::Write(Place::Own)],
     ])
 }
@@ -35,7 +42,11 @@ fn submit(driver: &mut Driver, request: Request, waiter: u64) {
 
 /// Who was told what: the client, and the result or the code.
 fn told(driver: &Driver) -> Vec<(u64, Result<Vec<u8>, Code>)> {
-    driver.replies.iter().map(|(waiter, reply)| (*waiter, reply.outcome.clone().map(|value| value.to_vec()).map_err(|abort| abort.code))).collect()
+    driver
+        .replies
+        .iter()
+        .map(|(waiter, reply)| (*waiter, reply.outcome.clone().map(|value| value.to_vec()).map_err(|abort| abort.code)))
+        .collect()
 }
 
 #[test]
@@ -138,7 +149,10 @@ fn too_much_is_refused_at_once() {
 
 #[test]
 fn an_epoch_is_bounded_by_count_and_by_bytes() {
-    for (config, epochs) in [(Config { epoch_size_max: 2, ..config(true, true) }, 3), (Config { epoch_bytes_max: 7, ..config(true, true) }, 5)] {
+    for (config, epochs) in [
+        (Config { epoch_size_max: 2, ..config(true, true) }, 3),
+        (Config { epoch_bytes_max: 7, ..config(true, true) }, 5),
+    ] {
         let mut driver = Driver::deployed(programs(), config);
         for id in 1..=5 {
             submit(&mut driver, request(u128::from(id), 0, 0, 0, false), id);

@@ -41,7 +41,8 @@ struct Case {
 fn case() -> impl Strategy<Value = Case> {
     let programs = vec(vec(op(), 1..5), 1..6);
     let groups = vec(vec((0u8..2, 0u8..5, 0u8..6), 1..17), 1..3);
-    (programs, groups, prop::bool::weighted(0.8), prop::bool::weighted(0.8)).prop_map(|(programs, groups, reordering, fallback)| Case { programs, groups, reordering, fallback })
+    (programs, groups, prop::bool::weighted(0.8), prop::bool::weighted(0.8))
+        .prop_map(|(programs, groups, reordering, fallback)| Case { programs, groups, reordering, fallback })
 }
 
 fn check(case: &Case) -> (usize, usize) {
@@ -80,7 +81,12 @@ fn check(case: &Case) -> (usize, usize) {
     let state = driver.machine.state();
     assert_eq!(state.len(), oracle.state.len());
     for ((operator, key), value) in &oracle.state {
-        let entity = styx_protocol::entity::Entity::new(&state.layout(), styx_protocol::ids::OperatorId(*operator as u32), *operator == 1, key.as_str().into());
+        let entity = styx_protocol::entity::Entity::new(
+            &state.layout(),
+            styx_protocol::ids::OperatorId(*operator as u32),
+            *operator == 1,
+            key.as_str().into(),
+        );
         assert_eq!(state.get(&entity).map(|value| value.to_vec()).as_ref(), Some(value), "{operator}/{key}");
     }
 
@@ -95,7 +101,11 @@ fn check(case: &Case) -> (usize, usize) {
 fn every_batch_equals_its_claimed_serial_order() {
     let cases = std::env::var("STYX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100_000);
     let fell_back = std::cell::Cell::new((0usize, 0usize));
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     runner
         .run(&case(), |case| {
             let (a, b) = check(&case);

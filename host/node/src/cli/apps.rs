@@ -12,7 +12,17 @@ pub(super) fn run(client: &Client, app: Option<&str>, output: &Output) -> Result
     match app {
         None => {
             let body = client.send(client.admin(Method::GET, "/v1/apps"))?.body;
-            let rows = list(&body["apps"]).into_iter().map(|app| vec![text(&app["name"]), text(&app["active"]), list(&app["operators"]).iter().map(|operator| text(&operator["name"])).collect::<Vec<_>>().join(", ")]);
+            let rows = list(&body["apps"]).into_iter().map(|app| {
+                vec![
+                    text(&app["name"]),
+                    text(&app["active"]),
+                    list(&app["operators"])
+                        .iter()
+                        .map(|operator| text(&operator["name"]))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                ]
+            });
             output.table(&["app", "deployment", "operators"], rows.collect(), &body);
         }
         Some(app) => {
@@ -20,9 +30,17 @@ pub(super) fn run(client: &Client, app: Option<&str>, output: &Output) -> Result
             let mut rows = Vec::new();
             for operator in list(&body["operators"]) {
                 for function in list(&operator["functions"]) {
-                    let parameters = list(&function["parameters"]).iter().map(|parameter| text(&parameter["name"])).collect::<Vec<_>>().join(", ");
+                    let parameters = list(&function["parameters"])
+                        .iter()
+                        .map(|parameter| text(&parameter["name"]))
+                        .collect::<Vec<_>>()
+                        .join(", ");
                     let kind = if function["read_only"].as_bool() == Some(true) { "read-only" } else { "" };
-                    rows.push(vec![format!("{}.{}({parameters})", text(&operator["name"]), text(&function["name"])), kind.into(), text(&function["doc"])]);
+                    rows.push(vec![
+                        format!("{}.{}({parameters})", text(&operator["name"]), text(&function["name"])),
+                        kind.into(),
+                        text(&function["doc"]),
+                    ]);
                 }
             }
             output.table(&["function", "", "documentation"], rows, &body);

@@ -32,22 +32,32 @@ pub(super) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Resu
     if output.is_json() {
         let one = |component: &ComponentReport| json!({"name": component.name, "bytes": component.bytes, "digest": component.digest, "cached": component.cached});
         let components: Vec<_> = report.components.iter().map(one).collect();
-        output.value(&json!({"app": report.app, "bundle": report.output, "bytes": report.bytes, "components": components}));
+        output.value(
+            &json!({"app": report.app, "bundle": report.output, "bytes": report.bytes, "components": components}),
+        );
     }
     Ok(())
 }
 
 /// Builds the app in `source`, by default into its `target` directory, and tells a person about it.
 pub(super) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
-    let name = source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    let name =
+        source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
     let file = file.unwrap_or_else(|| source.join("target").join(format!("{}.zip", name.as_deref().unwrap_or("app"))));
     let bar = output.spinner("building");
     let shown = Shown { plain: bar.is_hidden() && !output.is_json(), bar };
     let built = build::build(source, &file, &shown);
     shown.bar.finish_and_clear();
-    let report = built.map_err(|error| CliError { detail: error.output, ..CliError::new(error.code.as_str(), error.message, error.hint) })?;
+    let report = built.map_err(|error| CliError {
+        detail: error.output,
+        ..CliError::new(error.code.as_str(), error.message, error.hint)
+    })?;
     for component in &report.components {
-        let how = if component.cached { "unchanged".to_string() } else { format!("built in {:.1} s", component.elapsed.as_secs_f64()) };
+        let how = if component.cached {
+            "unchanged".to_string()
+        } else {
+            format!("built in {:.1} s", component.elapsed.as_secs_f64())
+        };
         output.done(&format!("{} {}, {how}", component.name, HumanBytes(component.bytes)));
     }
     output.done(&format!("{} {}", report.output.display(), HumanBytes(report.bytes)));

@@ -25,9 +25,19 @@ pub(super) struct Answered {
 impl Client {
     pub(super) fn new(admin: &str, ingress: &str) -> Result<Self, CliError> {
         let failed = |error: &dyn std::fmt::Display| CliError::new("CLIENT", error.to_string(), "");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
-        let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).timeout(Duration::from_secs(300)).build().map_err(|error| failed(&error))?;
-        Ok(Client { runtime, http, admin: admin.trim_end_matches('/').into(), ingress: ingress.trim_end_matches('/').into() })
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(Duration::from_secs(300))
+            .build()
+            .map_err(|error| failed(&error))?;
+        Ok(Client {
+            runtime,
+            http,
+            admin: admin.trim_end_matches('/').into(),
+            ingress: ingress.trim_end_matches('/').into(),
+        })
     }
 
     pub(super) fn admin_url(&self) -> &str {
@@ -51,9 +61,12 @@ impl Client {
         self.runtime.block_on(async {
             let response = request.send().await.map_err(|error| unreachable_server(&error, &self.admin))?;
             let status = response.status();
-            let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(String::from);
+            let header =
+                |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(String::from);
             let (tid, epoch) = (header("styx-tid"), header("styx-epoch"));
-            let text = response.text().await.map_err(|error| CliError::new("CONNECTION", error.to_string(), "the server closed the connection; look at its log"))?;
+            let text = response.text().await.map_err(|error| {
+                CliError::new("CONNECTION", error.to_string(), "the server closed the connection; look at its log")
+            })?;
             let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
             if status.is_success() { Ok(Answered { body, tid, epoch }) } else { Err(refused(status, &body)) }
         })
@@ -65,9 +78,17 @@ fn unreachable_server(error: &reqwest::Error, url: &str) -> CliError {
         return CliError::usage("BAD_URL", error.to_string(), "give --admin-url and --ingress-url as http://host:port");
     }
     if error.is_timeout() {
-        return CliError::new("TIMEOUT", format!("no answer from {url}"), "the request may still be carried out; ask again with an idempotency key");
+        return CliError::new(
+            "TIMEOUT",
+            format!("no answer from {url}"),
+            "the request may still be carried out; ask again with an idempotency key",
+        );
     }
-    CliError::new("UNREACHABLE", format!("no server at {url}"), "start one with `styx server`, or give --admin-url and --ingress-url")
+    CliError::new(
+        "UNREACHABLE",
+        format!("no server at {url}"),
+        "start one with `styx server`, or give --admin-url and --ingress-url",
+    )
 }
 
 /// Stable codes of the server, so that the command line's errors carry them on.

@@ -9,8 +9,16 @@ use super::invoke::encode;
 use super::output::Output;
 use crate::error::CliError;
 
-pub(super) fn run(client: &Client, source: &Path, app: Option<String>, dry_run: bool, output: &Output) -> Result<(), CliError> {
-    let io = |error: std::io::Error| CliError::new("IO", format!("{}: {error}", source.display()), "give a directory, a .zip or a .wasm");
+pub(super) fn run(
+    client: &Client,
+    source: &Path,
+    app: Option<String>,
+    dry_run: bool,
+    output: &Output,
+) -> Result<(), CliError> {
+    let io = |error: std::io::Error| {
+        CliError::new("IO", format!("{}: {error}", source.display()), "give a directory, a .zip or a .wasm")
+    };
     let stem = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let (kind, bytes, name) = if std::fs::metadata(source).map_err(io)?.is_dir() {
         let report = super::build::build(source, None, output)?;
@@ -20,7 +28,13 @@ pub(super) fn run(client: &Client, source: &Path, app: Option<String>, dry_run: 
         match bytes.get(..4) {
             Some(b"\0asm") => ("application/wasm", bytes, stem()),
             Some(b"PK\x03\x04") => ("application/zip", bytes, stem()),
-            _ => return Err(CliError::usage("NOT_A_BUNDLE", format!("{} is neither a component nor a bundle", source.display()), "build one with `styx build`")),
+            _ => {
+                return Err(CliError::usage(
+                    "NOT_A_BUNDLE",
+                    format!("{} is neither a component nor a bundle", source.display()),
+                    "build one with `styx build`",
+                ));
+            }
         }
     };
     let Some(app) = app.or(name) else {
@@ -37,11 +51,18 @@ pub(super) fn run(client: &Client, source: &Path, app: Option<String>, dry_run: 
     }
     for operator in body["operators"].as_array().into_iter().flatten() {
         let functions = operator["functions"].as_array().into_iter().flatten();
-        let names: Vec<&str> = functions.filter_map(|function| function["name"].as_str().or(function.as_str())).collect();
-        output.note(&format!("  {} : {}", operator["name"].as_str().or(operator.as_str()).unwrap_or_default(), names.join(", ")));
+        let names: Vec<&str> =
+            functions.filter_map(|function| function["name"].as_str().or(function.as_str())).collect();
+        output.note(&format!(
+            "  {} : {}",
+            operator["name"].as_str().or(operator.as_str()).unwrap_or_default(),
+            names.join(", ")
+        ));
     }
     match body["deployment"].as_str() {
-        Some(id) if !dry_run => output.done(&format!("{app} is live as {id}: {}/v1/call/{app}/…", client.ingress_url())),
+        Some(id) if !dry_run => {
+            output.done(&format!("{app} is live as {id}: {}/v1/call/{app}/…", client.ingress_url()))
+        }
         _ => output.done(&format!("{app} would be accepted; nothing was changed")),
     }
     Ok(())

@@ -61,14 +61,21 @@ fn rust() -> Result<String, String> {
 
 fn disk() -> Result<String, String> {
     let directory = std::env::current_dir().map_err(|error| error.to_string())?;
-    let file = tempfile::tempfile_in(&directory).map_err(|error| format!("{} cannot be written: {error}", directory.display()))?;
+    let file = tempfile::tempfile_in(&directory)
+        .map_err(|error| format!("{} cannot be written: {error}", directory.display()))?;
     let mut samples: Vec<_> = (0..20)
         .map(|_| {
             let started = std::time::Instant::now();
-            std::os::unix::fs::FileExt::write_all_at(&file, &[0u8; 4096], 0).and_then(|()| file.sync_data()).map(|()| started.elapsed())
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0u8; 4096], 0)
+                .and_then(|()| file.sync_data())
+                .map(|()| started.elapsed())
         })
         .collect::<Result<_, _>>()
         .map_err(|error| error.to_string())?;
     samples.sort();
-    Ok(format!("4 KiB made durable in {:.2} ms (median of {})", samples[samples.len() / 2].as_secs_f64() * 1e3, samples.len()))
+    Ok(format!(
+        "4 KiB made durable in {:.2} ms (median of {})",
+        samples[samples.len() / 2].as_secs_f64() * 1e3,
+        samples.len()
+    ))
 }

@@ -44,12 +44,22 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Answer
         Some([app, operator, key, function])
     });
     let Some(parts) = parts.filter(|parts| parts.iter().all(|part| !part.is_empty())) else {
-        return Err(CliError::usage("BAD_TARGET", format!("\"{target}\" is not app/operator/key/function"), "for example: styx call shop/stock/apple/take '[2]'"));
+        return Err(CliError::usage(
+            "BAD_TARGET",
+            format!("\"{target}\" is not app/operator/key/function"),
+            "for example: styx call shop/stock/apple/take '[2]'",
+        ));
     };
     let path = parts.map(encode).join("/");
     let mut request = client.ingress(Method::POST, &format!("/v1/{verb}/{path}"));
     if let Some(args) = &invocation.args {
-        serde_json::from_str::<Value>(args).map_err(|error| CliError::usage("BAD_ARGUMENTS", format!("the arguments are not JSON: {error}"), "quote them for the shell: '[\"text\", 1]'"))?;
+        serde_json::from_str::<Value>(args).map_err(|error| {
+            CliError::usage(
+                "BAD_ARGUMENTS",
+                format!("the arguments are not JSON: {error}"),
+                "quote them for the shell: '[\"text\", 1]'",
+            )
+        })?;
         request = request.header("content-type", "application/json").body(args.clone());
     }
     if let Some(key) = &invocation.idempotency_key {

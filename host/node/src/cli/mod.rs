@@ -38,10 +38,24 @@ struct Global {
     #[arg(long, global = true)]
     json: bool,
     /// Where the server's admin endpoints are
-    #[arg(long, global = true, env = "STYX_ADMIN_URL", default_value = "http://127.0.0.1:9070", value_name = "URL", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "STYX_ADMIN_URL",
+        default_value = "http://127.0.0.1:9070",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     admin_url: String,
     /// Where the server takes calls
-    #[arg(long, global = true, env = "STYX_INGRESS_URL", default_value = "http://127.0.0.1:8080", value_name = "URL", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "STYX_INGRESS_URL",
+        default_value = "http://127.0.0.1:8080",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     ingress_url: String,
 }
 

@@ -29,7 +29,10 @@ impl Output {
 
     pub(super) fn error(&self, error: &CliError) {
         if self.json {
-            println!("{}", json!({"error": {"code": error.code, "message": error.message, "hint": error.hint, "detail": error.detail}}));
+            println!(
+                "{}",
+                json!({"error": {"code": error.code, "message": error.message, "hint": error.hint, "detail": error.detail}})
+            );
         } else {
             for line in error.detail.lines() {
                 eprintln!("  {}", self.paint("2", line));
@@ -64,7 +67,10 @@ impl Output {
             return self.value(value);
         }
         let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+        table
+            .load_style(presets::UTF8_FULL_CONDENSED)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(header);
         table.add_rows(rows);
         println!("{table}");
     }
@@ -75,7 +81,9 @@ impl Output {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new_spinner();
-        bar.set_style(ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}").expect("the template is right"));
+        bar.set_style(
+            ProgressStyle::with_template("{spinner:.cyan} {msg} {elapsed:.dim}").expect("the template is right"),
+        );
         bar.set_message(line.to_string());
         bar.enable_steady_tick(Duration::from_millis(100));
         bar

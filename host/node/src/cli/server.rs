@@ -23,12 +23,22 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
         return Ok(());
     }
     let filter = EnvFilter::try_from_env("STYX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_target(false).compact().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .compact()
+        .init();
 
     let started = Instant::now();
     let spinner = output.spinner("starting");
     let progress = |done: u64, total: u64| spinner.set_message(format!("recovering: epoch {done} of {total}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("styx-io").build().map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("styx-io")
+        .build()
+        .map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))?;
     let server = runtime.block_on(Server::start(&config, &progress))?;
     spinner.finish_and_clear();
     let recovered = server.recovered();
@@ -36,13 +46,24 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
         output.value(&json!({"ready": true, "ingress": server.ingress_addr().to_string(), "admin": server.admin_addr().to_string(), "epochs_replayed": recovered.epochs}));
     } else {
         if recovered.epochs > 0 {
-            output.done(&format!("recovered {} epochs in {:.2} s; state {}", recovered.epochs, started.elapsed().as_secs_f64(), recovered.chain));
+            output.done(&format!(
+                "recovered {} epochs in {:.2} s; state {}",
+                recovered.epochs,
+                started.elapsed().as_secs_f64(),
+                recovered.chain
+            ));
         }
-        output.done(&format!("calls at http://{}, apps at http://{}, data in {}", server.ingress_addr(), server.admin_addr(), config.data_dir.display()));
+        output.done(&format!(
+            "calls at http://{}, apps at http://{}, data in {}",
+            server.ingress_addr(),
+            server.admin_addr(),
+            config.data_dir.display()
+        ));
         output.note("deploy an app with `styx deploy DIR`; stop with Ctrl-C");
     }
     runtime.block_on(async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals can be handled");
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals can be handled");
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}

@@ -12,7 +12,11 @@ use super::{Message, Stats, fatal, fatal_on_panic};
 use crate::log::Log;
 
 /// Starts the thread; it ends when the sender is dropped.
-pub(super) fn start(mut log: Box<dyn Log>, done: Sender<Message>, stats: Arc<Stats>) -> std::io::Result<(Sender<Arc<EpochRecord>>, JoinHandle<()>)> {
+pub(super) fn start(
+    mut log: Box<dyn Log>,
+    done: Sender<Message>,
+    stats: Arc<Stats>,
+) -> std::io::Result<(Sender<Arc<EpochRecord>>, JoinHandle<()>)> {
     let (records, inbox) = unbounded::<Arc<EpochRecord>>();
     let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
         fatal_on_panic("log", move || {

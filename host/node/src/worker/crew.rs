@@ -44,7 +44,12 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts `threads` threads, each with an executor of its own. They end when the crew is dropped.
-    pub(super) fn start<E: Executor + Send + 'static>(threads: usize, stack_bytes: usize, make: &impl Fn() -> E, done: Sender<Message>) -> std::io::Result<Crew> {
+    pub(super) fn start<E: Executor + Send + 'static>(
+        threads: usize,
+        stack_bytes: usize,
+        make: &impl Fn() -> E,
+        done: Sender<Message>,
+    ) -> std::io::Result<Crew> {
         let start = |index: usize| {
             let (jobs, inbox) = unbounded();
             let (executor, done) = (make(), done.clone());
@@ -102,7 +107,12 @@ fn work(mut executor: impl Executor, inbox: &Receiver<Arc<Job>>, done: &Sender<M
                 let mut outcomes = Vec::new();
                 while let Some(range) = job.claim(order.len()) {
                     for at in range {
-                        outcomes.push(run_component(&mut executor, &batch.components[order[at]], &batch.state, &batch.catalog));
+                        outcomes.push(run_component(
+                            &mut executor,
+                            &batch.components[order[at]],
+                            &batch.state,
+                            &batch.catalog,
+                        ));
                     }
                 }
                 Part::FellBack(outcomes)

@@ -61,7 +61,15 @@ struct Gathering {
 }
 
 impl<E: Executor> Driver<E> {
-    pub(super) fn new(machine: Machine<Waiter>, executor: E, crew: Crew, messages: Receiver<Message>, handle: Handle, prepare: Prepare, pace: Pace) -> Self {
+    pub(super) fn new(
+        machine: Machine<Waiter>,
+        executor: E,
+        crew: Crew,
+        messages: Receiver<Message>,
+        handle: Handle,
+        prepare: Prepare,
+        pace: Pace,
+    ) -> Self {
         Driver {
             machine,
             executor,
@@ -82,15 +90,24 @@ impl<E: Executor> Driver<E> {
     }
 
     /// Replays the log's epochs.
-    pub(super) fn recover(&mut self, log: &mut dyn Log, engine: u64, progress: &dyn Fn(u64, u64)) -> anyhow::Result<Recovered> {
+    pub(super) fn recover(
+        &mut self,
+        log: &mut dyn Log,
+        engine: u64,
+        progress: &dyn Fn(u64, u64),
+    ) -> anyhow::Result<Recovered> {
         let total = log.next() - 1;
         let mut warned = false;
         log.replay(1, &mut |sequence, bytes| {
-            let record = Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
+            let record =
+                Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
             let Record::Epoch(record) = record else { anyhow::bail!("a second beginning") };
             if record.engine != engine && !warned {
                 warned = true;
-                tracing::warn!(epoch = record.epoch.0, "the log was written under another engine configuration; the state is checked after every epoch");
+                tracing::warn!(
+                    epoch = record.epoch.0,
+                    "the log was written under another engine configuration; the state is checked after every epoch"
+                );
             }
             self.durable = record.epoch;
             self.step(Input::Durable(record.epoch));
@@ -299,7 +316,8 @@ impl<E: Executor> Driver<E> {
         if fallback {
             self.step(Input::FellBack(gathering.outcomes));
         } else {
-            let mut executions = gathering.executions.into_iter().map(|execution| execution.expect("every position was claimed"));
+            let mut executions =
+                gathering.executions.into_iter().map(|execution| execution.expect("every position was claimed"));
             let transactions = executions.by_ref().take(gathering.transactions).collect();
             self.step(Input::Executed(Executed { transactions, queries: executions.collect() }));
         }

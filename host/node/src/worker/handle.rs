@@ -117,7 +117,10 @@ impl Handle {
 
     /// Looks at the machine between two steps: committed state, catalog, position. The result is
     /// handed over once all that it may have seen is durable.
-    pub async fn inspect<T: Send + 'static>(&self, look: impl FnOnce(&Machine<Waiter>) -> T + Send + 'static) -> Option<T> {
+    pub async fn inspect<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Machine<Waiter>) -> T + Send + 'static,
+    ) -> Option<T> {
         let (to, answer) = oneshot::channel();
         self.send(Message::Inspect(Box::new(move |machine| {
             let seen = look(machine);

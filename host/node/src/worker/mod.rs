@@ -152,7 +152,15 @@ impl Worker {
             stats: stats.clone(),
         };
         let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, inbox.clone())?;
-        let mut driver = Driver::new(Machine::new(config), make(), crew, messages, handle.clone(), prepare, Pace { size: options.epoch_size_max, wait: options.epoch_max_wait });
+        let mut driver = Driver::new(
+            Machine::new(config),
+            make(),
+            crew,
+            messages,
+            handle.clone(),
+            prepare,
+            Pace { size: options.epoch_size_max, wait: options.epoch_max_wait },
+        );
         let recovered = driver.recover(log.as_mut(), options.engine, progress)?;
         let (records, appender) = appender::start(log, inbox.clone(), stats)?;
         let thread = std::thread::Builder::new()
@@ -195,7 +203,10 @@ fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis
     }
     let mut found = None;
     let first = log.first();
-    anyhow::ensure!(first == 0, "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from");
+    anyhow::ensure!(
+        first == 0,
+        "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from"
+    );
     let stop = "first record read";
     let read = log.replay(0, &mut |_, bytes| {
         found = Some(Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?);
@@ -204,7 +215,9 @@ fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis
     match (found, read) {
         (Some(Record::Genesis(genesis)), _) => Ok(genesis),
         (_, Err(error)) if !error.to_string().contains(stop) => Err(error.into()),
-        _ => anyhow::bail!("the log does not start with the record that every log starts with; is this another program's directory?"),
+        _ => anyhow::bail!(
+            "the log does not start with the record that every log starts with; is this another program's directory?"
+        ),
     }
 }
 

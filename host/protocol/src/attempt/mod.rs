@@ -291,18 +291,30 @@ impl Attempt {
 
     fn write(&mut self, entity: Entity, value: Option<&[u8]>) {
         if self.frame().read_only {
-            self.doom(Abort::new(Code::ReadOnly, format!("{} is declared read-only and wrote \"{}\"", self.running(), entity.key())));
+            self.doom(Abort::new(
+                Code::ReadOnly,
+                format!("{} is declared read-only and wrote \"{}\"", self.running(), entity.key()),
+            ));
         }
         let payload = self.limits.payload as usize;
         if let Some(value) = value
             && value.len() > payload
         {
-            self.doom(Abort::new(Code::LimitExceeded, format!("a value of {} bytes is over the limit of {payload} (limits.payload)", value.len())));
+            self.doom(Abort::new(
+                Code::LimitExceeded,
+                format!("a value of {} bytes is over the limit of {payload} (limits.payload)", value.len()),
+            ));
         }
         if entity.key().len() > KEY_BYTES_MAX {
-            self.doom(Abort::new(Code::LimitExceeded, format!("a key of {} bytes is over the limit of {KEY_BYTES_MAX}", entity.key().len())));
+            self.doom(Abort::new(
+                Code::LimitExceeded,
+                format!("a key of {} bytes is over the limit of {KEY_BYTES_MAX}", entity.key().len()),
+            ));
         }
-        if self.is_doomed() || !self.admits(|cached| cached.footprint.admits_write(&entity)) || !self.room_for_bytes(value.map_or(0, <[u8]>::len)) {
+        if self.is_doomed()
+            || !self.admits(|cached| cached.footprint.admits_write(&entity))
+            || !self.room_for_bytes(value.map_or(0, <[u8]>::len))
+        {
             return;
         }
         if self.footprint.accesses.get(&entity).is_none() && !self.room_for_access() {
@@ -336,7 +348,10 @@ impl Attempt {
         let used = self.footprint.accesses.len() + self.footprint.ranges.len();
         if used >= self.limits.rw_set as usize {
             let limit = self.limits.rw_set;
-            self.doom(Abort::new(Code::LimitExceeded, format!("the transaction touches more than {limit} entities (limits.rw_set)")));
+            self.doom(Abort::new(
+                Code::LimitExceeded,
+                format!("the transaction touches more than {limit} entities (limits.rw_set)"),
+            ));
         }
         self.doom.is_none()
     }
@@ -346,7 +361,12 @@ impl Attempt {
         self.bytes += bytes;
         let limit = self.limits.payload as usize * PAYLOADS_MAX;
         if self.bytes > limit {
-            self.doom(Abort::new(Code::LimitExceeded, format!("the transaction writes and passes more than {limit} bytes ({PAYLOADS_MAX} times limits.payload)")));
+            self.doom(Abort::new(
+                Code::LimitExceeded,
+                format!(
+                    "the transaction writes and passes more than {limit} bytes ({PAYLOADS_MAX} times limits.payload)"
+                ),
+            ));
         }
         self.doom.is_none()
     }

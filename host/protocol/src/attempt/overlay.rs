@@ -23,7 +23,11 @@ impl Overlay {
     }
 
     /// Writes to an operator's keys inside a range, in no particular order.
-    pub fn in_range<'a>(&'a self, operator: OperatorId, range: &'a KeyRange) -> impl Iterator<Item = (&'a Key, &'a Option<Value>)> {
+    pub fn in_range<'a>(
+        &'a self,
+        operator: OperatorId,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = (&'a Key, &'a Option<Value>)> {
         self.writes
             .iter()
             .filter(move |(entity, _)| entity.operator() == operator && range.contains(entity.key()))

@@ -35,7 +35,13 @@ pub fn run<F: Functions + ?Sized>(functions: &mut F) -> Result<Value, Abort> {
 ///
 /// # Errors
 /// The callee's failure. The transaction is doomed then: the caller may add to the message, not more.
-pub fn call<F: Functions + ?Sized>(functions: &mut F, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Value, Abort> {
+pub fn call<F: Functions + ?Sized>(
+    functions: &mut F,
+    operator: &str,
+    key: &str,
+    function: &str,
+    args: &[u8],
+) -> Result<Value, Abort> {
     let target = functions.attempt().target(operator, key, function, args)?;
     run_target(functions, target).map_err(|abort| functions.attempt().doom(abort))
 }
@@ -65,7 +71,11 @@ fn run_one<F: Functions + ?Sized>(functions: &mut F, target: Target) -> Result<V
         Ok(value) => match &attempt.doom {
             Some(doom) => Err(doom.clone()),
             None if value.len() > attempt.limits.payload as usize => {
-                let message = format!("a result of {} bytes is over the limit of {} (limits.payload)", value.len(), attempt.limits.payload);
+                let message = format!(
+                    "a result of {} bytes is over the limit of {} (limits.payload)",
+                    value.len(),
+                    attempt.limits.payload
+                );
                 Err(attempt.doom(Abort::new(Code::LimitExceeded, message)))
             }
             None => Ok(value),
@@ -120,20 +130,31 @@ impl Attempt {
 
     fn resolve(&self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
         let found = self.catalog.find(&self.app, operator)?;
-        let index = found
-            .function_index(function)
-            .ok_or_else(|| Abort::new(Code::UnknownFunction, format!("operator \"{operator}\" has no function \"{function}\"")))?;
+        let index = found.function_index(function).ok_or_else(|| {
+            Abort::new(Code::UnknownFunction, format!("operator \"{operator}\" has no function \"{function}\""))
+        })?;
         if key.len() > super::KEY_BYTES_MAX {
-            return Err(Abort::new(Code::LimitExceeded, format!("a key of {} bytes is over the limit of {}", key.len(), super::KEY_BYTES_MAX)));
+            return Err(Abort::new(
+                Code::LimitExceeded,
+                format!("a key of {} bytes is over the limit of {}", key.len(), super::KEY_BYTES_MAX),
+            ));
         }
         if args.len() > self.limits.payload as usize {
-            let message = format!("arguments of {} bytes are over the limit of {} (limits.payload)", args.len(), self.limits.payload);
+            let message = format!(
+                "arguments of {} bytes are over the limit of {} (limits.payload)",
+                args.len(),
+                self.limits.payload
+            );
             return Err(Abort::new(Code::LimitExceeded, message));
         }
         let caller = self.frame();
         let read_only = caller.read_only;
         if read_only && !found.function(index).read_only {
-            let message = format!("{} is declared read-only and called {}, which is not", self.running(), found.function(index).qualified);
+            let message = format!(
+                "{} is declared read-only and called {}, which is not",
+                self.running(),
+                found.function(index).qualified
+            );
             return Err(Abort::new(Code::ReadOnly, message));
         }
         Ok(Target {
@@ -163,7 +184,8 @@ impl Attempt {
             return Err(Abort::new(Code::Aborted, "the transaction is rescheduled"));
         }
         // Every call has a generator of its own: the same whatever ran before it, and where.
-        let seed = mix(self.layout.seed ^ mix(self.transaction.tid.0) ^ (at as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let seed =
+            mix(self.layout.seed ^ mix(self.transaction.tid.0) ^ (at as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93));
         self.calls.push(record);
         self.frames.push(Frame::new(target, seed));
         Ok(())

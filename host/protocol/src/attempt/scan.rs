@@ -11,7 +11,14 @@ use crate::range::{KeyRange, RangeRead};
 impl Attempt {
     /// Up to `limit` entries (0: as many as the RW-set limit allows) of the running function's
     /// operator that start with `prefix` and lie between the bounds, in key order or in reverse.
-    pub fn scan(&mut self, prefix: &str, lower: Bound<Key>, upper: Bound<Key>, limit: u32, reverse: bool) -> Vec<(Key, Value)> {
+    pub fn scan(
+        &mut self,
+        prefix: &str,
+        lower: Bound<Key>,
+        upper: Bound<Key>,
+        limit: u32,
+        reverse: bool,
+    ) -> Vec<(Key, Value)> {
         let operator = self.operator().clone();
         let asked = KeyRange::new(prefix, lower, upper);
         let most = self.limits.rw_set as usize + 1;
@@ -40,7 +47,10 @@ impl Attempt {
         found.truncate(wanted);
 
         if found.len() == most {
-            self.doom(Abort::new(Code::LimitExceeded, format!("a scan found more than {} entries (limits.rw_set); give it a limit", most - 1)));
+            self.doom(Abort::new(
+                Code::LimitExceeded,
+                format!("a scan found more than {} entries (limits.rw_set); give it a limit", most - 1),
+            ));
             return Vec::new();
         }
         let range = match (cut, found.last(), reverse) {

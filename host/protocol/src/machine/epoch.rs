@@ -87,7 +87,11 @@ impl<W> Machine<W> {
     pub(super) fn replay(&mut self, record: Arc<EpochRecord>, actions: &mut Vec<Action<W>>) {
         assert!(self.is_idle(), "records are replayed one after the other");
         assert_eq!(record.epoch.0, self.epoch.0 + 1, "the log's epochs are contiguous");
-        assert_eq!(record.before, self.chain, "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic", record.epoch);
+        assert_eq!(
+            record.before, self.chain,
+            "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic",
+            record.epoch
+        );
         assert_eq!(record.first, self.sequencer.peek(), "TIDs diverged from the log in epoch {}", record.epoch);
         let carried: Vec<Tid> = self.carried.iter().map(|slot| slot.transaction.tid).collect();
         assert_eq!(record.carried, carried, "rescheduled transactions diverged from the log in epoch {}", record.epoch);
@@ -113,7 +117,14 @@ impl<W> Machine<W> {
     }
 
     /// Assigns TIDs and has the epoch executed.
-    fn start(&mut self, record: &EpochRecord, mut admitted: Vec<Slot<W>>, queries: Vec<(Request, W)>, query_base: Epoch, actions: &mut Vec<Action<W>>) {
+    fn start(
+        &mut self,
+        record: &EpochRecord,
+        mut admitted: Vec<Slot<W>>,
+        queries: Vec<(Request, W)>,
+        query_base: Epoch,
+        actions: &mut Vec<Action<W>>,
+    ) {
         self.replies.trim(record.time);
         for slot in &mut admitted {
             slot.transaction.tid = self.sequencer.assign();
@@ -135,9 +146,19 @@ impl<W> Machine<W> {
         self.execute(record.epoch, true, query_base, slots, queries, actions);
     }
 
-    fn execute(&mut self, epoch: Epoch, logged: bool, query_base: Epoch, slots: Vec<Slot<W>>, queries: Vec<(Request, W)>, actions: &mut Vec<Action<W>>) {
+    fn execute(
+        &mut self,
+        epoch: Epoch,
+        logged: bool,
+        query_base: Epoch,
+        slots: Vec<Slot<W>>,
+        queries: Vec<(Request, W)>,
+        actions: &mut Vec<Action<W>>,
+    ) {
         let time = self.time;
-        let as_transaction = |(request, waiter): (Request, W)| (Transaction { tid: Tid(0), time, request: Arc::new(request), query: true }, waiter);
+        let as_transaction = |(request, waiter): (Request, W)| {
+            (Transaction { tid: Tid(0), time, request: Arc::new(request), query: true }, waiter)
+        };
         let queries: Vec<(Transaction, W)> = queries.into_iter().map(as_transaction).collect();
         actions.push(Action::Execute(Batch {
             transactions: slots.iter().map(|slot| slot.transaction.clone()).collect(),
@@ -154,15 +175,29 @@ impl<W> Machine<W> {
         let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             panic!("executions arrived and no epoch is under way");
         };
-        assert_eq!((running.slots.len(), running.queries.len()), (executed.transactions.len(), executed.queries.len()), "every transaction of the epoch is executed");
+        assert_eq!(
+            (running.slots.len(), running.queries.len()),
+            (executed.transactions.len(), executed.queries.len()),
+            "every transaction of the epoch is executed"
+        );
 
         running.summary.queries = executed.queries.len();
         for ((transaction, waiter), execution) in running.queries.drain(..).zip(executed.queries) {
-            let reply = Reply { id: transaction.request.id, tid: transaction.tid, epoch: running.query_base, outcome: execution.outcome };
+            let reply = Reply {
+                id: transaction.request.id,
+                tid: transaction.tid,
+                epoch: running.query_base,
+                outcome: execution.outcome,
+            };
             self.outbox.hold(running.query_base, Action::Reply { waiter, reply }, actions);
         }
 
-        let ranked: Vec<(Tid, &Execution)> = running.slots.iter().zip(&executed.transactions).map(|(slot, execution)| (slot.transaction.tid, execution)).collect();
+        let ranked: Vec<(Tid, &Execution)> = running
+            .slots
+            .iter()
+            .zip(&executed.transactions)
+            .map(|(slot, execution)| (slot.transaction.tid, execution))
+            .collect();
         let verdicts = validate(&ranked, self.config.reordering);
         if self.config.claim_order {
             running.summary.order = claimed_order(&ranked, &verdicts);
@@ -186,7 +221,11 @@ impl<W> Machine<W> {
         if members.is_empty() {
             self.finish(*running, actions);
         } else if self.config.fallback {
-            actions.push(Action::FallBack(FallbackBatch { components: components(members).into(), state: self.state.clone(), catalog: self.catalog.clone() }));
+            actions.push(Action::FallBack(FallbackBatch {
+                components: components(members).into(),
+                state: self.state.clone(),
+                catalog: self.catalog.clone(),
+            }));
             self.phase = Phase::Running(running);
         } else {
             for member in members {
@@ -234,7 +273,8 @@ impl<W> Machine<W> {
         running.summary.fuel += execution.fuel;
         let slot = &mut running.slots[index];
         let request = &slot.transaction.request;
-        let reply = Reply { id: request.id, tid: slot.transaction.tid, epoch: running.epoch, outcome: execution.outcome };
+        let reply =
+            Reply { id: request.id, tid: slot.transaction.tid, epoch: running.epoch, outcome: execution.outcome };
         if request.retained {
             self.replies.end(&reply, self.time);
             for waiter in self.waiting.remove(&reply.id).unwrap_or_default() {
@@ -270,7 +310,9 @@ fn exclusive(state: &mut Arc<State>) -> &mut State {
 /// transactions, the one that reads what the other writes must precede it. One that reads what a
 /// lower TID writes writes nothing that a lower TID reads, so only higher TIDs must precede it.)
 fn claimed_order(ranked: &[(Tid, &Execution)], verdicts: &[Verdict]) -> Vec<Tid> {
-    let of = |wanted: Verdict| ranked.iter().zip(verdicts).filter(move |(_, verdict)| **verdict == wanted).map(|((tid, _), _)| *tid);
+    let of = |wanted: Verdict| {
+        ranked.iter().zip(verdicts).filter(move |(_, verdict)| **verdict == wanted).map(|((tid, _), _)| *tid)
+    };
     let mut early: Vec<Tid> = of(Verdict::CommitEarly).collect();
     early.reverse();
     of(Verdict::ReadOnly).chain(early).chain(of(Verdict::Commit)).collect()

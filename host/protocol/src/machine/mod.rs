@@ -153,16 +153,23 @@ impl<W> Machine<W> {
                 },
             };
             if body != request.body_hash() {
-                let abort = Abort::new(Code::IdempotencyMismatch, "this idempotency key was used before with another request; use a new key");
+                let abort = Abort::new(
+                    Code::IdempotencyMismatch,
+                    "this idempotency key was used before with another request; use a new key",
+                );
                 actions.push(self.refuse(request.id, waiter, abort));
                 return;
             }
             // A duplicate: the first one's end is the answer.
             match known {
-                Known::Done(reply) if receipt => self.outbox.hold(reply.epoch, Action::Accepted { waiter, id: request.id }, actions),
+                Known::Done(reply) if receipt => {
+                    self.outbox.hold(reply.epoch, Action::Accepted { waiter, id: request.id }, actions)
+                }
                 Known::Done(reply) => self.outbox.hold(reply.epoch, Action::Reply { waiter, reply }, actions),
                 // A receipt for a request under way: it is durable no later than the next epoch's record.
-                Known::Pending if receipt => self.outbox.hold(Epoch(self.current().0 + 1), Action::Accepted { waiter, id: request.id }, actions),
+                Known::Pending if receipt => {
+                    self.outbox.hold(Epoch(self.current().0 + 1), Action::Accepted { waiter, id: request.id }, actions)
+                }
                 Known::Pending => self.waiting.entry(request.id).or_default().push(waiter),
             }
             return;

@@ -55,7 +55,14 @@ impl State {
 
     /// Up to `limit` entries of an operator in a range, in key order or in reverse. `partition`
     /// names the only one that can hold such keys, if known; otherwise all are asked.
-    pub fn scan(&self, operator: OperatorId, range: &KeyRange, partition: Option<PartitionId>, limit: usize, reverse: bool) -> Vec<(Key, Value)> {
+    pub fn scan(
+        &self,
+        operator: OperatorId,
+        range: &KeyRange,
+        partition: Option<PartitionId>,
+        limit: usize,
+        reverse: bool,
+    ) -> Vec<(Key, Value)> {
         if range.is_empty() || limit == 0 {
             return Vec::new();
         }
@@ -81,7 +88,13 @@ impl State {
         let layout = self.layout;
         for partition in &mut self.partitions {
             let mut found = Vec::new();
-            partition.scan(operator, &KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded }, usize::MAX, false, &mut found);
+            partition.scan(
+                operator,
+                &KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded },
+                usize::MAX,
+                false,
+                &mut found,
+            );
             for (key, _) in found {
                 partition.apply(Entity::new(&layout, operator, layout_composite, key), None);
             }

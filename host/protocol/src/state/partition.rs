@@ -78,7 +78,8 @@ impl Partition {
         let found = self.table.find_entry(entity.hash(), |(candidate, _)| *candidate == entity);
         match (found, value) {
             (Ok(mut slot), Some(value)) => {
-                self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &slot.get().1)).wrapping_add(hash_of(&entity, &value));
+                self.hash.0 =
+                    self.hash.0.wrapping_sub(hash_of(&entity, &slot.get().1)).wrapping_add(hash_of(&entity, &value));
                 self.bytes = self.bytes - slot.get().1.len() as u64 + value.len() as u64;
                 slot.get_mut().1 = value;
             }
@@ -98,7 +99,14 @@ impl Partition {
         }
     }
 
-    pub(super) fn scan(&self, operator: OperatorId, range: &KeyRange, limit: usize, reverse: bool, found: &mut Vec<(Key, Value)>) {
+    pub(super) fn scan(
+        &self,
+        operator: OperatorId,
+        range: &KeyRange,
+        limit: usize,
+        reverse: bool,
+        found: &mut Vec<(Key, Value)>,
+    ) {
         if range.is_empty() {
             return;
         }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{Attempt, Execution, Functions, Overlay, call, run};
-use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{
+    Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
+};
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::{Executor, run_component};
 use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
@@ -36,10 +38,25 @@ pub enum Op {
     Write(Place),
     WriteIfOdd(Place),
     Delete(Place),
-    Scan { from: u8, to: u8, limit: u8, reverse: bool },
+    Scan {
+        from: u8,
+        to: u8,
+        limit: u8,
+        reverse: bool,
+    },
     /// Calls the program that many further down the list, so that every run ends.
-    Call { operator: u8, place: Place, skip: u8, pass: bool },
-    CallAsync { operator: u8, place: Place, skip: u8, pass: bool },
+    Call {
+        operator: u8,
+        place: Place,
+        skip: u8,
+        pass: bool,
+    },
+    CallAsync {
+        operator: u8,
+        place: Place,
+        skip: u8,
+        pass: bool,
+    },
     AbortIfMultipleOf(u8),
 }
 
@@ -55,7 +72,10 @@ fn key(place: Place, own: &str, acc: u64) -> String {
 }
 
 fn fold(acc: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(acc ^ 0xcbf2_9ce4_8422_2325, |acc, byte| (acc ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)).rotate_left(17)
+    bytes
+        .iter()
+        .fold(acc ^ 0xcbf2_9ce4_8422_2325, |acc, byte| (acc ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+        .rotate_left(17)
 }
 
 fn args(program: usize, acc: Option<u64>) -> Vec<u8> {
@@ -91,16 +111,26 @@ fn interpret(programs: &[Program], own: &str, arguments: &[u8], world: &mut impl
             }
             Op::Call { operator, place, skip, pass } => {
                 if let Some(program) = target(*skip) {
-                    let result = world.call(OPERATORS[*operator as usize % 2], &key(*place, own, acc), &args(program, pass.then_some(acc)))?;
+                    let result = world.call(
+                        OPERATORS[*operator as usize % 2],
+                        &key(*place, own, acc),
+                        &args(program, pass.then_some(acc)),
+                    )?;
                     acc = fold(acc, &result);
                 }
             }
             Op::CallAsync { operator, place, skip, pass } => {
                 if let Some(program) = target(*skip) {
-                    world.call_async(OPERATORS[*operator as usize % 2], &key(*place, own, acc), &args(program, pass.then_some(acc)));
+                    world.call_async(
+                        OPERATORS[*operator as usize % 2],
+                        &key(*place, own, acc),
+                        &args(program, pass.then_some(acc)),
+                    );
                 }
             }
-            Op::AbortIfMultipleOf(n) if acc % (u64::from(*n) % 5 + 2) == 0 => return Err(Abort::new(Code::Aborted, format!("acc is {acc}"))),
+            Op::AbortIfMultipleOf(n) if acc % (u64::from(*n) % 5 + 2) == 0 => {
+                return Err(Abort::new(Code::Aborted, format!("acc is {acc}")));
+            }
             Op::AbortIfMultipleOf(_) => {}
         }
     }
@@ -160,8 +190,16 @@ impl Executor for Toy {
         self.run(Attempt::begin(transaction.clone(), state.clone(), catalog.clone())).0
     }
 
-    fn fall_back(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, overlay: Box<Overlay>, cached: &Arc<Execution>) -> (Execution, Box<Overlay>) {
-        let attempt = Attempt::begin(transaction.clone(), state.clone(), catalog.clone()).fall_back(overlay, cached.clone());
+    fn fall_back(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        overlay: Box<Overlay>,
+        cached: &Arc<Execution>,
+    ) -> (Execution, Box<Overlay>) {
+        let attempt =
+            Attempt::begin(transaction.clone(), state.clone(), catalog.clone()).fall_back(overlay, cached.clone());
         let (execution, overlay) = self.run(attempt);
         (execution, overlay.expect("an attempt of the fallback has an overlay"))
     }
@@ -191,7 +229,11 @@ impl World for OracleWorld<'_> {
         self.oracle.state.remove(&(self.operator, key.to_string()));
     }
     fn scan(&mut self, from: &str, to: &str, limit: u32, reverse: bool) -> Vec<(String, Vec<u8>)> {
-        let inside = self.oracle.state.iter().filter(|((operator, key), _)| *operator == self.operator && from <= key.as_str() && key.as_str() < to);
+        let inside = self
+            .oracle
+            .state
+            .iter()
+            .filter(|((operator, key), _)| *operator == self.operator && from <= key.as_str() && key.as_str() < to);
         let mut found: Vec<_> = inside.map(|((_, key), value)| (key.clone(), value.clone())).collect();
         if reverse {
             found.reverse();
@@ -248,7 +290,13 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
 }
 
 pub fn deployment() -> Deployment {
-    let function = |name: &str, read_only| Function { name: name.into(), parameters: vec![], returns: "{}".into(), read_only, doc: String::new() };
+    let function = |name: &str, read_only| Function {
+        name: name.into(),
+        parameters: vec![],
+        returns: "{}".into(),
+        read_only,
+        doc: String::new(),
+    };
     let operator = |name: &str, key_prefix: Option<&str>| OperatorSpec {
         name: name.into(),
         component: 0,
@@ -322,7 +370,9 @@ impl Driver {
     /// Recovers from another driver's log.
     pub fn replay(&mut self, log: &[Vec<u8>]) {
         for record in log {
-            let Ok(Record::Epoch(record)) = Record::decode(record) else { panic!("a record that was written can be read") };
+            let Ok(Record::Epoch(record)) = Record::decode(record) else {
+                panic!("a record that was written can be read")
+            };
             self.step(Input::Replay(record));
         }
     }
@@ -338,14 +388,27 @@ impl Driver {
                     Action::Append(record) => self.log.push(Record::Epoch(record).encode()),
                     Action::Execute(batch) => {
                         let executed = Executed {
-                            transactions: batch.transactions.iter().map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog)).collect(),
-                            queries: batch.queries.iter().map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog)).collect(),
+                            transactions: batch
+                                .transactions
+                                .iter()
+                                .map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog))
+                                .collect(),
+                            queries: batch
+                                .queries
+                                .iter()
+                                .map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog))
+                                .collect(),
                         };
                         inputs.push(Input::Executed(executed));
                     }
                     Action::FallBack(batch) => {
                         // The last component first: their order must not matter.
-                        let outcomes = batch.components.iter().rev().map(|members| run_component(&mut self.executor, members, &batch.state, &batch.catalog)).collect();
+                        let outcomes = batch
+                            .components
+                            .iter()
+                            .rev()
+                            .map(|members| run_component(&mut self.executor, members, &batch.state, &batch.catalog))
+                            .collect();
                         inputs.push(Input::FellBack(outcomes));
                     }
                     Action::Reply { waiter, reply } => self.replies.push((waiter, reply)),
