@@ -163,22 +163,22 @@ pub struct Deployment {
 
 /// A change of what is deployed. Sequenced in the log; takes effect at the start of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-#[rkyv(attr(allow(missing_docs)))] // the derived mirror of named fields has no place for documentation
 pub enum Control {
     /// Adds a version of an app and makes it the live one.
     Deploy(Deployment),
     /// Makes an earlier (or later) version the live one.
-    Activate {
-        /// The app.
-        app: String,
-        /// The version.
-        deployment: String,
-    },
-    /// Removes an app and the state of its operators.
-    Remove {
-        /// The app.
-        app: String,
-    },
+    Activate(Activation),
+    /// Removes an app, by name, and the state of its operators.
+    Remove(String),
+}
+
+/// Which version of an app is to be live.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Activation {
+    /// The app.
+    pub app: String,
+    /// The version.
+    pub deployment: String,
 }
 
 /// An operator of the live deployment, ready for use.
@@ -313,14 +313,14 @@ impl Catalog {
                     _ => Ok(()),
                 }),
             },
-            Control::Activate { app, deployment } => {
+            Control::Activate(Activation { app, deployment }) => {
                 let found = self.apps.get(app.as_str()).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
                 match found.deployments.iter().any(|candidate| candidate.id == *deployment) {
                     true => Ok(()),
                     false => Err(Abort::new(Code::UnknownApp, format!("app \"{app}\" has no deployment \"{deployment}\""))),
                 }
             }
-            Control::Remove { app } => match self.apps.contains_key(app.as_str()) {
+            Control::Remove(app) => match self.apps.contains_key(app.as_str()) {
                 true => Ok(()),
                 false => Err(Abort::new(Code::UnknownApp, format!("no app \"{app}\""))),
             },
@@ -353,12 +353,12 @@ impl Catalog {
                 self.enliven(&app);
                 Vec::new()
             }
-            Control::Activate { app, deployment } => {
+            Control::Activate(Activation { app, deployment }) => {
                 self.apps.get_mut(app.as_str()).expect("checked").active = deployment.clone();
                 self.enliven(app);
                 Vec::new()
             }
-            Control::Remove { app } => {
+            Control::Remove(app) => {
                 let gone = self.apps.remove(app.as_str()).expect("checked");
                 let ids: Vec<OperatorId> = gone.operators.values().map(|&(id, _)| id).collect();
                 for id in &ids {

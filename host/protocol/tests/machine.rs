@@ -191,7 +191,7 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
     driver.tick();
     assert_eq!(driver.machine.state().len(), 2);
     submit(&mut driver, request(3, 0, 0, 0, false), 3);
-    driver.step(Input::Control { control: Control::Remove { app: "toy".into() }, waiter: 4 });
+    driver.step(Input::Control { control: Control::Remove("toy".into()), waiter: 4 });
     driver.tick();
     driver.step(Input::Durable(Epoch(9)));
     assert_eq!(told(&driver)[2], (3, Err(Code::UnknownOperator)));

@@ -52,7 +52,7 @@ pub async fn remove(
     PathParts(app): PathParts<String>,
 ) -> Result<Json<Value>, ApiError> {
     app_of(&services.handle.catalog(), &app)?;
-    services.handle.control(Control::Remove { app: app.clone() }).await?;
+    services.handle.control(Control::Remove(app.clone())).await?;
     tracing::info!(app, "removed");
     Ok(Json(json!({ "app": app, "removed": true })))
 }

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use styx_protocol::catalog::Control;
+use styx_protocol::catalog::{Activation, Control};
 
 use super::apps::{app_of, deployment_view, summary};
 use super::upload::{Kind, Upload};
@@ -112,7 +112,7 @@ pub async fn activate(
     if !known.deployments.iter().any(|deployment| deployment.id == id) {
         return Err(unknown_deployment(known, &id));
     }
-    services.handle.control(Control::Activate { app: app.clone(), deployment: id.clone() }).await?;
+    services.handle.control(Control::Activate(Activation { app: app.clone(), deployment: id.clone() })).await?;
     Ok(Json(json!({ "app": app, "deployment": id, "active": true })))
 }
 

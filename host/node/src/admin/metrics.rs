@@ -54,7 +54,7 @@ impl Collector for Everything {
         counters(
             &mut encoder,
             "styx_transactions",
-            "Transactions ended, with or without effect, by the phase that they ended in",
+            "Transactions committed, by the phase that they committed in",
             "phase",
             &transactions,
         )?;

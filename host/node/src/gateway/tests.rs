@@ -295,7 +295,7 @@ fn a_directory_follows_the_catalog() {
 
     // An app removed and deployed again has other operators, even under the same deployment id.
     let old = after.resolve("shop", "stock", "read").unwrap().operator.id;
-    catalog.apply(&Control::Remove { app: "shop".into() });
+    catalog.apply(&Control::Remove("shop".into()));
     assert_eq!(
         directories.of(Arc::new(catalog.clone())).resolve("shop", "stock", "read").unwrap_err().code,
         "UNKNOWN_APP"

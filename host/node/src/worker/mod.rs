@@ -85,7 +85,7 @@ impl Default for WorkerOptions {
             epoch_size_max: 1000,
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
-            partitions: 256,
+            partitions: 64,
             retention: Retention::default(),
             reordering: true,
             fallback: true,

@@ -213,7 +213,7 @@ impl<W> Machine<W> {
                 _ => {
                     let state = exclusive(&mut self.state);
                     execution.writes().for_each(|write| state.apply(write));
-                    running.summary.committed += 1;
+                    running.summary.committed += usize::from(execution.outcome.is_ok());
                     self.end(&mut running, index, execution, actions);
                 }
             }
@@ -253,7 +253,7 @@ impl<W> Machine<W> {
                 self.reschedule(&mut running, index);
                 continue;
             }
-            running.summary.fell_back += 1;
+            running.summary.fell_back += usize::from(execution.outcome.is_ok());
             if self.config.claim_order {
                 running.summary.order.push(running.slots[index].transaction.tid);
             }

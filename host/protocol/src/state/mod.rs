@@ -4,7 +4,8 @@
 
 mod partition;
 
-use std::ops::Bound;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 pub use partition::Partition;
 
@@ -66,36 +67,23 @@ impl State {
         if range.is_empty() || limit == 0 {
             return Vec::new();
         }
-        if let Some(partition) = partition {
-            let mut found = Vec::new();
-            self.partitions[usize::from(partition.0)].scan(operator, range, limit, reverse, &mut found);
-            return found;
-        }
-        let mut found = Vec::new();
-        for partition in &self.partitions {
-            partition.scan(operator, range, limit, reverse, &mut found);
-        }
+        let asked = match partition {
+            Some(partition) => &self.partitions[usize::from(partition.0)..=usize::from(partition.0)],
+            None => &self.partitions[..],
+        };
+        let scans = asked.iter().map(|partition| partition.scan(operator, range));
         match reverse {
-            false => found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b)),
-            true => found.sort_unstable_by(|(a, _), (b, _)| b.cmp(a)),
+            false => merge(scans.collect(), limit, |a, b| b.cmp(a)),
+            true => merge(scans.map(Iterator::rev).collect(), limit, |a, b| a.cmp(b)),
         }
-        found.truncate(limit);
-        found
     }
 
     /// Forgets every entity of an operator.
     pub fn remove_operator(&mut self, layout_composite: bool, operator: OperatorId) {
         let layout = self.layout;
         for partition in &mut self.partitions {
-            let mut found = Vec::new();
-            partition.scan(
-                operator,
-                &KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded },
-                usize::MAX,
-                false,
-                &mut found,
-            );
-            for (key, _) in found {
+            let keys: Vec<Key> = partition.scan(operator, &KeyRange::all()).map(|(key, _)| key.clone()).collect();
+            for key in keys {
                 partition.apply(Entity::new(&layout, operator, layout_composite, key), None);
             }
         }
@@ -126,3 +114,55 @@ impl State {
         &self.partitions
     }
 }
+
+/// Merges sorted scans; `order` ranks what comes first as the greatest.
+fn merge<'a>(
+    mut scans: Vec<impl Iterator<Item = (&'a Key, &'a Value)>>,
+    limit: usize,
+    order: fn(&Key, &Key) -> Ordering,
+) -> Vec<(Key, Value)> {
+    if let [scan] = &mut scans[..] {
+        return scan.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect();
+    }
+    let mut heads = BinaryHeap::with_capacity(scans.len());
+    let head = |scans: &mut Vec<_>, at: usize| -> Option<Head<'a>> {
+        let scan: &mut _ = &mut scans[at];
+        Iterator::next(scan).map(|(key, value)| Head { key, value, at, order })
+    };
+    for at in 0..scans.len() {
+        heads.extend(head(&mut scans, at));
+    }
+    let mut found = Vec::new();
+    while found.len() < limit
+        && let Some(Head { key, value, at, .. }) = heads.pop()
+    {
+        found.push((key.clone(), value.clone()));
+        heads.extend(head(&mut scans, at));
+    }
+    found
+}
+
+/// The next entry of one scan among several.
+struct Head<'a> {
+    key: &'a Key,
+    value: &'a Value,
+    at: usize,
+    order: fn(&Key, &Key) -> Ordering,
+}
+
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.order)(self.key, other.key)
+    }
+}
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Head<'_> {}

@@ -99,17 +99,12 @@ impl Partition {
         }
     }
 
+    /// Entities of an operator in a range that is not empty, in key order.
     pub(super) fn scan(
         &self,
         operator: OperatorId,
         range: &KeyRange,
-        limit: usize,
-        reverse: bool,
-        found: &mut Vec<(Key, Value)>,
-    ) {
-        if range.is_empty() {
-            return;
-        }
+    ) -> impl DoubleEndedIterator<Item = (&Key, &Value)> + use<'_> {
         let bound = |bound: &Bound<Key>, open: Bound<Ordered>| match bound {
             Bound::Unbounded => open,
             Bound::Included(key) => Bound::Included(Ordered(Entity::probe(operator, key.clone()))),
@@ -117,15 +112,10 @@ impl Partition {
         };
         let lower = bound(&range.lower, Bound::Included(Ordered(Entity::probe(operator, "".into()))));
         let upper = bound(&range.upper, Bound::Excluded(Ordered(Entity::probe(OperatorId(operator.0 + 1), "".into()))));
-        let entities = self.ordered.range((lower, upper));
-        let mut push = |Ordered(entity): &Ordered| {
+        self.ordered.range((lower, upper)).map(|Ordered(entity)| {
             let value = self.get(entity).expect("the ordered set and the table hold the same entities");
-            found.push((entity.key().clone(), value.clone()));
-        };
-        match reverse {
-            false => entities.take(limit).for_each(&mut push),
-            true => entities.rev().take(limit).for_each(&mut push),
-        }
+            (entity.key(), value)
+        })
     }
 }
 
