@@ -5,7 +5,7 @@ set -euo pipefail
 say() { printf '  %s\n' "$*" >&2; }
 
 command -v cargo >/dev/null || { say "Rust is missing: install it by rustup, then run this again"; exit 1; }
-command -v python3 >/dev/null || { say "Python 3.10 or newer is missing"; exit 1; }
+command -v python3 >/dev/null || { say "Python 3.11 or newer is missing"; exit 1; }
 
 # A std for WebAssembly guests: the usual target, else the distribution's compiler with its sources.
 has_target() { [ -d "$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null)" ]; }

@@ -93,10 +93,14 @@ macro_rules! operators {
                 functions::relay(ctx, &operator, &key, &function)
             }
 
-            /// Calls as `relay` does, and then reports success even if the call failed.
-            pub fn relay_stubbornly(ctx: &mut Context, operator: String, key: String, function: String) -> Result<bool> {
+            /// Writes, calls any function with `arguments` (JSON, none if absent), writes again, and
+            /// reports success even if the call failed.
+            pub fn relay_stubbornly(ctx: &mut Context, operator: String, key: String, function: String, arguments: Option<String>) -> Result<bool> {
                 ctx.state.put(&[7])?;
-                Ok(functions::relay(ctx, &operator, &key, &function).is_ok())
+                let arguments = arguments.unwrap_or_else(|| "[]".into());
+                let succeeded = ctx.call_raw(&operator, &key, &function, arguments.as_bytes()).is_ok();
+                ctx.state.put(&[8])?;
+                Ok(succeeded)
             }
 
             /// Calls itself on `key'` for ever.

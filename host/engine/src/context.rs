@@ -22,6 +22,8 @@ pub(crate) enum Instances {
     Warm,
     /// A new one for every call.
     Fresh,
+    /// A new one for every call, all of them kept for the next attempt: the innermost is the last to be taken.
+    FreshKept,
 }
 
 /// The attempt and its means.
@@ -67,7 +69,7 @@ impl Context {
             return (self, Err(Abort::new(Code::LimitExceeded, message)));
         }
         let pooled =
-            if always_fresh || self.means.instances == Instances::Fresh { None } else { self.means.pool.take(kind) };
+            if always_fresh || self.means.instances != Instances::Warm { None } else { self.means.pool.take(kind) };
         let mut instance = match pooled {
             Some(instance) => instance,
             None => match Instance::start(self.means.pool.component(kind), memory_max, &function) {
@@ -82,7 +84,7 @@ impl Context {
         }
         if ended.healthy && !always_fresh {
             match context.means.instances {
-                Instances::Warm => context.means.pool.give(kind, instance),
+                Instances::Warm | Instances::FreshKept => context.means.pool.give(kind, instance),
                 Instances::Fresh => context.means.pool.offer(kind, instance),
             }
         }

@@ -16,7 +16,8 @@ pub enum Determinism {
     /// One in so many, chosen by TID, so that every replay chooses the same. The fresh attempt
     /// counts; a difference is logged.
     Sample(u32),
-    /// All, for tests: a difference aborts the transaction.
+    /// All, for tests: each attempt is made in fresh instances and once more in the same ones, and
+    /// a difference aborts the transaction. Nothing of other transactions enters the verdict.
     All,
 }
 

@@ -94,35 +94,60 @@ impl Executor {
         catalog: &Arc<Catalog>,
         fallback: &mut Option<Fallback>,
     ) -> Execution {
+        if self.engine.determinism() == Determinism::All {
+            return self.prove(transaction, state, catalog, fallback);
+        }
         let first = self.attempt(Instances::Warm, transaction, state, catalog, fallback);
-        let suspect = self.means.as_ref().expect("the attempt is over").suspect;
-        let mode = self.engine.determinism();
-        let compare = !suspect && mode.samples(transaction.tid);
-        if !suspect && !compare {
+        let suspect = self.is_suspect();
+        if !suspect && !self.engine.determinism().samples(transaction.tid) {
             return first;
         }
         let fresh = self.attempt(Instances::Fresh, transaction, state, catalog, fallback);
         if suspect {
             self.statistics.repeated += 1;
+        } else {
+            self.compare(transaction, &first, &fresh);
+        }
+        fresh
+    }
+
+    /// An attempt in fresh instances, and a second one in those that the first has left behind. The
+    /// verdict decides the outcome, so it must not depend on what an instance did for other
+    /// transactions: a replay, whose instances have another past, has to come to the same.
+    fn prove(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        fallback: &mut Option<Fallback>,
+    ) -> Execution {
+        self.means.as_mut().expect("no attempt is under way").pool.clear();
+        let fresh = self.attempt(Instances::FreshKept, transaction, state, catalog, fallback);
+        let again = self.attempt(Instances::Warm, transaction, state, catalog, fallback);
+        if self.is_suspect() {
+            self.statistics.repeated += 1;
             return fresh;
         }
+        let Some(difference) = self.compare(transaction, &again, &fresh) else { return fresh };
+        let message = format!(
+            "a fresh instance does not do what a warm one does: {difference}; keep state in entities, not in globals"
+        );
+        Execution { outcome: Err(Abort::new(Code::NonDeterministic, message)), ..fresh }
+    }
+
+    /// Counts a comparison, and tells of a difference.
+    fn compare(&mut self, transaction: &Transaction, warm: &Execution, fresh: &Execution) -> Option<&'static str> {
         self.statistics.compared += 1;
-        let Some(difference) = determinism::difference(&first, &fresh) else { return fresh };
+        let difference = determinism::difference(warm, fresh)?;
         self.statistics.differed += 1;
         let request = &transaction.request;
         tracing::warn!(tid = transaction.tid.0, function = %request.function, key = %request.key, "a warm instance did not do what a fresh one does: {difference}");
-        match mode {
-            Determinism::All => Execution {
-                outcome: Err(Abort::new(
-                    Code::NonDeterministic,
-                    format!(
-                        "a fresh instance does not do what a warm one does: {difference}; keep state in entities, not in globals"
-                    ),
-                )),
-                ..fresh
-            },
-            Determinism::Sample(_) | Determinism::Off => fresh,
-        }
+        Some(difference)
+    }
+
+    /// Whether the last attempt's outcome may be due to the past of an instance.
+    fn is_suspect(&self) -> bool {
+        self.means.as_ref().expect("the attempt is over").suspect
     }
 
     fn attempt(

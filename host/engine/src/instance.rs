@@ -105,9 +105,11 @@ impl Instance {
         context.attempt.spend(spent);
         let denied = self.store.data().memory.denied;
         let ended = match result {
-            Ok((result,)) => {
-                Ended { result: result.map_err(Abort::from), healthy: !denied, doubtful: denied || spent > allowed / 2 }
-            }
+            Ok((result,)) => Ended {
+                result: result.map_err(|failure| outcome::of_failure(failure, denied)),
+                healthy: !denied,
+                doubtful: denied || spent > allowed / 2,
+            },
             Err(error) => Ended {
                 result: Err(outcome::of_trap(&error, call.function, denied, call.memory_max)),
                 healthy: false,

@@ -12,12 +12,20 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
-impl From<Failure> for Abort {
-    fn from(failure: Failure) -> Self {
-        // A guest speaks for itself only: the other codes are the host's.
-        let code = if failure.code == Code::BadArguments.as_str() { Code::BadArguments } else { Code::Aborted };
-        Abort::new(code, failure.message)
+/// What a guest that failed in good order says. It speaks for itself only: most codes are the
+/// host's, and that it ran out of memory is believed if it was denied some.
+pub(crate) fn of_failure(failure: Failure, memory_denied: bool) -> Abort {
+    let says = |code: Code| failure.code == code.as_str();
+    let code = match () {
+        () if says(Code::BadArguments) => Code::BadArguments,
+        () if says(Code::LimitExceeded) && memory_denied => Code::LimitExceeded,
+        () => Code::Aborted,
+    };
+    let mut abort = Abort::new(code, failure.message);
+    if abort.message.is_empty() {
+        abort.message = "the function gave no reason".into();
     }
+    abort
 }
 
 impl From<Abort> for Failure {

@@ -131,6 +131,12 @@ impl Pool {
         }
     }
 
+    /// Drops all idle instances.
+    pub fn clear(&mut self) {
+        self.kinds.iter_mut().flatten().for_each(|kind| kind.idle.clear());
+        self.idle = 0;
+    }
+
     /// Drops an idle instance of the kind that served least recently.
     fn evict(&mut self) {
         let oldest = self.kinds.iter_mut().flatten().filter(|kind| !kind.idle.is_empty()).min_by_key(|kind| kind.used);

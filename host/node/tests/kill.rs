@@ -1,64 +1,19 @@
 //! A server that is killed with SIGKILL, again and again, in the middle of work: nothing that was
 //! acknowledged is lost, nothing is done twice, and no answer is ever taken back.
 
+mod process;
+
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use process::{Process, testkit};
+use serde_json::json;
 
 const ROUNDS: u64 = 10;
 const CLIENTS: u64 = 12;
 const KEYS: u64 = 5;
-
-struct Process {
-    child: Child,
-    ingress: String,
-    admin: String,
-    epochs_replayed: u64,
-}
-
-async fn start(data: &Path, before: Option<&Process>) -> Process {
-    let (ingress, admin) = before.map_or(("127.0.0.1:0", "127.0.0.1:0"), |before| (&before.ingress, &before.admin));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
-        .args([
-            "server",
-            "--json",
-            "--determinism-check",
-            "all",
-            "--ingress-addr",
-            ingress,
-            "--admin-addr",
-            admin,
-            "--data-dir",
-        ])
-        .arg(data)
-        .env("STYX_LOG", "error")
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let line = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .next_line()
-        .await
-        .unwrap()
-        .expect("the server says that it is ready");
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(ready["ready"], true, "{ready}");
-    let text = |name: &str| ready[name].as_str().unwrap().to_string();
-    Process {
-        ingress: text("ingress"),
-        admin: text("admin"),
-        epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(),
-        child,
-    }
-}
 
 /// One client: appends numbers of its own to lists, one after the other, and asks again under the
 /// same idempotency key until it is answered.
@@ -98,24 +53,9 @@ async fn client(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_kills_lose_double_and_change_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/testkit");
-    let bundle = directory.path().join("testkit.zip");
-    let built = tokio::task::spawn_blocking(move || {
-        styx_node::build::build(&guest, &bundle, &styx_node::build::Silent).map_err(|error| error.to_string())?;
-        std::fs::read(&bundle).map_err(|error| error.to_string())
-    });
-    let bundle = built.await.unwrap().unwrap();
-
-    let data = directory.path().join("data");
-    let mut server = start(&data, None).await;
-    let deploy = reqwest::Client::new()
-        .post(format!("http://{}/v1/apps/testkit/deployments", server.admin))
-        .header("content-type", "application/zip")
-        .body(bundle)
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(deploy.status(), 201, "{}", deploy.text().await.unwrap());
+    let mut server = Process::start(&directory.path().join("data"), &[]).await;
+    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
+    assert_eq!(deployed.status, 201, "{}", deployed.body);
 
     let ingress = Arc::new(Mutex::new(server.ingress.clone()));
     let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -131,11 +71,9 @@ async fn ten_kills_lose_double_and_change_nothing() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         tokio::time::sleep(Duration::from_micros(round * 1337 % 7000)).await;
-        server.child.kill().await.unwrap();
-        let next = start(&data, Some(&server)).await;
-        assert!(next.epochs_replayed > replayed, "recovery has more to replay each time");
-        replayed = next.epochs_replayed;
-        server = next;
+        server = server.kill_and_restart(&[]).await;
+        assert!(server.epochs_replayed > replayed, "recovery has more to replay each time");
+        replayed = server.epochs_replayed;
         *ingress.lock().unwrap() = server.ingress.clone();
     }
     let target = answered.load(Ordering::Relaxed) + 40;

@@ -73,7 +73,8 @@ impl Abort {
     /// Longest message kept, in bytes.
     pub const MESSAGE_MAX: usize = 4096;
 
-    /// An abort whose message is cut at [`Abort::MESSAGE_MAX`].
+    /// An abort whose message is cut at [`Abort::MESSAGE_MAX`] and is one line, whatever a guest
+    /// put into it: line breaks and control characters become a space.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > Self::MESSAGE_MAX {
@@ -83,6 +84,35 @@ impl Abort {
             }
             message.truncate(end);
         }
+        if message.contains(breaks_line) {
+            let parts = message.split(breaks_line).map(str::trim).filter(|part| !part.is_empty());
+            message = parts.collect::<Vec<_>>().join(" ");
+        }
         Abort { code, message }
+    }
+}
+
+/// Whether a character would end a line or steer a terminal.
+fn breaks_line(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_one_bounded_line() {
+        for (given, expect) in [
+            ("not enough", "not enough"),
+            ("  kept  as it is ", "  kept  as it is "),
+            ("first\r\n  second\n", "first second"),
+            ("\0\u{1b}[31mred\u{2028}next\u{85}", "[31mred next"),
+            ("\n", ""),
+            (&"é".repeat(Abort::MESSAGE_MAX), &"é".repeat(Abort::MESSAGE_MAX / 2)),
+            (&format!("x{}", "é".repeat(Abort::MESSAGE_MAX)), &format!("x{}", "é".repeat(Abort::MESSAGE_MAX / 2 - 1))),
+        ] {
+            assert_eq!(Abort::new(Code::Aborted, given).message, expect);
+        }
     }
 }

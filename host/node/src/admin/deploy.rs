@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use styx_protocol::catalog::{Activation, Control};
 
 use super::apps::{app_of, deployment_view, summary};
-use super::upload::{Kind, Upload};
+use super::upload::{Kind, Upload, refused_change};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
 use crate::services::Services;
 
@@ -52,7 +52,7 @@ pub async fn deploy(
             // Held for as long as the work goes on, even if the client does not wait for it.
             let _held = (held, checking);
             let upload = Upload::check(&services, &app, kind, &body)?;
-            services.handle.catalog().check(&Control::Deploy(upload.deployment.clone()))?;
+            services.handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
             if !wishes.dry_run {
                 upload.store(&services.components)?;
             }
@@ -74,7 +74,7 @@ pub async fn deploy(
     }
     let place = format!("/v1/apps/{}/deployments/{}", upload.deployment.app, upload.deployment.id);
     tracing::info!(app = upload.deployment.app, deployment = upload.deployment.id, "deploying");
-    services.handle.control(Control::Deploy(upload.deployment)).await?;
+    services.handle.control(Control::Deploy(upload.deployment)).await.map_err(refused_change)?;
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(told)).into_response())
 }
 

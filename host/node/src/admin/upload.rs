@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use styx_engine::{CALL_DEPTH_MAX, MEMORY_BYTES_MAX, UploadError};
+use styx_protocol::abort::{Abort, Code as AbortCode};
 use styx_protocol::catalog::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
@@ -75,6 +76,15 @@ impl Upload {
         let mut operators: BTreeMap<String, OperatorSpec> = BTreeMap::new();
         for (index, (name, bytes)) in bundle.components.iter().enumerate() {
             let checked = services.engine.check_upload(bytes).map_err(|error| refused_component(name, kind, &error))?;
+            if checked.memory > limits.memory {
+                return Err(refused(
+                    format!(
+                        "limits.memory is {} bytes, and component \"{name}\" takes {} before its first call",
+                        limits.memory, checked.memory
+                    ),
+                    "raise it in styx.toml; what the functions need comes on top",
+                ));
+            }
             components.push(Component {
                 name: name.clone(),
                 digest: checked.digest,
@@ -148,6 +158,16 @@ impl Upload {
     }
 }
 
+/// Why what is deployed already stands in the way of a version.
+pub fn refused_change(abort: Abort) -> ApiError {
+    match abort.code {
+        AbortCode::BadArguments | AbortCode::LimitExceeded => {
+            refused(abort.message, "GET /v1/apps/{app} on the admin port shows what is deployed")
+        }
+        _ => abort.into(),
+    }
+}
+
 /// The limits of the deployment: what the manifest says, or the defaults.
 fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError> {
     let default = Limits::default();
@@ -158,7 +178,7 @@ fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError
             "lower it in styx.toml",
         )),
     };
-    let payload_max = payload_max.min(u64::from(u32::MAX));
+    let payload_max = payload_max.min(u64::from(Limits::PAYLOAD_MAX));
     let payload = given.payload.map_or(u64::from(default.payload).min(payload_max), |size| size.0);
     let call_depth = given.call_depth.unwrap_or(default.call_depth);
     Ok(Limits {
@@ -179,7 +199,12 @@ fn refused(message: String, hint: impl Into<std::borrow::Cow<'static, str>>) -> 
 
 fn refused_bundle(error: BuildError) -> ApiError {
     let status = if error.code == Code::Io { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST };
-    ApiError::new(status, error.code.as_str(), error.message).hint(error.hint)
+    let hint = match (error.hint.is_empty(), error.code) {
+        (false, _) => error.hint,
+        (true, Code::BadManifest) => "correct it in styx.toml, then build the bundle again".into(),
+        (true, _) => "make bundles with `styx build`".into(),
+    };
+    ApiError::new(status, error.code.as_str(), error.message).hint(hint)
 }
 
 fn refused_component(name: &str, kind: Kind, error: &UploadError) -> ApiError {

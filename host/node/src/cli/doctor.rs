@@ -17,7 +17,7 @@ struct Check {
 pub(super) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
     let checks = [
         Check { what: "server", found: server(client) },
-        Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.10 or newer") },
+        Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.11 or newer") },
         Check { what: "rust guests", found: rust() },
         Check { what: "disk", found: disk() },
     ];

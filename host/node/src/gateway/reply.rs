@@ -74,8 +74,8 @@ mod tests {
             (of(Ok(b"\xff{"[..].into()), 3), r#"{"id":"x","ok_base64":"/3s=","tid":7,"epoch":3}"#),
             (of(Ok(b"\"\xff\""[..].into()), 3), r#"{"id":"x","ok_base64":"Iv8i","tid":7,"epoch":3}"#),
             (
-                of(Err(Abort::new(Code::Aborted, "not \"enough\"\n")), 3),
-                r#"{"id":"x","error":{"code":"ABORTED","message":"not \"enough\"\n","hint":"the function refused; nothing was written"},"tid":7,"epoch":3}"#,
+                of(Err(Abort::new(Code::Aborted, "not \"enough\"\nof it")), 3),
+                r#"{"id":"x","error":{"code":"ABORTED","message":"not \"enough\" of it","hint":"the function refused; nothing was written"},"tid":7,"epoch":3}"#,
             ),
             (
                 of(Err(Abort::new(Code::Overloaded, "full")), 0),

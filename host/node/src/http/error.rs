@@ -61,6 +61,7 @@ impl ApiError {
     /// 413: more bytes than allowed.
     pub fn too_large(what: &str, limit: u64) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", format!("{what} may have at most {limit} bytes"))
+            .hint("send less; for a call, `payload` in [limits] of styx.toml is the limit")
     }
 
     /// 503: try again.

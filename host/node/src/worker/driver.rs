@@ -245,12 +245,15 @@ impl<E: Executor> Driver<E> {
     /// Shows a guest's log line.
     fn show(&self, tid: Tid, line: &LogLine) {
         let operator = self.machine.catalog().operator(line.operator).map(|operator| operator.name.clone());
-        let (tid, operator, key, message) = (tid.0, operator.as_deref().unwrap_or("?"), &*line.key, &line.message);
-        match line.level {
-            LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
-            LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
-            LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
-            LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
+        let (tid, operator, key) = (tid.0, operator.as_deref().unwrap_or("?"), &*line.key);
+        // Each line on its own: what a guest says must not look like what the server says.
+        for message in line.message.lines() {
+            match line.level {
+                LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
+                LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
+                LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
+                LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
+            }
         }
     }
 
