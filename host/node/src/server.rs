@@ -33,7 +33,7 @@ impl Server {
     ///
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
-    pub async fn start(config: &ServerConfig, progress: &dyn Fn(u64, u64)) -> Result<Server, CliError> {
+    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, CliError> {
         let ingress = bind(config.ingress_addr, "--ingress-addr").await?;
         let admin_listener = bind(config.admin_addr, "--admin-addr").await?;
         let failed = |error: &dyn std::fmt::Display| CliError::new("START", error.to_string(), "");

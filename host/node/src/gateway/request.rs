@@ -62,7 +62,8 @@ fn check_key(key: &str) -> Result<(), ApiError> {
             .hint("every entity has a key: /v1/call/{app}/{operator}/{key}/{function}")),
         1..=KEY_BYTES_MAX => Ok(()),
         length => {
-            Err(ApiError::bad_arguments(format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are allowed")))
+            Err(ApiError::bad_arguments(format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are allowed"))
+                .hint("use a shorter key, and put the rest into the entity's value"))
         }
     }
 }

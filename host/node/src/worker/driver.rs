@@ -94,7 +94,7 @@ impl<E: Executor> Driver<E> {
         &mut self,
         log: &mut dyn Log,
         engine: u64,
-        progress: &dyn Fn(u64, u64),
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Recovered> {
         let total = log.next() - 1;
         let mut warned = false;

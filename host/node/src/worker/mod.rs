@@ -124,7 +124,7 @@ impl Worker {
         mut log: Box<dyn Log>,
         make: impl Fn() -> E,
         prepare: Prepare,
-        progress: &dyn Fn(u64, u64),
+        progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Worker> {
         let genesis = genesis(log.as_mut(), &options)?;
         let config = Config {
@@ -161,7 +161,13 @@ impl Worker {
             prepare,
             Pace { size: options.epoch_size_max, wait: options.epoch_max_wait },
         );
-        let recovered = driver.recover(log.as_mut(), options.engine, progress)?;
+        // Where the driver will run: a replay needs as much stack as the first execution, and guests
+        // must not meet the runtime of whoever starts the server.
+        let recovered = std::thread::scope(|scope| {
+            let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
+            let recovery = recovery.spawn_scoped(scope, || driver.recover(log.as_mut(), options.engine, progress))?;
+            recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
         let (records, appender) = appender::start(log, inbox.clone(), stats)?;
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
