@@ -207,7 +207,7 @@ fn names_keys_and_sizes_are_checked() {
             400,
             "BAD_ARGUMENTS",
             "the key has 1025 bytes; at most 1024 are allowed",
-            "",
+            "use a shorter key, and put the rest into the entity's value",
         ),
         (
             refusal("shop", "stock", "read", "k", &[b' '; 257], None),
