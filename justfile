@@ -49,3 +49,11 @@ lint:
 # Licences, advisories and sources of all dependencies
 deny:
     cargo deny check
+
+# Simulate under faults, from a seed; every promise checked
+sim seed="1" transactions="3000000":
+    cargo run --release --quiet -p styx-sim -- --seed {{seed}} --transactions {{transactions}}
+
+# Plant each bug in the protocol; the simulator must catch every one
+mutants seed="1" transactions="1000000":
+    cargo run --release --quiet -p styx-sim --features mutants -- --mutants --seed {{seed}} --transactions {{transactions}}

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::attempt::{Execution, Overlay};
 use crate::catalog::Catalog;
 use crate::entity::{Entity, EntityMap};
+use crate::mutants::{Bug, planted};
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
 
@@ -64,7 +65,7 @@ pub fn run_component(
     for member in members {
         let execution;
         (execution, overlay) = executor.fall_back(&member.transaction, state, catalog, overlay, &member.cached);
-        if !execution.drifted {
+        if !execution.drifted || planted(Bug::DriftSeen) {
             for write in execution.writes() {
                 overlay.apply(write);
             }
@@ -91,6 +92,7 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
     for (at, member) in members.iter().enumerate() {
         for (entity, access) in member.cached.footprint.accesses.iter() {
             if !access.is_write()
+                && !planted(Bug::ComponentsIgnoreReaders)
                 && let Some(&first) = written.get(entity)
             {
                 groups.join(first, at);
@@ -98,7 +100,8 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
         }
         for read in &member.cached.footprint.ranges {
             for (entity, first) in written.iter() {
-                if entity.operator() == read.operator && read.range.contains(entity.key()) {
+                let inside = entity.operator() == read.operator && read.range.contains(entity.key());
+                if inside && !planted(Bug::ComponentsIgnoreRanges) {
                     groups.join(*first, at);
                 }
             }

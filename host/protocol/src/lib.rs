@@ -12,6 +12,7 @@ pub mod entity;
 pub mod fallback;
 pub mod ids;
 pub mod machine;
+pub mod mutants;
 pub mod range;
 pub mod record;
 pub mod replies;

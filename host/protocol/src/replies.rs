@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::abort::Abort;
 use crate::entity::Value;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+use crate::mutants::{Bug, planted};
 
 /// The end of a request, as its client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +107,9 @@ impl ReplyTable {
     pub fn trim(&mut self, now: Timestamp) {
         while let Some(&(then, id)) = self.ended.front() {
             let old = now.0.saturating_sub(then.0) > self.retention.age_us;
-            if !old && self.ended.len() <= self.retention.count && self.bytes <= self.retention.bytes {
+            let kept = self.ended.len() + usize::from(planted(Bug::TrimmedEarly));
+            let fits = kept <= self.retention.count && self.bytes <= self.retention.bytes;
+            if (!old && fits) || planted(Bug::NeverTrimmed) {
                 break;
             }
             self.ended.pop_front();

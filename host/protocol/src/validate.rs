@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use crate::attempt::Execution;
 use crate::entity::{Entity, EntityMap, Key};
 use crate::ids::{OperatorId, Tid};
+use crate::mutants::{Bug, planted};
 use crate::range::RangeRead;
 
 /// What becomes of a transaction after the lock-free phase.
@@ -78,13 +79,19 @@ pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdi
             let reservation = reservations.at(places.next().expect("every access is reserved"));
             if access.is_write() {
                 waw |= reservation.writer < tid;
-                war |= reservation.reader < tid || ranges.reader(entity.operator(), entity.key()) < tid;
+                war |= reservation.reader < tid;
+                war |= !planted(Bug::SkipRangeReaders) && ranges.reader(entity.operator(), entity.key()) < tid;
             }
             if access.is_read() {
                 raw |= reservation.writer < tid;
             }
         }
-        raw |= execution.footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
+        if !planted(Bug::SkipRangeReads) {
+            raw |= execution.footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
+        }
+        waw &= !planted(Bug::IgnoreWaw);
+        raw &= !planted(Bug::IgnoreRaw);
+        war &= !planted(Bug::IgnoreWar);
         match (waw, raw, war) {
             (true, _, _) | (_, true, true) => Verdict::Conflict,
             (false, true, false) if reordering => Verdict::CommitEarly,

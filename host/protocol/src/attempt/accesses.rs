@@ -1,6 +1,7 @@
 //! The RW set of a transaction.
 
 use crate::entity::{Entity, EntityMap, Value};
+use crate::mutants::{Bug, planted};
 use crate::range::RangeRead;
 
 /// What a transaction did to one entity.
@@ -49,16 +50,19 @@ impl Footprint {
     /// A smaller RW set than the cached one is no drift: its locks are held.
     pub fn admits_read(&self, entity: &Entity) -> bool {
         self.accesses.get(entity).is_some()
+            || planted(Bug::DriftedReads)
             || self.ranges.iter().any(|read| read.operator == entity.operator() && read.range.contains(entity.key()))
     }
 
     /// Whether the locks of this RW set cover a write of `entity`.
     pub fn admits_write(&self, entity: &Entity) -> bool {
-        self.accesses.get(entity).is_some_and(Access::is_write)
+        self.accesses.get(entity).is_some_and(Access::is_write) || planted(Bug::DriftedWrites)
     }
 
     /// Whether the locks of this RW set cover a read of a range.
     pub fn admits_range(&self, read: &RangeRead) -> bool {
-        self.ranges.iter().any(|cached| cached.operator == read.operator && cached.range.covers(&read.range))
+        let mut cached = self.ranges.iter();
+        cached.any(|cached| cached.operator == read.operator && cached.range.covers(&read.range))
+            || planted(Bug::DriftedRanges)
     }
 }

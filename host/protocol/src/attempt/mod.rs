@@ -21,6 +21,7 @@ use crate::abort::{Abort, Code};
 use crate::catalog::{Catalog, Limits, Operator};
 use crate::entity::{Entity, Key, Layout, Value};
 use crate::ids::{RequestId, Tid, Timestamp};
+use crate::mutants::{Bug, planted};
 use crate::range::RangeRead;
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
@@ -45,7 +46,7 @@ pub struct Execution {
 impl Execution {
     /// The writes to apply if this attempt commits; none for a logic abort.
     pub fn writes(&self) -> impl Iterator<Item = Write> + '_ {
-        let committed = self.outcome.is_ok();
+        let committed = self.outcome.is_ok() || planted(Bug::AbortedApplied);
         self.footprint.accesses.iter().filter_map(move |(entity, access)| match access.write() {
             Some(value) if committed => Some((entity.clone(), value.cloned())),
             _ => None,
@@ -275,7 +276,7 @@ impl Attempt {
 
     fn read(&mut self, entity: &Entity) -> Option<Value> {
         if let Some(access) = self.footprint.accesses.get(entity) {
-            if let Some(written) = access.write() {
+            if let Some(written) = access.write().filter(|_| !planted(Bug::OwnWrites)) {
                 return written.cloned();
             }
             if access.is_read() {
@@ -290,7 +291,7 @@ impl Attempt {
     }
 
     fn write(&mut self, entity: Entity, value: Option<&[u8]>) {
-        if self.frame().read_only {
+        if self.frame().read_only && !planted(Bug::ReadOnlyWrites) {
             self.doom(Abort::new(
                 Code::ReadOnly,
                 format!("{} is declared read-only and wrote \"{}\"", self.running(), entity.key()),

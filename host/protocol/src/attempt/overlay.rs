@@ -2,6 +2,7 @@
 
 use crate::entity::{Entity, EntityMap, Key, Value};
 use crate::ids::OperatorId;
+use crate::mutants::{Bug, planted};
 use crate::range::KeyRange;
 use crate::state::Write;
 
@@ -14,7 +15,7 @@ pub struct Overlay {
 impl Overlay {
     /// What was written to an entity, if anything; `None` inside for a delete.
     pub fn get(&self, entity: &Entity) -> Option<&Option<Value>> {
-        self.writes.get(entity)
+        self.writes.get(entity).filter(|written| written.is_some() || !planted(Bug::OverlayDeletes))
     }
 
     /// Adds a write.

@@ -7,6 +7,7 @@ use super::frame::mix;
 use super::{Attempt, CallRecord, Frame, Target};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
+use crate::mutants::{Bug, planted};
 
 /// Something that can run functions: the engine, or a toy language. It carries the attempt, so
 /// that an implementor may move it to where a running guest can reach it, and back.
@@ -51,7 +52,9 @@ fn run_target<F: Functions + ?Sized>(functions: &mut F, target: Target) -> Resul
     let result = run_one(functions, target)?;
     // Depth first without recursion: what a call issued runs before what was issued before it, so
     // the queue is kept in reverse, next call last.
-    functions.attempt().queued[queued_from..].reverse();
+    if !planted(Bug::CallsReversed) {
+        functions.attempt().queued[queued_from..].reverse();
+    }
     while functions.attempt().queued.len() > queued_from {
         let attempt = functions.attempt();
         let next = attempt.queued.pop().expect("longer than its start");

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use super::Attempt;
 use crate::abort::{Abort, Code};
 use crate::entity::{Key, Value};
+use crate::mutants::{Bug, planted};
 use crate::range::{KeyRange, RangeRead};
 
 impl Attempt {
@@ -26,13 +27,16 @@ impl Attempt {
 
         // What stands between this transaction and the committed state, by key.
         let mut pending: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        if let Some(overlay) = &self.overlay {
+        if let Some(overlay) = &self.overlay
+            && !planted(Bug::OverlayScans)
+        {
             pending.extend(overlay.in_range(operator.id, &asked).map(|(key, value)| (key.clone(), value.clone())));
         }
         for (entity, access) in self.footprint.accesses.iter() {
             if let Some(written) = access.write()
                 && entity.operator() == operator.id
                 && asked.contains(entity.key())
+                && !planted(Bug::OwnScans)
             {
                 pending.insert(entity.key().clone(), written.cloned());
             }
@@ -53,7 +57,11 @@ impl Attempt {
             ));
             return Vec::new();
         }
+        let reverse = reverse != planted(Bug::ReverseScan);
         let range = match (cut, found.last(), reverse) {
+            (true, Some((last, _)), false) if planted(Bug::LimitedScan) => {
+                KeyRange { lower: asked.lower, upper: Bound::Excluded(last.clone()) }
+            }
             (true, Some((last, _)), false) => KeyRange { lower: asked.lower, upper: Bound::Included(last.clone()) },
             (true, Some((last, _)), true) => KeyRange { lower: Bound::Included(last.clone()), upper: asked.upper },
             _ => asked,

@@ -6,6 +6,7 @@ use super::{Action, Batch, EpochSummary, Executed, FallbackBatch, Machine, Slot}
 use crate::attempt::Execution;
 use crate::fallback::{ComponentOutcome, Member, components};
 use crate::ids::{Epoch, Tid, Timestamp};
+use crate::mutants::{Bug, planted};
 use crate::record::EpochRecord;
 use crate::replies::Reply;
 use crate::state::State;
@@ -42,7 +43,7 @@ impl<W> Machine<W> {
         }
         let epoch = Epoch(self.epoch.0 + 1);
         // Logged time never runs backwards, whatever the clock does.
-        self.time = self.time.max(now);
+        self.time = if planted(Bug::TimeBackwards) { now } else { self.time.max(now) };
         let admitted = self.take_admitted();
         let (controls, control_waiters): (Vec<_>, Vec<_>) = self.controls.drain(..).unzip();
         let query_base = if controls.is_empty() { self.epoch } else { epoch };
@@ -80,7 +81,11 @@ impl<W> Machine<W> {
             before == 0 || bytes <= self.config.epoch_bytes_max
         });
         let count = fits.count();
-        self.admitted.drain(..count).collect()
+        let taken = self.admitted.drain(..count).collect();
+        if planted(Bug::OverflowDropped) {
+            self.admitted.pop_front();
+        }
+        taken
     }
 
     /// Does again what a record of the log says was done.
@@ -95,7 +100,10 @@ impl<W> Machine<W> {
         assert_eq!(record.first, self.sequencer.peek(), "TIDs diverged from the log in epoch {}", record.epoch);
         let carried: Vec<Tid> = self.carried.iter().map(|slot| slot.transaction.tid).collect();
         assert_eq!(record.carried, carried, "rescheduled transactions diverged from the log in epoch {}", record.epoch);
-        self.time = record.time;
+        self.time = if planted(Bug::ReplayTime) { Timestamp(record.time.0 + 1) } else { record.time };
+        if planted(Bug::CarriedForgotten) {
+            self.carried.clear();
+        }
         for control in &record.controls {
             self.control(control);
         }
@@ -112,7 +120,9 @@ impl<W> Machine<W> {
         let live = self.catalog.clone();
         let composite = |id| live.operator(id).is_some_and(|operator| operator.composite);
         for operator in Arc::make_mut(&mut self.catalog).apply(control) {
-            exclusive(&mut self.state).remove_operator(composite(operator), operator);
+            if !planted(Bug::RemovedStateKept) {
+                exclusive(&mut self.state).remove_operator(composite(operator), operator);
+            }
         }
     }
 
@@ -128,20 +138,35 @@ impl<W> Machine<W> {
         self.replies.trim(record.time);
         for slot in &mut admitted {
             slot.transaction.tid = self.sequencer.assign();
-            slot.transaction.time = record.time;
+            slot.transaction.time = if planted(Bug::ReplayTime) { self.time } else { record.time };
             let request = &slot.transaction.request;
             if request.retained {
-                let body = self.admitted_bodies.remove(&request.id).unwrap_or_else(|| request.body_hash());
-                self.replies.begin(request.id, body);
+                let admitted = self.admitted_bodies.remove(&request.id);
+                let forgotten = planted(Bug::KeysForgotten) && admitted.is_none();
+                if !forgotten && !planted(Bug::KeysNotNoted) {
+                    self.replies.begin(request.id, admitted.unwrap_or_else(|| request.body_hash()));
+                }
+                for waiter in self.receipts.remove(&request.id).unwrap_or_default() {
+                    self.outbox.hold(record.epoch, Action::Accepted { waiter, id: request.id }, actions);
+                }
             }
             if slot.receipt
                 && let Some(waiter) = slot.waiter.take()
             {
-                self.outbox.hold(record.epoch, Action::Accepted { waiter, id: request.id }, actions);
+                let epoch = if planted(Bug::ReceiptAtOnce) { Epoch(0) } else { record.epoch };
+                self.outbox.hold(epoch, Action::Accepted { waiter, id: request.id }, actions);
             }
         }
         // Rescheduled transactions keep their TIDs, which are lower than all new ones.
         let mut slots = std::mem::take(&mut self.carried);
+        for slot in &mut slots {
+            if planted(Bug::TidsReassigned) {
+                slot.transaction.tid = self.sequencer.assign();
+            }
+            if planted(Bug::TimeRenewed) {
+                slot.transaction.time = record.time;
+            }
+        }
         slots.append(&mut admitted);
         self.execute(record.epoch, true, query_base, slots, queries, actions);
     }
@@ -189,7 +214,8 @@ impl<W> Machine<W> {
                 epoch: running.query_base,
                 outcome: execution.outcome,
             };
-            self.outbox.hold(running.query_base, Action::Reply { waiter, reply }, actions);
+            let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { running.query_base };
+            self.outbox.hold(base, Action::Reply { waiter, reply }, actions);
         }
 
         let ranked: Vec<(Tid, &Execution)> = running
@@ -205,11 +231,13 @@ impl<W> Machine<W> {
         let mut members = Vec::new();
         for (index, (execution, verdict)) in executed.transactions.into_iter().zip(verdicts).enumerate() {
             match verdict {
-                Verdict::Conflict => members.push(Member {
-                    index,
-                    transaction: running.slots[index].transaction.clone(),
-                    cached: Arc::new(execution),
-                }),
+                Verdict::Conflict => {
+                    if planted(Bug::ConflictsApplied) {
+                        execution.writes().for_each(|write| exclusive(&mut self.state).apply(write));
+                    }
+                    let transaction = running.slots[index].transaction.clone();
+                    members.push(Member { index, transaction, cached: Arc::new(execution) });
+                }
                 _ => {
                     let state = exclusive(&mut self.state);
                     execution.writes().for_each(|write| state.apply(write));
@@ -249,7 +277,7 @@ impl<W> Machine<W> {
         // Components ran in any order; what follows from them is told in TID order.
         executions.sort_unstable_by_key(|(index, _)| *index);
         for (index, execution) in executions {
-            if execution.drifted {
+            if execution.drifted && !planted(Bug::DriftCommitted) {
                 self.reschedule(&mut running, index);
                 continue;
             }
@@ -284,7 +312,8 @@ impl<W> Machine<W> {
         if !execution.logs.is_empty() {
             actions.push(Action::Logs { tid: reply.tid, lines: execution.logs });
         }
-        if let Some(waiter) = slot.waiter.take() {
+        let neighbour = if planted(Bug::RepliesSwapped) { (index + 1) % running.slots.len() } else { index };
+        if let Some(waiter) = running.slots[neighbour].waiter.take() {
             self.outbox.hold(running.epoch, Action::Reply { waiter, reply }, actions);
         }
     }
@@ -314,6 +343,8 @@ fn claimed_order(ranked: &[(Tid, &Execution)], verdicts: &[Verdict]) -> Vec<Tid>
         ranked.iter().zip(verdicts).filter(move |(_, verdict)| **verdict == wanted).map(|((tid, _), _)| *tid)
     };
     let mut early: Vec<Tid> = of(Verdict::CommitEarly).collect();
-    early.reverse();
+    if !planted(Bug::EarlyByTid) {
+        early.reverse();
+    }
     of(Verdict::ReadOnly).chain(early).chain(of(Verdict::Commit)).collect()
 }

@@ -17,6 +17,7 @@ pub use io::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input
 use crate::abort::{Abort, Code};
 use crate::catalog::{Catalog, Control};
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+use crate::mutants::{Bug, planted};
 use crate::record::Chain;
 use crate::replies::{Known, Reply, ReplyTable};
 use crate::sequencer::Sequencer;
@@ -41,6 +42,9 @@ pub struct Machine<W> {
     carried: Vec<Slot<W>>,
     /// Further clients that wait for a request under way.
     waiting: BTreeMap<RequestId, Vec<W>>,
+    /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
+    /// part of is not known yet: the next ones may be full.
+    receipts: BTreeMap<RequestId, Vec<W>>,
     phase: Phase<W>,
     /// The last epoch that ended.
     epoch: Epoch,
@@ -72,6 +76,7 @@ impl<W> Machine<W> {
             controls: VecDeque::new(),
             carried: Vec::new(),
             waiting: BTreeMap::new(),
+            receipts: BTreeMap::new(),
             phase: Phase::Idle,
             epoch: Epoch(0),
             chain: Chain::default(),
@@ -144,15 +149,16 @@ impl<W> Machine<W> {
 
     fn submit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
         if request.retained {
-            let seen = self.replies.get(request.id).map(|(known, body)| (known.clone(), body));
+            let seen = self.replies.get(request.id).map(|(known, body)| (Some(known.clone()), body));
+            // `None`: admitted, and not yet sequenced.
             let (known, body) = match seen {
                 Some(seen) => seen,
                 None => match self.admitted_bodies.get(&request.id) {
-                    Some(&body) => (Known::Pending, body),
-                    None => return self.admit(request, waiter, receipt, actions),
+                    Some(&body) if !planted(Bug::DuplicatesAdmitted) => (None, body),
+                    _ => return self.admit(request, waiter, receipt, actions),
                 },
             };
-            if body != request.body_hash() {
+            if body != request.body_hash() && !planted(Bug::BodiesNotCompared) {
                 let abort = Abort::new(
                     Code::IdempotencyMismatch,
                     "this idempotency key was used before with another request; use a new key",
@@ -162,15 +168,24 @@ impl<W> Machine<W> {
             }
             // A duplicate: the first one's end is the answer.
             match known {
-                Known::Done(reply) if receipt => {
-                    self.outbox.hold(reply.epoch, Action::Accepted { waiter, id: request.id }, actions)
+                Some(Known::Done(reply)) => {
+                    let action = match receipt {
+                        true => Action::Accepted { waiter, id: request.id },
+                        false => Action::Reply { waiter, reply: reply.clone() },
+                    };
+                    let epoch = if planted(Bug::DuplicateReplyAtOnce) { Epoch(0) } else { reply.epoch };
+                    self.outbox.hold(epoch, action, actions);
                 }
-                Known::Done(reply) => self.outbox.hold(reply.epoch, Action::Reply { waiter, reply }, actions),
-                // A receipt for a request under way: it is durable no later than the next epoch's record.
-                Known::Pending if receipt => {
-                    self.outbox.hold(Epoch(self.current().0 + 1), Action::Accepted { waiter, id: request.id }, actions)
+                None if receipt && !planted(Bug::ReceiptNextEpoch) => {
+                    self.receipts.entry(request.id).or_default().push(waiter);
                 }
-                Known::Pending => self.waiting.entry(request.id).or_default().push(waiter),
+                Some(Known::Pending) | None if receipt => {
+                    let accepted = Action::Accepted { waiter, id: request.id };
+                    let next = u64::from(planted(Bug::ReceiptNextEpoch));
+                    self.outbox.hold(Epoch(self.current().0 + next), accepted, actions);
+                }
+                Some(Known::Pending) | None if planted(Bug::DuplicatesDropped) => {}
+                Some(Known::Pending) | None => self.waiting.entry(request.id).or_default().push(waiter),
             }
             return;
         }

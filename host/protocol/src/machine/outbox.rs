@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::Action;
 use crate::ids::Epoch;
+use crate::mutants::{Bug, planted};
 
 #[derive(Debug)]
 pub(super) struct Outbox<W> {
@@ -20,7 +21,8 @@ impl<W> Default for Outbox<W> {
 impl<W> Outbox<W> {
     /// Lets an action go once `epoch` is durable.
     pub(super) fn hold(&mut self, epoch: Epoch, action: Action<W>, actions: &mut Vec<Action<W>>) {
-        if epoch <= self.durable {
+        let durable = Epoch(self.durable.0 + u64::from(planted(Bug::ReplyEarly)));
+        if epoch <= durable || planted(Bug::ReplyAtOnce) {
             actions.push(action);
         } else {
             let at = self.held.partition_point(|(held, _)| *held <= epoch);

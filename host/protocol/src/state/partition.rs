@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::StateHash;
 use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
+use crate::mutants::{Bug, planted};
 use crate::range::KeyRange;
 
 /// An entity ordered by operator and key.
@@ -78,8 +79,10 @@ impl Partition {
         let found = self.table.find_entry(entity.hash(), |(candidate, _)| *candidate == entity);
         match (found, value) {
             (Ok(mut slot), Some(value)) => {
-                self.hash.0 =
-                    self.hash.0.wrapping_sub(hash_of(&entity, &slot.get().1)).wrapping_add(hash_of(&entity, &value));
+                if !planted(Bug::HashForgetsOverwrites) {
+                    self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &slot.get().1));
+                }
+                self.hash.0 = self.hash.0.wrapping_add(hash_of(&entity, &value));
                 self.bytes = self.bytes - slot.get().1.len() as u64 + value.len() as u64;
                 slot.get_mut().1 = value;
             }
@@ -91,7 +94,9 @@ impl Partition {
             }
             (Ok(slot), None) => {
                 let ((entity, value), _) = slot.remove();
-                self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &value));
+                if !planted(Bug::HashKeepsDeleted) {
+                    self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &value));
+                }
                 self.bytes -= (entity.key().len() + value.len()) as u64;
                 self.ordered.remove(&Ordered(entity));
             }

@@ -1,0 +1,136 @@
+//! Planted bugs: what the simulator must find, or its silence means nothing.
+//!
+//! Without the feature `mutants`, [`planted`] is `false` at compile time and leaves no code behind.
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        /// A bug that can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug { $($(#[$doc])* $name),+ }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Bug] = &[$(Bug::$name),+];
+        }
+    };
+}
+
+bugs! {
+    /// Validation overlooks that a range read is stale.
+    SkipRangeReads,
+    /// Validation overlooks that a write hits a range that a lower TID read.
+    SkipRangeReaders,
+    /// Validation overlooks that a read is stale.
+    IgnoreRaw,
+    /// Validation overlooks that a write hits what a lower TID read.
+    IgnoreWar,
+    /// Validation overlooks that a lower TID writes the same.
+    IgnoreWaw,
+    /// Those that commit early rank by TID.
+    EarlyByTid,
+    /// Conflicting transactions commit their writes and fall back as well.
+    ConflictsApplied,
+    /// In the fallback, reads beyond the locks are no drift.
+    DriftedReads,
+    /// In the fallback, writes beyond the locks are no drift.
+    DriftedWrites,
+    /// In the fallback, range reads beyond the locks are no drift.
+    DriftedRanges,
+    /// In the fallback, what drifted is seen by its successors.
+    DriftSeen,
+    /// What drifted commits.
+    DriftCommitted,
+    /// In the fallback, a predecessor's delete is overlooked by reads.
+    OverlayDeletes,
+    /// In the fallback, a predecessor's writes are overlooked by scans.
+    OverlayScans,
+    /// Components connect writers only.
+    ComponentsIgnoreReaders,
+    /// Components do not connect who scans.
+    ComponentsIgnoreRanges,
+    /// An aborted transaction's writes are applied.
+    AbortedApplied,
+    /// A read overlooks the transaction's own write.
+    OwnWrites,
+    /// A scan overlooks the transaction's own writes.
+    OwnScans,
+    /// A limited scan has not observed its last entry.
+    LimitedScan,
+    /// A limited scan in reverse has observed the other end.
+    ReverseScan,
+    /// A scan of several partitions returns them one after the other.
+    UnmergedScan,
+    /// Asynchronous calls run last first.
+    CallsReversed,
+    /// Read-only functions may write.
+    ReadOnlyWrites,
+    /// A delete leaves the entity in the state hash.
+    HashKeepsDeleted,
+    /// An overwritten value stays in the state hash.
+    HashForgetsOverwrites,
+    /// A removed app leaves its state.
+    RemovedStateKept,
+    /// Rescheduled transactions get new TIDs.
+    TidsReassigned,
+    /// Rescheduled transactions get the time of their new epoch.
+    TimeRenewed,
+    /// Logged time follows the clock, even backwards.
+    TimeBackwards,
+    /// A replay takes a time of its own.
+    ReplayTime,
+    /// A replay forgets what was rescheduled.
+    CarriedForgotten,
+    /// A replay forgets requests with a key.
+    KeysForgotten,
+    /// Requests with a key are not remembered.
+    KeysNotNoted,
+    /// A duplicate of a request that waits for its epoch is admitted.
+    DuplicatesAdmitted,
+    /// A duplicate of a request under way is never answered.
+    DuplicatesDropped,
+    /// Another body under a known key is no error.
+    BodiesNotCompared,
+    /// Replies do not wait for their epoch to be durable.
+    ReplyAtOnce,
+    /// Replies wait for the epoch before theirs.
+    ReplyEarly,
+    /// Replies to duplicates do not wait.
+    DuplicateReplyAtOnce,
+    /// Receipts do not wait for the request to be durable.
+    ReceiptAtOnce,
+    /// A duplicate's receipt waits for the next epoch, though the request may wait for a later one.
+    ReceiptNextEpoch,
+    /// Answers to queries do not wait for what they rest on.
+    QueryAtOnce,
+    /// Waiting clients get the wrong client's reply.
+    RepliesSwapped,
+    /// The reply table is never trimmed.
+    NeverTrimmed,
+    /// The reply table keeps one reply too few.
+    TrimmedEarly,
+    /// A request is dropped when it does not fit into the epoch.
+    OverflowDropped,
+}
+
+/// Whether a bug is planted: never, in a product.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug in this thread's machines, or none.
+#[cfg(feature = "mutants")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+#[cfg(feature = "mutants")]
+pub(crate) fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}

@@ -1,0 +1,97 @@
+//! What is deployed, as a model of its own: three maps and no sharing with the protocol's catalog.
+
+use std::collections::BTreeMap;
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::{Control, Deployment};
+
+/// The toy app's versions and operators.
+#[derive(Clone, Debug, Default)]
+pub struct Deployed {
+    versions: BTreeMap<String, Deployment>,
+    active: Option<String>,
+    /// Operators that some version had since the app exists.
+    ids: BTreeMap<String, u32>,
+    next: u32,
+}
+
+/// An operator that can run.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// Its id.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// What its code adds to the accumulator.
+    pub version: u8,
+    /// Functions and whether they are read-only.
+    pub functions: Vec<(String, bool)>,
+}
+
+impl Deployed {
+    /// Applies a change of the log. Gives the operators whose state goes; `None` if it changes nothing.
+    pub fn apply(&mut self, control: &Control) -> Option<Vec<u32>> {
+        match control {
+            Control::Deploy(deployment) => {
+                for operator in &deployment.operators {
+                    if !self.ids.contains_key(&operator.name) {
+                        self.ids.insert(operator.name.clone(), self.next);
+                        self.next += 1;
+                    }
+                }
+                self.versions.insert(deployment.id.clone(), deployment.clone());
+                self.active = Some(deployment.id.clone());
+                Some(Vec::new())
+            }
+            Control::Activate(activation) => {
+                self.versions.contains_key(&activation.deployment).then(|| {
+                    self.active = Some(activation.deployment.clone());
+                    Vec::new()
+                })
+            }
+            Control::Remove(_) => self.active.take().map(|_| {
+                self.versions.clear();
+                std::mem::take(&mut self.ids).into_values().collect()
+            }),
+        }
+    }
+
+    fn live(&self, name: &str) -> Option<Live> {
+        let version = &self.versions[self.active.as_ref()?];
+        let operator = version.operators.iter().find(|operator| operator.name == name)?;
+        Some(Live {
+            id: self.ids[name],
+            name: name.to_string(),
+            version: version.components[0].digest.0[0],
+            functions: operator.functions.iter().map(|f| (f.name.clone(), f.read_only)).collect(),
+        })
+    }
+
+    /// The operator that a request names.
+    ///
+    /// # Errors
+    /// It is not deployed.
+    pub fn by_id(&self, id: u32) -> Result<Live, Abort> {
+        let name = self.ids.iter().find(|(_, known)| **known == id).map(|(name, _)| name.as_str());
+        name.and_then(|name| self.live(name)).ok_or_else(|| Abort::new(Code::UnknownOperator, "not deployed"))
+    }
+
+    /// The operator that a call names.
+    ///
+    /// # Errors
+    /// It is not deployed.
+    pub fn by_name(&self, name: &str) -> Result<Live, Abort> {
+        self.live(name).ok_or_else(|| Abort::new(Code::UnknownOperator, name))
+    }
+}
+
+impl Live {
+    /// Whether a function is read-only.
+    ///
+    /// # Errors
+    /// There is no such function.
+    pub fn read_only(&self, function: &str) -> Result<bool, Abort> {
+        let found = self.functions.iter().find(|(name, _)| name == function);
+        found.map(|(_, read_only)| *read_only).ok_or_else(|| Abort::new(Code::UnknownFunction, function))
+    }
+}

@@ -1,0 +1,46 @@
+//! What must hold, whatever happens: the checkers and how they tell what is broken.
+
+pub mod catalog;
+pub mod judge;
+pub mod oracle;
+pub mod order;
+pub mod remembered;
+pub mod testimony;
+
+use styx_protocol::ids::Tid;
+
+/// Something that must not happen has happened.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Name of the check.
+    pub check: &'static str,
+    /// What was found.
+    pub message: String,
+    /// Transactions whose keys tell the story.
+    pub tids: Vec<Tid>,
+}
+
+impl Failure {
+    /// A broken check.
+    pub fn new(check: &'static str, message: impl Into<String>) -> Self {
+        Failure { check, message: message.into(), tids: Vec::new() }
+    }
+
+    /// With the transactions that are involved.
+    #[must_use]
+    pub fn about(mut self, tids: &[Tid]) -> Self {
+        self.tids.extend_from_slice(tids);
+        self
+    }
+}
+
+/// What a check gives.
+pub type Checked<T = ()> = Result<T, Failure>;
+
+/// Fails a check unless `holds`.
+///
+/// # Errors
+/// It does not hold.
+pub fn ensure(holds: bool, check: &'static str, message: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(Failure::new(check, message())) }
+}

@@ -1,0 +1,229 @@
+//! The serial oracle: state as anybody would model it, and transactions one after the other.
+//!
+//! Shares nothing with the protocol but the words. Where it and the protocol differ, one is wrong.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::Control;
+use styx_protocol::ids::Tid;
+use styx_protocol::transaction::Request;
+
+use super::catalog::{Deployed, Live};
+use crate::toy::{World, interpret, keys};
+
+/// What was done to an entity, for the history of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Touch {
+    /// The operator.
+    pub operator: u32,
+    /// The key.
+    pub key: &'static str,
+    /// A write and its value (`None`: a delete), or a read.
+    pub wrote: Option<Option<u64>>,
+    /// The value before.
+    pub before: Option<u64>,
+}
+
+/// State and code.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    seed: u64,
+    /// Entities by operator and key.
+    pub state: BTreeMap<u32, BTreeMap<&'static str, u64>>,
+    deployed: Deployed,
+    /// Of the running transaction: what was there before its writes.
+    undo: Vec<(u32, &'static str, Option<u64>)>,
+    calls: u64,
+    tid: Tid,
+    time: u64,
+    /// What the running transaction touched, if that is wanted.
+    pub touched: Option<Vec<Touch>>,
+}
+
+struct Running<'a> {
+    oracle: &'a mut Oracle,
+    operator: u32,
+    name: String,
+    read_only: bool,
+    random: u64,
+    issued: Vec<Target>,
+}
+
+struct Target {
+    operator: Live,
+    function: String,
+    read_only: bool,
+    key: &'static str,
+    args: Vec<u8>,
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+impl Oracle {
+    /// An empty world of a cluster with this seed; notes what is touched if `notes`.
+    pub fn new(seed: u64, notes: bool) -> Self {
+        Oracle { seed, touched: notes.then(Vec::new), ..Oracle::default() }
+    }
+
+    /// A change of what is deployed.
+    pub fn control(&mut self, control: &Control) {
+        for gone in self.deployed.apply(control).unwrap_or_default() {
+            self.state.remove(&gone);
+        }
+    }
+
+    /// A whole transaction: all of its effects, or none.
+    ///
+    /// # Errors
+    /// It ends without effect.
+    pub fn transaction(&mut self, tid: Tid, time: u64, query: bool, request: &Request) -> Result<u64, Abort> {
+        (self.tid, self.time, self.calls) = (tid, time, 0);
+        self.undo.clear();
+        if let Some(touched) = &mut self.touched {
+            touched.clear();
+        }
+        let result = self.root(query, request);
+        if result.is_err() {
+            while let Some((operator, key, before)) = self.undo.pop() {
+                self.set(operator, key, before);
+            }
+        }
+        result
+    }
+
+    /// Number of entities.
+    pub fn len(&self) -> usize {
+        self.state.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn root(&mut self, query: bool, request: &Request) -> Result<u64, Abort> {
+        let operator = self.deployed.by_id(request.operator.0)?;
+        let read_only = operator.read_only(&request.function)? || query;
+        let (key, args) = (keys::intern(&request.key), request.args.to_vec());
+        self.call(Target { operator, function: request.function.to_string(), read_only, key, args })
+    }
+
+    fn call(&mut self, target: Target) -> Result<u64, Abort> {
+        let random = mix(self.seed ^ mix(self.tid.0) ^ self.calls.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        self.calls += 1;
+        let name = format!("{}.{}", target.operator.name, target.function);
+        let (operator, read_only) = (target.operator.id, target.read_only);
+        let mut running = Running { oracle: self, operator, name, read_only, random, issued: Vec::new() };
+        let result = interpret(target.operator.version, target.key, &target.args, &mut running)?;
+        for issued in std::mem::take(&mut running.issued) {
+            self.call(issued)?;
+        }
+        Ok(result)
+    }
+
+    fn set(&mut self, operator: u32, key: &'static str, value: Option<u64>) -> Option<u64> {
+        let entities = self.state.entry(operator).or_default();
+        match value {
+            Some(value) => entities.insert(key, value),
+            None => entities.remove(key),
+        }
+    }
+
+    fn note(&mut self, touch: Touch) {
+        if let Some(touched) = &mut self.touched {
+            touched.push(touch);
+        }
+    }
+}
+
+impl Running<'_> {
+    fn target(&self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
+        let operator = self.oracle.deployed.by_name(operator)?;
+        let read_only = operator.read_only(function)?;
+        if self.read_only && !read_only {
+            return Err(Abort::new(Code::ReadOnly, format!("{} calls what may write", self.name)));
+        }
+        let read_only = self.read_only || read_only;
+        Ok(Target { operator, function: function.into(), read_only, key: keys::intern(key), args: args.to_vec() })
+    }
+}
+
+impl World for Running<'_> {
+    fn get(&mut self, key: &str) -> Option<u64> {
+        let value = self.oracle.state.get(&self.operator).and_then(|entities| entities.get(key)).copied();
+        if self.oracle.touched.is_some() {
+            let touch = Touch { operator: self.operator, key: keys::intern(key), wrote: None, before: value };
+            self.oracle.note(touch);
+        }
+        value
+    }
+
+    fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
+        if self.read_only {
+            return Err(Abort::new(Code::ReadOnly, format!("{} writes", self.name)));
+        }
+        let key = keys::intern(key);
+        let before = self.oracle.set(self.operator, key, value);
+        self.oracle.undo.push((self.operator, key, before));
+        self.oracle.note(Touch { operator: self.operator, key, wrote: Some(value), before });
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        prefix: &str,
+        lower: Bound<&'static str>,
+        upper: Bound<&'static str>,
+        limit: u32,
+        reverse: bool,
+    ) -> Vec<(usize, u64)> {
+        let inside = |key: &str| {
+            key.starts_with(prefix)
+                && match lower {
+                    Bound::Unbounded => true,
+                    Bound::Included(lower) => lower <= key,
+                    Bound::Excluded(lower) => lower < key,
+                }
+                && match upper {
+                    Bound::Unbounded => true,
+                    Bound::Included(upper) => key <= upper,
+                    Bound::Excluded(upper) => key < upper,
+                }
+        };
+        let Some(entities) = self.oracle.state.get(&self.operator) else { return Vec::new() };
+        let found = entities.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (*key, *value));
+        let limit = if limit == 0 { usize::MAX } else { limit as usize };
+        let found: Vec<(&'static str, u64)> =
+            if reverse { found.rev().take(limit).collect() } else { found.take(limit).collect() };
+        for (key, value) in &found {
+            self.oracle.note(Touch { operator: self.operator, key, wrote: None, before: Some(*value) });
+        }
+        found.into_iter().map(|(key, value)| (keys::number(key), value)).collect()
+    }
+
+    fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
+        let target = self.target(operator, key, function, args)?;
+        self.oracle.call(target)
+    }
+
+    fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort> {
+        let target = self.target(operator, key, function, args)?;
+        self.issued.push(target);
+        Ok(())
+    }
+
+    fn time(&mut self) -> u64 {
+        self.oracle.time
+    }
+
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.random)
+    }
+}

@@ -1,0 +1,251 @@
+//! What clients asked and what they were told: the only truth that counts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::Control;
+use styx_protocol::ids::{Epoch, RequestId, Tid};
+use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
+
+use super::judge::{Judge, same};
+use super::order::{Interval, real_time};
+use super::{Checked, Failure, ensure};
+
+/// How something is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A request whose end is awaited.
+    Update,
+    /// A request whose receipt is awaited.
+    Send,
+    /// A read-only request.
+    Query,
+    /// The question for an earlier request's end.
+    Await,
+    /// A deployment.
+    Control,
+}
+
+/// A request, over all of its attempts.
+#[derive(Debug)]
+pub struct Asked {
+    /// What is asked.
+    pub request: Arc<Request>,
+    /// When it was first submitted.
+    pub submitted: u64,
+    /// Ends that clients were told, and when.
+    pub told: Vec<(u64, Reply)>,
+    /// When a receipt was first given.
+    pub accepted: Option<u64>,
+}
+
+/// One message to a node; the machine's waiter is its index.
+#[derive(Debug)]
+pub struct Attempt {
+    /// What for.
+    pub kind: Kind,
+    /// The request; for a deployment its place among the controls.
+    pub of: usize,
+    /// The client's slot.
+    pub slot: usize,
+    /// Whether the machine has answered it.
+    pub answered: bool,
+    /// Whether the simulator has lost the message or its answer.
+    pub lost: bool,
+}
+
+/// A query that ran.
+#[derive(Debug)]
+struct Queried {
+    expected: Result<u64, Abort>,
+    base: Epoch,
+    rank: (u64, u64, u64),
+}
+
+/// Everything that was asked and told.
+#[derive(Debug, Default)]
+pub struct Testimony {
+    /// Requests.
+    pub asked: Vec<Asked>,
+    /// Deployments, and whether a client was told that they are done.
+    pub controls: Vec<(Control, bool)>,
+    /// Attempts.
+    pub attempts: Vec<Attempt>,
+    queries: BTreeMap<RequestId, Queried>,
+}
+
+impl Testimony {
+    /// A query runs now and must come to this.
+    pub fn queried(&mut self, id: RequestId, expected: Result<u64, Abort>, base: Epoch, next: u64) {
+        let rank = (next, 0, self.queries.len() as u64);
+        self.queries.insert(id, Queried { expected, base, rank });
+    }
+
+    /// Each attempt is answered at most once.
+    fn answer(&mut self, attempt: usize) -> Checked<&Attempt> {
+        let attempt = &mut self.attempts[attempt];
+        ensure(!attempt.answered, "told once", || format!("{attempt:?} is answered again"))?;
+        attempt.answered = true;
+        Ok(attempt)
+    }
+
+    /// The machine lets a reply go.
+    ///
+    /// # Errors
+    /// It is not the client's, or rests on what is not durable.
+    pub fn reply(&mut self, attempt: usize, reply: &Reply, judge: &Judge, durable: Epoch) -> Checked {
+        let &Attempt { kind, of, .. } = self.answer(attempt)?;
+        let request = &self.asked[of].request;
+        let about = |failure: Failure| failure.about(&[reply.tid]);
+        ensure(reply.id == request.id, "own reply", || format!("{request:?} is answered with {reply:?}"))?;
+        if refused(reply) {
+            let used = |other: &Asked| other.request.id == request.id && other.request != *request;
+            let overloaded = matches!(&reply.outcome, Err(abort) if abort.code == Code::Overloaded);
+            return ensure(overloaded || self.asked.iter().any(used), "own reply", || {
+                format!("{request:?} is refused without reason: {reply:?}")
+            });
+        }
+        let base = if kind == Kind::Query {
+            let Some(queried) = self.queries.get(&reply.id) else {
+                return Err(Failure::new("own reply", format!("a query that did not run is answered: {reply:?}")));
+            };
+            ensure(same(&queried.expected, &reply.outcome), "serial order", || {
+                format!("a query came to {reply:?}; after epoch {} it comes to {:?}", queried.base, queried.expected)
+            })?;
+            queried.base
+        } else {
+            let sequenced = judge.sequenced.get(&reply.tid).map(|known| &known.request);
+            let own = sequenced.is_some_and(|known| known.id == reply.id && (kind == Kind::Await || known == request));
+            ensure(own, "own reply", || format!("{request:?} is answered with {reply:?}, which is {sequenced:?}"))?;
+            judge.ends_in(reply.tid).ok_or_else(|| {
+                about(Failure::new("own reply", format!("the transaction of {reply:?} is not in the log or has not ended")))
+            })?
+        };
+        ensure(base <= durable, "durable before told", || {
+            format!("{reply:?} rests on epoch {base}; durable is {durable}")
+        })
+        .map_err(about)
+    }
+
+    /// The machine gives a receipt.
+    ///
+    /// # Errors
+    /// The request is not durable.
+    pub fn receipt(&mut self, attempt: usize, judge: &Judge, durable: Epoch) -> Checked {
+        let of = self.answer(attempt)?.of;
+        let request = &self.asked[of].request;
+        // A key may have been used again once its reply was forgotten.
+        let epochs = judge.sequenced.values().filter(|known| known.request == *request).map(|known| known.epoch);
+        let epoch = epochs.min();
+        ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
+            format!("a receipt for request {} of epoch {epoch:?}; durable is {durable}", request.id)
+        })
+    }
+
+    /// The machine says that it knows nothing of a request.
+    ///
+    /// # Errors
+    /// It must know.
+    pub fn unknown(&mut self, attempt: usize, judge: &Judge) -> Checked {
+        let of = self.answer(attempt)?.of;
+        let id = self.asked[of].request.id;
+        ensure(!judge.remembered.contains(id), "acknowledged kept", || format!("request {id} is no longer known"))
+    }
+
+    /// The machine says what became of a deployment.
+    ///
+    /// # Errors
+    /// It is not durable.
+    pub fn controlled(&mut self, attempt: usize, done: bool, judge: &Judge, durable: Epoch) -> Checked {
+        let of = self.answer(attempt)?.of;
+        if let (Control::Deploy(deployment), _) = &self.controls[of] {
+            ensure(done, "own reply", || format!("the deployment {} is refused", deployment.id))?;
+            let epoch = judge.deployments.iter().find(|(id, _)| *id == deployment.id).map(|(_, epoch)| *epoch);
+            ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
+                format!("deployment {} of epoch {epoch:?} is done; durable is {durable}", deployment.id)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// After all is over: nothing told was lost, and told differently, or ran twice; and the order
+    /// is that of real time.
+    ///
+    /// # Errors
+    /// One of these is not so.
+    pub fn check(&self, judge: &Judge) -> Checked {
+        for (control, told) in &self.controls {
+            if let (Control::Deploy(deployment), true) = (control, told) {
+                ensure(judge.deployments.iter().any(|(id, _)| *id == deployment.id), "acknowledged kept", || {
+                    format!("deployment {} is lost", deployment.id)
+                })?;
+            }
+        }
+        let mut by_id: BTreeMap<RequestId, Vec<Tid>> = BTreeMap::new();
+        for (tid, known) in &judge.sequenced {
+            by_id.entry(known.request.id).or_default().push(*tid);
+        }
+        let mut told_at: BTreeMap<Tid, u64> = BTreeMap::new();
+        let mut submitted: BTreeMap<RequestId, u64> = BTreeMap::new();
+        let mut intervals = Vec::new();
+        for asked in &self.asked {
+            let id = asked.request.id;
+            let tids = by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
+            let first = submitted.entry(id).or_insert(asked.submitted);
+            *first = (*first).min(asked.submitted);
+            ensure(asked.request.retained || tids.len() <= 1, "applied twice", || {
+                format!("request {id} without a key ran as {tids:?}")
+            })
+            .map_err(|failure| failure.about(tids))?;
+            ensure(asked.accepted.is_none() || !tids.is_empty(), "acknowledged kept", || {
+                format!("request {id} had a receipt and is lost")
+            })?;
+            for (time, reply) in asked.told.iter().filter(|(_, reply)| !refused(reply)) {
+                match self.queries.get(&reply.id) {
+                    Some(_) => {}
+                    None => {
+                        told(reply, judge)?;
+                        let at = told_at.entry(reply.tid).or_insert(*time);
+                        *at = (*at).min(*time);
+                    }
+                }
+            }
+            if let Some(queried) = self.queries.get(&id) {
+                let answers = asked.told.iter().filter(|(_, reply)| !refused(reply));
+                let told = answers.map(|(time, _)| *time).min();
+                intervals.push(Interval { rank: queried.rank, submitted: asked.submitted, told, tid: Tid(0) });
+            }
+        }
+        for (tid, known) in &judge.sequenced {
+            let end = known.end.as_ref().ok_or_else(|| {
+                Failure::new("liveness", format!("transaction {tid} of epoch {} never ends", known.epoch)).about(&[*tid])
+            })?;
+            let submitted = *submitted.get(&known.request.id).ok_or_else(|| {
+                Failure::new("own reply", format!("transaction {tid} was never asked for")).about(&[*tid])
+            })?;
+            let told = told_at.get(tid).copied();
+            intervals.push(Interval { rank: (end.epoch.0, end.rank as u64, 0), submitted, told, tid: *tid });
+        }
+        real_time(intervals)
+    }
+}
+
+/// Whether a reply says that a request was not taken.
+pub fn refused(reply: &Reply) -> bool {
+    matches!(&reply.outcome, Err(abort) if matches!(abort.code, Code::Overloaded | Code::IdempotencyMismatch))
+}
+
+/// What a client was told must be what the log says, for ever.
+fn told(reply: &Reply, judge: &Judge) -> Checked {
+    let Some(known) = judge.sequenced.get(&reply.tid).filter(|known| known.request.id == reply.id) else {
+        let message = format!("{reply:?} was told, and the log does not have it");
+        return Err(Failure::new("acknowledged kept", message).about(&[reply.tid]));
+    };
+    let end = known.end.as_ref().map(|end| (&end.outcome, end.epoch));
+    ensure(end == Some((&reply.outcome, reply.epoch)), "one reply per request", || {
+        format!("{reply:?} was told, and the log says {end:?}")
+    })
+    .map_err(|failure| failure.about(&[reply.tid]))
+}

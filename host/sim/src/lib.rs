@@ -1,0 +1,20 @@
+//! Seeded simulation: clients, a node, a disk and a clock in one thread, all faults by chance, and
+//! checkers of everything that Styx promises.
+//!
+//! Everything comes from one `u64`; the same seed gives the same run for ever. A run is many small
+//! worlds, each with a [`plan::Plan`] of its own. Nothing here reads a clock (but to tell its own
+//! speed), starts a thread or touches a disk.
+
+pub mod check;
+pub mod clients;
+pub mod disk;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+pub mod node;
+pub mod plan;
+pub mod queue;
+pub mod random;
+pub mod run;
+pub mod toy;
+pub mod trace;
+pub mod world;

@@ -1,0 +1,29 @@
+//! The keys that toy programs know: a few hundred, by number.
+
+use std::sync::LazyLock;
+
+/// How many there are.
+pub const COUNT: usize = 256;
+
+static NAMES: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..COUNT).map(|number| format!("{}k{number:03}", prefix(number))).collect());
+
+/// The name of a key: `p2:k006`. Composite keys of one prefix share a partition.
+pub fn name(number: u64) -> &'static str {
+    &NAMES[number as usize % COUNT]
+}
+
+/// The number of a key by its name.
+pub fn number(name: &str) -> usize {
+    name[name.len() - 3..].parse().expect("toy keys end in three digits")
+}
+
+/// The name of a key, for ever.
+pub fn intern(name: &str) -> &'static str {
+    &NAMES[number(name)]
+}
+
+/// What a key's name starts with.
+pub fn prefix(number: usize) -> &'static str {
+    ["p0:", "p1:", "p2:", "p3:"][number % 4]
+}

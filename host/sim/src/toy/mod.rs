@@ -1,0 +1,70 @@
+//! A toy guest language whose reads decide its writes, scans, calls and aborts.
+//!
+//! A program is bytes and travels in the arguments of its request; a call carries a part of the
+//! caller's program. What a program does is folded into an accumulator, which is its result: a
+//! single wrong read anywhere below gives another reply.
+
+mod code;
+mod executor;
+mod generate;
+mod interpret;
+pub mod keys;
+
+pub use code::{Bound, Call, Op, Place, Scan, decode, show};
+pub use executor::Toy;
+pub use generate::Shape;
+pub use interpret::{World, fold, interpret};
+
+use styx_protocol::catalog::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::ids::Timestamp;
+
+/// The only app.
+pub const APP: &str = "toy";
+/// Its operators; the second has composite keys.
+pub const OPERATORS: [&str; 2] = ["plain", "composite"];
+/// The functions of each; the second is read-only.
+pub const FUNCTIONS: [&str; 2] = ["f", "q"];
+
+/// The arguments that run `code` with the accumulator at `start` on a space of `keys` keys.
+pub fn args(start: u8, keys: u8, code: &[u8]) -> Vec<u8> {
+    let mut args = vec![start, keys];
+    args.extend_from_slice(code);
+    args
+}
+
+/// Version `number` of the app. Every version computes something else; of every eight, one lacks
+/// the second operator and one the read-only function.
+pub fn deployment(number: u64) -> Deployment {
+    let function = |name: &str, read_only| Function {
+        name: name.into(),
+        parameters: vec![],
+        returns: "{}".into(),
+        read_only,
+        doc: String::new(),
+    };
+    let mut functions = vec![function(FUNCTIONS[0], false)];
+    if number % 8 != 5 {
+        functions.push(function(FUNCTIONS[1], true));
+    }
+    let operator = |name: &str, key_prefix: Option<&str>| OperatorSpec {
+        name: name.into(),
+        component: 0,
+        key_prefix: key_prefix.map(Into::into),
+        isolation: Isolation::Warm,
+        doc: String::new(),
+        functions: functions.clone(),
+    };
+    let mut operators = vec![operator(OPERATORS[0], None)];
+    if number % 8 != 7 {
+        operators.push(operator(OPERATORS[1], Some("p")));
+    }
+    let digest = Digest([(number % 251) as u8; 32]);
+    Deployment {
+        id: format!("dp_{number}"),
+        app: APP.into(),
+        created: Timestamp(0),
+        components: vec![Component { name: "toy".into(), digest, size: 0, sdk: "toy".into() }],
+        operators,
+        limits: Limits::default(),
+    }
+}
