@@ -41,6 +41,9 @@ pub fn table(seed: u64, transactions: u64) -> ExitCode {
         println!("{name:<24} {check:<20} {:>12}  {how}", hunt.transactions);
     }
     let caught = hunts.iter().filter(|hunt| hunt.caught.is_some()).count();
-    println!("{}", serde_json::json!({ "planted": hunts.len(), "caught": caught, "seed": seed, "budget": transactions }));
+    println!(
+        "{}",
+        serde_json::json!({ "planted": hunts.len(), "caught": caught, "seed": seed, "budget": transactions })
+    );
     if caught == hunts.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

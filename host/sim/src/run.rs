@@ -34,11 +34,13 @@ pub fn run(seed: u64, transactions: u64, mut tell: impl FnMut(u64, &Report)) -> 
     while run.figures.transactions < transactions {
         let world = world_seed(seed, run.worlds);
         run.worlds += 1;
-        match simulate(&mut World::new(world, false)) {
+        let mut simulated = World::new(world, false);
+        let result = simulate(&mut simulated);
+        run.figures.add(&simulated.figures());
+        match result {
             Ok(report) => {
                 tell(world, &report);
                 run.trace = run.trace.rotate_left(7) ^ report.trace;
-                run.figures.add(&report.figures);
             }
             Err(failure) => {
                 run.failure = Some((world, failure));

@@ -244,6 +244,11 @@ impl World {
         lines
     }
 
+    /// What has been done so far.
+    pub fn figures(&self) -> Figures {
+        self.outside.figures
+    }
+
     /// All events, where they were kept.
     pub fn lines(&self) -> &[String] {
         self.outside.trace.lines.as_deref().unwrap_or_default()

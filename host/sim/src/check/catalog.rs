@@ -43,12 +43,10 @@ impl Deployed {
                 self.active = Some(deployment.id.clone());
                 Some(Vec::new())
             }
-            Control::Activate(activation) => {
-                self.versions.contains_key(&activation.deployment).then(|| {
-                    self.active = Some(activation.deployment.clone());
-                    Vec::new()
-                })
-            }
+            Control::Activate(activation) => self.versions.contains_key(&activation.deployment).then(|| {
+                self.active = Some(activation.deployment.clone());
+                Vec::new()
+            }),
             Control::Remove(_) => self.active.take().map(|_| {
                 self.versions.clear();
                 std::mem::take(&mut self.ids).into_values().collect()

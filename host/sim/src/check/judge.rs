@@ -209,7 +209,12 @@ impl Judge {
         }
         self.remember(summary);
         ensure(open.len() == summary.rescheduled, "log", || {
-            format!("epoch {} reschedules {} transactions and leaves {} open", record.epoch, summary.rescheduled, open.len())
+            format!(
+                "epoch {} reschedules {} transactions and leaves {} open",
+                record.epoch,
+                summary.rescheduled,
+                open.len()
+            )
         })?;
         self.carried = open.into_keys().collect();
         self.chain = summary.chain;
@@ -265,7 +270,11 @@ impl Judge {
             format!("the machine stands at epoch {epoch} with {chain}, its log at {} with {}", self.epoch(), self.chain)
         })?;
         ensure(machine.remembered() == self.remembered.len(), "reply table", || {
-            format!("{} replies are remembered after epoch {epoch}, not {}", machine.remembered(), self.remembered.len())
+            format!(
+                "{} replies are remembered after epoch {epoch}, not {}",
+                machine.remembered(),
+                self.remembered.len()
+            )
         })?;
         let state = machine.state();
         let before = self.ended.len().checked_sub(2).map_or(Chain::default(), |at| self.ended[at].chain);

@@ -120,7 +120,10 @@ impl Testimony {
             let own = sequenced.is_some_and(|known| known.id == reply.id && (kind == Kind::Await || known == request));
             ensure(own, "own reply", || format!("{request:?} is answered with {reply:?}, which is {sequenced:?}"))?;
             judge.ends_in(reply.tid).ok_or_else(|| {
-                about(Failure::new("own reply", format!("the transaction of {reply:?} is not in the log or has not ended")))
+                about(Failure::new(
+                    "own reply",
+                    format!("the transaction of {reply:?} is not in the log or has not ended"),
+                ))
             })?
         };
         ensure(base <= durable, "durable before told", || {
@@ -220,7 +223,8 @@ impl Testimony {
         }
         for (tid, known) in &judge.sequenced {
             let end = known.end.as_ref().ok_or_else(|| {
-                Failure::new("liveness", format!("transaction {tid} of epoch {} never ends", known.epoch)).about(&[*tid])
+                Failure::new("liveness", format!("transaction {tid} of epoch {} never ends", known.epoch))
+                    .about(&[*tid])
             })?;
             let submitted = *submitted.get(&known.request.id).ok_or_else(|| {
                 Failure::new("own reply", format!("transaction {tid} was never asked for")).about(&[*tid])

@@ -249,7 +249,14 @@ impl Node {
             Action::Append(record) => {
                 let numbers = [1, record.epoch.0, record.time.0, record.requests.len() as u64];
                 outside.trace.event(now, numbers, || {
-                    format!("cut epoch {}: {} requests from {}, carried {:?}, {} controls", record.epoch, record.requests.len(), record.first, record.carried, record.controls.len())
+                    format!(
+                        "cut epoch {}: {} requests from {}, carried {:?}, {} controls",
+                        record.epoch,
+                        record.requests.len(),
+                        record.first,
+                        record.carried,
+                        record.controls.len()
+                    )
                 });
                 outside.judge.cut(&record)?;
                 outside.figures.deployments += record.controls.len() as u64;
@@ -270,7 +277,9 @@ impl Node {
             }
             Action::Reply { waiter, reply } => {
                 let value = reply.outcome.as_ref().map_or(u64::MAX, |value| value[0].into());
-                outside.trace.event(now, [2, waiter, reply.tid.0, reply.epoch.0, value], || format!("tell {waiter}: {reply:?}"));
+                outside
+                    .trace
+                    .event(now, [2, waiter, reply.tid.0, reply.epoch.0, value], || format!("tell {waiter}: {reply:?}"));
                 outside.testimony.reply(waiter as usize, &reply, &outside.judge, self.durable)?;
                 self.answer(waiter, Answer::Reply(reply), outside);
             }
@@ -285,15 +294,24 @@ impl Node {
                 self.answer(waiter, Answer::Unknown, outside);
             }
             Action::Controlled { waiter, result } => {
-                outside.trace.event(now, [5, waiter, u64::from(result.is_ok())], || format!("deployment {waiter}: {result:?}"));
+                outside
+                    .trace
+                    .event(now, [5, waiter, u64::from(result.is_ok())], || format!("deployment {waiter}: {result:?}"));
                 outside.testimony.controlled(waiter as usize, result.is_ok(), &outside.judge, self.durable)?;
                 self.answer(waiter, Answer::Controlled, outside);
             }
             Action::Logs { .. } => {}
             Action::Finished(summary) => {
-                outside.trace.event(now, [6, summary.epoch.0, summary.chain.0 as u64, summary.order.len() as u64], || {
-                    format!("epoch {} ends: order {:?}, {} rescheduled, chain {}", summary.epoch, summary.order, summary.rescheduled, summary.chain)
-                });
+                outside.trace.event(
+                    now,
+                    [6, summary.epoch.0, summary.chain.0 as u64, summary.order.len() as u64],
+                    || {
+                        format!(
+                            "epoch {} ends: order {:?}, {} rescheduled, chain {}",
+                            summary.epoch, summary.order, summary.rescheduled, summary.chain
+                        )
+                    },
+                );
                 outside.judge.finished(&summary)?;
                 let thoroughly = outside.judge.epoch().0 % 8 == 0;
                 outside.judge.compare(self.machine.as_ref().expect("the process runs"), thoroughly)?;

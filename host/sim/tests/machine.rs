@@ -1,10 +1,11 @@
 //! What the machine promises its clients: replies once and only when durable, idempotency, receipts,
 //! deployments at epoch boundaries, bounds.
 
-mod toy;
+mod driver;
 
 use std::sync::Arc;
 
+use driver::{Driver, config, request};
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};
@@ -12,26 +13,27 @@ use styx_protocol::machine::{Config, Input};
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
-use toy::*;
+use styx_sim::toy::{Op, Place};
 
-/// Program 0 adds to what it finds; program 1 always aborts; program 2 reads and writes where it was told by what it read.
-fn programs() -> Arc<Vec<Program>> {
-    Arc::new(vec![
-        vec![Op::Read(Place::Own), Op::Write(Place::Own)],
-        vec![
-            Op::Write(Place::Own),
-            Op::AbortIfMultipleOf(255),
-            Op::Read(Place::Key(1)),
-            Op::AbortIfMultipleOf(0),
-            Op::AbortIfMultipleOf(1),
-            Op::AbortIfMultipleOf(2),
-        ],
-        vec![Op::Read(Place::Own), Op::Read(Place::Dynamic), Op::Write(Place::Dynamic), Op::Write(Place::Own)],
-    ])
+/// Adds to what it finds.
+fn add() -> Vec<u8> {
+    Op::program(&[Op::Read(Place::Own), Op::Write(Place::Own)])
+}
+
+/// Writes, then finds a reason to abort.
+fn abort() -> Vec<u8> {
+    let mut program = Op::program(&[Op::Write(Place::Own)]);
+    (0..16).for_each(|_| program.extend(Op::program(&[Op::Read(Place::Own), Op::AbortIfMultipleOf(0)])));
+    program
+}
+
+/// Reads and writes where it was told by what it read.
+fn wander() -> Vec<u8> {
+    Op::program(&[Op::Read(Place::Own), Op::Read(Place::Dynamic), Op::Write(Place::Dynamic), Op::Write(Place::Own)])
 }
 
 fn driver() -> Driver {
-    let mut driver = Driver::deployed(programs(), config(true, true));
+    let mut driver = Driver::deployed(config(true, true));
     driver.step(Input::Durable(Epoch(1)));
     driver
 }
@@ -52,9 +54,9 @@ fn told(driver: &Driver) -> Vec<(u64, Result<Vec<u8>, Code>)> {
 #[test]
 fn a_reply_waits_for_its_epoch_to_be_durable() {
     let mut driver = driver();
-    submit(&mut driver, request(1, 0, 0, 0, false), 1);
+    submit(&mut driver, request(1, 0, 0, &add(), false), 1);
     driver.tick();
-    submit(&mut driver, request(2, 0, 1, 0, false), 2);
+    submit(&mut driver, request(2, 0, 1, &add(), false), 2);
     driver.tick();
     assert!(told(&driver).is_empty());
     driver.step(Input::Durable(Epoch(2)));
@@ -66,13 +68,13 @@ fn a_reply_waits_for_its_epoch_to_be_durable() {
 #[test]
 fn a_retry_gets_the_first_answer_and_changes_nothing() {
     let mut driver = driver();
-    submit(&mut driver, request(7, 0, 0, 0, true), 1);
+    submit(&mut driver, request(7, 0, 0, &add(), true), 1);
     // Before the cut, while its epoch is not durable, and after.
-    submit(&mut driver, request(7, 0, 0, 0, true), 2);
+    submit(&mut driver, request(7, 0, 0, &add(), true), 2);
     driver.tick();
-    submit(&mut driver, request(7, 0, 0, 0, true), 3);
+    submit(&mut driver, request(7, 0, 0, &add(), true), 3);
     driver.step(Input::Durable(Epoch(2)));
-    submit(&mut driver, request(7, 0, 0, 0, true), 4);
+    submit(&mut driver, request(7, 0, 0, &add(), true), 4);
     driver.tick();
     let told = told(&driver);
     let mut clients: Vec<u64> = told.iter().map(|(waiter, _)| *waiter).collect();
@@ -86,11 +88,11 @@ fn a_retry_gets_the_first_answer_and_changes_nothing() {
 #[test]
 fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
     let mut driver = driver();
-    submit(&mut driver, request(7, 0, 0, 0, true), 1);
-    submit(&mut driver, request(7, 0, 1, 0, true), 2);
+    submit(&mut driver, request(7, 0, 0, &add(), true), 1);
+    submit(&mut driver, request(7, 0, 1, &add(), true), 2);
     driver.tick();
     driver.step(Input::Durable(Epoch(2)));
-    submit(&mut driver, request(7, 0, 0, 2, true), 3);
+    submit(&mut driver, request(7, 0, 0, &wander(), true), 3);
     let codes: Vec<_> = told(&driver).into_iter().map(|(waiter, outcome)| (waiter, outcome.err())).collect();
     assert_eq!(codes, [(2, Some(Code::IdempotencyMismatch)), (1, None), (3, Some(Code::IdempotencyMismatch))]);
 }
@@ -99,10 +101,10 @@ fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
 fn an_abort_is_remembered_like_a_result() {
     let mut driver = driver();
     let state = driver.machine.state().hash();
-    submit(&mut driver, request(7, 0, 0, 1, true), 1);
+    submit(&mut driver, request(7, 0, 0, &abort(), true), 1);
     driver.tick();
     driver.step(Input::Durable(Epoch(2)));
-    submit(&mut driver, request(7, 0, 0, 1, true), 2);
+    submit(&mut driver, request(7, 0, 0, &abort(), true), 2);
     assert_eq!(told(&driver), [(1, Err(Code::Aborted)), (2, Err(Code::Aborted))]);
     assert_eq!(driver.machine.state().hash(), state, "none of its writes happened");
 }
@@ -112,7 +114,7 @@ fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
     let mut driver = driver();
     driver.step(Input::Await { id: RequestId(7), waiter: 1 });
     assert_eq!(driver.unknown, [1]);
-    driver.step(Input::Submit { request: Arc::new(request(7, 0, 0, 0, true)), waiter: 2, receipt: true });
+    driver.step(Input::Submit { request: Arc::new(request(7, 0, 0, &add(), true)), waiter: 2, receipt: true });
     driver.step(Input::Await { id: RequestId(7), waiter: 3 });
     driver.tick();
     driver.step(Input::Await { id: RequestId(7), waiter: 4 });
@@ -125,14 +127,14 @@ fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
 #[test]
 fn a_query_sees_the_last_epoch_and_leaves_no_trace() {
     let mut driver = driver();
-    submit(&mut driver, request(1, 0, 0, 0, false), 1);
+    submit(&mut driver, request(1, 0, 0, &add(), false), 1);
     driver.tick();
     let (position, log) = (driver.machine.position(), driver.log.len());
-    let mut query = request(2, 0, 0, 0, false);
+    let mut query = request(2, 0, 0, &add(), false);
     query.function = "q".into();
     driver.step(Input::Query { request: query, waiter: 2 });
     driver.tick();
-    // Program 0 reads, then writes: the host refuses.
+    // It reads, then writes: the host refuses.
     driver.step(Input::Durable(Epoch(2)));
     assert_eq!(told(&driver)[1], (2, Err(Code::ReadOnly)));
     assert_eq!((driver.machine.position(), driver.log.len()), (position, log));
@@ -140,9 +142,9 @@ fn a_query_sees_the_last_epoch_and_leaves_no_trace() {
 
 #[test]
 fn too_much_is_refused_at_once() {
-    let mut driver = Driver::deployed(programs(), Config { backlog_max: 2, ..config(true, true) });
+    let mut driver = Driver::deployed(Config { backlog_max: 2, ..config(true, true) });
     for id in 1..=3 {
-        submit(&mut driver, request(u128::from(id), 0, 0, 0, false), id);
+        submit(&mut driver, request(u128::from(id), 0, 0, &add(), false), id);
     }
     assert_eq!(told(&driver), [(3, Err(Code::Overloaded))]);
 }
@@ -153,9 +155,9 @@ fn an_epoch_is_bounded_by_count_and_by_bytes() {
         (Config { epoch_size_max: 2, ..config(true, true) }, 3),
         (Config { epoch_bytes_max: 7, ..config(true, true) }, 5),
     ] {
-        let mut driver = Driver::deployed(programs(), config);
+        let mut driver = Driver::deployed(config);
         for id in 1..=5 {
-            submit(&mut driver, request(u128::from(id), 0, 0, 0, false), id);
+            submit(&mut driver, request(u128::from(id), 0, 0, &add(), false), id);
         }
         while driver.machine.has_work() {
             driver.tick();
@@ -171,13 +173,13 @@ fn replies_are_forgotten_by_age_and_count_and_bytes_alike_in_a_replay() {
     let by_bytes = Retention { bytes: 300, ..Retention::default() };
     for (retention, kept) in [(by_count, 3), (by_age, 3), (by_bytes, 3), (Retention::default(), 6)] {
         let config = Config { retention, ..config(true, true) };
-        let mut driver = Driver::deployed(programs(), config.clone());
+        let mut driver = Driver::deployed(config.clone());
         for id in 1..=6 {
-            submit(&mut driver, request(u128::from(id), 0, id as u8, 0, true), id);
+            submit(&mut driver, request(u128::from(id), 0, id as u8, &add(), true), id);
             driver.tick();
         }
         assert_eq!(driver.machine.remembered(), kept, "{retention:?}");
-        let mut replay = Driver::new(programs(), config);
+        let mut replay = Driver::new(config);
         replay.replay(&driver.log);
         assert_eq!(replay.machine.remembered(), kept, "{retention:?}");
     }
@@ -186,18 +188,18 @@ fn replies_are_forgotten_by_age_and_count_and_bytes_alike_in_a_replay() {
 #[test]
 fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_along() {
     let mut driver = driver();
-    submit(&mut driver, request(1, 0, 0, 0, false), 1);
-    submit(&mut driver, request(2, 1, 0, 0, false), 2);
+    submit(&mut driver, request(1, 0, 0, &add(), false), 1);
+    submit(&mut driver, request(2, 1, 0, &add(), false), 2);
     driver.tick();
     assert_eq!(driver.machine.state().len(), 2);
-    submit(&mut driver, request(3, 0, 0, 0, false), 3);
+    submit(&mut driver, request(3, 0, 0, &add(), false), 3);
     driver.step(Input::Control { control: Control::Remove("toy".into()), waiter: 4 });
     driver.tick();
     driver.step(Input::Durable(Epoch(9)));
     assert_eq!(told(&driver)[2], (3, Err(Code::UnknownOperator)));
     assert!(driver.machine.state().is_empty());
     assert_eq!(driver.machine.state().hash(), Default::default(), "nothing left in the hash");
-    let mut replay = Driver::new(programs(), config(true, true));
+    let mut replay = Driver::new(config(true, true));
     replay.replay(&driver.log);
     assert_eq!(replay.machine.position(), driver.machine.position());
 }
@@ -207,21 +209,21 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
 fn a_replay_that_differs_halts() {
     let mut driver = driver();
     for id in 1..=3 {
-        submit(&mut driver, request(id, 0, 0, 0, false), id as u64);
+        submit(&mut driver, request(id, 0, 0, &add(), false), id as u64);
         driver.tick();
     }
     let Ok(Record::Epoch(record)) = Record::decode(&driver.log[1]) else { panic!("an epoch") };
     let mut altered = (*record).clone();
-    altered.requests = vec![Arc::new(Request { key: "p1:k1".into(), ..(*altered.requests[0]).clone() })];
+    altered.requests = vec![Arc::new(Request { key: "p1:k001".into(), ..(*altered.requests[0]).clone() })];
     driver.log[1] = Record::Epoch(Arc::new(altered)).encode();
-    Driver::new(programs(), config(true, true)).replay(&driver.log);
+    Driver::new(config(true, true)).replay(&driver.log);
 }
 
 #[test]
 fn logged_time_never_runs_backwards() {
     let mut driver = driver();
     for now in [100, 50, 200] {
-        submit(&mut driver, request(now, 0, 0, 0, false), 1);
+        submit(&mut driver, request(now, 0, 0, &add(), false), 1);
         driver.step(Input::Tick { now: Timestamp(now as u64) });
     }
     let times: Vec<u64> = driver.log[1..]
@@ -237,7 +239,7 @@ fn logged_time_never_runs_backwards() {
 #[test]
 fn bytes_that_are_no_record_are_refused_or_at_least_never_taken_for_another() {
     let mut driver = driver();
-    submit(&mut driver, request(1, 0, 0, 0, true), 1);
+    submit(&mut driver, request(1, 0, 0, &add(), true), 1);
     driver.tick();
     let good = &driver.log[1];
     let record = Record::decode(good).unwrap();
@@ -250,4 +252,23 @@ fn bytes_that_are_no_record_are_refused_or_at_least_never_taken_for_another() {
         bad[at / 8] ^= 1 << (at % 8);
         drop(Record::decode(&bad));
     }
+}
+
+#[test]
+fn a_receipt_waits_for_the_epoch_that_takes_the_request_however_many_are_full_before_it() {
+    let mut driver = Driver::deployed(Config { epoch_size_max: 1, ..config(true, true) });
+    driver.step(Input::Durable(Epoch(1)));
+    for id in 1..=3 {
+        submit(&mut driver, request(id, 0, 0, &add(), true), id as u64);
+    }
+    driver.step(Input::Submit { request: Arc::new(request(3, 0, 0, &add(), true)), waiter: 4, receipt: true });
+    for epoch in 2..=4 {
+        driver.tick();
+        assert!(driver.accepted.is_empty(), "request 3 is part of epoch 4");
+        driver.step(Input::Durable(Epoch(epoch)));
+    }
+    assert_eq!(driver.accepted, [4]);
+    // Once sequenced, its own epoch counts, not a later one.
+    driver.step(Input::Submit { request: Arc::new(request(3, 0, 0, &add(), true)), waiter: 5, receipt: true });
+    assert_eq!(driver.accepted, [4, 5]);
 }

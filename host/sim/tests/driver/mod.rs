@@ -1,0 +1,144 @@
+//! The machine with a driver that does everything at once, for tests that say what happens step by step.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use styx_protocol::catalog::Control;
+use styx_protocol::entity::Layout;
+use styx_protocol::fallback::{Executor, run_component};
+use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
+use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
+use styx_protocol::record::Record;
+use styx_protocol::replies::{Reply, Retention};
+use styx_protocol::transaction::Request;
+use styx_sim::toy::{self, Toy, keys};
+
+pub fn config(reordering: bool, fallback: bool) -> Config {
+    Config {
+        layout: Layout { seed: 7, partitions: 8 },
+        sid: 1,
+        n_seq: 1,
+        reordering,
+        fallback,
+        epoch_size_max: 16,
+        epoch_bytes_max: 1 << 20,
+        backlog_max: 1000,
+        retention: Retention::default(),
+        engine: 0,
+        generation: 1,
+        claim_order: true,
+    }
+}
+
+/// Keys that programs choose from.
+pub const KEYS: u8 = 5;
+
+pub fn request(id: u128, operator: u8, key: u8, program: &[u8], retained: bool) -> Request {
+    Request {
+        id: RequestId(id),
+        operator: OperatorId(u32::from(operator) % 2),
+        function: "f".into(),
+        key: keys::name(u64::from(key % KEYS)).into(),
+        args: toy::args(0, KEYS, program).into(),
+        retained,
+    }
+}
+
+/// The machine with a single-threaded driver around it that keeps all it sees.
+pub struct Driver {
+    pub machine: Machine<u64>,
+    executor: Toy,
+    pub log: Vec<Vec<u8>>,
+    pub replies: Vec<(u64, Reply)>,
+    pub accepted: Vec<u64>,
+    pub unknown: Vec<u64>,
+    pub order: Vec<Tid>,
+    pub epochs: Vec<(Epoch, usize, usize)>,
+    now: u64,
+}
+
+impl Driver {
+    pub fn new(config: Config) -> Self {
+        Driver {
+            machine: Machine::new(config),
+            executor: Toy::default(),
+            log: vec![],
+            replies: vec![],
+            accepted: vec![],
+            unknown: vec![],
+            order: vec![],
+            epochs: vec![],
+            now: 0,
+        }
+    }
+
+    /// A driver whose machine has the toy app deployed.
+    pub fn deployed(config: Config) -> Self {
+        let mut driver = Driver::new(config);
+        driver.step(Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: u64::MAX });
+        driver.tick();
+        driver
+    }
+
+    pub fn tick(&mut self) {
+        self.now += 10;
+        self.step(Input::Tick { now: Timestamp(self.now) });
+    }
+
+    /// Recovers from another driver's log.
+    pub fn replay(&mut self, log: &[Vec<u8>]) {
+        for record in log {
+            let Ok(Record::Epoch(record)) = Record::decode(record) else {
+                panic!("a record that was written can be read")
+            };
+            self.step(Input::Replay(record));
+        }
+    }
+
+    /// Steps the machine and does what it says, until nothing is left.
+    pub fn step(&mut self, input: Input<u64>) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut actions = Vec::new();
+            self.machine.step(input, &mut actions);
+            for action in actions {
+                match action {
+                    Action::Append(record) => self.log.push(Record::Epoch(record).encode()),
+                    Action::Execute(batch) => {
+                        let executed = Executed {
+                            transactions: batch
+                                .transactions
+                                .iter()
+                                .map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog))
+                                .collect(),
+                            queries: batch
+                                .queries
+                                .iter()
+                                .map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog))
+                                .collect(),
+                        };
+                        inputs.push(Input::Executed(executed));
+                    }
+                    Action::FallBack(batch) => {
+                        // The last component first: their order must not matter.
+                        let outcomes = batch
+                            .components
+                            .iter()
+                            .rev()
+                            .map(|members| run_component(&mut self.executor, members, &batch.state, &batch.catalog))
+                            .collect();
+                        inputs.push(Input::FellBack(outcomes));
+                    }
+                    Action::Reply { waiter, reply } => self.replies.push((waiter, reply)),
+                    Action::Accepted { waiter, .. } => self.accepted.push(waiter),
+                    Action::Controlled { result, .. } => result.unwrap(),
+                    Action::Finished(summary) => {
+                        self.order.extend(&summary.order);
+                        self.epochs.push((summary.epoch, summary.fell_back, summary.rescheduled));
+                    }
+                    Action::Unknown { waiter } => self.unknown.push(waiter),
+                    Action::Logs { .. } => {}
+                }
+            }
+        }
+    }
+}
