@@ -13,6 +13,7 @@ demo *args: build
 # Everything that must pass: set up, build, all tests
 test: setup
     cargo test --release --workspace --quiet
+    just mutants
     just test-python
     just test-guests
     just lint
@@ -41,9 +42,9 @@ test-python:
 test-guests:
     cargo test --release --quiet --manifest-path guests/Cargo.toml
 
-# The purity of the protocol crate, and the format
+# The purity of the protocol and the simulator, and the format
 lint:
-    cargo clippy --release --quiet -p styx-protocol -- -D warnings
+    cargo clippy --release --quiet -p styx-protocol -p styx-sim -- -D warnings
     cargo fmt --check
 
 # Licences, advisories and sources of all dependencies
@@ -51,9 +52,9 @@ deny:
     cargo deny check
 
 # Simulate under faults, from a seed; every promise checked
-sim seed="1" transactions="3000000":
-    cargo run --release --quiet -p styx-sim -- --seed {{seed}} --transactions {{transactions}}
+sim *args:
+    cargo run --release --quiet -p styx-sim -- {{args}}
 
 # Plant each bug in the protocol; the simulator must catch every one
-mutants seed="1" transactions="1000000":
-    cargo run --release --quiet -p styx-sim --features mutants -- --mutants --seed {{seed}} --transactions {{transactions}}
+mutants *args:
+    cargo run --release --quiet -p styx-sim --features mutants -- --mutants {{args}}
