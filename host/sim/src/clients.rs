@@ -64,6 +64,11 @@ impl Clients {
         self.slots.iter().filter_map(|slot| slot.current).collect()
     }
 
+    /// The node that a slot speaks to.
+    pub fn node(&self, slot: usize, outside: &Outside) -> usize {
+        slot % outside.plan.nodes
+    }
+
     /// A slot may go on.
     pub fn wake(&mut self, at: usize, operators: [OperatorId; 2], outside: &mut Outside) {
         let slot = &mut self.slots[at];
@@ -148,7 +153,8 @@ impl Clients {
 
     fn submit(&mut self, slot: usize, of: usize, kind: Kind, outside: &mut Outside) {
         let attempt = outside.testimony.attempts.len();
-        outside.testimony.attempts.push(Attempt { kind, of, slot, answered: false, lost: false });
+        let node = self.node(slot, outside);
+        outside.testimony.attempts.push(Attempt { kind, of, node, slot, answered: false, lost: false });
         let request = || outside.testimony.asked[of].request.clone();
         let message = match kind {
             Kind::Update => Message::Submit(request(), false),
@@ -176,7 +182,7 @@ impl Clients {
             outside.testimony.attempts[attempt].lost = true;
         } else {
             let delay = random.between(plan.network.0, plan.network.1);
-            queue.after(random, delay, Event::Message(attempt, message));
+            queue.after(random, delay, Event::Message(node, attempt, message));
         }
         let patience = random.between(plan.timeout.0, plan.timeout.1);
         queue.after(random, patience, Event::Timeout(attempt));

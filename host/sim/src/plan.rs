@@ -16,6 +16,8 @@ pub type Delay = (u64, u64);
 pub struct Plan {
     /// What the machine is told.
     pub config: Config,
+    /// Nodes. The protocol knows one so far.
+    pub nodes: usize,
     /// What programs look like.
     pub shape: Shape,
     /// Requests that clients make.
@@ -85,6 +87,7 @@ impl Plan {
         ];
         Plan {
             config,
+            nodes: 1,
             shape: Shape::draw(random),
             requests: random.between(100, 900),
             slots: random.pick(&[1, 10, 40, 80, 120]),

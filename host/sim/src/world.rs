@@ -6,7 +6,7 @@ use crate::check::judge::Judge;
 use crate::check::testimony::Testimony;
 use crate::check::{Checked, Failure};
 use crate::clients::Clients;
-use crate::node::{Answer, Figures, Message, Node, NodeEvent, Outside};
+use crate::node::{Answer, Figures, Life, Message, Node, NodeEvent, Outside};
 use crate::plan::Plan;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -15,22 +15,22 @@ use crate::trace::Trace;
 /// What happens.
 #[derive(Debug)]
 pub enum Event {
-    /// To the node in this life of its.
-    Node(u32, NodeEvent),
-    /// A client's message reaches the node.
-    Message(usize, Message),
-    /// An answer from a life of the node (or from its kernel) reaches a client.
-    Answer(Option<u32>, usize, Answer),
+    /// To a node, in this life of its.
+    Node(Life, NodeEvent),
+    /// A client's message (the attempt, and what it says) reaches a node.
+    Message(usize, usize, Message),
+    /// An answer from a life of a node (or from its kernel) reaches the client of an attempt.
+    Answer(Option<Life>, usize, Answer),
     /// A client has waited long enough.
     Timeout(usize),
     /// A client's slot goes on.
     Wake(usize),
     /// The administrator deploys.
     Deploy,
-    /// The node starts again.
-    Restart,
-    /// The disk is quick again.
-    Quick,
+    /// A node starts again.
+    Restart(usize),
+    /// A node's disk is quick again.
+    Quick(usize),
     /// A fault of this kind.
     Fault(usize),
 }
@@ -44,7 +44,7 @@ const EVENTS_MAX: u64 = 2_000_000;
 #[derive(Debug)]
 pub struct World {
     outside: Outside,
-    node: Node,
+    nodes: Vec<Node>,
     clients: Clients,
     /// How often each kind of fault may still happen.
     faults_left: [u32; 5],
@@ -80,8 +80,8 @@ impl World {
             calm: false,
         };
         let clients = Clients::new(&mut outside);
-        let node = Node::new(&outside);
-        let mut world = World { outside, node, clients, faults_left: FAULTS_MAX };
+        let nodes = (0..outside.plan.nodes).map(|node| Node::new(node, &outside)).collect();
+        let mut world = World { outside, nodes, clients, faults_left: FAULTS_MAX };
         (0..world.outside.plan.faults.len()).for_each(|kind| world.arm(kind));
         world
     }
@@ -100,9 +100,9 @@ impl World {
             if self.clients.are_spent() && deadline.is_none() {
                 deadline = Some(now + END_MAX);
                 self.outside.calm = true;
-                self.node.slow_disk(1);
+                self.nodes.iter_mut().for_each(|node| node.slow_disk(1));
             }
-            if self.outside.calm && self.node.is_quiet() && self.clients.are_done() {
+            if self.outside.calm && self.nodes.iter().all(Node::is_quiet) && self.clients.are_done() {
                 return self.end();
             }
             if deadline.is_some_and(|deadline| now > deadline) || events > EVENTS_MAX {
@@ -110,11 +110,11 @@ impl World {
             }
         }
         let waiting = self.clients.waiting();
+        let quiet: Vec<bool> = self.nodes.iter().map(Node::is_quiet).collect();
         Err(Failure::new(
             "liveness",
             format!(
-                "faults have stopped and something never ends; the node is {}, attempts {waiting:?} wait",
-                if self.node.is_quiet() { "quiet" } else { "busy" }
+                "faults have stopped and something never ends; quiet nodes {quiet:?}, waiting attempts {waiting:?}"
             ),
         ))
     }
@@ -122,30 +122,32 @@ impl World {
     fn end(&mut self) -> Checked<Report> {
         let now = self.outside.queue.now();
         self.outside.testimony.check(&self.outside.judge)?;
-        self.node.check(&mut self.outside)?;
+        self.nodes.iter_mut().try_for_each(|node| node.check(&mut self.outside))?;
         self.outside.trace.event(now, [0], || "all is done".into());
         Ok(Report { figures: self.outside.figures, trace: self.outside.trace.hash() })
     }
 
     fn happen(&mut self, event: Event) -> Checked {
-        let World { outside, node, clients, .. } = self;
+        let World { outside, nodes, clients, .. } = self;
         match event {
-            Event::Node(life, _) if life != node.life || !node.is_up() => {}
-            Event::Message(attempt, _) if !node.is_up() => self.break_connection(attempt),
-            Event::Node(..) | Event::Message(..) if outside.queue.now() < node.paused_until => {
-                let rest = node.paused_until - outside.queue.now();
+            Event::Node(life, _) if life != nodes[life.node].life || !nodes[life.node].is_up() => {}
+            Event::Message(node, attempt, _) if !nodes[node].is_up() => self.break_connection(attempt),
+            Event::Node(Life { node, .. }, _) | Event::Message(node, ..)
+                if outside.queue.now() < nodes[node].paused_until =>
+            {
+                let rest = nodes[node].paused_until - outside.queue.now();
                 outside.queue.after(&mut outside.random, rest, event);
             }
-            Event::Node(_, event) => {
-                if !node.take(event, outside)? {
-                    self.crash();
+            Event::Node(Life { node, .. }, event) => {
+                if !nodes[node].take(event, outside)? {
+                    self.crash(node);
                 }
             }
-            Event::Message(attempt, message) => {
-                node.take(NodeEvent::Message(attempt, message), outside)?;
+            Event::Message(node, attempt, message) => {
+                nodes[node].take(NodeEvent::Message(attempt, message), outside)?;
             }
             Event::Answer(life, attempt, answer) => {
-                let dead = life.is_some_and(|life| life != node.life);
+                let dead = life.is_some_and(|life| life != nodes[life.node].life);
                 if dead && outside.random.chance(500) {
                     outside.testimony.attempts[attempt].lost = true;
                 } else {
@@ -153,10 +155,10 @@ impl World {
                 }
             }
             Event::Timeout(attempt) => clients.timed_out(attempt, outside),
-            Event::Wake(slot) => clients.wake(slot, node.operators, outside),
+            Event::Wake(slot) => clients.wake(slot, nodes[clients.node(slot, outside)].operators, outside),
             Event::Deploy => clients.deploy(outside),
-            Event::Restart => node.restart(outside)?,
-            Event::Quick => node.slow_disk(1),
+            Event::Restart(node) => nodes[node].restart(outside)?,
+            Event::Quick(node) => nodes[node].slow_disk(1),
             Event::Fault(_) if outside.calm => {}
             Event::Fault(kind) => {
                 self.fault(kind);
@@ -178,30 +180,34 @@ impl World {
     }
 
     fn fault(&mut self, kind: usize) {
-        let World { outside, node, clients, .. } = self;
+        let World { outside, nodes, clients, .. } = self;
         let (now, random) = (outside.queue.now(), &mut outside.random);
+        let at = random.below(nodes.len() as u64) as usize;
+        let node = &mut nodes[at];
         match kind {
-            0 if node.is_up() => return self.crash(),
+            0 if node.is_up() => return self.crash(at),
             0 => return,
             1 => node.paused_until = now + random.between(500, 30_000),
             2 => node.clock += random.between(0, 200_000) as i64 - 100_000,
             3 => {
                 node.slow_disk(random.between(2, 20));
                 let time = random.between(1_000, 50_000);
-                outside.queue.after(random, time, Event::Quick);
+                outside.queue.after(random, time, Event::Quick(at));
             }
             _ => return clients.administer(outside),
         }
         outside.figures.disturbances += 1;
     }
 
-    fn crash(&mut self) {
-        self.node.crash(&mut self.outside);
+    fn crash(&mut self, node: usize) {
+        self.nodes[node].crash(&mut self.outside);
         for attempt in self.clients.waiting() {
-            self.break_connection(attempt);
+            if self.outside.testimony.attempts[attempt].node == node {
+                self.break_connection(attempt);
+            }
         }
         let delay = self.outside.random.between(500, 20_000);
-        self.outside.queue.after(&mut self.outside.random, delay, Event::Restart);
+        self.outside.queue.after(&mut self.outside.random, delay, Event::Restart(node));
     }
 
     fn break_connection(&mut self, attempt: usize) {

@@ -6,7 +6,7 @@ use styx_sim::world::World;
 
 #[test]
 fn nothing_breaks_under_faults() {
-    let run = run(20_260_101, 300_000, |_, _| {});
+    let run = run(20_260_101, 500_000, |_, _| {});
     if let Some((world, failure)) = run.failure {
         panic!("styx-sim --world {world} shows {}: {}", failure.check, failure.message);
     }

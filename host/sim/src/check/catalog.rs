@@ -24,6 +24,10 @@ pub struct Live {
     pub name: String,
     /// What its code adds to the accumulator.
     pub version: u8,
+    /// Most calls of a transaction.
+    pub calls: u64,
+    /// Most calls nested in each other.
+    pub depth: u32,
     /// Functions and whether they are read-only.
     pub functions: Vec<(String, bool)>,
 }
@@ -61,6 +65,8 @@ impl Deployed {
             id: self.ids[name],
             name: name.to_string(),
             version: version.components[0].digest.0[0],
+            calls: version.limits.calls.into(),
+            depth: version.limits.call_depth,
             functions: operator.functions.iter().map(|f| (f.name.clone(), f.read_only)).collect(),
         })
     }

@@ -36,6 +36,10 @@ pub struct Oracle {
     /// Of the running transaction: what was there before its writes.
     undo: Vec<(u32, &'static str, Option<u64>)>,
     calls: u64,
+    /// Calls issued and not yet run.
+    pending: u64,
+    calls_max: u64,
+    depth_max: u32,
     tid: Tid,
     time: u64,
     /// What the running transaction touched, if that is wanted.
@@ -47,6 +51,7 @@ struct Running<'a> {
     operator: u32,
     name: String,
     read_only: bool,
+    depth: u32,
     random: u64,
     issued: Vec<Target>,
 }
@@ -55,6 +60,7 @@ struct Target {
     operator: Live,
     function: String,
     read_only: bool,
+    depth: u32,
     key: &'static str,
     args: Vec<u8>,
 }
@@ -83,7 +89,7 @@ impl Oracle {
     /// # Errors
     /// It ends without effect.
     pub fn transaction(&mut self, tid: Tid, time: u64, query: bool, request: &Request) -> Result<u64, Abort> {
-        (self.tid, self.time, self.calls) = (tid, time, 0);
+        (self.tid, self.time, self.calls, self.pending) = (tid, time, 0, 0);
         self.undo.clear();
         if let Some(touched) = &mut self.touched {
             touched.clear();
@@ -110,18 +116,23 @@ impl Oracle {
     fn root(&mut self, query: bool, request: &Request) -> Result<u64, Abort> {
         let operator = self.deployed.by_id(request.operator.0)?;
         let read_only = operator.read_only(&request.function)? || query;
+        (self.calls_max, self.depth_max) = (operator.calls, operator.depth);
         let (key, args) = (keys::intern(&request.key), request.args.to_vec());
-        self.call(Target { operator, function: request.function.to_string(), read_only, key, args })
+        self.call(Target { operator, function: request.function.to_string(), read_only, depth: 0, key, args })
     }
 
     fn call(&mut self, target: Target) -> Result<u64, Abort> {
+        if target.depth >= self.depth_max || self.calls >= self.calls_max {
+            return Err(Abort::new(Code::LimitExceeded, "too many calls, or too deep"));
+        }
         let random = mix(self.seed ^ mix(self.tid.0) ^ self.calls.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         self.calls += 1;
         let name = format!("{}.{}", target.operator.name, target.function);
-        let (operator, read_only) = (target.operator.id, target.read_only);
-        let mut running = Running { oracle: self, operator, name, read_only, random, issued: Vec::new() };
+        let (operator, read_only, depth) = (target.operator.id, target.read_only, target.depth);
+        let mut running = Running { oracle: self, operator, name, read_only, depth, random, issued: Vec::new() };
         let result = interpret(target.operator.version, target.key, &target.args, &mut running)?;
         for issued in std::mem::take(&mut running.issued) {
+            self.pending -= 1;
             self.call(issued)?;
         }
         Ok(result)
@@ -150,7 +161,8 @@ impl Running<'_> {
             return Err(Abort::new(Code::ReadOnly, format!("{} calls what may write", self.name)));
         }
         let read_only = self.read_only || read_only;
-        Ok(Target { operator, function: function.into(), read_only, key: keys::intern(key), args: args.to_vec() })
+        let (depth, key, args) = (self.depth + 1, keys::intern(key), args.to_vec());
+        Ok(Target { operator, function: function.into(), read_only, depth, key, args })
     }
 }
 
@@ -213,7 +225,11 @@ impl World for Running<'_> {
     }
 
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort> {
+        if self.oracle.calls + self.oracle.pending >= self.oracle.calls_max {
+            return Err(Abort::new(Code::LimitExceeded, "too many calls"));
+        }
         let target = self.target(operator, key, function, args)?;
+        self.oracle.pending += 1;
         self.issued.push(target);
         Ok(())
     }

@@ -48,6 +48,8 @@ pub struct Attempt {
     pub kind: Kind,
     /// The request; for a deployment its place among the controls.
     pub of: usize,
+    /// The node that was asked.
+    pub node: usize,
     /// The client's slot.
     pub slot: usize,
     /// Whether the machine has answered it.

@@ -117,12 +117,21 @@ pub enum NodeEvent {
     Synced(usize, Epoch, bool),
 }
 
+/// A life of a node: from a start to a crash. What is meant for an earlier one reaches nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The node.
+    pub node: usize,
+    /// Crashes before.
+    pub number: u32,
+}
+
 /// A process that has crashed knows nothing; its disk does.
 #[derive(Debug)]
 pub struct Node {
     machine: Option<Machine<u64>>,
-    /// Grows with every start; events of an earlier life mean nothing.
-    pub life: u32,
+    /// The current life.
+    pub life: Life,
     disk: Disk,
     durable: Epoch,
     /// Records that the appender has not yet taken.
@@ -141,11 +150,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node whose log is empty.
-    pub fn new(outside: &Outside) -> Self {
+    /// Node number `node`, whose log is empty.
+    pub fn new(node: usize, outside: &Outside) -> Self {
         Node {
             machine: Some(Machine::new(outside.plan.config.clone())),
-            life: 0,
+            life: Life { node, number: 0 },
             disk: Disk::default(),
             durable: Epoch(0),
             unwritten: VecDeque::new(),
@@ -313,7 +322,7 @@ impl Node {
                     },
                 );
                 outside.judge.finished(&summary)?;
-                let thoroughly = outside.judge.epoch().0 % 8 == 0;
+                let thoroughly = outside.judge.epoch().0.is_multiple_of(8);
                 outside.judge.compare(self.machine.as_ref().expect("the process runs"), thoroughly)?;
                 let figures = &mut outside.figures;
                 figures.transactions += (summary.order.len() + summary.queries) as u64;

@@ -15,7 +15,7 @@ impl Node {
         outside.figures.crashes += 1;
         let now = outside.queue.now();
         outside.trace.event(now, [7, self.durable.0], || format!("crash; epoch {} was durable", self.durable));
-        self.life += 1;
+        self.life.number += 1;
         self.machine = None;
         self.job = None;
         self.unwritten.clear();
@@ -87,7 +87,7 @@ fn again(machine: &Machine<u64>, action: Action<u64>, outside: &mut Outside) -> 
         }
         Action::Finished(summary) => {
             outside.judge.finished(&summary)?;
-            let thoroughly = outside.judge.epoch().0 % 16 == 0;
+            let thoroughly = outside.judge.epoch().0.is_multiple_of(16);
             outside.judge.compare(machine, thoroughly)?;
             Ok(None)
         }

@@ -95,7 +95,7 @@ pub fn interpret(version: u8, own: &str, arguments: &[u8], world: &mut impl Worl
                 let (operator, function, args) = resolve(&call, acc, space);
                 world.call_async(operator, key(call.place), function, &args)?;
             }
-            Op::AbortIfMultipleOf(n) if (acc >> 16) % (u64::from(n) % 5 + 2) == 0 => {
+            Op::AbortIfMultipleOf(n) if (acc >> 16).is_multiple_of(u64::from(n) % 5 + 2) => {
                 return Err(Abort::new(Code::Aborted, format!("the accumulator is {acc}")));
             }
             Op::AbortIfMultipleOf(_) => {}

@@ -33,7 +33,7 @@ pub fn args(start: u8, keys: u8, code: &[u8]) -> Vec<u8> {
 }
 
 /// Version `number` of the app. Every version computes something else; of every eight, one lacks
-/// the second operator and one the read-only function.
+/// the second operator, one the read-only function, and two have narrow limits.
 pub fn deployment(number: u64) -> Deployment {
     let function = |name: &str, read_only| Function {
         name: name.into(),
@@ -65,6 +65,10 @@ pub fn deployment(number: u64) -> Deployment {
         created: Timestamp(0),
         components: vec![Component { name: "toy".into(), digest, size: 0, sdk: "toy".into() }],
         operators,
-        limits: Limits::default(),
+        limits: Limits {
+            calls: if number % 8 == 3 { 4 } else { 1000 },
+            call_depth: if number % 8 == 6 { 2 } else { 64 },
+            ..Limits::default()
+        },
     }
 }
