@@ -26,6 +26,8 @@ bugs! {
     IgnoreWar,
     /// Validation overlooks that a lower TID writes the same.
     IgnoreWaw,
+    /// The cut's record lacks its last request.
+    RecordIncomplete,
     /// Those that commit early rank by TID.
     EarlyByTid,
     /// Conflicting transactions commit their writes and fall back as well.

@@ -223,16 +223,21 @@ impl World {
         let keys: Vec<(u32, &str)> =
             failure.tids.iter().flat_map(touched).map(|touch| (touch.operator, touch.key)).collect();
         let mut lines = vec![format!("plan: {:?}", self.outside.plan)];
-        for (tid, known) in &judge.sequenced {
+        // In the claimed order; what has no place in it comes last.
+        let mut sequenced: Vec<_> = judge.sequenced.iter().collect();
+        sequenced
+            .sort_by_key(|(_, known)| known.end.as_ref().map_or((Epoch(u64::MAX), 0), |end| (end.epoch, end.rank)));
+        for (tid, known) in sequenced {
             let involved: Vec<_> =
                 known.touched.iter().filter(|touch| keys.contains(&(touch.operator, touch.key))).collect();
             if involved.is_empty() && !failure.tids.contains(tid) {
                 continue;
             }
-            let (epoch, rank) = known.end.as_ref().map_or((Epoch(0), 0), |end| (end.epoch, end.rank));
+            let end = known.end.as_ref().map(|end| format!("ended in {} at rank {}", end.epoch, end.rank));
+            let end = end.unwrap_or_else(|| "has no place".into());
             let program = crate::toy::show(&known.request.args[2..]);
             lines.push(format!(
-                "{tid} from epoch {} ended in {epoch} at rank {rank}: {} {} {{ {program} }}",
+                "{tid} from epoch {} {end}: {} {} {{ {program} }}",
                 known.epoch, known.request.function, known.request.key
             ));
             for touch in involved {

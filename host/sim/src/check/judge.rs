@@ -236,8 +236,11 @@ impl Judge {
         })?;
         if !same(&expected, &outcome) {
             let message = format!(
-                "transaction {tid} in epoch {} came to {outcome:?}; in the claimed order it comes to {expected:?}",
-                record.epoch
+                "transaction {tid} in epoch {} came to {:x?}; in the claimed order it comes to {expected:x?}",
+                record.epoch,
+                outcome
+                    .as_ref()
+                    .map(|value| value.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)))
             );
             return Err(Failure::new("serial order", message).about(&[tid]));
         }
