@@ -144,7 +144,7 @@ fn check(case: &Case) -> (usize, usize) {
 
 #[test]
 fn every_batch_equals_its_claimed_serial_order() {
-    let cases = std::env::var("STYX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(20_000);
+    let cases = std::env::var("STYX_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100_000);
     let fell_back = std::cell::Cell::new((0usize, 0usize));
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
