@@ -166,11 +166,11 @@ mod tests {
         let directory = write(&[
             (
                 "",
-                "[workspace]\n[workspace.dependencies]\nshared = { path = \"shared\" }\n[profile.release]\n[patch.crates-io]\nstyx-sdk = { path = \"sdk\" }",
+                "[workspace]\n[workspace.dependencies]\ncommon = { path = \"common\" }\n[profile.release]\n[patch.crates-io]\nstyx-sdk = { path = \"sdk\" }",
             ),
-            ("shop", "[package]\nname = \"shop\"\n[dependencies]\nstyx-sdk = \"0.1\"\nshared.workspace = true"),
-            ("shared", "[package]\nname = \"shared\"\n[target.x.dependencies]\ndeep = { path = \"../deep\" }"),
-            ("deep", "[package]\nname = \"deep\"\n[dependencies]\nshared = { path = \"../shared\" }"),
+            ("shop", "[package]\nname = \"shop\"\n[dependencies]\nstyx-sdk = \"0.1\"\ncommon.workspace = true"),
+            ("common", "[package]\nname = \"common\"\n[target.x.dependencies]\ndeep = { path = \"../deep\" }"),
+            ("deep", "[package]\nname = \"deep\"\n[dependencies]\ncommon = { path = \"../common\" }"),
             ("sdk", "[package]\nname = \"styx-sdk\""),
         ]);
         let root = directory.path().canonicalize().unwrap();
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!((read.has_own_sdk, read.has_profile), (true, true));
         let inputs: Vec<_> =
             read.inputs.iter().map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap()).collect();
-        assert_eq!(inputs, ["Cargo.lock", "Cargo.toml", "deep", "sdk", "shared", "shop"]);
+        assert_eq!(inputs, ["Cargo.lock", "Cargo.toml", "common", "deep", "sdk", "shop"]);
     }
 
     #[test]
