@@ -57,7 +57,7 @@ struct Seen {
 const SLOT: Duration = Duration::from_millis(20);
 
 impl Progress {
-    pub(super) fn new(_calls: usize) -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         let latency_us = Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are right");
         Arc::new(Progress {
             started: Instant::now(),
@@ -271,7 +271,7 @@ pub(super) async fn call(ingress: &str, target: &str, args: &Value) -> anyhow::R
 
 /// Makes every call once more under its old idempotency key: the answers must be the old ones.
 pub(super) async fn repeat(ingress: &str, workload: &Workload, outcomes: &Outcomes) -> anyhow::Result<Proof> {
-    let again = drive(workload.calls.clone(), Address::new(ingress), Progress::new(0), 2, 256).await?;
+    let again = drive(workload.calls.clone(), Address::new(ingress), Progress::new(), 2, 256).await?;
     let same = again.0.iter().zip(&outcomes.0).filter(|(again, before)| again == before).count();
     Ok(Proof {
         claim: format!(

@@ -78,7 +78,7 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
 
     let bar = ProgressBar::new(workload.calls.len() as u64);
     bar.set_style(ProgressStyle::with_template("  {bar:40.cyan/blue} {pos}/{len} calls  {per_sec}  {msg}")?);
-    let progress = Progress::new(workload.calls.len());
+    let progress = Progress::new();
     let load = tokio::spawn(clients::drive(
         workload.calls.clone(),
         address.clone(),

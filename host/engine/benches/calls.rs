@@ -15,6 +15,7 @@ use std::sync::Arc;
 use styx_engine::{COMPILE_ARGUMENT, Compiler, Determinism, Engine, EngineOptions, compile_child_main};
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Isolation, Limits};
 use styx_protocol::entity::Layout;
+use styx_protocol::fallback::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};

@@ -50,32 +50,6 @@ impl Executor {
         Executor { engine, means: Some(means), statistics: Statistics::default() }
     }
 
-    /// Runs a transaction on committed state.
-    ///
-    /// # Panics
-    /// If a component of the catalog is not loaded ([`Engine::load`]), or the host is out of memory.
-    pub fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
-        self.settle(transaction, state, catalog, &mut None)
-    }
-
-    /// Runs a transaction in the fallback phase: reads see `overlay` first, and what leaves
-    /// `cached` is drift. Gives the overlay back, unchanged.
-    ///
-    /// # Panics
-    /// As [`Executor::execute`].
-    pub fn fall_back(
-        &mut self,
-        transaction: &Transaction,
-        state: &Arc<State>,
-        catalog: &Arc<Catalog>,
-        overlay: Box<Overlay>,
-        cached: Arc<Execution>,
-    ) -> (Execution, Box<Overlay>) {
-        let mut fallback = Some(Fallback { overlay, cached });
-        let execution = self.settle(transaction, state, catalog, &mut fallback);
-        (execution, fallback.expect("each attempt gives the overlay back").overlay)
-    }
-
     /// What was done so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
@@ -177,9 +151,10 @@ impl Executor {
     }
 }
 
+/// A component of the catalog that is not loaded ([`Engine::load`]) is a bug of the host, and panics.
 impl styx_protocol::fallback::Executor for Executor {
     fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
-        Executor::execute(self, transaction, state, catalog)
+        self.settle(transaction, state, catalog, &mut None)
     }
 
     fn fall_back(
@@ -190,6 +165,8 @@ impl styx_protocol::fallback::Executor for Executor {
         overlay: Box<Overlay>,
         cached: &Arc<Execution>,
     ) -> (Execution, Box<Overlay>) {
-        Executor::fall_back(self, transaction, state, catalog, overlay, cached.clone())
+        let mut fallback = Some(Fallback { overlay, cached: cached.clone() });
+        let execution = self.settle(transaction, state, catalog, &mut fallback);
+        (execution, fallback.expect("each attempt gives the overlay back").overlay)
     }
 }

@@ -8,6 +8,7 @@ use styx_engine::Determinism;
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::Overlay;
 use styx_protocol::catalog::{Isolation, Limits};
+use styx_protocol::fallback::Executor as _;
 use support::{Guest, World, code, invoke, message, on_big_stack, text};
 
 /// Endless loop.
@@ -341,10 +342,9 @@ fn the_fallback_gives_the_overlay_back_and_tells_drift() {
     let mut overlay = Box::new(Overlay::default());
     first.writes().for_each(|write| overlay.apply(write));
     on_big_stack(|| {
-        let (again, overlay) =
-            world.executor.fall_back(&transaction, &world.state, &world.catalog, overlay, first.clone());
+        let (again, overlay) = world.executor.fall_back(&transaction, &world.state, &world.catalog, overlay, &first);
         assert_eq!((again.outcome.as_deref(), again.drifted), (Ok(&[2][..]), false), "sees the overlay's write");
-        let (drifts, overlay) = world.executor.fall_back(&other, &world.state, &world.catalog, overlay, first.clone());
+        let (drifts, overlay) = world.executor.fall_back(&other, &world.state, &world.catalog, overlay, &first);
         assert!(drifts.drifted);
         assert_eq!(overlay.into_writes().len(), 1);
     });
