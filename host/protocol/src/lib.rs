@@ -11,6 +11,7 @@ pub mod catalog;
 pub mod entity;
 pub mod fallback;
 pub mod ids;
+pub mod link;
 pub mod machine;
 pub mod mutants;
 pub mod range;
