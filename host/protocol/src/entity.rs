@@ -39,11 +39,12 @@ impl Layout {
 }
 
 /// An operator and a key, with the hash and the partition worked out once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Entity {
     hash: u64,
     operator: OperatorId,
     partition: PartitionId,
+    #[rkyv(with = crate::shared::Plain)]
     key: Key,
 }
 
@@ -124,7 +125,8 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
         self.entries
     }
 
-    fn position(&self, entity: &Entity) -> Option<usize> {
+    /// Where an entity stands, if it does.
+    pub fn find(&self, entity: &Entity) -> Option<usize> {
         if self.entries.len() <= LINEAR_MAX {
             return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity);
         }
@@ -134,7 +136,7 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
 
     /// The value of an entity.
     pub fn get(&self, entity: &Entity) -> Option<&T> {
-        self.position(entity).map(|at| &self.entries[at].1)
+        self.find(entity).map(|at| &self.entries[at].1)
     }
 
     /// The value at a place that [`EntityMap::place`] gave.
@@ -150,7 +152,7 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
 
     /// Where an entity stands, for good; put there with the value of `make` if absent.
     pub fn place(&mut self, entity: &E, make: impl FnOnce() -> T) -> usize {
-        self.position(entity.borrow()).unwrap_or_else(|| {
+        self.find(entity.borrow()).unwrap_or_else(|| {
             self.push(entity.clone(), make());
             self.entries.len() - 1
         })

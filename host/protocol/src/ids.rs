@@ -39,6 +39,10 @@ id! {
     PartitionId(u16)
 }
 id! {
+    /// A worker, by its place in the membership of a generation, from 0.
+    WorkerId(u16)
+}
+id! {
     /// Microseconds since 1970-01-01T00:00Z, as written in the log.
     Timestamp(u64)
 }

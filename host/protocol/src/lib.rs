@@ -14,6 +14,7 @@ pub mod ids;
 pub mod link;
 pub mod machine;
 pub mod mutants;
+pub mod piece;
 pub mod range;
 pub mod record;
 pub mod replies;

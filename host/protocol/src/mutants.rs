@@ -38,6 +38,8 @@ bugs! {
     DriftedWrites,
     /// In the fallback, range reads beyond the locks are no drift.
     DriftedRanges,
+    /// In the fallback, other calls than the cached ones are no drift.
+    DriftedCalls,
     /// In the fallback, what drifted is seen by its successors.
     DriftSeen,
     /// What drifted commits.

@@ -47,7 +47,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
     linker.func_wrap("get", |mut cx: Cx<'_>, (key,): (WasmStr,)| {
         with_attempt(&mut cx, |cx, attempt| {
             let key = key.to_str(cx)?;
-            let value = attempt.get(&key);
+            let value = attempt.get(&key).here();
             let moved = key.len() + bytes(&value);
             Ok(((value,), moved))
         })
@@ -55,24 +55,22 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
     linker.func_wrap("put", |mut cx: Cx<'_>, (key, value): (WasmStr, WasmList<u8>)| {
         with_attempt(&mut cx, |cx, attempt| {
             let key = key.to_str(cx)?;
-            attempt.put(&key, value.as_le_slice(cx));
+            attempt.put(&key, value.as_le_slice(cx)).here();
             Ok(((), key.len() + value.len()))
         })
     })?;
     linker.func_wrap("delete", |mut cx: Cx<'_>, (key,): (WasmStr,)| {
         with_attempt(&mut cx, |cx, attempt| {
             let key = key.to_str(cx)?;
-            attempt.delete(&key);
+            attempt.delete(&key).here();
             Ok(((), key.len()))
         })
     })?;
     linker.func_wrap("scan", |mut cx: Cx<'_>, (range, limit, reverse): (KeyRange, u32, bool)| {
         with_attempt(&mut cx, |_, attempt| {
-            // A scan looks at all that the transaction has touched, to put its own writes in.
-            let touched = attempt.touched();
-            let entries = attempt.scan(&range.prefix, range.lower.into(), range.upper.into(), limit, reverse);
+            let entries = attempt.scan(&range.prefix, range.lower.into(), range.upper.into(), limit, reverse).here();
             let moved: usize = entries.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum();
-            Ok(((entries,), touched + moved))
+            Ok(((entries,), moved))
         })
     })?;
     linker.func_wrap("get-own", |mut cx: Cx<'_>, ()| {

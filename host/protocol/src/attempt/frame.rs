@@ -1,10 +1,19 @@
 //! Calls: what is called, what runs, and what is remembered of it.
 
+use std::sync::Arc;
+
 use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
 
+/// Where a call stands in its transaction's call graph: one number per level, so that comparing
+/// two paths compares when the calls ran. Kept only where several workers share a graph.
+pub type Path = Arc<[u32]>;
+
+/// In a [`Path`], asynchronous calls come after all synchronous ones of the same caller.
+pub const ASYNC: u32 = 1 << 31;
+
 /// A function to be called for an entity.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The entity.
     pub entity: Entity,
@@ -16,17 +25,36 @@ pub struct Target {
     pub read_only: bool,
     /// Calls above this one.
     pub depth: u32,
+    /// The call's place in the graph, mixed into one number: its identity from one attempt to the
+    /// next, and the seed of its random numbers.
+    pub place: u64,
+    /// The same as an ordered path, where it is kept.
+    pub path: Option<Path>,
 }
 
-/// A call as it ran: the unit of call-graph caching (Styx §6.3).
+/// A call as it was issued: the unit of call-graph caching (Styx §6.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRecord {
+    /// Its place in the graph.
+    pub place: u64,
     /// The entity.
     pub entity: Entity,
     /// Index of the function in the operator.
     pub function: u16,
     /// Arguments.
     pub args: Value,
+}
+
+impl CallRecord {
+    /// What is remembered of a call.
+    pub fn of(target: &Target) -> Self {
+        CallRecord {
+            place: target.place,
+            entity: target.entity.clone(),
+            function: target.function,
+            args: target.args.clone(),
+        }
+    }
 }
 
 /// A function that is running.
@@ -42,19 +70,37 @@ pub struct Frame {
     pub read_only: bool,
     /// Calls above this one.
     pub depth: u32,
+    pub(super) place: u64,
+    pub(super) path: Option<Path>,
+    /// Calls issued so far.
+    pub(super) issued: u32,
+    /// Of these, synchronous ones.
+    pub(super) synchronous: u32,
     random: u64,
 }
 
 impl Frame {
-    pub(super) fn new(target: Target, seed: u64) -> Self {
+    pub(super) fn new(target: Target) -> Self {
         Frame {
             entity: target.entity,
             function: target.function,
             args: target.args,
             read_only: target.read_only,
             depth: target.depth,
-            random: seed,
+            place: target.place,
+            path: target.path,
+            issued: 0,
+            synchronous: 0,
+            // Every call has a generator of its own: the same whatever ran before it, and where.
+            random: mix(target.place ^ 0xA076_1D64_78BD_642F),
         }
+    }
+
+    /// The place and the path of the next call that this function issues.
+    pub(super) fn next_call(&self, synchronous: bool) -> (u64, Option<Path>) {
+        let place = mix(self.place ^ u64::from(self.issued + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        let step = if synchronous { self.synchronous } else { ASYNC + (self.issued - self.synchronous) };
+        (place, self.path.as_ref().map(|path| path.iter().copied().chain([step]).collect()))
     }
 
     /// splitmix64: well mixed for any seed, one add per number.

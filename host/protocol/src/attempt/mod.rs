@@ -1,30 +1,62 @@
-//! One attempt at a transaction: what it sees, what it may use, and what it has done.
+//! One attempt at a transaction on one worker: what it sees, what it may use, and what it has done.
 //!
-//! The engine (or a toy language in the simulator) implements [`Functions`]; everything that a
-//! function does to the world goes through an [`Attempt`], which records it. Nothing here knows
-//! what a guest is. Transactions run start to finish on one thread; nested calls are direct calls.
+//! The engine (or a toy language in the simulator) runs the functions; everything that a function
+//! does to the world goes through an [`Attempt`], which records it. Nothing here knows what a
+//! guest is. On one worker a transaction runs start to finish on one thread, and nested calls are
+//! direct calls; among several, an attempt answers with [`Reach::Away`] or [`Next::Ask`] what must
+//! be done elsewhere, and goes on with the answer.
 
 mod accesses;
 mod frame;
+mod index;
 mod overlay;
 mod run;
 mod scan;
+mod site;
+mod stamp;
 
 use std::sync::Arc;
 
 pub use accesses::{Access, Accesses, Footprint};
-pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target};
+pub use frame::{ASYNC, CallRecord, Frame, LogLevel, LogLine, Path, Target};
 pub use overlay::Overlay;
-pub use run::{Functions, call, run};
+pub use run::{Functions, Next, call, run};
+pub use site::{Answer, Ask, Asked, Done, Entered, Entry, Mode, Operation, Placement, Report, Scan, Usage};
+pub use stamp::Stamp;
 
 use crate::abort::{Abort, Code};
 use crate::catalog::{Catalog, Limits, Operator};
 use crate::entity::{Entity, Key, Layout, Value};
-use crate::ids::{RequestId, Tid, Timestamp};
+use crate::ids::{RequestId, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::range::RangeRead;
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
+use index::KeyIndex;
+use scan::PendingScan;
+use site::Site;
+
+/// What a function wants from the state.
+#[derive(Debug)]
+pub enum Reach<T> {
+    /// It is here.
+    Here(T),
+    /// Other workers have it: ask them, and continue with their answers.
+    Away(Ask),
+}
+
+impl<T> Reach<T> {
+    /// The thing itself, where one worker owns everything.
+    ///
+    /// # Panics
+    /// It is elsewhere.
+    pub fn here(self) -> T {
+        match self {
+            Reach::Here(thing) => thing,
+            Reach::Away(_) => panic!("an attempt of a single worker reached for another"),
+        }
+    }
+}
 
 /// What one attempt did: outcome, RW set and call graph.
 #[derive(Clone, Debug)]
@@ -33,8 +65,12 @@ pub struct Execution {
     pub outcome: Result<Value, Abort>,
     /// Entities read and written, and ranges read.
     pub footprint: Footprint,
-    /// Calls in the order in which they ran, the root first.
+    /// Calls in the order in which they were issued, the root first.
     pub calls: Vec<CallRecord>,
+    /// Of each function that returned: its place, and how many calls it had issued.
+    pub left: Vec<(u64, u32)>,
+    /// Among several workers: the calls that came here, in the order in which they began.
+    pub entered: Vec<Entered>,
     /// Log lines of the guests.
     pub logs: Vec<LogLine>,
     /// Fuel used.
@@ -43,7 +79,27 @@ pub struct Execution {
     pub drifted: bool,
 }
 
+/// Looks for something in a list that is mostly asked for in its own order.
+fn find_from<T>(list: &[T], cursor: &mut usize, wanted: impl Fn(&T) -> bool) -> Option<usize> {
+    let start = (*cursor).min(list.len());
+    let ahead = list[start..].iter().position(&wanted).map(|at| at + start);
+    let found = ahead.or_else(|| list[..start].iter().position(wanted))?;
+    *cursor = found + 1;
+    Some(found)
+}
+
 impl Execution {
+    /// Whether the same call was issued in the same place.
+    fn has_issued(&self, cursor: &mut usize, record: &CallRecord) -> bool {
+        let found = find_from(&self.calls, cursor, |call| call.place == record.place);
+        found.is_some_and(|at| self.calls[at] == *record)
+    }
+
+    /// Whether the function in a place had issued as many calls.
+    fn has_left(&self, cursor: &mut usize, left: (u64, u32)) -> bool {
+        find_from(&self.left, cursor, |known| *known == left).is_some()
+    }
+
     /// The writes to apply if this attempt commits; none for a logic abort.
     pub fn writes(&self) -> impl Iterator<Item = Write> + '_ {
         let committed = self.outcome.is_ok() || planted(Bug::AbortedApplied);
@@ -54,31 +110,45 @@ impl Execution {
     }
 }
 
-/// The running transaction. One per thread, used again and again: [`Attempt::begin`], [`run`],
-/// [`Attempt::finish`].
+/// The running transaction: [`Attempt::begin`], [`run`], [`Attempt::finish`].
 #[derive(Debug)]
 pub struct Attempt {
     state: Arc<State>,
     catalog: Arc<Catalog>,
     layout: Layout,
-    /// Writes of earlier members of the same fallback component.
+    /// Writes of those that committed before it in the fallback.
     overlay: Option<Box<Overlay>>,
     /// In the fallback: what the first execution touched and called; anything else is drift.
     cached: Option<Arc<Execution>>,
+    /// Where the next call, and the next return, is looked for in the cached call graph.
+    cursors: (usize, usize),
+    /// Absent where one worker owns everything.
+    site: Option<Box<Site>>,
     transaction: Transaction,
     app: Arc<str>,
     limits: Limits,
-    frames: Vec<Frame>,
-    queued: Vec<Target>,
+    fragment: Fragment,
     footprint: Footprint,
+    /// Keys written, in order; kept from the first scan on.
+    written: Option<KeyIndex>,
     calls: Vec<CallRecord>,
+    left: Vec<(u64, u32)>,
+    entered: Vec<Entered>,
     logs: Vec<LogLine>,
     doom: Option<Abort>,
     drifted: bool,
-    fuel_used: u64,
+    usage: Usage,
     log_bytes: usize,
-    /// Bytes of values written and of arguments passed so far.
-    bytes: usize,
+}
+
+/// The calls in progress of one function that was started here, from another worker or as the
+/// root. While it waits for another worker, other fragments of the transaction may run.
+#[derive(Debug, Default)]
+pub struct Fragment {
+    frames: Vec<Frame>,
+    queued: Vec<Target>,
+    levels: Vec<run::Level>,
+    scan: Option<PendingScan>,
 }
 
 /// Bytes of log lines kept per attempt.
@@ -98,19 +168,22 @@ impl Attempt {
             layout,
             overlay: None,
             cached: None,
+            cursors: (0, 0),
+            site: None,
             transaction,
             app,
             limits,
-            frames: Vec::new(),
-            queued: Vec::new(),
+            fragment: Fragment::default(),
             footprint: Footprint::default(),
+            written: None,
             calls: Vec::new(),
+            left: Vec::new(),
+            entered: Vec::new(),
             logs: Vec::new(),
             doom: None,
             drifted: false,
-            fuel_used: 0,
+            usage: Usage::default(),
             log_bytes: 0,
-            bytes: 0,
         }
     }
 
@@ -119,6 +192,12 @@ impl Attempt {
     pub fn fall_back(mut self, overlay: Box<Overlay>, cached: Arc<Execution>) -> Self {
         self.overlay = Some(overlay);
         self.cached = Some(cached);
+        self
+    }
+
+    /// Makes this the part of the attempt that runs on worker `me` of several.
+    pub fn among(mut self, me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
+        self.site = Some(Box::new(Site::new(me, placement, mode)));
         self
     }
 
@@ -132,11 +211,150 @@ impl Attempt {
             outcome,
             footprint: self.footprint,
             calls: self.calls,
+            left: self.left,
+            entered: self.entered,
             logs: self.logs,
-            fuel: self.fuel_used,
+            fuel: self.usage.fuel,
             drifted: self.drifted,
         };
         (execution, self.overlay)
+    }
+
+    // What connects the parts of an attempt that runs on several workers.
+
+    /// Whether the whole attempt ran here and is over: nobody else was asked or called.
+    pub fn is_local(&self) -> bool {
+        self.site.as_ref().is_none_or(|site| site.outgoing.is_empty() && site.report.workers.len() == 1)
+    }
+
+    /// How the graph is run; the default where one worker owns everything.
+    pub fn mode(&self) -> Mode {
+        self.site.as_ref().map_or_else(Mode::default, |site| site.mode)
+    }
+
+    /// Takes what is to be told to whoever waits for this part.
+    pub fn take_report(&mut self) -> Report {
+        let Some(site) = &mut self.site else { return Report::default() };
+        let mut report = std::mem::take(&mut site.report);
+        report.workers = if report.workers.is_empty() { vec![site.me] } else { report.workers };
+        report
+    }
+
+    /// Adds what another part has told.
+    pub fn absorb(&mut self, report: Report) {
+        self.usage.add(report.usage);
+        self.drifted |= report.drifted;
+        if let Some(site) = &mut self.site {
+            site.report.merge(report);
+        }
+    }
+
+    /// In strict mode: what the transaction had used when it came here.
+    pub fn resume_usage(&mut self, used: Usage) {
+        if self.mode().strict {
+            self.usage = used;
+        }
+    }
+
+    /// Whether what the whole graph used might have met a bound in a serial run.
+    pub fn is_over(&self, used: &Usage) -> bool {
+        let bytes = u64::from(self.limits.payload) * PAYLOADS_MAX as u64;
+        used.fuel > self.limits.transaction_fuel / 2
+            || used.calls > self.limits.calls
+            || used.touched > self.limits.rw_set
+            || used.bytes > bytes
+    }
+
+    /// Takes the asynchronous calls that other workers have to be told.
+    pub fn take_outgoing(&mut self) -> Vec<(WorkerId, Target)> {
+        self.site.as_mut().map_or_else(Vec::new, |site| std::mem::take(&mut site.outgoing))
+    }
+
+    /// Says that the outcome may be due to the past of an instance, so that it must not be believed.
+    pub fn suspect(&mut self) {
+        if let Some(site) = &mut self.site {
+            site.report.suspect = true;
+        }
+    }
+
+    /// Lays the calls in progress aside.
+    pub fn park(&mut self) -> Fragment {
+        std::mem::take(&mut self.fragment)
+    }
+
+    /// Takes calls up again.
+    pub fn unpark(&mut self, fragment: Fragment) {
+        debug_assert!(self.fragment.frames.is_empty(), "one fragment runs at a time");
+        self.fragment = fragment;
+    }
+
+    /// Does for a function elsewhere what needs no function here.
+    ///
+    /// # Panics
+    /// With a call.
+    pub fn serve(&mut self, asked: Asked) -> Answer {
+        self.resume_usage(asked.used);
+        let stamp = Some(asked.stamp);
+        let answer = match asked.operation {
+            Operation::Call(_) => panic!("a call needs an executor"),
+            Operation::Get(entity) => Answer::Value(self.read(&entity, stamp.as_ref()).map(Done)),
+            Operation::Put(entity, value) => {
+                self.write(entity, value, stamp.as_ref());
+                Answer::Noted
+            }
+            Operation::Scan(scan) => {
+                let entries = self.find(&scan, stamp.as_ref());
+                Answer::Entries(entries.into_iter().map(|(key, value)| Entry(key, value)).collect())
+            }
+            Operation::Observe(read) => {
+                self.observe(read);
+                Answer::Noted
+            }
+        };
+        match &self.doom {
+            Some(doom) => Answer::Failed(doom.clone()),
+            None => answer,
+        }
+    }
+
+    /// A question of the running function that touches state elsewhere.
+    fn ask(&mut self, to: WorkerId, operation: Operation) -> Ask {
+        if let Some(site) = &mut self.site {
+            site.report.reached = true;
+        }
+        Ask { operations: vec![(to, self.asked(operation))] }
+    }
+
+    fn asked(&self, operation: Operation) -> Asked {
+        let stamp = self.stamp().expect("who asks others has a site");
+        Asked { operation, stamp, used: self.usage }
+    }
+
+    /// When the running function does what it does now.
+    fn stamp(&self) -> Option<Stamp> {
+        let frame = self.fragment.frames.last()?;
+        Some(Stamp::new(frame.path.clone()?, frame.synchronous))
+    }
+
+    fn elsewhere(&self, entity: &Entity) -> Option<WorkerId> {
+        self.site.as_ref().and_then(|site| site.elsewhere(entity))
+    }
+
+    /// The single answer to a single question; a bound met elsewhere dooms the transaction here.
+    fn single(&mut self, answers: Vec<Answer>) -> Answer {
+        let [answer] = <[Answer; 1]>::try_from(answers).expect("one answer to one question");
+        if let Answer::Failed(abort) = &answer {
+            self.doom(abort.clone());
+        }
+        answer
+    }
+
+    /// Counts something against the limits.
+    fn charge(&mut self, usage: Usage) {
+        self.usage.add(usage);
+        if let Some(site) = &mut self.site {
+            site.report.usage.add(usage);
+        }
     }
 
     // What the running function may know.
@@ -170,10 +388,10 @@ impl Attempt {
     /// # Panics
     /// Outside of a call.
     pub fn frame(&self) -> &Frame {
-        self.frames.last().expect("a function is running")
+        self.fragment.frames.last().expect("a function is running")
     }
     fn frame_mut(&mut self) -> &mut Frame {
-        self.frames.last_mut().expect("a function is running")
+        self.fragment.frames.last_mut().expect("a function is running")
     }
     /// The running function's operator.
     pub fn operator(&self) -> &Arc<Operator> {
@@ -184,15 +402,11 @@ impl Attempt {
 
     /// Fuel that the running invocation may use.
     pub fn fuel_allowed(&self) -> u64 {
-        self.limits.fuel.min(self.limits.transaction_fuel.saturating_sub(self.fuel_used))
+        self.limits.fuel.min(self.limits.transaction_fuel.saturating_sub(self.usage.fuel))
     }
     /// Counts fuel used by an invocation.
     pub fn spend(&mut self, fuel: u64) {
-        self.fuel_used = self.fuel_used.saturating_add(fuel);
-    }
-    /// Entities and ranges read or written so far.
-    pub fn touched(&self) -> usize {
-        self.footprint.accesses.len() + self.footprint.ranges.len()
+        self.charge(Usage { fuel, ..Usage::default() });
     }
     /// Whether the attempt can no longer have an effect, so that the guest may as well stop.
     pub fn is_doomed(&self) -> bool {
@@ -205,6 +419,12 @@ impl Attempt {
     }
     /// Ends the transaction without effect, whatever the guest does from here. The first doom counts.
     pub fn doom(&mut self, abort: Abort) -> Abort {
+        if self.drifted {
+            return abort; // Nothing of this attempt counts.
+        }
+        if let Some(site) = &mut self.site {
+            site.report.doomed = true;
+        }
         self.doom.get_or_insert(abort).clone()
     }
     /// Replaces the doom, if any: a caller may add to the message of a failed callee.
@@ -235,34 +455,52 @@ impl Attempt {
     // State.
 
     /// The value under a key of the running function's operator, as this transaction sees it.
-    pub fn get(&mut self, key: &str) -> Option<Value> {
+    pub fn get(&mut self, key: &str) -> Reach<Option<Value>> {
         let entity = self.entity(key);
-        self.read(&entity)
+        if let Some(owner) = self.elsewhere(&entity) {
+            return match self.is_doomed() {
+                true => Reach::Here(None),
+                false => Reach::Away(self.ask(owner, Operation::Get(entity))),
+            };
+        }
+        let stamp = self.stamp();
+        Reach::Here(self.read(&entity, stamp.as_ref()))
+    }
+    /// Continues [`Attempt::get`].
+    pub fn got(&mut self, answers: Vec<Answer>) -> Option<Value> {
+        match self.single(answers) {
+            Answer::Value(value) => value.map(|Done(value)| value),
+            _ => None,
+        }
     }
     /// Writes a value under a key of the running function's operator.
-    pub fn put(&mut self, key: &str, value: &[u8]) {
+    pub fn put(&mut self, key: &str, value: &[u8]) -> Reach<()> {
         let entity = self.entity(key);
-        self.write(entity, Some(value));
+        self.change(entity, Some(value))
     }
     /// Removes a key of the running function's operator.
-    pub fn delete(&mut self, key: &str) {
+    pub fn delete(&mut self, key: &str) -> Reach<()> {
         let entity = self.entity(key);
-        self.write(entity, None);
+        self.change(entity, None)
     }
-    /// The value of the invoked entity.
+    /// Continues [`Attempt::put`] and [`Attempt::delete`].
+    pub fn noted(&mut self, answers: Vec<Answer>) {
+        self.single(answers);
+    }
+    /// The value of the invoked entity, which is always here.
     pub fn get_own(&mut self) -> Option<Value> {
-        let entity = self.frame().entity.clone();
-        self.read(&entity)
+        let (entity, stamp) = (self.frame().entity.clone(), self.stamp());
+        self.read(&entity, stamp.as_ref())
     }
     /// Writes the invoked entity.
     pub fn put_own(&mut self, value: &[u8]) {
         let entity = self.frame().entity.clone();
-        self.write(entity, Some(value));
+        self.change(entity, Some(value)).here();
     }
     /// Removes the invoked entity.
     pub fn delete_own(&mut self) {
         let entity = self.frame().entity.clone();
-        self.write(entity, None);
+        self.change(entity, None).here();
     }
 
     fn entity(&self, key: &str) -> Entity {
@@ -274,23 +512,34 @@ impl Attempt {
         Entity::new(&self.layout, own.operator(), composite, Key::from(key))
     }
 
-    fn read(&mut self, entity: &Entity) -> Option<Value> {
-        if let Some(access) = self.footprint.accesses.get(entity) {
+    fn read(&mut self, entity: &Entity, stamp: Option<&Stamp>) -> Option<Value> {
+        // What is read after a failure would depend on how far other branches had come.
+        if self.is_doomed() {
+            return None;
+        }
+        if let Some(place) = self.footprint.accesses.find(entity) {
+            self.stamp_access(place, entity, stamp, false);
+            let access = self.footprint.accesses.at(place);
             if let Some(written) = access.write().filter(|_| !planted(Bug::OwnWrites)) {
                 return written.cloned();
             }
             if access.is_read() {
                 return self.base(entity).cloned();
             }
-        }
-        if !self.admits(|cached| cached.footprint.admits_read(entity)) || !self.room_for_access() {
+        } else if !self.room_for_access() {
             return None;
         }
-        self.footprint.accesses.entry(entity, Access::default).set_read();
+        if !self.admits(|cached| cached.footprint.admits_read(entity)) {
+            return None;
+        }
+        let place = self.footprint.accesses.place(entity, Access::default);
+        self.footprint.accesses.at_mut(place).set_read();
+        self.stamp_access(place, entity, stamp, false);
         self.base(entity).cloned()
     }
 
-    fn write(&mut self, entity: Entity, value: Option<&[u8]>) {
+    /// Writes an entity of the running function's operator, wherever it is.
+    fn change(&mut self, entity: Entity, value: Option<&[u8]>) -> Reach<()> {
         if self.frame().read_only && !planted(Bug::ReadOnlyWrites) {
             self.doom(Abort::new(
                 Code::ReadOnly,
@@ -312,16 +561,39 @@ impl Attempt {
                 format!("a key of {} bytes is over the limit of {KEY_BYTES_MAX}", entity.key().len()),
             ));
         }
-        if self.is_doomed()
-            || !self.admits(|cached| cached.footprint.admits_write(&entity))
-            || !self.room_for_bytes(value.map_or(0, <[u8]>::len))
-        {
+        if self.is_doomed() || !self.room_for_bytes(value.map_or(0, <[u8]>::len)) {
+            return Reach::Here(());
+        }
+        let value = value.map(Value::from);
+        if let Some(owner) = self.elsewhere(&entity) {
+            return Reach::Away(self.ask(owner, Operation::Put(entity, value)));
+        }
+        let stamp = self.stamp();
+        self.write(entity, value, stamp.as_ref());
+        Reach::Here(())
+    }
+
+    fn write(&mut self, entity: Entity, value: Option<Value>, stamp: Option<&Stamp>) {
+        if self.is_doomed() || !self.admits(|cached| cached.footprint.admits_write(&entity)) {
             return;
         }
-        if self.footprint.accesses.get(&entity).is_none() && !self.room_for_access() {
-            return;
+        let place = match self.footprint.accesses.find(&entity) {
+            Some(place) => place,
+            None if !self.room_for_access() => return,
+            None => self.footprint.accesses.place(&entity, Access::default),
+        };
+        self.footprint.accesses.at_mut(place).set_write(value);
+        if let Some(written) = &mut self.written {
+            written.insert(&entity);
         }
-        self.footprint.accesses.entry(&entity, Access::default).set_write(value.map(Value::from));
+        self.stamp_access(place, &entity, stamp, true);
+    }
+
+    fn stamp_access(&mut self, place: usize, entity: &Entity, stamp: Option<&Stamp>, write: bool) {
+        if let (Some(site), Some(stamp)) = (&mut self.site, stamp) {
+            site.touched(place, entity, stamp, write);
+            site.report.wrote |= write;
+        }
     }
 
     /// The value before this transaction's own writes.
@@ -340,28 +612,39 @@ impl Attempt {
             && !self.drifted
             && !covered(cached)
         {
-            self.drifted = true;
+            self.drift();
         }
         !self.drifted
     }
 
+    /// The attempt has left its cached RW set or call graph.
+    fn drift(&mut self) {
+        self.drifted = true;
+        if let Some(site) = &mut self.site {
+            site.report.drifted = true;
+        }
+    }
+
+    /// Counts an entity that is touched for the first time, or a scan.
     fn room_for_access(&mut self) -> bool {
-        let used = self.footprint.accesses.len() + self.footprint.ranges.len();
-        if used >= self.limits.rw_set as usize {
+        if self.usage.touched >= self.limits.rw_set {
             let limit = self.limits.rw_set;
             self.doom(Abort::new(
                 Code::LimitExceeded,
                 format!("the transaction touches more than {limit} entities (limits.rw_set)"),
             ));
         }
+        if self.doom.is_none() {
+            self.charge(Usage { touched: 1, ..Usage::default() });
+        }
         self.doom.is_none()
     }
 
     /// Counts bytes that the transaction makes the host hold.
     fn room_for_bytes(&mut self, bytes: usize) -> bool {
-        self.bytes += bytes;
+        self.charge(Usage { bytes: bytes as u64, ..Usage::default() });
         let limit = self.limits.payload as usize * PAYLOADS_MAX;
-        if self.bytes > limit {
+        if self.usage.bytes > limit as u64 {
             self.doom(Abort::new(
                 Code::LimitExceeded,
                 format!(
@@ -377,11 +660,12 @@ impl Attempt {
         self.operator().function(self.frame().function).qualified.clone()
     }
 
-    fn range_read(&mut self, read: RangeRead) -> bool {
-        if !self.admits(|cached| cached.footprint.admits_range(&read)) || !self.room_for_access() {
+    /// Notes what a scan has observed.
+    fn observe(&mut self, read: RangeRead) -> bool {
+        if !self.admits(|cached| cached.footprint.admits_range(&read)) {
             return false;
         }
-        if !self.footprint.ranges.contains(&read) {
+        if self.footprint.ranges.last() != Some(&read) {
             self.footprint.ranges.push(read);
         }
         true

@@ -1,6 +1,7 @@
-//! Writes that are decided but not yet applied: the state between two members of a fallback component.
+//! Writes that are decided but not yet applied: the state between two transactions of the fallback.
 
-use crate::entity::{Entity, EntityMap, Key, Value};
+use super::index::KeyIndex;
+use crate::entity::{Entity, EntityMap, Key, Layout, Value};
 use crate::ids::OperatorId;
 use crate::mutants::{Bug, planted};
 use crate::range::KeyRange;
@@ -10,6 +11,8 @@ use crate::state::Write;
 #[derive(Debug, Default)]
 pub struct Overlay {
     writes: EntityMap<Option<Value>>,
+    /// Kept from the first scan on.
+    index: Option<KeyIndex>,
 }
 
 impl Overlay {
@@ -20,19 +23,24 @@ impl Overlay {
 
     /// Adds a write.
     pub fn apply(&mut self, (entity, value): Write) {
+        if let Some(index) = &mut self.index {
+            index.insert(&entity);
+        }
         *self.writes.entry(&entity, || None) = value;
     }
 
-    /// Writes to an operator's keys inside a range, in no particular order.
-    pub fn in_range<'a>(
-        &'a self,
+    /// Writes to an operator's keys inside a range, in key order.
+    pub fn in_range(
+        &mut self,
+        layout: &Layout,
         operator: OperatorId,
-        range: &'a KeyRange,
-    ) -> impl Iterator<Item = (&'a Key, &'a Option<Value>)> {
-        self.writes
-            .iter()
-            .filter(move |(entity, _)| entity.operator() == operator && range.contains(entity.key()))
-            .map(|(entity, value)| (entity.key(), value))
+        composite: bool,
+        range: &KeyRange,
+    ) -> Vec<(Key, Option<Value>)> {
+        let writes = &self.writes;
+        let index = self.index.get_or_insert_with(|| KeyIndex::of(writes.iter().map(|(entity, _)| entity)));
+        let value = |key: &Key| self.writes.get(&Entity::new(layout, operator, composite, key.clone())).cloned();
+        index.in_range(operator, range).filter_map(|key| Some((key.clone(), value(key)?))).collect()
     }
 
     /// All writes, one per entity.

@@ -1,13 +1,38 @@
 //! The order of calls inside a transaction.
 //!
 //! Defined, and independent of placement and timing: as if every `call-async` ran when its caller
-//! had returned, in issue order, depth first.
+//! had returned, in issue order, depth first. Written as steps, so that whoever runs functions can
+//! wait between them for other workers.
 
 use super::frame::mix;
-use super::{Attempt, CallRecord, Frame, Target};
+use super::site::{Answer, Ask, Entered, Operation, Usage};
+use super::{Asked, Attempt, CallRecord, Done, Frame, Stamp, Target};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
+use crate::ids::WorkerId;
 use crate::mutants::{Bug, planted};
+
+/// What comes next for whoever runs an attempt's functions.
+#[derive(Debug)]
+pub enum Next {
+    /// Run the function of [`Attempt::frame`], then say [`Attempt::invoked`].
+    Invoke,
+    /// Ask other workers, then say [`Attempt::answered`].
+    Ask(Ask),
+    /// The call and all that it called here is over.
+    Done(Result<Value, Abort>),
+}
+
+/// A call under way, with the asynchronous calls that follow it.
+#[derive(Debug)]
+pub(super) struct Level {
+    /// Targets queued before it.
+    queued_from: usize,
+    /// Targets queued before the function that runs.
+    issued_from: usize,
+    /// What the call came to, once it has returned and its asynchronous calls run.
+    result: Option<Value>,
+}
 
 /// Something that can run functions: the engine, or a toy language. It carries the attempt, so
 /// that an implementor may move it to where a running guest can reach it, and back.
@@ -23,13 +48,14 @@ pub trait Functions {
     fn invoke(&mut self) -> Result<Value, Abort>;
 }
 
-/// Runs a whole transaction: its root function and everything that it calls.
+/// Runs a whole transaction where one worker owns everything: its root function and everything
+/// that it calls.
 ///
 /// # Errors
 /// Why the transaction ended without effect.
 pub fn run<F: Functions + ?Sized>(functions: &mut F) -> Result<Value, Abort> {
-    let root = functions.attempt().root()?;
-    run_target(functions, root)
+    let next = functions.attempt().start();
+    finish(functions, next)
 }
 
 /// A synchronous call from the running function, inside the same transaction.
@@ -43,56 +69,204 @@ pub fn call<F: Functions + ?Sized>(
     function: &str,
     args: &[u8],
 ) -> Result<Value, Abort> {
-    let target = functions.attempt().target(operator, key, function, args)?;
-    run_target(functions, target).map_err(|abort| functions.attempt().doom(abort))
+    let next = functions.attempt().call(operator, key, function, args);
+    finish(functions, next)
 }
 
-fn run_target<F: Functions + ?Sized>(functions: &mut F, target: Target) -> Result<Value, Abort> {
-    let queued_from = functions.attempt().queued.len();
-    let result = run_one(functions, target)?;
-    // Depth first without recursion: what a call issued runs before what was issued before it, so
-    // the queue is kept in reverse, next call last.
-    if !planted(Bug::CallsReversed) {
-        functions.attempt().queued[queued_from..].reverse();
-    }
-    while functions.attempt().queued.len() > queued_from {
-        let attempt = functions.attempt();
-        let next = attempt.queued.pop().expect("longer than its start");
-        let issued_from = attempt.queued.len();
-        run_one(functions, next)?;
-        functions.attempt().queued[issued_from..].reverse();
-    }
-    Ok(result)
-}
-
-fn run_one<F: Functions + ?Sized>(functions: &mut F, target: Target) -> Result<Value, Abort> {
-    functions.attempt().enter(target)?;
-    let result = functions.invoke();
-    let attempt = functions.attempt();
-    attempt.leave();
-    match result {
-        Ok(value) => match &attempt.doom {
-            Some(doom) => Err(doom.clone()),
-            None if value.len() > attempt.limits.payload as usize => {
-                let message = format!(
-                    "a result of {} bytes is over the limit of {} (limits.payload)",
-                    value.len(),
-                    attempt.limits.payload
-                );
-                Err(attempt.doom(Abort::new(Code::LimitExceeded, message)))
+fn finish<F: Functions + ?Sized>(functions: &mut F, mut next: Next) -> Result<Value, Abort> {
+    loop {
+        next = match next {
+            Next::Invoke => {
+                let result = functions.invoke();
+                functions.attempt().invoked(result)
             }
-            None => Ok(value),
-        },
-        Err(abort) => {
-            attempt.reword(&abort);
-            Err(attempt.doom(abort))
+            Next::Done(result) => return result,
+            Next::Ask(_) => panic!("an attempt of a single worker asked another"),
         }
     }
 }
 
 impl Attempt {
+    /// Begins with the call that the request asks for.
+    pub fn start(&mut self) -> Next {
+        match self.root() {
+            Ok(root) => {
+                self.enter(&root, None);
+                self.start_call(root)
+            }
+            Err(abort) => Next::Done(Err(self.doom(abort))),
+        }
+    }
+
+    /// Begins a call that was issued on another worker, which waits for its result if it is `awaited`.
+    pub fn serve_call(&mut self, target: Target, used: Usage, awaited: Option<WorkerId>) -> Next {
+        self.resume_usage(used);
+        self.enter(&target, awaited);
+        self.start_call(target)
+    }
+
+    fn enter(&mut self, target: &Target, awaited: Option<WorkerId>) {
+        if self.site.is_some() {
+            self.entered.push(Entered { target: target.clone(), awaited });
+        }
+    }
+
+    fn start_call(&mut self, target: Target) -> Next {
+        self.open_level();
+        self.go(target, true)
+    }
+
+    /// A synchronous call from the running function.
+    pub fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Next {
+        match self.target(operator, key, function, args, true) {
+            Ok(target) => self.start_call(target),
+            Err(abort) => Next::Done(Err(abort)),
+        }
+    }
+
+    /// Issues an asynchronous call: it runs after the running function has returned.
+    pub fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) {
+        if let Ok(target) = self.target(operator, key, function, args, false) {
+            self.fragment.queued.push(target);
+        }
+    }
+
+    /// The function of [`Attempt::frame`] has ended.
+    pub fn invoked(&mut self, result: Result<Value, Abort>) -> Next {
+        let result = self.leave(result);
+        self.returned(result)
+    }
+
+    /// Other workers have answered [`Next::Ask`].
+    pub fn answered(&mut self, answers: Vec<Answer>) -> Next {
+        let result = match self.single(answers) {
+            Answer::Called(Ok(Done(value))) => match &self.doom {
+                Some(doom) => Err(doom.clone()),
+                None => Ok(value),
+            },
+            Answer::Called(Err(abort)) => {
+                self.reword(&abort);
+                Err(self.doom(abort))
+            }
+            Answer::Failed(abort) => Err(abort),
+            Answer::Value(_) | Answer::Entries(_) | Answer::Noted => panic!("a call was answered with something else"),
+        };
+        self.returned(result)
+    }
+
+    fn open_level(&mut self) {
+        let queued = self.fragment.queued.len();
+        self.fragment.levels.push(Level { queued_from: queued, issued_from: queued, result: None });
+    }
+
+    fn level(&mut self) -> &mut Level {
+        self.fragment.levels.last_mut().expect("a call is under way")
+    }
+
+    /// A call of the current level is over: the next of its asynchronous calls runs, or the level ends.
+    fn returned(&mut self, result: Result<Value, Abort>) -> Next {
+        let value = match result {
+            Ok(value) => value,
+            Err(abort) => return self.close_level(Err(abort)),
+        };
+        let level = self.level();
+        level.result.get_or_insert(value);
+        // Depth first without recursion: what a call issued runs before what was issued before it,
+        // so the queue is kept in reverse, next call last.
+        let issued_from = level.issued_from;
+        if !planted(Bug::CallsReversed) {
+            self.fragment.queued[issued_from..].reverse();
+        }
+        self.proceed()
+    }
+
+    /// The next queued call of the current level, or its end.
+    fn proceed(&mut self) -> Next {
+        loop {
+            let queued = self.fragment.queued.len();
+            let level = self.level();
+            if queued == level.queued_from {
+                let result = level.result.take().expect("the call itself came first");
+                return self.close_level(Ok(result));
+            }
+            level.issued_from = queued - 1;
+            let next = self.fragment.queued.pop().expect("longer than its start");
+            if let Some(owner) = self.elsewhere(&next.entity)
+                && !self.mode().strict
+                && self.doom.is_none()
+            {
+                let site = self.site.as_mut().expect("there is an elsewhere");
+                site.report.branched = true;
+                // Re-invoked from cached parameters, it runs there already.
+                if !site.mode.cached {
+                    site.outgoing.push((owner, next));
+                }
+                continue;
+            }
+            return self.go(next, false);
+        }
+    }
+
+    /// Starts a call, here or elsewhere.
+    fn go(&mut self, target: Target, awaited: bool) -> Next {
+        if let Some(doom) = &self.doom {
+            let doom = doom.clone();
+            return self.close_level(Err(doom));
+        }
+        if self.drifted {
+            return self.close_level(Err(rescheduled()));
+        }
+        if let Some(owner) = self.elsewhere(&target.entity) {
+            debug_assert!(awaited || self.mode().strict);
+            let path = target.path.clone().expect("who calls others keeps paths");
+            let stamp = Stamp::new(path, 0);
+            let asked = Asked { operation: Operation::Call(target), stamp, used: self.usage };
+            return Next::Ask(Ask { operations: vec![(owner, asked)] });
+        }
+        self.fragment.frames.push(Frame::new(target));
+        Next::Invoke
+    }
+
+    fn close_level(&mut self, result: Result<Value, Abort>) -> Next {
+        let level = self.fragment.levels.pop().expect("a call is under way");
+        self.fragment.queued.truncate(level.queued_from);
+        Next::Done(result)
+    }
+
+    fn leave(&mut self, result: Result<Value, Abort>) -> Result<Value, Abort> {
+        let frame = self.fragment.frames.pop().expect("a function was running");
+        match result {
+            Ok(value) => {
+                if let Some(doom) = &self.doom {
+                    return Err(doom.clone());
+                }
+                if value.len() > self.limits.payload as usize {
+                    let message = format!(
+                        "a result of {} bytes is over the limit of {} (limits.payload)",
+                        value.len(),
+                        self.limits.payload
+                    );
+                    return Err(self.doom(Abort::new(Code::LimitExceeded, message)));
+                }
+                let left = (frame.place, frame.issued);
+                let mut cursor = self.cursors.1;
+                let same = self.admits(|cached| cached.has_left(&mut cursor, left) || planted(Bug::DriftedCalls));
+                self.cursors.1 = cursor;
+                if !same {
+                    return Err(rescheduled());
+                }
+                self.left.push(left);
+                Ok(value)
+            }
+            Err(abort) => {
+                self.reword(&abort);
+                Err(self.doom(abort))
+            }
+        }
+    }
+
     /// The call that the request asks for.
-    fn root(&self) -> Result<Target, Abort> {
+    fn root(&mut self) -> Result<Target, Abort> {
         let request = &self.transaction.request;
         let Some(operator) = self.catalog.operator(request.operator) else {
             return Err(Abort::new(Code::UnknownOperator, "the operator is no longer deployed"));
@@ -101,37 +275,53 @@ impl Attempt {
             let message = format!("operator \"{}\" has no function \"{}\"", operator.name, request.function);
             return Err(Abort::new(Code::UnknownFunction, message));
         };
-        let read_only = operator.function(function).read_only || self.transaction.query;
-        let entity = Entity::new(&self.layout, operator.id, operator.composite, request.key.clone());
-        Ok(Target { entity, function, args: request.args.clone(), read_only, depth: 0 })
-    }
-
-    /// Issues an asynchronous call: it runs after the running function has returned.
-    pub fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) {
-        if self.calls.len() + self.queued.len() >= self.limits.calls as usize {
-            self.doom_calls();
-            return;
-        }
-        if let Ok(target) = self.target(operator, key, function, args) {
-            self.queued.push(target);
-        }
+        let target = Target {
+            entity: Entity::new(&self.layout, operator.id, operator.composite, request.key.clone()),
+            function,
+            args: request.args.clone(),
+            read_only: operator.function(function).read_only || self.transaction.query,
+            depth: 0,
+            place: mix(self.layout.seed ^ mix(self.transaction.tid.0)),
+            path: self.site.is_some().then(|| [].into()),
+        };
+        self.issue(&target)?;
+        Ok(target)
     }
 
     /// Resolves a call from the running function; one that cannot be made dooms the transaction.
-    fn target(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
+    fn target(
+        &mut self,
+        operator: &str,
+        key: &str,
+        function: &str,
+        args: &[u8],
+        synchronous: bool,
+    ) -> Result<Target, Abort> {
         if let Some(doom) = &self.doom {
             return Err(doom.clone());
         }
         if self.drifted {
-            return Err(Abort::new(Code::Aborted, "the transaction is rescheduled"));
+            return Err(rescheduled());
         }
         if !self.room_for_bytes(args.len()) {
             return Err(self.doom.clone().expect("there was no room"));
         }
-        self.resolve(operator, key, function, args).map_err(|abort| self.doom(abort))
+        let target = self.resolve(operator, key, function, args, synchronous).map_err(|abort| self.doom(abort))?;
+        self.issue(&target)?;
+        let frame = self.frame_mut();
+        frame.issued += 1;
+        frame.synchronous += u32::from(synchronous);
+        Ok(target)
     }
 
-    fn resolve(&self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
+    fn resolve(
+        &self,
+        operator: &str,
+        key: &str,
+        function: &str,
+        args: &[u8],
+        synchronous: bool,
+    ) -> Result<Target, Abort> {
         let found = self.catalog.find(&self.app, operator)?;
         let index = found.function_index(function).ok_or_else(|| {
             Abort::new(Code::UnknownFunction, format!("operator \"{operator}\" has no function \"{function}\""))
@@ -160,46 +350,41 @@ impl Attempt {
             );
             return Err(Abort::new(Code::ReadOnly, message));
         }
+        let (place, path) = caller.next_call(synchronous);
         Ok(Target {
             entity: Entity::new(&self.layout, found.id, found.composite, Key::from(key)),
             function: index,
             args: args.into(),
             read_only: read_only || found.function(index).read_only,
             depth: caller.depth + 1,
+            place,
+            path,
         })
     }
 
-    /// Starts a call: counts it, records it, checks it against the cached call graph.
-    fn enter(&mut self, target: Target) -> Result<(), Abort> {
-        if let Some(doom) = &self.doom {
-            return Err(doom.clone());
-        }
+    /// Counts and records a call, and compares it with the cached call graph.
+    fn issue(&mut self, target: &Target) -> Result<(), Abort> {
         if target.depth >= self.limits.call_depth {
             let message = format!("calls are nested deeper than {} (limits.call_depth)", self.limits.call_depth);
             return Err(self.doom(Abort::new(Code::LimitExceeded, message)));
         }
-        if self.calls.len() >= self.limits.calls as usize {
-            return Err(self.doom_calls());
+        if self.usage.calls >= self.limits.calls {
+            let message = format!("the transaction makes more than {} calls (limits.calls)", self.limits.calls);
+            return Err(self.doom(Abort::new(Code::LimitExceeded, message)));
         }
-        let record = CallRecord { entity: target.entity.clone(), function: target.function, args: target.args.clone() };
-        let at = self.calls.len();
-        if !self.admits(|cached| cached.calls.get(at) == Some(&record)) {
-            return Err(Abort::new(Code::Aborted, "the transaction is rescheduled"));
+        self.charge(Usage { calls: 1, ..Usage::default() });
+        let record = CallRecord::of(target);
+        let mut cursor = self.cursors.0;
+        let same = self.admits(|cached| cached.has_issued(&mut cursor, &record) || planted(Bug::DriftedCalls));
+        self.cursors.0 = cursor;
+        if !same {
+            return Err(rescheduled());
         }
-        // Every call has a generator of its own: the same whatever ran before it, and where.
-        let seed =
-            mix(self.layout.seed ^ mix(self.transaction.tid.0) ^ (at as u64).wrapping_mul(0xD6E8_FEB8_6659_FD93));
         self.calls.push(record);
-        self.frames.push(Frame::new(target, seed));
         Ok(())
     }
+}
 
-    fn leave(&mut self) {
-        self.frames.pop().expect("a function was running");
-    }
-
-    fn doom_calls(&mut self) -> Abort {
-        let message = format!("the transaction makes more than {} calls (limits.calls)", self.limits.calls);
-        self.doom(Abort::new(Code::LimitExceeded, message))
-    }
+fn rescheduled() -> Abort {
+    Abort::new(Code::Aborted, "the transaction is rescheduled")
 }

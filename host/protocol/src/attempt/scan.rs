@@ -3,11 +3,24 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::Attempt;
+use super::index::KeyIndex;
+use super::site::{Answer, Ask, Entry, Operation, Scan};
+use super::{Attempt, Reach, Stamp};
 use crate::abort::{Abort, Code};
-use crate::entity::{Key, Value};
+use crate::entity::{Entity, Key, Value};
+use crate::ids::WorkerId;
 use crate::mutants::{Bug, planted};
 use crate::range::{KeyRange, RangeRead};
+
+/// A scan that waits for other workers.
+#[derive(Debug)]
+pub(super) struct PendingScan {
+    scan: Scan,
+    unlimited: bool,
+    owners: Vec<WorkerId>,
+    /// All entries are here; the owners are being told what was observed.
+    found: Option<Vec<(Key, Value)>>,
+}
 
 impl Attempt {
     /// Up to `limit` entries (0: as many as the RW-set limit allows) of the running function's
@@ -19,46 +32,139 @@ impl Attempt {
         upper: Bound<Key>,
         limit: u32,
         reverse: bool,
-    ) -> Vec<(Key, Value)> {
-        let operator = self.operator().clone();
-        let asked = KeyRange::new(prefix, lower, upper);
-        let most = self.limits.rw_set as usize + 1;
-        let wanted = if limit == 0 { most } else { (limit as usize).min(most) };
-
-        // What stands between this transaction and the committed state, by key.
-        let mut pending: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        if let Some(overlay) = &self.overlay
-            && !planted(Bug::OverlayScans)
-        {
-            pending.extend(overlay.in_range(operator.id, &asked).map(|(key, value)| (key.clone(), value.clone())));
+    ) -> Reach<Vec<(Key, Value)>> {
+        if self.is_doomed() || !self.room_for_access() {
+            return Reach::Here(Vec::new());
         }
-        for (entity, access) in self.footprint.accesses.iter() {
-            if let Some(written) = access.write()
-                && entity.operator() == operator.id
-                && asked.contains(entity.key())
-                && !planted(Bug::OwnScans)
-            {
-                pending.insert(entity.key().clone(), written.cloned());
+        let operator = self.operator().clone();
+        let most = self.limits.rw_set + 1;
+        let scan = Scan {
+            operator: operator.id,
+            range: KeyRange::new(prefix, lower, upper),
+            partition: self.layout.partition_of_prefix(prefix, operator.composite),
+            limit: if limit == 0 { most } else { limit.min(most) },
+            reverse,
+        };
+        let owners = self.owners(&scan);
+        let pending = PendingScan { scan, unlimited: limit == 0, owners, found: None };
+        if pending.owners.is_empty() {
+            let stamp = self.stamp();
+            let found = self.find(&pending.scan, stamp.as_ref());
+            return Reach::Here(self.observed(&pending, found).map_or_else(Vec::new, |(found, _)| found));
+        }
+        let ask = self.ask_owners(&pending.owners, &Operation::Scan(pending.scan.clone()));
+        self.fragment.scan = Some(pending);
+        Reach::Away(ask)
+    }
+
+    /// Continues [`Attempt::scan`].
+    pub fn scanned(&mut self, answers: Vec<Answer>) -> Reach<Vec<(Key, Value)>> {
+        let mut pending = self.fragment.scan.take().expect("a scan is under way");
+        let mut elsewhere = Vec::new();
+        for answer in answers {
+            match answer {
+                Answer::Entries(entries) => elsewhere.extend(entries.into_iter().map(|Entry(key, value)| (key, value))),
+                Answer::Failed(abort) => drop(self.doom(abort)),
+                Answer::Noted | Answer::Called(_) | Answer::Value(_) => {}
             }
         }
+        if self.is_doomed() {
+            return Reach::Here(Vec::new());
+        }
+        if let Some(found) = pending.found {
+            return Reach::Here(found);
+        }
+        let stamp = self.stamp();
+        let mut found = self.find(&pending.scan, stamp.as_ref());
+        found.append(&mut elsewhere);
+        sort(&mut found, pending.scan.reverse);
+        let Some((found, read)) = self.observed(&pending, found) else { return Reach::Here(Vec::new()) };
+        let ask = self.ask_owners(&pending.owners, &Operation::Observe(read));
+        pending.found = Some(found);
+        self.fragment.scan = Some(pending);
+        Reach::Away(ask)
+    }
 
+    /// The other workers that may own keys of a scan.
+    fn owners(&self, scan: &Scan) -> Vec<WorkerId> {
+        let Some(site) = &self.site else { return Vec::new() };
+        match scan.partition {
+            Some(partition) => {
+                Some(site.placement.owner(partition)).filter(|owner| *owner != site.me).into_iter().collect()
+            }
+            None => (0..site.placement.workers()).map(WorkerId).filter(|owner| *owner != site.me).collect(),
+        }
+    }
+
+    fn ask_owners(&mut self, owners: &[WorkerId], operation: &Operation) -> Ask {
+        if let Some(site) = &mut self.site {
+            site.report.reached = true;
+        }
+        Ask { operations: owners.iter().map(|owner| (*owner, self.asked(operation.clone()))).collect() }
+    }
+
+    /// Entries that are here, at most as many as the scan wants, with the transaction's own writes.
+    pub(super) fn find(&mut self, scan: &Scan, stamp: Option<&Stamp>) -> Vec<(Key, Value)> {
+        if let (Some(site), Some(stamp)) = (&mut self.site, stamp) {
+            // More than will have been observed, should the scan stop at its limit: that costs at
+            // most a strict attempt.
+            let earlier = site
+                .stamps
+                .iter()
+                .zip(self.footprint.accesses.iter())
+                .filter(|(_, (entity, _))| entity.operator() == scan.operator && scan.range.contains(entity.key()));
+            let mut writes = earlier.filter_map(|([_, written], _)| written.as_ref());
+            site.report.overtaken |= writes.any(|written| stamp < written);
+            site.scans.push((scan.operator, scan.range.clone(), stamp.clone()));
+        }
+        let composite = self.catalog.operator(scan.operator).is_some_and(|operator| operator.composite);
+        // What stands between this transaction and the committed state, by key.
+        let mut pending: BTreeMap<Key, Option<Value>> = BTreeMap::new();
+        if let Some(overlay) = &mut self.overlay
+            && !planted(Bug::OverlayScans)
+        {
+            pending.extend(overlay.in_range(&self.layout, scan.operator, composite, &scan.range));
+        }
+        if !planted(Bug::OwnScans) {
+            let accesses = &self.footprint.accesses;
+            let index = self.written.get_or_insert_with(|| {
+                KeyIndex::of(accesses.iter().filter(|(_, access)| access.is_write()).map(|(entity, _)| entity))
+            });
+            for key in index.in_range(scan.operator, &scan.range) {
+                let entity = Entity::new(&self.layout, scan.operator, composite, key.clone());
+                if let Some(written) = accesses.get(&entity).and_then(|access| access.write()) {
+                    pending.insert(key.clone(), written.cloned());
+                }
+            }
+        }
         // A pending delete may hide a committed entry each, so ask for that many more.
         let hidden = pending.values().filter(|value| value.is_none()).count();
-        let partition = self.layout.partition_of_prefix(prefix, operator.composite);
-        let committed = self.state.scan(operator.id, &asked, partition, wanted.saturating_add(hidden), reverse);
-        let mut found = merge(committed, pending, reverse);
-        let cut = found.len() > wanted || (limit != 0 && found.len() == wanted);
+        let wanted = scan.limit as usize;
+        let asked = wanted.saturating_add(hidden);
+        let committed = self.state.scan(scan.operator, &scan.range, scan.partition, asked, scan.reverse);
+        let mut found = merge(committed, pending, scan.reverse);
         found.truncate(wanted);
+        found
+    }
 
-        if found.len() == most {
-            self.doom(Abort::new(
-                Code::LimitExceeded,
-                format!("a scan found more than {} entries (limits.rw_set); give it a limit", most - 1),
-            ));
-            return Vec::new();
+    /// Cuts what all owners have found to what the scan wants, and records what it has observed:
+    /// one that stopped at its limit has not seen what lies beyond.
+    fn observed(
+        &mut self,
+        pending: &PendingScan,
+        mut found: Vec<(Key, Value)>,
+    ) -> Option<(Vec<(Key, Value)>, RangeRead)> {
+        let scan = &pending.scan;
+        let cut = found.len() >= scan.limit as usize;
+        found.truncate(scan.limit as usize);
+        if found.len() > self.limits.rw_set as usize {
+            let limit = self.limits.rw_set;
+            let message = format!("a scan found more than {limit} entries (limits.rw_set); give it a limit");
+            self.doom(Abort::new(Code::LimitExceeded, message));
+            return None;
         }
-        let reverse = reverse != planted(Bug::ReverseScan);
-        let range = match (cut, found.last(), reverse) {
+        let (asked, reverse) = (scan.range.clone(), scan.reverse != planted(Bug::ReverseScan));
+        let range = match (cut && !pending.unlimited, found.last(), reverse) {
             (true, Some((last, _)), false) if planted(Bug::LimitedScan) => {
                 KeyRange { lower: asked.lower, upper: Bound::Excluded(last.clone()) }
             }
@@ -66,7 +172,8 @@ impl Attempt {
             (true, Some((last, _)), true) => KeyRange { lower: Bound::Included(last.clone()), upper: asked.upper },
             _ => asked,
         };
-        if self.range_read(RangeRead { operator: operator.id, range }) { found } else { Vec::new() }
+        let read = RangeRead { operator: scan.operator, range };
+        self.observe(read.clone()).then_some((found, read))
     }
 }
 
@@ -76,9 +183,13 @@ fn merge(committed: Vec<(Key, Value)>, pending: BTreeMap<Key, Option<Value>>, re
     }
     let mut merged: Vec<(Key, Value)> = committed.into_iter().filter(|(key, _)| !pending.contains_key(key)).collect();
     merged.extend(pending.into_iter().filter_map(|(key, value)| Some((key, value?))));
-    match reverse {
-        false => merged.sort_unstable_by(|(a, _), (b, _)| a.cmp(b)),
-        true => merged.sort_unstable_by(|(a, _), (b, _)| b.cmp(a)),
-    }
+    sort(&mut merged, reverse);
     merged
+}
+
+fn sort(entries: &mut [(Key, Value)], reverse: bool) {
+    match reverse {
+        false => entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b)),
+        true => entries.sort_unstable_by(|(a, _), (b, _)| b.cmp(a)),
+    }
 }

@@ -36,8 +36,6 @@ pub struct Oracle {
     /// Of the running transaction: what was there before its writes.
     undo: Vec<(u32, &'static str, Option<u64>)>,
     calls: u64,
-    /// Calls issued and not yet run.
-    pending: u64,
     calls_max: u64,
     depth_max: u32,
     tid: Tid,
@@ -52,6 +50,8 @@ struct Running<'a> {
     name: String,
     read_only: bool,
     depth: u32,
+    place: u64,
+    calls: u64,
     random: u64,
     issued: Vec<Target>,
 }
@@ -63,6 +63,7 @@ struct Target {
     depth: u32,
     key: &'static str,
     args: Vec<u8>,
+    place: u64,
 }
 
 fn mix(mut z: u64) -> u64 {
@@ -89,7 +90,7 @@ impl Oracle {
     /// # Errors
     /// It ends without effect.
     pub fn transaction(&mut self, tid: Tid, time: u64, query: bool, request: &Request) -> Result<u64, Abort> {
-        (self.tid, self.time, self.calls, self.pending) = (tid, time, 0, 0);
+        (self.tid, self.time, self.calls) = (tid, time, 0);
         self.undo.clear();
         if let Some(touched) = &mut self.touched {
             touched.clear();
@@ -118,21 +119,28 @@ impl Oracle {
         let read_only = operator.read_only(&request.function)? || query;
         (self.calls_max, self.depth_max) = (operator.calls, operator.depth);
         let (key, args) = (keys::intern(&request.key), request.args.to_vec());
-        self.call(Target { operator, function: request.function.to_string(), read_only, depth: 0, key, args })
+        let place = mix(self.seed ^ mix(self.tid.0));
+        self.issue(0)?;
+        self.call(Target { operator, function: request.function.to_string(), read_only, depth: 0, key, args, place })
+    }
+
+    fn issue(&mut self, depth: u32) -> Result<(), Abort> {
+        if depth >= self.depth_max || self.calls >= self.calls_max {
+            return Err(Abort::new(Code::LimitExceeded, "too many calls, or too deep"));
+        }
+        self.calls += 1;
+        Ok(())
     }
 
     fn call(&mut self, target: Target) -> Result<u64, Abort> {
-        if target.depth >= self.depth_max || self.calls >= self.calls_max {
-            return Err(Abort::new(Code::LimitExceeded, "too many calls, or too deep"));
-        }
-        let random = mix(self.seed ^ mix(self.tid.0) ^ self.calls.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        self.calls += 1;
+        let place = target.place;
+        let random = mix(place ^ 0xA076_1D64_78BD_642F);
         let name = format!("{}.{}", target.operator.name, target.function);
         let (operator, read_only, depth) = (target.operator.id, target.read_only, target.depth);
-        let mut running = Running { oracle: self, operator, name, read_only, depth, random, issued: Vec::new() };
+        let issued = Vec::new();
+        let mut running = Running { oracle: self, operator, name, read_only, depth, place, calls: 0, random, issued };
         let result = interpret(target.operator.version, target.key, &target.args, &mut running)?;
         for issued in std::mem::take(&mut running.issued) {
-            self.pending -= 1;
             self.call(issued)?;
         }
         Ok(result)
@@ -154,7 +162,7 @@ impl Oracle {
 }
 
 impl Running<'_> {
-    fn target(&self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
+    fn target(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
         let operator = self.oracle.deployed.by_name(operator)?;
         let read_only = operator.read_only(function)?;
         if self.read_only && !read_only {
@@ -162,7 +170,10 @@ impl Running<'_> {
         }
         let read_only = self.read_only || read_only;
         let (depth, key, args) = (self.depth + 1, keys::intern(key), args.to_vec());
-        Ok(Target { operator, function: function.into(), read_only, depth, key, args })
+        self.oracle.issue(depth)?;
+        self.calls += 1;
+        let place = mix(self.place ^ self.calls.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        Ok(Target { operator, function: function.into(), read_only, depth, key, args, place })
     }
 }
 
@@ -225,11 +236,7 @@ impl World for Running<'_> {
     }
 
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort> {
-        if self.oracle.calls + self.oracle.pending >= self.oracle.calls_max {
-            return Err(Abort::new(Code::LimitExceeded, "too many calls"));
-        }
         let target = self.target(operator, key, function, args)?;
-        self.oracle.pending += 1;
         self.issued.push(target);
         Ok(())
     }

@@ -26,13 +26,13 @@ fn number(value: &Value) -> u64 {
 
 impl World for Toy {
     fn get(&mut self, key: &str) -> Option<u64> {
-        self.attempt().get(key).as_ref().map(number)
+        self.attempt().get(key).here().as_ref().map(number)
     }
 
     fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
         match value {
-            Some(value) => self.attempt().put(key, &value.to_le_bytes()),
-            None => self.attempt().delete(key),
+            Some(value) => self.attempt().put(key, &value.to_le_bytes()).here(),
+            None => self.attempt().delete(key).here(),
         }
         Ok(())
     }
@@ -45,7 +45,7 @@ impl World for Toy {
         limit: u32,
         reverse: bool,
     ) -> Vec<(usize, u64)> {
-        let found = self.attempt().scan(prefix, lower.map(Into::into), upper.map(Into::into), limit, reverse);
+        let found = self.attempt().scan(prefix, lower.map(Into::into), upper.map(Into::into), limit, reverse).here();
         found.iter().map(|(key, value)| (keys::number(key), number(value))).collect()
     }
 

@@ -1,0 +1,124 @@
+//! What execution threads do of a graph that several workers share: one piece after the other,
+//! each as far as it goes without another worker.
+//!
+//! The machine keeps the attempt while nothing of it runs; an executor keeps the guests that wait.
+
+use std::sync::Arc;
+
+use crate::abort::Abort;
+use crate::attempt::{Answer, Ask, Attempt, Execution, Mode, Placement, Target, Usage};
+use crate::catalog::Catalog;
+use crate::entity::Value;
+use crate::ids::WorkerId;
+use crate::state::State;
+use crate::transaction::Transaction;
+
+/// Which of several workers this is.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// This worker.
+    pub me: WorkerId,
+    /// Who owns what.
+    pub placement: Arc<Placement>,
+}
+
+impl Seat {
+    /// An attempt at a graph, or at the part of it that belongs here.
+    pub fn attempt(
+        &self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        mode: Mode,
+    ) -> Attempt {
+        let attempt = Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
+        attempt.among(self.me, self.placement.clone(), mode)
+    }
+}
+
+/// A graph: a transaction, by its TID, or a read-only request, by a number that the worker of its
+/// root has given it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+)]
+pub struct GraphId(pub u64);
+
+/// A guest that waits inside an executor, as the executor calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Parked(pub u64);
+
+/// Some work for a graph. One piece of a graph is out at a time on each worker.
+#[derive(Debug)]
+pub struct Piece {
+    /// The graph.
+    pub graph: GraphId,
+    /// What is known of it here.
+    pub attempt: Box<Attempt>,
+    /// What to do.
+    pub task: Task,
+}
+
+/// What to do for a graph.
+#[derive(Debug)]
+pub enum Task {
+    /// Run the function that the request asks for.
+    Root,
+    /// Run a function that was called on another worker.
+    Call {
+        /// The call.
+        target: Target,
+        /// In strict mode: what the transaction has used so far.
+        used: Usage,
+        /// Who waits for the result, if anybody.
+        awaited: Option<WorkerId>,
+    },
+    /// Continue a guest that waits.
+    Resume {
+        /// Which.
+        parked: Parked,
+        /// What it waits for.
+        answers: Vec<Answer>,
+    },
+}
+
+/// How far a piece has come.
+#[derive(Debug)]
+pub struct Advanced {
+    /// The graph.
+    pub graph: GraphId,
+    /// What is known of it here.
+    pub attempt: Box<Attempt>,
+    /// Why it goes no further.
+    pub progress: Progress,
+}
+
+/// Why a piece goes no further.
+#[derive(Debug)]
+pub enum Progress {
+    /// The function, and what it called here, is over.
+    Done(Result<Value, Abort>),
+    /// A guest waits for other workers.
+    Waits(Parked, Ask),
+}
+
+/// What a root came to when it was started.
+#[derive(Debug)]
+pub enum Started {
+    /// All of it happened here.
+    Local(Execution),
+    /// Others are needed, or were.
+    Open(Box<Attempt>, Progress),
+}
+
+/// Runs pieces: the engine's executor, or a toy.
+pub trait Pieces {
+    /// Starts the root of a graph. A warm instance's misfortune is settled here if all of it
+    /// happened here, and told to the attempt ([`Attempt::suspect`]) otherwise.
+    fn start(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, seat: &Seat) -> Started;
+
+    /// Does a piece as far as it goes.
+    fn advance(&mut self, piece: Piece) -> Advanced;
+
+    /// Drops all guests that wait: their generation is over.
+    fn forget(&mut self);
+}
