@@ -11,7 +11,7 @@ use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAll
 pub const WASMTIME_VERSION: &str = "48.0.8";
 
 /// Grows whenever limits, fuel or the imports come to mean something else.
-const SEMANTICS_VERSION: u32 = 2;
+const SEMANTICS_VERSION: u32 = 3;
 
 /// Deepest nesting of calls, whatever an app's `limits.call_depth` says: each level stands on the
 /// native stack of one thread.
