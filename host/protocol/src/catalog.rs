@@ -88,6 +88,31 @@ pub enum Isolation {
     Fresh,
 }
 
+/// What a function's transactions are promised about what they read.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    rkyv::Archive,
+    rkyv::Serialize,
+    rkyv::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Consistency {
+    /// Strict serializability: as if transactions ran one after the other.
+    #[default]
+    Serializable,
+    /// Snapshot isolation, when a request calls the function: all reads are of one state, and two
+    /// transactions never overwrite each other unseen; but what was read may have changed by the
+    /// time that the writes take effect (write skew). In exchange, reads never conflict.
+    Snapshot,
+}
+
 /// One declared parameter of a function, after the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Parameter {
@@ -110,6 +135,8 @@ pub struct Function {
     pub returns: String,
     /// Neither writes nor calls one that does.
     pub read_only: bool,
+    /// What its transactions are promised, when a request calls it.
+    pub consistency: Consistency,
     /// Documentation.
     pub doc: String,
 }
@@ -211,6 +238,8 @@ pub struct FunctionEntry {
     pub qualified: Arc<str>,
     /// Whether the host refuses writes.
     pub read_only: bool,
+    /// What its transactions are promised, when a request calls it.
+    pub consistency: Consistency,
 }
 
 impl Operator {
@@ -253,6 +282,7 @@ impl App {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     version: u64,
+    hash: u64,
     apps: BTreeMap<Arc<str>, App>,
     /// By operator id; `None` while no live deployment implements it.
     operators: Vec<Option<Arc<Operator>>>,
@@ -265,6 +295,10 @@ impl Catalog {
     /// Grows with every change.
     pub fn version(&self) -> u64 {
         self.version
+    }
+    /// Hash of all changes up to now.
+    pub fn hash(&self) -> u64 {
+        self.hash
     }
     /// Apps by name.
     pub fn apps(&self) -> impl Iterator<Item = &App> {
@@ -334,6 +368,8 @@ impl Catalog {
             return Vec::new();
         }
         self.version += 1;
+        let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(control).expect("a change in memory can be written to memory");
+        self.hash = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, self.hash);
         match control {
             Control::Deploy(deployment) => {
                 let name: Arc<str> = deployment.app.as_str().into();
@@ -397,6 +433,7 @@ impl Catalog {
                         name: function.name.as_str().into(),
                         qualified: format!("{}.{}", spec.name, function.name).into(),
                         read_only: function.read_only,
+                        consistency: function.consistency,
                     })
                     .collect(),
             }));

@@ -38,6 +38,8 @@ pub trait Executor {
 pub struct Member {
     /// Where it stands in the epoch.
     pub index: usize,
+    /// Whether other workers take part in it.
+    pub shared: bool,
     /// The transaction.
     pub transaction: Transaction,
     /// Its first execution: its locks and its call graph.

@@ -112,6 +112,30 @@ bugs! {
     NeverTrimmed,
     /// The reply table keeps one reply too few.
     TrimmedEarly,
+    /// A synchronous call takes an ack share along that its caller keeps as well.
+    ShareTwice,
+    /// Branches of a graph that met out of their serial order commit as they are.
+    OvertakenIgnored,
+    /// Of branches that ran side by side, the first failure to be known counts.
+    FirstFailureCounts,
+    /// Locks of the fallback do not make readers wait.
+    LocksIgnoreReaders,
+    /// Locks of the fallback do not cover ranges.
+    LocksIgnoreRanges,
+    /// Locks are released before all workers have confirmed.
+    LocksEarly,
+    /// Dependencies seen by other workers are overlooked.
+    BitsNotMerged,
+    /// In the fallback, what other workers report of drift is overlooked.
+    DriftAtRootOnly,
+    /// Sequencers do not level their counters.
+    NotLevelled,
+    /// What others rescheduled is missing in the epoch's record.
+    CarriedElsewhereForgotten,
+    /// A worker's reply does not wait for the record that the coordinator writes.
+    DurableAssumed,
+    /// A part of a graph whose attempt does not count is validated all the same.
+    StalePartsValidated,
     /// A request is dropped when it does not fit into the epoch.
     OverflowDropped,
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::abort::Abort;
-use crate::attempt::{Answer, Ask, Attempt, Execution, Mode, Placement, Target, Usage};
+use crate::attempt::{Answer, Ask, Attempt, Execution, Mode, Placement, Target};
 use crate::catalog::Catalog;
 use crate::entity::Value;
 use crate::ids::WorkerId;
@@ -67,8 +67,6 @@ pub enum Task {
     Call {
         /// The call.
         target: Target,
-        /// In strict mode: what the transaction has used so far.
-        used: Usage,
         /// Who waits for the result, if anybody.
         awaited: Option<WorkerId>,
     },

@@ -6,11 +6,13 @@ use crate::entity::Key;
 use crate::ids::OperatorId;
 
 /// An interval of keys in byte order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct KeyRange {
     /// Lower end.
+    #[rkyv(with = crate::shared::Plain)]
     pub lower: Bound<Key>,
     /// Upper end.
+    #[rkyv(with = crate::shared::Plain)]
     pub upper: Bound<Key>,
 }
 
@@ -111,7 +113,7 @@ fn successor(prefix: &str) -> Option<Key> {
 /// A range that a transaction has read: part of its read set, so that no phantom slips in.
 ///
 /// Holds what was *observed*: a scan that stopped at its limit has not seen what lies beyond.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct RangeRead {
     /// The operator scanned.
     pub operator: OperatorId,

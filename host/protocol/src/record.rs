@@ -8,6 +8,7 @@ use rkyv::with::{Map, Unshare};
 use crate::catalog::Control;
 use crate::entity::Layout;
 use crate::ids::{Epoch, Tid, Timestamp};
+use crate::sequencer::Sequencer;
 use crate::state::StateHash;
 use crate::transaction::Request;
 
@@ -55,17 +56,42 @@ pub struct EpochRecord {
     pub engine: u64,
     /// The epoch's time.
     pub time: Timestamp,
-    /// The TID of the first request; the others follow by the sequencer's formula.
-    pub first: Tid,
+    /// Sequencers: one per worker.
+    pub sequencers: u16,
+    /// TIDs that each sequencer had passed: where its counter stands before its first request.
+    pub counter: u64,
     /// Rescheduled transactions that run in this epoch again, for a check.
     pub carried: Vec<Tid>,
     /// State hash chain after the epoch before, for a check.
     pub before: Chain,
     /// Deployments that take effect with this epoch.
     pub controls: Vec<Control>,
+    /// The requests of each sequencer, in order.
+    pub sequences: Vec<Sequence>,
+}
+
+/// What one sequencer adds to an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Sequence {
     /// Requests in order.
     #[rkyv(with = Map<Unshare>)]
     pub requests: Vec<Arc<Request>>,
+}
+
+impl EpochRecord {
+    /// Requests with their TIDs, sequencer by sequencer.
+    pub fn transactions(&self) -> impl Iterator<Item = (Tid, &Arc<Request>)> {
+        self.sequences.iter().enumerate().flat_map(|(index, sequence)| {
+            let mut sequencer = Sequencer::new(index as u64 + 1, u64::from(self.sequencers));
+            sequencer.level(self.counter);
+            sequence.requests.iter().map(move |request| (sequencer.assign(), request))
+        })
+    }
+
+    /// The counter that no sequencer has reached after this epoch.
+    pub fn counter_after(&self) -> u64 {
+        self.counter + self.sequences.iter().map(|sequence| sequence.requests.len() as u64).max().unwrap_or(0)
+    }
 }
 
 /// One record of the log.

@@ -1,6 +1,7 @@
 //! How shared text and bytes are archived: as plain strings and vectors, without tracking of
 //! pointers, since no two fields of a record are meant to stay shared.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use rkyv::rancor::{Fallible, Source};
@@ -8,9 +9,9 @@ use rkyv::ser::{Allocator, Writer};
 use rkyv::string::{ArchivedString, StringResolver};
 use rkyv::vec::{ArchivedVec, VecResolver};
 use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
-use rkyv::{Place, SerializeUnsized};
+use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
-/// Archives `Arc<str>` and `Arc<[u8]>` by content: `#[rkyv(with = Plain)]`.
+/// Archives `Arc<str>`, `Arc<[u8]>`, `Arc<[u32]>` and bounds of keys by content: `#[rkyv(with = Plain)]`.
 pub struct Plain;
 
 impl ArchiveWith<Arc<str>> for Plain {
@@ -54,5 +55,62 @@ impl<S: Fallible + Writer + Allocator + ?Sized> SerializeWith<Arc<[u8]>, S> for 
 impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<u8>, Arc<[u8]>, D> for Plain {
     fn deserialize_with(field: &ArchivedVec<u8>, _: &mut D) -> Result<Arc<[u8]>, D::Error> {
         Ok(field.as_slice().into())
+    }
+}
+
+impl ArchiveWith<Arc<[u32]>> for Plain {
+    type Archived = ArchivedVec<rkyv::Archived<u32>>;
+    type Resolver = VecResolver;
+    fn resolve_with(field: &Arc<[u32]>, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        ArchivedVec::resolve_from_slice(field, resolver, out);
+    }
+}
+
+impl<S: Fallible + Writer + Allocator + ?Sized> SerializeWith<Arc<[u32]>, S> for Plain {
+    fn serialize_with(field: &Arc<[u32]>, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        ArchivedVec::<rkyv::Archived<u32>>::serialize_from_slice(field, serializer)
+    }
+}
+
+impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<rkyv::Archived<u32>>, Arc<[u32]>, D> for Plain {
+    fn deserialize_with(field: &ArchivedVec<rkyv::Archived<u32>>, _: &mut D) -> Result<Arc<[u32]>, D::Error> {
+        Ok(field.iter().map(|number| number.to_native()).collect())
+    }
+}
+
+type OwnedBound = Bound<String>;
+
+/// Bounds are rare; a copy is no matter.
+fn owned(bound: &Bound<Arc<str>>) -> OwnedBound {
+    bound.as_ref().map(|key| key.to_string())
+}
+
+impl ArchiveWith<Bound<Arc<str>>> for Plain {
+    type Archived = <OwnedBound as Archive>::Archived;
+    type Resolver = <OwnedBound as Archive>::Resolver;
+    fn resolve_with(field: &Bound<Arc<str>>, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        owned(field).resolve(resolver, out);
+    }
+}
+
+impl<S: Fallible + ?Sized> SerializeWith<Bound<Arc<str>>, S> for Plain
+where
+    OwnedBound: Serialize<S>,
+{
+    fn serialize_with(field: &Bound<Arc<str>>, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        owned(field).serialize(serializer)
+    }
+}
+
+impl<D: Fallible + ?Sized> DeserializeWith<<OwnedBound as Archive>::Archived, Bound<Arc<str>>, D> for Plain
+where
+    <OwnedBound as Archive>::Archived: Deserialize<OwnedBound, D>,
+{
+    fn deserialize_with(
+        field: &<OwnedBound as Archive>::Archived,
+        deserializer: &mut D,
+    ) -> Result<Bound<Arc<str>>, D::Error> {
+        let bound: OwnedBound = field.deserialize(deserializer)?;
+        Ok(bound.map(Arc::from))
     }
 }

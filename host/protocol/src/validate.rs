@@ -9,11 +9,61 @@
 
 use std::collections::BTreeMap;
 
-use crate::attempt::Execution;
+use crate::attempt::Footprint;
 use crate::entity::{Entity, EntityMap, Key};
 use crate::ids::{OperatorId, Tid};
+use crate::modes::Modes;
 use crate::mutants::{Bug, planted};
 use crate::range::RangeRead;
+
+/// What a transaction came to on the state of the epoch's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Kind {
+    /// It wrote.
+    Wrote,
+    /// It wrote nothing.
+    ReadOnly,
+    /// It ended without effect.
+    Aborted,
+}
+
+/// A transaction as one worker knows it: what it did to the entities there.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranked<'a> {
+    /// Its rank.
+    pub tid: Tid,
+    /// What it came to, on all workers together.
+    pub kind: Kind,
+    /// It asked for snapshot isolation only: its reads are not validated.
+    pub snapshot: bool,
+    /// What it did here.
+    pub footprint: &'a Footprint,
+}
+
+/// Dependencies of a transaction on lower TIDs. Those of the workers that it touched are ORed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Bits {
+    /// It writes what a lower TID writes.
+    pub waw: bool,
+    /// It reads what a lower TID writes.
+    pub raw: bool,
+    /// It writes what a lower TID reads.
+    pub war: bool,
+}
+
+impl Bits {
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self == Bits::default()
+    }
+
+    /// Adds those of another worker.
+    pub fn merge(&mut self, other: Bits) {
+        self.waw |= other.waw;
+        self.raw |= other.raw;
+        self.war |= other.war;
+    }
+}
 
 /// What becomes of a transaction after the lock-free phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +78,18 @@ pub enum Verdict {
     Conflict,
 }
 
+/// Judges a transaction by its dependencies on all workers.
+pub fn verdict(kind: Kind, bits: Bits, modes: Modes) -> Verdict {
+    match (kind, bits.waw, bits.raw, bits.war) {
+        (Kind::ReadOnly, ..) | (Kind::Aborted, _, false, _) => Verdict::ReadOnly,
+        (Kind::Aborted, _, true, _) => Verdict::Conflict,
+        (Kind::Wrote, true, _, _) | (Kind::Wrote, _, true, true) => Verdict::Conflict,
+        (Kind::Wrote, false, true, false) if modes.reordering => Verdict::CommitEarly,
+        (Kind::Wrote, false, true, false) => Verdict::Conflict,
+        (Kind::Wrote, false, false, _) => Verdict::Commit,
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Reservation {
     writer: Tid,
@@ -36,82 +98,71 @@ struct Reservation {
 
 const NOBODY: Tid = Tid(u64::MAX);
 
-/// Judges the executions of an epoch, given in TID order.
-pub fn validate(executions: &[(Tid, &Execution)], reordering: bool) -> Vec<Verdict> {
-    debug_assert!(executions.is_sorted_by_key(|(tid, _)| *tid));
-    let writes = |execution: &Execution| {
-        execution.outcome.is_ok() && execution.footprint.accesses.iter().any(|(_, access)| access.is_write())
-    };
-    let writers: Vec<bool> = executions.iter().map(|(_, execution)| writes(execution)).collect();
-    let of_writers = || executions.iter().zip(&writers).filter(|(_, writes)| **writes).map(|(item, _)| item);
+/// Finds the dependencies among the transactions of an epoch on one worker, given in TID order.
+pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
+    debug_assert!(ranked.is_sorted_by_key(|ranked| ranked.tid));
+    let of_writers = || ranked.iter().filter(|ranked| ranked.kind == Kind::Wrote);
 
     let mut reservations: EntityMap<Reservation, &Entity> = EntityMap::default();
     let mut ranges = RangeReservations::default();
     // Where each access of each writer stands in the table, so that it is looked up once.
     let mut places = Vec::new();
-    for (tid, execution) in of_writers() {
-        for (entity, access) in execution.footprint.accesses.iter() {
+    for Ranked { tid, snapshot, footprint, .. } in of_writers() {
+        for (entity, access) in footprint.accesses.iter() {
             let place = reservations.place(&entity, || Reservation { writer: NOBODY, reader: NOBODY });
             places.push(place);
             let reservation = reservations.at_mut(place);
             if access.is_write() {
                 reservation.writer = reservation.writer.min(*tid);
             }
-            if access.is_read() {
+            if access.is_read() && !snapshot {
                 reservation.reader = reservation.reader.min(*tid);
             }
         }
-        for read in &execution.footprint.ranges {
+        for read in footprint.ranges.iter().filter(|_| !snapshot) {
             ranges.read(read, *tid);
         }
     }
-    let scans = executions.iter().any(|(_, execution)| !execution.footprint.ranges.is_empty());
-    if scans {
+    if ranked.iter().any(|ranked| !ranked.footprint.ranges.is_empty()) {
         for (entity, reservation) in reservations.iter().filter(|(_, reservation)| reservation.writer != NOBODY) {
             ranges.wrote(entity.operator(), entity.key().clone(), reservation.writer);
         }
     }
 
     let mut places = places.into_iter();
-    let mut judge = |tid: Tid, execution: &Execution| {
-        let (mut waw, mut raw, mut war) = (false, false, false);
-        for (entity, access) in execution.footprint.accesses.iter() {
+    let mut of_writer = |&Ranked { tid, snapshot, footprint, .. }: &Ranked<'_>| {
+        let mut bits = Bits::default();
+        for (entity, access) in footprint.accesses.iter() {
             let reservation = reservations.at(places.next().expect("every access is reserved"));
             if access.is_write() {
-                waw |= reservation.writer < tid;
-                war |= reservation.reader < tid;
-                war |= !planted(Bug::SkipRangeReaders) && ranges.reader(entity.operator(), entity.key()) < tid;
+                bits.waw |= reservation.writer < tid;
+                bits.war |= reservation.reader < tid;
+                bits.war |= !planted(Bug::SkipRangeReaders) && ranges.reader(entity.operator(), entity.key()) < tid;
             }
-            if access.is_read() {
-                raw |= reservation.writer < tid;
+            if access.is_read() && !snapshot {
+                bits.raw |= reservation.writer < tid;
             }
         }
-        if !planted(Bug::SkipRangeReads) {
-            raw |= execution.footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
+        if !planted(Bug::SkipRangeReads) && !snapshot {
+            bits.raw |= footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
         }
-        waw &= !planted(Bug::IgnoreWaw);
-        raw &= !planted(Bug::IgnoreRaw);
-        war &= !planted(Bug::IgnoreWar);
-        match (waw, raw, war) {
-            (true, _, _) | (_, true, true) => Verdict::Conflict,
-            (false, true, false) if reordering => Verdict::CommitEarly,
-            (false, true, false) => Verdict::Conflict,
-            (false, false, _) => Verdict::Commit,
-        }
+        bits.waw &= !planted(Bug::IgnoreWaw);
+        bits.raw &= !planted(Bug::IgnoreRaw);
+        bits.war &= !planted(Bug::IgnoreWar);
+        bits
     };
-    let stale = |tid: Tid, execution: &Execution| {
-        let footprint = &execution.footprint;
+    let of_aborted = |&Ranked { tid, snapshot, footprint, .. }: &Ranked<'_>| {
         let mut read = footprint.accesses.iter().filter(|(_, access)| access.is_read());
-        read.any(|(entity, _)| reservations.get(entity).is_some_and(|reservation| reservation.writer < tid))
-            || footprint.ranges.iter().any(|read| ranges.writer(read) < tid)
+        let stale = read.any(|(entity, _)| reservations.get(entity).is_some_and(|entry| entry.writer < tid))
+            || footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
+        Bits { raw: stale && !snapshot, ..Bits::default() }
     };
-    executions
+    ranked
         .iter()
-        .zip(&writers)
-        .map(|((tid, execution), writes)| match writes {
-            true => judge(*tid, execution),
-            false if execution.outcome.is_err() && stale(*tid, execution) => Verdict::Conflict,
-            false => Verdict::ReadOnly,
+        .map(|ranked| match ranked.kind {
+            Kind::Wrote => of_writer(ranked),
+            Kind::Aborted => of_aborted(ranked),
+            Kind::ReadOnly => Bits::default(),
         })
         .collect()
 }

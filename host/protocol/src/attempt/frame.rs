@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
 
+use super::{Asked, Operation, Stamp, Usage};
+
 /// Where a call stands in its transaction's call graph: one number per level, so that comparing
 /// two paths compares when the calls ran. Kept only where several workers share a graph.
 pub type Path = Arc<[u32]>;
@@ -13,13 +15,14 @@ pub type Path = Arc<[u32]>;
 pub const ASYNC: u32 = 1 << 31;
 
 /// A function to be called for an entity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Target {
     /// The entity.
     pub entity: Entity,
     /// Index of the function in the operator.
     pub function: u16,
     /// Arguments.
+    #[rkyv(with = crate::shared::Plain)]
     pub args: Value,
     /// Whether writes are refused, here and below.
     pub read_only: bool,
@@ -29,7 +32,16 @@ pub struct Target {
     /// next, and the seed of its random numbers.
     pub place: u64,
     /// The same as an ordered path, where it is kept.
+    #[rkyv(with = rkyv::with::Map<crate::shared::Plain>)]
     pub path: Option<Path>,
+}
+
+impl Target {
+    /// The call as a question to the worker that owns the entity.
+    pub(crate) fn asked(self) -> Asked {
+        let path = self.path.clone().expect("who calls others keeps paths");
+        Asked { operation: Operation::Call(self), stamp: Stamp::new(path, 0), used: Usage::default() }
+    }
 }
 
 /// A call as it was issued: the unit of call-graph caching (Styx §6.3).

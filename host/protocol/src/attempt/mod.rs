@@ -79,6 +79,21 @@ pub struct Execution {
     pub drifted: bool,
 }
 
+impl Default for Execution {
+    fn default() -> Self {
+        Execution {
+            outcome: Ok(Value::default()),
+            footprint: Footprint::default(),
+            calls: Vec::new(),
+            left: Vec::new(),
+            entered: Vec::new(),
+            logs: Vec::new(),
+            fuel: 0,
+            drifted: false,
+        }
+    }
+}
+
 /// Looks for something in a list that is mostly asked for in its own order.
 fn find_from<T>(list: &[T], cursor: &mut usize, wanted: impl Fn(&T) -> bool) -> Option<usize> {
     let start = (*cursor).min(list.len());
@@ -240,20 +255,18 @@ impl Attempt {
         report
     }
 
-    /// Adds what another part has told.
-    pub fn absorb(&mut self, report: Report) {
-        self.usage.add(report.usage);
-        self.drifted |= report.drifted;
-        if let Some(site) = &mut self.site {
-            site.report.merge(report);
-        }
-    }
-
-    /// In strict mode: what the transaction had used when it came here.
-    pub fn resume_usage(&mut self, used: Usage) {
+    /// Goes on with what happened elsewhere meanwhile. In strict mode `used` is what the transaction
+    /// has used up to now, wherever.
+    pub fn resume(&mut self, used: Usage, drifted: bool) {
         if self.mode().strict {
             self.usage = used;
         }
+        self.drifted |= drifted;
+    }
+
+    /// What the transaction has used, as far as is known here.
+    pub fn used(&self) -> Usage {
+        self.usage
     }
 
     /// Whether what the whole graph used might have met a bound in a serial run.
@@ -277,6 +290,13 @@ impl Attempt {
         }
     }
 
+    /// Says that there was no room for another suspended instance.
+    pub fn refuse(&mut self) {
+        if let Some(site) = &mut self.site {
+            site.report.refused = true;
+        }
+    }
+
     /// Lays the calls in progress aside.
     pub fn park(&mut self) -> Fragment {
         std::mem::take(&mut self.fragment)
@@ -293,7 +313,6 @@ impl Attempt {
     /// # Panics
     /// With a call.
     pub fn serve(&mut self, asked: Asked) -> Answer {
-        self.resume_usage(asked.used);
         let stamp = Some(asked.stamp);
         let answer = match asked.operation {
             Operation::Call(_) => panic!("a call needs an executor"),

@@ -1,6 +1,8 @@
 //! Writes that are decided but not yet applied: the state between two transactions of the fallback.
 
+use super::Footprint;
 use super::index::KeyIndex;
+use crate::catalog::Catalog;
 use crate::entity::{Entity, EntityMap, Key, Layout, Value};
 use crate::ids::OperatorId;
 use crate::mutants::{Bug, planted};
@@ -41,6 +43,23 @@ impl Overlay {
         let index = self.index.get_or_insert_with(|| KeyIndex::of(writes.iter().map(|(entity, _)| entity)));
         let value = |key: &Key| self.writes.get(&Entity::new(layout, operator, composite, key.clone())).cloned();
         index.in_range(operator, range).filter_map(|key| Some((key.clone(), value(key)?))).collect()
+    }
+
+    /// Those of the writes that the locks of a RW set cover.
+    pub(crate) fn covered_by(&mut self, layout: &Layout, catalog: &Catalog, footprint: &Footprint) -> Overlay {
+        let mut covered = Overlay::default();
+        for (entity, _) in footprint.accesses.iter() {
+            if let Some(value) = self.writes.get(entity) {
+                covered.apply((entity.clone(), value.clone()));
+            }
+        }
+        for read in &footprint.ranges {
+            let composite = catalog.operator(read.operator).is_some_and(|operator| operator.composite);
+            for (key, value) in self.in_range(layout, read.operator, composite, &read.range) {
+                covered.apply((Entity::new(layout, read.operator, composite, key), value));
+            }
+        }
+        covered
     }
 
     /// All writes, one per entity.

@@ -5,8 +5,8 @@
 //! wait between them for other workers.
 
 use super::frame::mix;
-use super::site::{Answer, Ask, Entered, Operation, Usage};
-use super::{Asked, Attempt, CallRecord, Done, Frame, Stamp, Target};
+use super::site::{Answer, Ask, Entered, Usage};
+use super::{Asked, Attempt, CallRecord, Done, Frame, Target};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
 use crate::ids::WorkerId;
@@ -99,8 +99,7 @@ impl Attempt {
     }
 
     /// Begins a call that was issued on another worker, which waits for its result if it is `awaited`.
-    pub fn serve_call(&mut self, target: Target, used: Usage, awaited: Option<WorkerId>) -> Next {
-        self.resume_usage(used);
+    pub fn serve_call(&mut self, target: Target, awaited: Option<WorkerId>) -> Next {
         self.enter(&target, awaited);
         self.start_call(target)
     }
@@ -218,9 +217,7 @@ impl Attempt {
         }
         if let Some(owner) = self.elsewhere(&target.entity) {
             debug_assert!(awaited || self.mode().strict);
-            let path = target.path.clone().expect("who calls others keeps paths");
-            let stamp = Stamp::new(path, 0);
-            let asked = Asked { operation: Operation::Call(target), stamp, used: self.usage };
+            let asked = Asked { used: self.usage, ..target.asked() };
             return Next::Ask(Ask { operations: vec![(owner, asked)] });
         }
         self.fragment.frames.push(Frame::new(target));

@@ -36,6 +36,11 @@ impl Placement {
         self.owners[usize::from(partition.0)]
     }
 
+    /// Number of partitions.
+    pub fn partitions(&self) -> u16 {
+        self.owners.len() as u16
+    }
+
     /// Number of workers.
     pub fn workers(&self) -> u16 {
         self.workers
@@ -126,14 +131,14 @@ impl Report {
 }
 
 /// Something to be done for a transaction at the worker that owns the entity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum Operation {
     /// Run a function.
     Call(Target),
     /// Read an entity.
     Get(Entity),
     /// Write an entity, or delete it.
-    Put(Entity, Option<Value>),
+    Put(Entity, #[rkyv(with = rkyv::with::Map<crate::shared::Plain>)] Option<Value>),
     /// Find entries.
     Scan(Scan),
     /// Note what a scan has observed in the end.
@@ -141,7 +146,7 @@ pub enum Operation {
 }
 
 /// What a scan asks of one owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Scan {
     /// The operator.
     pub operator: OperatorId,
@@ -163,7 +168,7 @@ pub struct Ask {
 }
 
 /// An operation in its place in the serial order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Asked {
     /// What to do.
     pub operation: Operation,
@@ -186,6 +191,13 @@ pub enum Answer {
     Noted,
     /// A bound was met.
     Failed(Abort),
+}
+
+impl Answer {
+    /// What a call came to.
+    pub(crate) fn called(result: Result<Value, Abort>) -> Self {
+        Answer::Called(result.map(Done))
+    }
 }
 
 /// Bytes of a result or of a value.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::frame::Path;
 
 /// The path of the function that did it, and how many synchronous calls that had made before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Stamp {
+    #[rkyv(with = crate::shared::Plain)]
     path: Path,
     step: u32,
 }

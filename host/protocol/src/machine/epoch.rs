@@ -1,17 +1,23 @@
-//! An epoch from its cut to its end.
+//! A worker's part of a round, from its cut to its end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Action, Batch, EpochSummary, Executed, FallbackBatch, Machine, Slot};
+use super::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
+use super::fall_back::FallingBack;
+use super::worker::{Slot, Worker};
+use super::{Action, Batch, EpochSummary, Executed, Rank};
 use crate::attempt::Execution;
-use crate::fallback::{ComponentOutcome, Member, components};
-use crate::ids::{Epoch, Tid, Timestamp};
+use crate::catalog::{Consistency, Control};
+use crate::entity::Value;
+use crate::graphs::Part;
+use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
-use crate::record::EpochRecord;
+use crate::piece::{GraphId, Started};
 use crate::replies::Reply;
 use crate::state::State;
 use crate::transaction::{Request, Transaction};
-use crate::validate::{Verdict, validate};
+use crate::validate::{Bits, Kind, Ranked, Verdict, dependencies, verdict};
 
 #[derive(Debug)]
 pub(super) enum Phase<W> {
@@ -19,57 +25,189 @@ pub(super) enum Phase<W> {
     Running(Box<Running<W>>),
 }
 
-/// The epoch under way.
+/// The round under way.
 #[derive(Debug)]
 pub(super) struct Running<W> {
-    pub(super) epoch: Epoch,
-    /// Whether it has a record: an epoch of queries alone has none.
-    logged: bool,
+    round: u64,
+    epoch: Epoch,
     /// What answers to queries rest on.
     query_base: Epoch,
-    slots: Vec<Slot<W>>,
+    pub slots: Vec<Slot<W>>,
+    /// Of each slot, what it did on the state of the epoch's start; the part that is here.
+    executions: Vec<Option<Execution>>,
     queries: Vec<(Transaction, W)>,
-    summary: EpochSummary,
+    answers: Vec<Option<Execution>>,
+    /// Roots handed out to be executed.
+    started: usize,
+    /// Whether some are out.
+    out: bool,
+    /// Roots that wait for other workers.
+    open: usize,
+    /// Graphs of several workers that are rooted here.
+    ends: Vec<GraphEnd>,
+    stage: Stage,
+    pub summary: EpochSummary,
 }
 
-impl<W> Machine<W> {
-    /// Closes an epoch and starts it.
-    pub(super) fn cut(&mut self, now: Timestamp, actions: &mut Vec<Action<W>>) {
-        let logged = !(self.admitted.is_empty() && self.controls.is_empty() && self.carried.is_empty());
-        if !logged {
-            let queries = std::mem::take(&mut self.queries);
-            self.execute(self.epoch, false, self.epoch, Vec::new(), queries.into(), actions);
-            return;
-        }
-        let epoch = Epoch(self.epoch.0 + 1);
-        // Logged time never runs backwards, whatever the clock does.
-        self.time = if planted(Bug::TimeBackwards) { now } else { self.time.max(now) };
-        let admitted = self.take_admitted();
-        let (controls, control_waiters): (Vec<_>, Vec<_>) = self.controls.drain(..).unzip();
-        let query_base = if controls.is_empty() { self.epoch } else { epoch };
-        let recorded = admitted.len().saturating_sub(usize::from(planted(Bug::RecordIncomplete)));
-        let record = Arc::new(EpochRecord {
-            epoch,
-            generation: self.config.generation,
-            engine: self.config.engine,
-            time: self.time,
-            first: self.sequencer.peek(),
-            carried: self.carried.iter().map(|slot| slot.transaction.tid).collect(),
-            before: self.chain,
-            controls,
-            requests: admitted[..recorded].iter().map(|slot| slot.transaction.request.clone()).collect(),
-        });
-        actions.push(Action::Append(record.clone()));
-        for (control, waiter) in record.controls.iter().zip(control_waiters) {
-            // Checked on arrival; an earlier change of the same epoch may have overtaken it.
-            let result = self.catalog.check(control);
+#[derive(Debug)]
+enum Stage {
+    Execute,
+    /// All that is rooted here is complete.
+    Executed,
+    /// All graphs are complete: who commits is being decided.
+    Settled(Settled),
+    FallBack(FallingBack),
+}
+
+/// What this worker knows when all graphs are complete.
+#[derive(Debug)]
+struct Settled {
+    ends: BTreeMap<Tid, GraphEnd>,
+    /// Parts of graphs that are rooted elsewhere.
+    foreign: BTreeMap<Tid, Foreign>,
+    /// Dependencies as seen here, of all in TID order.
+    bits: Vec<(Tid, Kind, Bits)>,
+}
+
+/// A part of a transaction that is rooted elsewhere.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    pub transaction: Transaction,
+    pub root: WorkerId,
+    pub execution: Execution,
+}
+
+/// A transaction that conflicts.
+#[derive(Debug)]
+pub(super) struct Conflicting {
+    /// Where it stands in the round, if it is rooted here.
+    pub index: Option<usize>,
+    pub transaction: Transaction,
+    pub root: WorkerId,
+    pub execution: Execution,
+    /// If others take part in it.
+    pub end: Option<GraphEnd>,
+}
+
+/// Marks the graphs of queries.
+const QUERY: u64 = 1 << 63;
+
+impl<W> Running<W> {
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn roots(&self) -> usize {
+        self.slots.len() + self.queries.len()
+    }
+}
+
+impl<W> Worker<W> {
+    /// A round begins: cuts, sequences, executes.
+    pub(super) fn begin(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) {
+        assert!(self.is_idle(), "rounds come one after the other");
+        let Begin { round, epoch, time, counter, before, controls, replay } = begin;
+        (self.time, self.chain, self.woke) = (time, before, false);
+        for control in &controls {
             self.control(control);
-            if let Some(waiter) = waiter {
-                self.outbox.hold(epoch, Action::Controlled { waiter, result }, actions);
+        }
+        let query_base = if controls.is_empty() { self.epoch } else { epoch };
+        self.sequencer.level(counter);
+        let replayed = replay.is_some();
+        let admitted = match replay {
+            Some(replay) => replay.into_iter().map(|replayed| self.replayed(replayed.tid, replayed.request)).collect(),
+            None => self.cut(epoch, actions),
+        };
+        if !replayed {
+            let requests = admitted.iter().map(|slot| slot.transaction.request.clone()).collect();
+            self.send(Node::Coordinator, Message::Share { round, requests }, actions);
+        }
+        // Rescheduled transactions keep their TIDs, which are lower than all new ones.
+        let mut slots = std::mem::take(&mut self.carried);
+        if replayed && planted(Bug::CarriedForgotten) {
+            slots.clear();
+        }
+        for slot in &mut slots {
+            if planted(Bug::TidsReassigned) {
+                slot.transaction.tid = self.sequencer.assign();
+            }
+            if planted(Bug::TimeRenewed) {
+                slot.transaction.time = time;
             }
         }
-        let queries = std::mem::take(&mut self.queries);
-        self.start(&record, admitted, queries.into(), query_base, actions);
+        slots.extend(admitted);
+        let queries: Vec<(Transaction, W)> = if replayed { Vec::new() } else { self.take_queries(time) };
+        let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
+        let running = Running {
+            round,
+            epoch,
+            query_base,
+            executions: slots.iter().map(|_| None).collect(),
+            answers: queries.iter().map(|_| None).collect(),
+            slots,
+            queries,
+            started: 0,
+            out: false,
+            open: 0,
+            ends: Vec::new(),
+            stage: Stage::Execute,
+            summary,
+        };
+        if self.is_one_of_several() {
+            self.graphs.begin(round, false, self.state.clone(), self.catalog.clone());
+        }
+        self.phase = Phase::Running(Box::new(running));
+        self.hear_early();
+        self.go_on(actions);
+    }
+
+    pub(super) fn is_one_of_several(&self) -> bool {
+        self.seat.placement.workers() > 1
+    }
+
+    fn control(&mut self, control: &Control) {
+        let live = self.catalog.clone();
+        let composite = |id| live.operator(id).is_some_and(|operator| operator.composite);
+        for operator in Arc::make_mut(&mut self.catalog).apply(control) {
+            if !planted(Bug::RemovedStateKept) {
+                exclusive(&mut self.state).remove_operator(composite(operator), operator);
+            }
+        }
+    }
+
+    fn replayed(&mut self, tid: Tid, request: Arc<Request>) -> Slot<W> {
+        if request.retained && !planted(Bug::KeysForgotten) {
+            self.replies.begin(request.id, request.body_hash());
+        }
+        let transaction = Transaction { tid, time: self.time, request, query: false };
+        Slot { transaction, waiter: None, receipt: false }
+    }
+
+    /// Takes what the epoch has room for, and gives it TIDs.
+    fn cut(&mut self, epoch: Epoch, actions: &mut Vec<Action<W>>) -> Vec<Slot<W>> {
+        let mut admitted = self.take_admitted();
+        for slot in &mut admitted {
+            slot.transaction.tid = self.sequencer.assign();
+            let time = if planted(Bug::ReplayTime) { Timestamp(self.time.0 + 2) } else { self.time };
+            slot.transaction.time = time;
+            let request = &slot.transaction.request;
+            if request.retained {
+                let body = self.admitted_bodies.remove(&request.id).expect("it was admitted");
+                if !planted(Bug::KeysNotNoted) {
+                    self.replies.begin(request.id, body);
+                }
+                for waiter in self.receipts.remove(&request.id).unwrap_or_default() {
+                    self.outbox.hold(epoch, Action::Accepted { waiter, id: request.id }, actions);
+                }
+            }
+            if slot.receipt
+                && let Some(waiter) = slot.waiter.take()
+            {
+                let epoch = if planted(Bug::ReceiptAtOnce) { Epoch(0) } else { epoch };
+                self.outbox.hold(epoch, Action::Accepted { waiter, id: request.id }, actions);
+            }
+        }
+        admitted
     }
 
     /// As many admitted requests as an epoch takes beside the rescheduled ones.
@@ -89,212 +227,337 @@ impl<W> Machine<W> {
         taken
     }
 
-    /// Does again what a record of the log says was done.
-    pub(super) fn replay(&mut self, record: Arc<EpochRecord>, actions: &mut Vec<Action<W>>) {
-        assert!(self.is_idle(), "records are replayed one after the other");
-        assert_eq!(record.epoch.0, self.epoch.0 + 1, "the log's epochs are contiguous");
-        assert_eq!(
-            record.before, self.chain,
-            "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic",
-            record.epoch
-        );
-        assert_eq!(record.first, self.sequencer.peek(), "TIDs diverged from the log in epoch {}", record.epoch);
-        let carried: Vec<Tid> = self.carried.iter().map(|slot| slot.transaction.tid).collect();
-        assert_eq!(record.carried, carried, "rescheduled transactions diverged from the log in epoch {}", record.epoch);
-        self.time = if planted(Bug::ReplayTime) { Timestamp(record.time.0 + 1) } else { record.time };
-        if planted(Bug::CarriedForgotten) {
-            self.carried.clear();
-        }
-        for control in &record.controls {
-            self.control(control);
-        }
-        let slots = record.requests.iter().map(|request| Slot {
-            transaction: Transaction { tid: Tid(0), time: Timestamp(0), request: request.clone(), query: false },
-            waiter: None,
-            receipt: false,
-        });
-        let admitted = slots.collect();
-        self.start(&record, admitted, Vec::new(), record.epoch, actions);
-    }
-
-    fn control(&mut self, control: &crate::catalog::Control) {
-        let live = self.catalog.clone();
-        let composite = |id| live.operator(id).is_some_and(|operator| operator.composite);
-        for operator in Arc::make_mut(&mut self.catalog).apply(control) {
-            if !planted(Bug::RemovedStateKept) {
-                exclusive(&mut self.state).remove_operator(composite(operator), operator);
-            }
-        }
-    }
-
-    /// Assigns TIDs and has the epoch executed.
-    fn start(
-        &mut self,
-        record: &EpochRecord,
-        mut admitted: Vec<Slot<W>>,
-        queries: Vec<(Request, W)>,
-        query_base: Epoch,
-        actions: &mut Vec<Action<W>>,
-    ) {
-        self.replies.trim(record.time);
-        for slot in &mut admitted {
-            slot.transaction.tid = self.sequencer.assign();
-            slot.transaction.time = if planted(Bug::ReplayTime) { self.time } else { record.time };
-            let request = &slot.transaction.request;
-            if request.retained {
-                let admitted = self.admitted_bodies.remove(&request.id);
-                let forgotten = planted(Bug::KeysForgotten) && admitted.is_none();
-                if !forgotten && !planted(Bug::KeysNotNoted) {
-                    self.replies.begin(request.id, admitted.unwrap_or_else(|| request.body_hash()));
-                }
-                for waiter in self.receipts.remove(&request.id).unwrap_or_default() {
-                    self.outbox.hold(record.epoch, Action::Accepted { waiter, id: request.id }, actions);
-                }
-            }
-            if slot.receipt
-                && let Some(waiter) = slot.waiter.take()
-            {
-                let epoch = if planted(Bug::ReceiptAtOnce) { Epoch(0) } else { record.epoch };
-                self.outbox.hold(epoch, Action::Accepted { waiter, id: request.id }, actions);
-            }
-        }
-        // Rescheduled transactions keep their TIDs, which are lower than all new ones.
-        let mut slots = std::mem::take(&mut self.carried);
-        for slot in &mut slots {
-            if planted(Bug::TidsReassigned) {
-                slot.transaction.tid = self.sequencer.assign();
-            }
-            if planted(Bug::TimeRenewed) {
-                slot.transaction.time = record.time;
-            }
-        }
-        slots.append(&mut admitted);
-        self.execute(record.epoch, true, query_base, slots, queries, actions);
-    }
-
-    fn execute(
-        &mut self,
-        epoch: Epoch,
-        logged: bool,
-        query_base: Epoch,
-        slots: Vec<Slot<W>>,
-        queries: Vec<(Request, W)>,
-        actions: &mut Vec<Action<W>>,
-    ) {
-        let time = self.time;
+    fn take_queries(&mut self, time: Timestamp) -> Vec<(Transaction, W)> {
         let as_transaction = |(request, waiter): (Request, W)| {
             (Transaction { tid: Tid(0), time, request: Arc::new(request), query: true }, waiter)
         };
-        let queries: Vec<(Transaction, W)> = queries.into_iter().map(as_transaction).collect();
-        actions.push(Action::Execute(Batch {
-            transactions: slots.iter().map(|slot| slot.transaction.clone()).collect(),
-            queries: queries.iter().map(|(transaction, _)| transaction.clone()).collect(),
-            state: self.state.clone(),
-            catalog: self.catalog.clone(),
-        }));
-        let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
-        self.phase = Phase::Running(Box::new(Running { epoch, logged, query_base, slots, queries, summary }));
+        self.queries.drain(..).map(as_transaction).collect()
     }
 
-    /// Validates and commits; what conflicts goes to the fallback.
-    pub(super) fn executed(&mut self, executed: Executed, actions: &mut Vec<Action<W>>) {
-        let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            panic!("executions arrived and no epoch is under way");
-        };
-        assert_eq!(
-            (running.slots.len(), running.queries.len()),
-            (executed.transactions.len(), executed.queries.len()),
-            "every transaction of the epoch is executed"
-        );
+    fn running(&mut self) -> &mut Running<W> {
+        match &mut self.phase {
+            Phase::Running(running) => running,
+            Phase::Idle => panic!("something arrived for a round, and none is under way"),
+        }
+    }
 
-        running.summary.queries = executed.queries.len();
-        for ((transaction, waiter), execution) in running.queries.drain(..).zip(executed.queries) {
-            let reply = Reply {
-                id: transaction.request.id,
-                tid: transaction.tid,
-                epoch: running.query_base,
-                outcome: execution.outcome,
+    /// Mail between workers: now, if its phase is here; later, if it is not.
+    pub(super) fn mail(&mut self, from: WorkerId, mail: Mail, actions: &mut Vec<Action<W>>) {
+        let here = match &self.phase {
+            Phase::Idle => (self.round, true),
+            Phase::Running(running) => (running.round, matches!(running.stage, Stage::FallBack(_))),
+        };
+        match (mail.round, mail.fallback).cmp(&here) {
+            std::cmp::Ordering::Greater => self.early.push((from, mail)),
+            std::cmp::Ordering::Equal => {
+                self.graphs.receive(from, mail);
+                self.go_on(actions);
+            }
+            std::cmp::Ordering::Less => panic!("mail of a phase that is over"),
+        }
+    }
+
+    /// Takes the mail of the phase that has just begun.
+    pub(super) fn hear_early(&mut self) {
+        let Phase::Running(running) = &self.phase else { return };
+        let here = (running.round, matches!(running.stage, Stage::FallBack(_)));
+        for (from, mail) in std::mem::take(&mut self.early) {
+            match (mail.round, mail.fallback) == here {
+                true => self.graphs.receive(from, mail),
+                false => self.early.push((from, mail)),
+            }
+        }
+    }
+
+    /// Does what has become possible.
+    pub(super) fn go_on(&mut self, actions: &mut Vec<Action<W>>) {
+        let falling_back = matches!(&self.phase, Phase::Running(running) if matches!(running.stage, Stage::FallBack(_)));
+        match falling_back {
+            true => self.fall_on(actions),
+            false => self.execute_on(actions),
+        }
+        for (to, mail) in self.graphs.take_mails() {
+            self.send(Node::Worker(to), Message::Graphs(mail), actions);
+        }
+        let pieces = self.graphs.take_pieces();
+        if !pieces.is_empty() {
+            actions.push(Action::Advance(pieces));
+        }
+    }
+
+    fn execute_on(&mut self, actions: &mut Vec<Action<W>>) {
+        for graph in self.graphs.take_concluded() {
+            self.concluded(graph);
+        }
+        let several = self.is_one_of_several();
+        let (has_room, suspended_max) = (!several || self.graphs.has_room(), self.config.suspended_max);
+        let Phase::Running(running) = &mut self.phase else { return };
+        if !matches!(running.stage, Stage::Execute) || running.out {
+            return;
+        }
+        let total = running.roots();
+        if running.started < total {
+            if !has_room {
+                return; // Those that wait do not wait for these.
+            }
+            let most = if several { suspended_max.max(1) } else { usize::MAX };
+            let range = running.started..total.min(running.started.saturating_add(most));
+            let slots = running.slots.len();
+            let transactions = range.start.min(slots)..range.end.min(slots);
+            let queries = range.start.max(slots) - slots..range.end.max(slots) - slots;
+            running.started = range.end;
+            running.out = true;
+            actions.push(Action::Execute(Batch {
+                transactions: running.slots[transactions].iter().map(|slot| slot.transaction.clone()).collect(),
+                queries: running.queries[queries].iter().map(|(transaction, _)| transaction.clone()).collect(),
+                state: self.state.clone(),
+                catalog: self.catalog.clone(),
+                seat: several.then(|| self.seat.clone()),
+            }));
+            return;
+        }
+        if running.open == 0 {
+            running.stage = Stage::Executed;
+            let (round, ends) = (running.round, std::mem::take(&mut running.ends));
+            self.send(Node::Coordinator, Message::Executed { round, ends }, actions);
+        }
+    }
+
+    /// A batch was executed.
+    pub(super) fn executed(&mut self, executed: Executed, actions: &mut Vec<Action<W>>) {
+        let me = self.seat.me;
+        let running = match &mut self.phase {
+            Phase::Running(running) => running,
+            Phase::Idle => panic!("executions arrived and no round is under way"),
+        };
+        running.out = false;
+        let first = running.started - executed.transactions.len() - executed.queries.len();
+        for (at, started) in executed.transactions.into_iter().chain(executed.queries).enumerate() {
+            let at = first + at;
+            let (transaction, graph, place) = match at.checked_sub(running.slots.len()) {
+                None => {
+                    let transaction = &running.slots[at].transaction;
+                    (transaction, GraphId(transaction.tid.0), &mut running.executions[at])
+                }
+                Some(query) => {
+                    let graph = GraphId(QUERY | u64::from(me.0) << 40 | query as u64);
+                    (&running.queries[query].0, graph, &mut running.answers[query])
+                }
             };
-            let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { running.query_base };
+            match started {
+                Started::Local(execution) => *place = Some(execution),
+                Started::Open(attempt, progress) => {
+                    running.open += 1;
+                    running.summary.shared += 1;
+                    self.graphs.open(graph, transaction.clone(), attempt, progress);
+                }
+            }
+        }
+        self.go_on(actions);
+    }
+
+    /// A graph that is rooted here is complete.
+    fn concluded(&mut self, graph: GraphId) {
+        let snapshot_reads = self.snapshot_reads();
+        let mut end = self.graphs.end_of(graph);
+        let part = self.graphs.close(graph);
+        end.snapshot = snapshot_reads(&part.transaction);
+        let me = self.seat.me;
+        let running = self.running();
+        running.open -= 1;
+        let (_, execution) = execution_of(part);
+        if graph.0 & QUERY != 0 {
+            running.answers[(graph.0 & 0xFF_FFFF_FFFF) as usize] = Some(execution);
+            return;
+        }
+        let at = running.slots.binary_search_by_key(&end.tid, |slot| slot.transaction.tid);
+        running.executions[at.expect("it is rooted here")] = Some(execution);
+        if end.workers != [me] {
+            running.ends.push(end);
+        }
+    }
+
+    /// All graphs of all workers are complete.
+    pub(super) fn settle(&mut self, round: u64, logged: bool, ends: Vec<GraphEnd>, actions: &mut Vec<Action<W>>) {
+        let parts = if self.is_one_of_several() { self.graphs.end() } else { BTreeMap::new() };
+        let (me, time, snapshot_reads) = (self.seat.me, self.time, self.snapshot_reads());
+        let running = self.running();
+        assert!(running.round == round && matches!(running.stage, Stage::Executed), "a round settles once");
+        let ends: BTreeMap<Tid, GraphEnd> = ends.into_iter().map(|end| (end.tid, end)).collect();
+        let mut foreign = BTreeMap::new();
+        for (graph, part) in parts {
+            let counts = ends.get(&Tid(graph.0)).is_some_and(|end| {
+                (end.number == part.header.number && end.workers.contains(&me)) || planted(Bug::StalePartsValidated)
+            });
+            if counts {
+                let (root, transaction) = (part.header.root, part.transaction.clone());
+                let (_, execution) = execution_of(part);
+                foreign.insert(Tid(graph.0), Foreign { transaction, root, execution });
+            }
+        }
+        let mut ranked: Vec<Ranked<'_>> = Vec::with_capacity(running.slots.len() + foreign.len());
+        for (slot, execution) in running.slots.iter().zip(&running.executions) {
+            let execution = execution.as_ref().expect("every root is complete");
+            let tid = slot.transaction.tid;
+            let kind = ends.get(&tid).map_or_else(|| kind_of(execution), |end| end.kind);
+            let snapshot = snapshot_reads(&slot.transaction);
+            ranked.push(Ranked { tid, kind, snapshot, footprint: &execution.footprint });
+        }
+        for (tid, foreign) in &foreign {
+            let (kind, snapshot) = (ends[tid].kind, ends[tid].snapshot);
+            ranked.push(Ranked { tid: *tid, kind, snapshot, footprint: &foreign.execution.footprint });
+        }
+        if !foreign.is_empty() {
+            ranked.sort_unstable_by_key(|ranked| ranked.tid);
+        }
+        let bits = dependencies(&ranked);
+        let bits: Vec<(Tid, Kind, Bits)> =
+            ranked.iter().zip(bits).map(|(ranked, bits)| (ranked.tid, ranked.kind, bits)).collect();
+        let shared: Vec<(Tid, Bits)> = bits
+            .iter()
+            .filter(|(tid, _, bits)| !bits.is_empty() && ends.contains_key(tid))
+            .map(|(tid, _, bits)| (*tid, *bits))
+            .collect();
+        let alone = ends.is_empty();
+        running.stage = Stage::Settled(Settled { ends, foreign, bits });
+        if logged {
+            self.replies.trim(time);
+        }
+        self.answer_queries(actions);
+        if !logged {
+            // Nothing was executed but queries.
+            return self.finish(false, actions);
+        }
+        match alone {
+            true => self.commit(&BTreeMap::new(), actions),
+            false => self.send(Node::Coordinator, Message::Bits { round, bits: shared }, actions),
+        }
+    }
+
+    fn snapshot_reads(&self) -> impl Fn(&Transaction) -> bool + use<W> {
+        let catalog = self.catalog.clone();
+        move |transaction| {
+            let request = &transaction.request;
+            catalog.operator(request.operator).is_some_and(|operator| {
+                let function = operator.function_index(&request.function);
+                function.is_some_and(|at| operator.function(at).consistency == Consistency::Snapshot)
+            })
+        }
+    }
+
+    fn answer_queries(&mut self, actions: &mut Vec<Action<W>>) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        running.summary.queries = running.queries.len();
+        let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { running.query_base };
+        for ((transaction, waiter), execution) in running.queries.drain(..).zip(running.answers.drain(..)) {
+            let outcome = execution.expect("every query is answered").outcome;
+            let reply = Reply { id: transaction.request.id, tid: transaction.tid, epoch: running.query_base, outcome };
             self.outbox.hold(base, Action::Reply { waiter, reply }, actions);
         }
+    }
 
-        let ranked: Vec<(Tid, &Execution)> = running
-            .slots
-            .iter()
-            .zip(&executed.transactions)
-            .map(|(slot, execution)| (slot.transaction.tid, execution))
-            .collect();
-        let verdicts = validate(&ranked, self.config.reordering);
-        if self.config.claim_order {
-            running.summary.order = claimed_order(&ranked, &verdicts);
-        }
-        let mut members = Vec::new();
-        for (index, (execution, verdict)) in executed.transactions.into_iter().zip(verdicts).enumerate() {
-            match verdict {
-                Verdict::Conflict => {
+    /// The dependencies of all workers are known.
+    pub(super) fn decide(&mut self, round: u64, bits: Vec<(Tid, Bits)>, actions: &mut Vec<Action<W>>) {
+        assert_eq!(self.running().round, round, "messages of a round come inside it");
+        self.commit(&bits.into_iter().collect(), actions);
+    }
+
+    /// Commits who has no conflict; the others fall back.
+    fn commit(&mut self, merged: &BTreeMap<Tid, Bits>, actions: &mut Vec<Action<W>>) {
+        let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            panic!("a round commits while it is under way");
+        };
+        let Stage::Settled(settled) = std::mem::replace(&mut running.stage, Stage::Executed) else {
+            panic!("a round commits when all of its graphs are complete");
+        };
+        let Settled { mut ends, mut foreign, bits } = settled;
+        let mut conflicting = Vec::new();
+        let mut slots = (0..running.slots.len()).peekable();
+        for (tid, kind, own) in bits {
+            let bits = if ends.contains_key(&tid) { merged.get(&tid).copied().unwrap_or_default() } else { own };
+            let verdict = verdict(kind, bits, self.config.modes);
+            let index = slots.next_if(|at| running.slots[*at].transaction.tid == tid);
+            if let Some(index) = index {
+                let execution = running.executions[index].take().expect("every root is complete");
+                let transaction = running.slots[index].transaction.clone();
+                if verdict == Verdict::Conflict {
                     if planted(Bug::ConflictsApplied) {
                         execution.writes().for_each(|write| exclusive(&mut self.state).apply(write));
                     }
-                    let transaction = running.slots[index].transaction.clone();
-                    members.push(Member { index, transaction, cached: Arc::new(execution) });
+                    let (root, end) = (self.seat.me, ends.remove(&tid));
+                    conflicting.push(Conflicting { index: Some(index), transaction, root, execution, end });
+                    continue;
                 }
-                _ => {
+                if self.config.claim_order {
+                    running.summary.order.push(match verdict {
+                        Verdict::ReadOnly => Rank::ReadOnly(tid),
+                        Verdict::CommitEarly => Rank::Early(tid),
+                        Verdict::Commit | Verdict::Conflict => Rank::Commit(tid),
+                    });
+                }
+                let state = exclusive(&mut self.state);
+                execution.writes().for_each(|write| state.apply(write));
+                running.summary.committed += usize::from(execution.outcome.is_ok());
+                self.end(&mut running, index, execution, actions);
+            } else {
+                let Foreign { transaction, root, execution } = foreign.remove(&tid).expect("it is here");
+                if verdict == Verdict::Conflict {
+                    conflicting.push(Conflicting { index: None, transaction, root, execution, end: ends.remove(&tid) });
+                } else if kind != Kind::Aborted {
                     let state = exclusive(&mut self.state);
                     execution.writes().for_each(|write| state.apply(write));
-                    running.summary.committed += usize::from(execution.outcome.is_ok());
-                    self.end(&mut running, index, execution, actions);
+                    if !execution.logs.is_empty() {
+                        actions.push(Action::Logs { tid, lines: execution.logs });
+                    }
                 }
             }
         }
-        if members.is_empty() {
-            self.finish(*running, actions);
-        } else if self.config.fallback {
-            actions.push(Action::FallBack(FallbackBatch {
-                components: components(members).into(),
-                state: self.state.clone(),
-                catalog: self.catalog.clone(),
-            }));
-            self.phase = Phase::Running(running);
+        running.summary.order.sort_unstable();
+        self.phase = Phase::Running(running);
+        if conflicting.is_empty() {
+            self.finish(true, actions);
+        } else if self.config.modes.fallback {
+            self.fall_back(conflicting, actions);
         } else {
-            for member in members {
-                self.reschedule(&mut running, member.index);
+            for index in conflicting.into_iter().filter_map(|conflicting| conflicting.index) {
+                self.reschedule(index);
             }
-            self.finish(*running, actions);
+            self.finish(true, actions);
         }
     }
 
-    /// Commits what kept to its cached RW set and call graph; the rest moves to the next epoch.
-    pub(super) fn fell_back(&mut self, outcomes: Vec<ComponentOutcome>, actions: &mut Vec<Action<W>>) {
-        let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            panic!("the fallback ended and no epoch is under way");
-        };
-        let mut executions = Vec::new();
-        for outcome in outcomes {
-            let state = exclusive(&mut self.state);
-            outcome.writes.into_iter().for_each(|write| state.apply(write));
-            executions.extend(outcome.executions);
+    pub(super) fn falling_back(&mut self) -> &mut FallingBack {
+        match &mut self.running().stage {
+            Stage::FallBack(falling_back) => falling_back,
+            _ => panic!("the fallback went on, and is not under way"),
         }
-        // Components ran in any order; what follows from them is told in TID order.
-        executions.sort_unstable_by_key(|(index, _)| *index);
-        for (index, execution) in executions {
-            if execution.drifted && !planted(Bug::DriftCommitted) {
-                self.reschedule(&mut running, index);
-                continue;
-            }
-            running.summary.fell_back += usize::from(execution.outcome.is_ok());
-            if self.config.claim_order {
-                running.summary.order.push(running.slots[index].transaction.tid);
-            }
-            self.end(&mut running, index, execution, actions);
-        }
-        self.finish(*running, actions);
     }
 
-    fn reschedule(&mut self, running: &mut Running<W>, index: usize) {
+    pub(super) fn enter_fallback(&mut self, falling_back: FallingBack) -> u64 {
+        let running = self.running();
+        running.stage = Stage::FallBack(falling_back);
+        running.round
+    }
+
+    pub(super) fn reschedule(&mut self, index: usize) {
+        let running = self.running();
         running.summary.rescheduled += 1;
         let slot = &mut running.slots[index];
-        self.carried.push(Slot { transaction: slot.transaction.clone(), waiter: slot.waiter.take(), receipt: false });
+        let slot = Slot { transaction: slot.transaction.clone(), waiter: slot.waiter.take(), receipt: false };
+        self.carried.push(slot);
+    }
+
+    /// A transaction of the fallback has ended.
+    pub(super) fn end_fallen(&mut self, index: usize, execution: Execution, actions: &mut Vec<Action<W>>) {
+        let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            panic!("a transaction ended outside of a round");
+        };
+        running.summary.fell_back += usize::from(execution.outcome.is_ok());
+        if self.config.claim_order {
+            running.summary.order.push(Rank::FellBack(running.slots[index].transaction.tid));
+        }
+        self.end(&mut running, index, execution, actions);
+        self.phase = Phase::Running(running);
     }
 
     fn end(&mut self, running: &mut Running<W>, index: usize, execution: Execution, actions: &mut Vec<Action<W>>) {
@@ -315,37 +578,58 @@ impl<W> Machine<W> {
         }
         let neighbour = if planted(Bug::RepliesSwapped) { (index + 1) % running.slots.len() } else { index };
         if let Some(waiter) = running.slots[neighbour].waiter.take() {
-            self.outbox.hold(running.epoch, Action::Reply { waiter, reply }, actions);
+            let several = self.seat.placement.workers() > 1;
+            let epoch = if several && planted(Bug::DurableAssumed) { Epoch(0) } else { running.epoch };
+            self.outbox.hold(epoch, Action::Reply { waiter, reply }, actions);
         }
     }
 
-    fn finish(&mut self, running: Running<W>, actions: &mut Vec<Action<W>>) {
-        if running.logged {
-            self.epoch = running.epoch;
-            self.chain = self.chain.after(self.epoch, self.state.hash());
-            // One sequencer is always level with itself; a cluster's coordinator sends the highest counter.
-            self.sequencer.level(self.sequencer.counter());
+    pub(super) fn finish(&mut self, logged: bool, actions: &mut Vec<Action<W>>) {
+        let Phase::Running(running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            panic!("a round ends once");
+        };
+        self.round = running.round;
+        if self.is_one_of_several() {
+            self.graphs.rest(running.round);
         }
-        actions.push(Action::Finished(EpochSummary { chain: self.chain, ..running.summary }));
+        if logged {
+            self.epoch = running.epoch;
+        }
+        let more = self.has_work();
+        self.woke = more;
+        let finished = Finished {
+            round: running.round,
+            hash: self.state.hash(),
+            deployment: self.catalog.hash(),
+            carried: self.carried.iter().map(|slot| slot.transaction.tid).collect(),
+            more,
+        };
+        let summary = EpochSummary { epoch: self.epoch, ..running.summary };
+        actions.push(Action::Finished(summary));
+        self.send(Node::Coordinator, Message::Finished(finished), actions);
+    }
+
+    pub(super) fn exclusive_state(&mut self) -> &mut State {
+        exclusive(&mut self.state)
+    }
+}
+
+/// What a part of a graph did here; at the root with its outcome.
+pub(super) fn execution_of(part: Part) -> (crate::attempt::Report, Execution) {
+    let outcome = part.root.and_then(|root| root.result).unwrap_or_else(|| Ok(Value::default()));
+    let attempt = part.attempt.expect("nothing of it runs");
+    (part.report, attempt.finish(outcome).0)
+}
+
+fn kind_of(execution: &Execution) -> Kind {
+    match &execution.outcome {
+        Err(_) => Kind::Aborted,
+        Ok(_) if execution.footprint.accesses.iter().any(|(_, access)| access.is_write()) => Kind::Wrote,
+        Ok(_) => Kind::ReadOnly,
     }
 }
 
 /// The state, while nobody reads it.
 fn exclusive(state: &mut Arc<State>) -> &mut State {
     Arc::get_mut(state).expect("no execution keeps the state beyond its batch")
-}
-
-/// The serial order that the lock-free phase is equal to: those that wrote nothing; then those
-/// that read what a lower TID wrote, highest first; then the others by TID. (Of two committed
-/// transactions, the one that reads what the other writes must precede it. One that reads what a
-/// lower TID writes writes nothing that a lower TID reads, so only higher TIDs must precede it.)
-fn claimed_order(ranked: &[(Tid, &Execution)], verdicts: &[Verdict]) -> Vec<Tid> {
-    let of = |wanted: Verdict| {
-        ranked.iter().zip(verdicts).filter(move |(_, verdict)| **verdict == wanted).map(|((tid, _), _)| *tid)
-    };
-    let mut early: Vec<Tid> = of(Verdict::CommitEarly).collect();
-    if !planted(Bug::EarlyByTid) {
-        early.reverse();
-    }
-    of(Verdict::ReadOnly).chain(early).chain(of(Verdict::Commit)).collect()
 }

@@ -1,13 +1,17 @@
-//! What goes into the machine and what comes out.
+//! What goes into the machines and what comes out.
 
 use std::sync::Arc;
 
 use crate::abort::Abort;
-use crate::attempt::{Execution, LogLine};
+use crate::attempt::LogLine;
 use crate::catalog::{Catalog, Control};
 use crate::entity::Layout;
 use crate::fallback::{ComponentOutcome, Member};
-use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+use crate::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
+use crate::machine::message::{Message, Node};
+use crate::modes::Modes;
+use crate::mutants::{Bug, planted};
+use crate::piece::{Advanced, Piece, Seat, Started};
 use crate::record::{Chain, EpochRecord};
 use crate::replies::{Reply, Retention};
 use crate::state::State;
@@ -18,20 +22,16 @@ use crate::transaction::{Request, Transaction};
 pub struct Config {
     /// How keys are spread.
     pub layout: Layout,
-    /// This worker's sequencer, from 1.
-    pub sid: u64,
-    /// Sequencers in the cluster.
-    pub n_seq: u64,
-    /// Commit what deterministic reordering allows to commit.
-    pub reordering: bool,
-    /// Run conflicting transactions in the fallback; otherwise in the next epoch.
-    pub fallback: bool,
-    /// Most transactions of an epoch.
+    /// Which parts of the protocol are on.
+    pub modes: Modes,
+    /// Most transactions of an epoch, per worker.
     pub epoch_size_max: usize,
-    /// Most bytes of arguments in an epoch's record (one request is always taken).
+    /// Most bytes of arguments in a worker's part of an epoch's record (one request is always taken).
     pub epoch_bytes_max: usize,
-    /// Most requests that may wait.
+    /// Most requests that may wait, per worker.
     pub backlog_max: usize,
+    /// Most functions that may wait for other workers, per worker.
+    pub suspended_max: usize,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Hash of the engine's configuration.
@@ -42,10 +42,10 @@ pub struct Config {
     pub claim_order: bool,
 }
 
-/// What happens to the machine.
+/// What happens to a machine.
 #[derive(Debug)]
 pub enum Input<W> {
-    /// A validated request that may write.
+    /// A validated request that may write. For workers.
     Submit {
         /// The request.
         request: Arc<Request>,
@@ -54,40 +54,49 @@ pub enum Input<W> {
         /// Answer with [`Action::Accepted`] once durable, instead of with the reply.
         receipt: bool,
     },
-    /// A request to a read-only function: not logged, runs on the last committed epoch.
+    /// A request to a read-only function: not logged, runs on the last committed epoch. For workers.
     Query {
         /// The request.
         request: Request,
         /// Who waits.
         waiter: W,
     },
-    /// Somebody asks for the end of an earlier request.
+    /// Somebody asks for the end of an earlier request. For workers.
     Await {
         /// The request.
         id: RequestId,
         /// Who waits.
         waiter: W,
     },
-    /// A deployment to be sequenced.
+    /// A deployment to be sequenced. For the coordinator.
     Control {
         /// The change.
         control: Control,
         /// Who waits.
         waiter: W,
     },
-    /// It is `now`; an epoch may be cut.
+    /// It is `now`; an epoch may be cut. For the coordinator.
     Tick {
         /// Wall-clock time, which goes into the record.
         now: Timestamp,
     },
-    /// A record of the log, in recovery: the cut that was made.
+    /// A record of the log, in recovery: the cut that was made. For the coordinator.
     Replay(Arc<EpochRecord>),
-    /// [`Action::Execute`] is done.
+    /// [`Action::Execute`] is done. For workers.
     Executed(Executed),
-    /// [`Action::FallBack`] is done.
+    /// Some of [`Action::Advance`] is done. For workers.
+    Advanced(Vec<Advanced>),
+    /// [`Action::FallBack`] is done. For workers.
     FellBack(Vec<ComponentOutcome>),
-    /// The records up to this epoch's are durable.
+    /// The records up to this epoch's are durable. For the coordinator.
     Durable(Epoch),
+    /// A message of another node of this generation.
+    Message {
+        /// Who sent it.
+        from: Node,
+        /// The message.
+        message: Message,
+    },
 }
 
 /// What is to be done.
@@ -95,9 +104,19 @@ pub enum Input<W> {
 pub enum Action<W> {
     /// Append the record, and say [`Input::Durable`] once it is.
     Append(Arc<EpochRecord>),
+    /// Send a message; those to one node arrive in order, each once.
+    Send {
+        /// To whom.
+        to: Node,
+        /// The message.
+        message: Message,
+    },
     /// Execute the batch on any number of threads, then say [`Input::Executed`]. No reference to
     /// the state may be kept.
     Execute(Batch),
+    /// Advance the pieces on any number of threads, and say [`Input::Advanced`] of any that is
+    /// done. A piece that resumes a guest goes to where the guest is parked.
+    Advance(Vec<Piece>),
     /// Run the components on any number of threads, then say [`Input::FellBack`].
     FallBack(FallbackBatch),
     /// Tell a client the end of its request.
@@ -133,7 +152,16 @@ pub enum Action<W> {
         /// The lines.
         lines: Vec<LogLine>,
     },
-    /// An epoch has ended.
+    /// What runs and what is deployed differ on a worker: it must go, and a new generation begin.
+    Expel {
+        /// The worker.
+        worker: WorkerId,
+        /// Hash of what the coordinator has deployed.
+        expected: u64,
+        /// Hash of what the worker has.
+        found: u64,
+    },
+    /// An epoch, or a round of read-only requests, has ended; on a worker, its part of it.
     Finished(EpochSummary),
 }
 
@@ -148,15 +176,18 @@ pub struct Batch {
     pub state: Arc<State>,
     /// What is deployed.
     pub catalog: Arc<Catalog>,
+    /// Among several workers, which this is: run by [`crate::piece::Pieces::start`]. Otherwise by
+    /// [`crate::fallback::Executor::execute`].
+    pub seat: Option<Seat>,
 }
 
-/// Executions of a batch, each in the order of the batch.
+/// What a batch came to, each in the order of the batch.
 #[derive(Debug, Default)]
 pub struct Executed {
-    /// Of the transactions.
-    pub transactions: Vec<Execution>,
-    /// Of the queries.
-    pub queries: Vec<Execution>,
+    /// The transactions.
+    pub transactions: Vec<Started>,
+    /// The queries.
+    pub queries: Vec<Started>,
 }
 
 /// Components of the conflict graph, each to be run in order on one thread.
@@ -187,10 +218,62 @@ pub struct EpochSummary {
     pub rescheduled: usize,
     /// Queries answered.
     pub queries: usize,
+    /// Transactions and queries that needed other workers.
+    pub shared: usize,
     /// Fuel used.
     pub fuel: u64,
-    /// State hash chain after it.
+    /// State hash chain after it; at the coordinator, and where one worker owns everything.
     pub chain: Chain,
-    /// The serial order that the epoch claims to be equal to, if asked for.
-    pub order: Vec<Tid>,
+    /// Where those that ended stand in the serial order that the epoch claims to be equal to, if
+    /// asked for: that of all workers, sorted.
+    pub order: Vec<Rank>,
+}
+
+/// A transaction's place in the serial order of its epoch.
+///
+/// Those that wrote nothing; then those that read what a lower TID wrote, highest first; then the
+/// others by TID; then the fallback. (Of two committed transactions, the one that reads what the
+/// other writes must precede it. One that reads what a lower TID writes writes nothing that a
+/// lower TID reads, so only higher TIDs must precede it.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// It wrote nothing.
+    ReadOnly(Tid),
+    /// It goes before the lower TIDs whose writes it did not see.
+    Early(Tid),
+    /// It goes by TID.
+    Commit(Tid),
+    /// It ran after all of these.
+    FellBack(Tid),
+}
+
+impl Rank {
+    /// The transaction.
+    pub fn tid(self) -> Tid {
+        match self {
+            Rank::ReadOnly(tid) | Rank::Early(tid) | Rank::Commit(tid) | Rank::FellBack(tid) => tid,
+        }
+    }
+
+    fn key(self) -> (u8, u64) {
+        match self {
+            Rank::ReadOnly(tid) => (0, tid.0),
+            Rank::Early(tid) if planted(Bug::EarlyByTid) => (1, tid.0),
+            Rank::Early(tid) => (1, u64::MAX - tid.0),
+            Rank::Commit(tid) => (2, tid.0),
+            Rank::FellBack(tid) => (3, tid.0),
+        }
+    }
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }

@@ -1,0 +1,127 @@
+//! Parallel re-invocation (Styx §6.3): in the fallback, each worker runs the calls of a graph that
+//! came to it in the first execution, with the parameters of then, in the serial order of the
+//! transaction. A function that calls another worker's finds the result there, or waits for it.
+//!
+//! No circle can wait: whoever waits for a call waits for something later in the serial order,
+//! which waits only for what lies between the two.
+
+use std::collections::BTreeMap;
+
+use super::part::{Job, Origin};
+use super::{Graphs, Part};
+use crate::abort::Abort;
+use crate::attempt::{Answer, Ask, Entered, Execution, Operation, Path};
+use crate::entity::Value;
+use crate::machine::message::CachedResult;
+use crate::piece::{GraphId, Task};
+use crate::share::Shares;
+
+/// What one worker has to run again of a graph.
+#[derive(Debug)]
+pub(super) struct Agenda {
+    /// In serial order; the next one last.
+    entries: Vec<Entered>,
+    /// The entry of each fragment.
+    current: BTreeMap<u32, Entered>,
+    /// Functions that wait, the innermost last: the call's path and its place.
+    blocked: Vec<(u32, Path, u64)>,
+    /// Results that have come, by the call's place.
+    results: BTreeMap<u64, Answer>,
+    /// The root was told.
+    told: bool,
+}
+
+impl Part {
+    /// Puts what the first execution had to run here on the agenda.
+    pub(super) fn plan(&mut self, cached: &Execution) {
+        let mut entries = cached.entered.clone();
+        entries.sort_by(|a, b| b.target.path.cmp(&a.target.path));
+        self.agenda = Some(Agenda {
+            entries,
+            current: BTreeMap::new(),
+            blocked: Vec::new(),
+            results: BTreeMap::new(),
+            told: false,
+        });
+    }
+
+    /// What can be done next; `None` when all is done.
+    pub(super) fn next_on_agenda(&mut self) -> Option<Job> {
+        let agenda = self.agenda.as_mut().expect("there is an agenda");
+        let next = agenda.entries.last();
+        match (agenda.blocked.last(), next) {
+            (Some((_, path, _)), Some(entry)) if starts_with(entry, path) => {}
+            (Some((fragment, _, place)), _) => {
+                let fragment = *fragment;
+                let Some(answer) = agenda.results.remove(place) else { return Some(Job::Wait) };
+                agenda.blocked.pop();
+                let waiting = self.fragment(fragment);
+                waiting.expect_answers(1);
+                waiting.answered(0, answer);
+                return Some(Job::Resume { fragment });
+            }
+            (None, Some(_)) => {}
+            (None, None) => return None,
+        }
+        let entry = agenda.entries.pop().expect("just seen");
+        let task = match self.root.is_some() && entry.target.depth == 0 {
+            true => Task::Root,
+            false => Task::Call { target: entry.target.clone(), awaited: entry.awaited },
+        };
+        let fragment = self.add_fragment(Origin::Async, Shares::default());
+        self.agenda.as_mut().expect("there is an agenda").current.insert(fragment, entry);
+        Some(Job::Start { fragment, task })
+    }
+
+    /// A function waits for a call that its own worker runs.
+    pub(super) fn await_cached(&mut self, fragment: u32, ask: Ask) {
+        let [(_, asked)] = <[_; 1]>::try_from(ask.operations).expect("one call at a time");
+        let Operation::Call(target) = asked.operation else {
+            panic!("a graph that reaches for state elsewhere is not re-invoked from its cache");
+        };
+        let path = target.path.expect("among several workers paths are kept");
+        let agenda = self.agenda.as_mut().expect("there is an agenda");
+        agenda.blocked.push((fragment, path, target.place));
+    }
+}
+
+fn starts_with(entry: &Entered, path: &Path) -> bool {
+    entry.target.path.as_ref().is_some_and(|own| own.starts_with(path))
+}
+
+impl Graphs {
+    /// A function of the agenda is over.
+    pub(super) fn entry_done(&mut self, graph: GraphId, fragment: u32, result: Result<Value, Abort>) {
+        let part = self.part(graph);
+        part.fragments.remove(&fragment).expect("it ran");
+        let agenda = part.agenda.as_mut().expect("there is an agenda");
+        let entry = agenda.current.remove(&fragment).expect("it was on the agenda");
+        let number = part.header.number;
+        if entry.target.depth == 0
+            && let Some(root) = &mut part.root
+        {
+            root.result = Some(result);
+        } else if let Some(caller) = entry.awaited {
+            let result = CachedResult { graph, number, place: entry.target.place, answer: Answer::called(result) };
+            self.mail(caller).results.push(result);
+        }
+    }
+
+    /// Another worker's function is over for which one here may wait.
+    pub(super) fn cached_result(&mut self, result: CachedResult) {
+        let Some(part) = self.parts.get_mut(&result.graph) else { return };
+        let Some(agenda) = part.agenda.as_mut().filter(|_| part.header.number == result.number) else { return };
+        agenda.results.insert(result.place, result.answer);
+        self.run(result.graph);
+    }
+
+    /// All of the agenda is done: the root is told, once.
+    pub(super) fn agenda_done(&mut self, graph: GraphId) {
+        let part = self.part(graph);
+        let agenda = part.agenda.as_mut().expect("there is an agenda");
+        if !std::mem::replace(&mut agenda.told, true) {
+            let report = part.take_report();
+            self.acknowledge(graph, None, report);
+        }
+    }
+}

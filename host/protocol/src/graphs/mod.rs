@@ -1,0 +1,620 @@
+//! Call graphs that several workers share, as one of them sees them.
+//!
+//! Each worker keeps a [`Part`] of a graph: the attempt with what happened here, functions that
+//! wait, work that has come. One piece of a part runs at a time. The root's worker learns by ack
+//! shares (Styx §5.3) when the graph is complete, and what became of it by the reports that travel
+//! with them. What ran in parallel and might have ended otherwise in a serial run is run again,
+//! strictly, on the same state: so the outcome does not depend on where entities live.
+//!
+//! Nothing here waits with a bound that could deadlock: where there is no room for another
+//! suspended instance, the graph is refused, completes, and is run again in a reserve.
+
+mod agenda;
+mod part;
+mod room;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::abort::{Abort, Code};
+use crate::attempt::{Answer, Ask, Attempt, Execution, LogLine, Mode, Operation, Overlay, Report, Target};
+use crate::catalog::Catalog;
+use crate::entity::Value;
+use crate::ids::{Tid, WorkerId};
+use crate::machine::message::{Ack, Decision, GraphEnd, Header, Mail, Order, OrderReply, Question};
+use crate::mutants::{Bug, planted};
+use crate::piece::{Advanced, GraphId, Piece, Progress, Seat, Task};
+use crate::share::{Share, Shares};
+use crate::state::{State, Write};
+use crate::transaction::Transaction;
+use crate::validate::Kind;
+pub(crate) use part::Part;
+use part::{Fragment, Job, Origin, Root};
+use room::Room;
+
+/// What attempts stand on, in one phase of a round.
+#[derive(Debug)]
+struct Ground {
+    state: Arc<State>,
+    catalog: Arc<Catalog>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Graphs {
+    seat: Seat,
+    parts: BTreeMap<GraphId, Part>,
+    round: u64,
+    fallback: bool,
+    ground: Option<Ground>,
+    /// In the fallback: writes that are decided and not yet applied.
+    decided: Overlay,
+    room: Room,
+    /// Graphs with work that waits for room.
+    waiting: VecDeque<GraphId>,
+    pieces: Vec<Piece>,
+    mails: BTreeMap<WorkerId, Mail>,
+    concluded: Vec<GraphId>,
+    decisions: Vec<Decision>,
+}
+
+impl Graphs {
+    /// None yet; at most `suspended_max` functions may wait at a time.
+    pub fn new(seat: Seat, suspended_max: usize) -> Self {
+        Graphs {
+            seat,
+            parts: BTreeMap::new(),
+            round: 0,
+            fallback: false,
+            ground: None,
+            decided: Overlay::default(),
+            room: Room::new(suspended_max),
+            waiting: VecDeque::new(),
+            pieces: Vec::new(),
+            mails: BTreeMap::new(),
+            concluded: Vec::new(),
+            decisions: Vec::new(),
+        }
+    }
+
+    /// A phase begins, on some state.
+    pub fn begin(&mut self, round: u64, fallback: bool, state: Arc<State>, catalog: Arc<Catalog>) {
+        debug_assert!(self.parts.is_empty() && self.room.is_quiet(), "the phase before is over");
+        (self.round, self.fallback) = (round, fallback);
+        self.ground = Some(Ground { state, catalog });
+    }
+
+    /// The round is over here. Others may still fall back, and meet what took no part.
+    pub fn rest(&mut self, round: u64) {
+        (self.round, self.fallback) = (round, true);
+    }
+
+    /// The phase is over: lets go of the state, and gives the parts away.
+    pub fn end(&mut self) -> BTreeMap<GraphId, Part> {
+        assert!(self.room.is_quiet() && self.pieces.is_empty(), "nothing runs when a phase ends");
+        self.ground = None;
+        std::mem::take(&mut self.parts)
+    }
+
+    /// In the fallback: what was decided, once the phase is over.
+    pub fn take_decided(&mut self) -> Overlay {
+        std::mem::take(&mut self.decided)
+    }
+
+    /// Whether there is room for another function that may come to wait.
+    pub fn has_room(&self) -> bool {
+        self.room.has_room()
+    }
+
+    /// Pieces for the execution threads.
+    pub fn take_pieces(&mut self) -> Vec<Piece> {
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// Mail for other workers.
+    pub fn take_mails(&mut self) -> BTreeMap<WorkerId, Mail> {
+        std::mem::take(&mut self.mails)
+    }
+
+    /// Graphs rooted here that have come to their end.
+    pub fn take_concluded(&mut self) -> Vec<GraphId> {
+        std::mem::take(&mut self.concluded)
+    }
+
+    /// In the fallback: what other workers have decided on the graphs rooted there.
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// Takes a graph that is complete.
+    pub fn close(&mut self, graph: GraphId) -> Part {
+        self.parts.remove(&graph).expect("what is complete is known")
+    }
+
+    /// In the fallback: a write is decided.
+    pub fn apply(&mut self, write: Write) {
+        self.decided.apply(write);
+    }
+
+    fn part(&mut self, graph: GraphId) -> &mut Part {
+        self.parts.get_mut(&graph).expect("a graph that something happens to is known")
+    }
+
+    /// How a graph that is rooted here ended.
+    pub fn end_of(&self, graph: GraphId) -> GraphEnd {
+        let part = &self.parts[&graph];
+        let root = part.root.as_ref().expect("it is rooted here");
+        let failed = !matches!(root.result, Some(Ok(_)));
+        let kind = match (failed, part.report.wrote) {
+            (true, _) => Kind::Aborted,
+            (false, true) => Kind::Wrote,
+            (false, false) => Kind::ReadOnly,
+        };
+        GraphEnd {
+            tid: part.transaction.tid,
+            number: part.header.number,
+            kind,
+            cacheable: !part.report.reached,
+            snapshot: false,
+            workers: part.report.workers.clone(),
+        }
+    }
+
+    // Execute.
+
+    /// A root that needs others, or did.
+    pub fn open(&mut self, graph: GraphId, transaction: Transaction, attempt: Box<Attempt>, progress: Progress) {
+        let mode = attempt.mode();
+        let mut part = Part::rooted(graph, transaction, self.seat.me, mode);
+        let fragment = part.add_fragment(Origin::Root, Shares::of(Share::WHOLE));
+        part.attempt = Some(attempt);
+        self.parts.insert(graph, part);
+        self.progressed(graph, fragment, progress);
+        self.run(graph);
+    }
+
+    // The fallback.
+
+    /// Makes a graph known whose part here must keep to `cached`. It waits for its locks.
+    pub fn lock(
+        &mut self,
+        graph: GraphId,
+        transaction: Transaction,
+        root: WorkerId,
+        mode: Mode,
+        participants: &[WorkerId],
+        cached: Arc<Execution>,
+    ) {
+        let mut part = match root == self.seat.me {
+            true => Part::rooted(graph, transaction, root, mode),
+            false => Part::foreign(graph, transaction, root, mode),
+        };
+        part.granted = false;
+        if mode.cached {
+            part.plan(&cached);
+            if let Some(root) = &mut part.root {
+                root.missing = participants.to_vec();
+            }
+        } else if part.root.is_some() {
+            let fragment = part.add_fragment(Origin::Root, Shares::default());
+            part.jobs.push_back(Job::Start { fragment, task: Task::Root });
+        }
+        part.cached = Some(cached);
+        self.parts.insert(graph, part);
+    }
+
+    /// A graph has its locks here.
+    pub fn grant(&mut self, graph: GraphId) {
+        self.part(graph).granted = true;
+        self.renew(graph);
+        self.run(graph);
+    }
+
+    /// Applies what a graph did here, and forgets it; gives what its guests logged.
+    pub fn decide(&mut self, graph: GraphId, number: u32, commits: bool) -> Option<(Tid, Vec<LogLine>)> {
+        let part = self.parts.remove(&graph).expect("what is decided took part here");
+        assert!(part.is_idle(), "a graph is decided when nothing of it runs");
+        let attempt = part.attempt.filter(|_| part.header.number == number)?;
+        let (execution, _) = attempt.finish(Ok(Value::default()));
+        if !commits {
+            return None;
+        }
+        for write in execution.writes() {
+            self.decided.apply(write);
+        }
+        (!execution.logs.is_empty()).then_some((part.transaction.tid, execution.logs))
+    }
+
+    /// Tells the other workers that took part what becomes of a graph.
+    pub fn announce(&mut self, workers: &[WorkerId], decision: Decision) {
+        let me = self.seat.me;
+        for worker in workers.iter().filter(|worker| **worker != me) {
+            self.mail(*worker).decisions.push(decision);
+        }
+    }
+
+    // What comes in.
+
+    /// Mail from another worker.
+    pub fn receive(&mut self, from: WorkerId, mail: Mail) {
+        for order in mail.orders {
+            self.order(from, order);
+        }
+        for reply in mail.replies {
+            self.reply(reply);
+        }
+        for ack in mail.acks {
+            self.ack(from, ack);
+        }
+        for result in mail.results {
+            self.cached_result(result);
+        }
+        self.decisions.extend(mail.decisions);
+    }
+
+    /// Pieces have come back from the execution threads.
+    pub fn advanced(&mut self, advanced: Vec<Advanced>) {
+        for Advanced { graph, attempt, progress } in advanced {
+            self.room.came_back();
+            let part = self.part(graph);
+            part.attempt = Some(attempt);
+            let fragment = part.running.take().expect("what comes back was running");
+            self.progressed(graph, fragment, progress);
+            self.run(graph);
+        }
+        for graph in std::mem::take(&mut self.waiting) {
+            self.run(graph);
+        }
+    }
+
+    fn order(&mut self, from: WorkerId, order: Order) {
+        let Order { header, asked, question, share, report } = order;
+        let graph = header.graph;
+        if !self.parts.contains_key(&graph) {
+            if self.fallback {
+                // It took no part before: whatever it does here is drift.
+                let question = question.expect("in the fallback, who asks waits");
+                let report = Report { drifted: true, ..report };
+                let reply = OrderReply {
+                    graph,
+                    number: header.number,
+                    question,
+                    answer: Answer::Noted,
+                    share: None,
+                    used: asked.used,
+                    report,
+                };
+                return self.mail(from).replies.push(reply);
+            }
+            let mut part = Part::foreign(graph, transaction_of(&header), header.root, header.mode);
+            part.header = header;
+            self.parts.insert(graph, part);
+            self.renew(graph);
+        } else if self.parts[&graph].header.number < header.number {
+            self.part(graph).restart(header);
+            self.renew(graph);
+        }
+        let part = self.part(graph);
+        debug_assert_eq!(part.header.number, header.number, "attempts follow each other");
+        part.drifted |= report.drifted;
+        part.report.merge(report);
+        let job = match asked.operation {
+            Operation::Call(target) => {
+                let origin = match question {
+                    Some(question) => Origin::Awaited(from, question),
+                    None => Origin::Async,
+                };
+                let fragment = part.add_fragment(origin, share.map_or_else(Shares::default, Shares::of));
+                part.fragment(fragment).used = asked.used;
+                let awaited = question.map(|_| from);
+                Job::Start { fragment, task: Task::Call { target, awaited } }
+            }
+            _ => Job::Serve { from, question: question.expect("who asks waits"), asked },
+        };
+        part.jobs.push_back(job);
+        self.run(graph);
+    }
+
+    fn reply(&mut self, reply: OrderReply) {
+        let OrderReply { graph, number, question, answer, share, used, report } = reply;
+        let part = self.part(graph);
+        debug_assert_eq!(part.header.number, number, "attempts follow each other");
+        part.drifted |= report.drifted;
+        part.report.merge(report);
+        let fragment = part.fragment(question.fragment);
+        if let Some(share) = share {
+            fragment.shares.add(share);
+        }
+        fragment.used = used;
+        if fragment.answered(question.index as usize, answer) {
+            part.jobs.push_back(Job::Resume { fragment: question.fragment });
+            self.run(graph);
+        }
+    }
+
+    fn ack(&mut self, from: WorkerId, ack: Ack) {
+        let part = self.part(ack.graph);
+        debug_assert_eq!(part.header.number, ack.number, "attempts follow each other");
+        part.report.merge(ack.report);
+        let root = part.root.as_mut().expect("shares go to the root");
+        match ack.share {
+            Some(share) => root.gathered.add(share),
+            None => root.missing.retain(|worker| *worker != from),
+        }
+        self.conclude_if_complete(ack.graph);
+    }
+
+    // What goes on.
+
+    /// Gives a part a new attempt, if it may run.
+    fn renew(&mut self, graph: GraphId) {
+        let ground = self.ground.as_ref().expect("graphs run inside a phase");
+        let part = self.parts.get_mut(&graph).expect("a graph that something happens to is known");
+        if !part.granted {
+            return;
+        }
+        let attempt = self.seat.attempt(&part.transaction, &ground.state, &ground.catalog, part.header.mode);
+        let attempt = match &part.cached {
+            Some(cached) => {
+                let overlay = self.decided.covered_by(&ground.state.layout(), &ground.catalog, &cached.footprint);
+                attempt.fall_back(Box::new(overlay), cached.clone())
+            }
+            None => attempt,
+        };
+        part.attempt = Some(Box::new(attempt));
+    }
+
+    /// Does what can be done for a graph.
+    fn run(&mut self, graph: GraphId) {
+        loop {
+            let Some(part) = self.parts.get_mut(&graph) else { return };
+            if part.attempt.is_none() {
+                return;
+            }
+            if part.agenda.is_some() && part.jobs.is_empty() {
+                match part.next_on_agenda() {
+                    Some(job) => part.jobs.push_back(job),
+                    None => return self.agenda_done(graph),
+                }
+                if part.jobs.is_empty() {
+                    return;
+                }
+            }
+            let Some(job) = part.jobs.pop_front() else { return };
+            match job {
+                Job::Wait => return,
+                Job::Serve { from, question, asked } => {
+                    let attempt = part.attempt.as_mut().expect("just seen");
+                    attempt.resume(asked.used, part.drifted);
+                    let answer = attempt.serve(asked);
+                    let (used, report) = (attempt.used(), part.take_report());
+                    self.answer(graph, from, question, answer, None, used, report);
+                }
+                Job::Start { fragment, task } => match self.room.enter(part.header.mode.reserved) {
+                    room::Entry::Free => self.send_out(graph, fragment, task),
+                    room::Entry::Later => {
+                        part.jobs.push_front(Job::Start { fragment, task });
+                        self.waiting.push_back(graph);
+                        return;
+                    }
+                    room::Entry::Refused => {
+                        part.report.refused = true;
+                        let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
+                        self.progressed(graph, fragment, Progress::Done(Err(abort)));
+                    }
+                },
+                Job::Resume { fragment } => {
+                    self.room.resume();
+                    let waiting = part.fragment(fragment);
+                    let parked = waiting.parked.take().expect("what waits is parked");
+                    let answers = waiting.take_answers();
+                    self.send_out(graph, fragment, Task::Resume { parked, answers });
+                }
+            }
+        }
+    }
+
+    fn send_out(&mut self, graph: GraphId, fragment: u32, task: Task) {
+        let part = self.part(graph);
+        let (used, drifted) = (part.fragment(fragment).used, part.drifted);
+        let mut attempt = part.attempt.take().expect("one piece at a time");
+        let first = matches!(task, Task::Root);
+        if !first {
+            attempt.resume(used, drifted);
+        }
+        part.running = Some(fragment);
+        self.pieces.push(Piece { graph, attempt, task });
+    }
+
+    /// A piece has come as far as it goes.
+    fn progressed(&mut self, graph: GraphId, fragment: u32, progress: Progress) {
+        let part = self.part(graph);
+        let mode = part.header.mode;
+        let outgoing = part.attempt.as_mut().expect("it is back").take_outgoing();
+        match progress {
+            Progress::Waits(parked, ask) => {
+                part.fragment(fragment).parked = Some(parked);
+                self.room.park();
+                for (to, target) in outgoing {
+                    let share = self.part(graph).fragment(fragment).shares.halve();
+                    self.call_async(graph, to, target, share, Report::default());
+                }
+                match mode.cached {
+                    true => self.part(graph).await_cached(fragment, ask),
+                    false => self.ask(graph, fragment, ask),
+                }
+            }
+            Progress::Done(result) if mode.cached => self.entry_done(graph, fragment, result),
+            Progress::Done(result) => {
+                let outgoing = if result.is_ok() { outgoing } else { Vec::new() };
+                self.done(graph, fragment, result, outgoing);
+            }
+        }
+    }
+
+    fn ask(&mut self, graph: GraphId, fragment: u32, ask: Ask) {
+        let part = self.part(graph);
+        let header = part.header;
+        part.fragment(fragment).expect_answers(ask.operations.len());
+        for (index, (to, asked)) in ask.operations.into_iter().enumerate() {
+            let takes_share = matches!(asked.operation, Operation::Call(_)) && !header.mode.strict;
+            let share = takes_share.then(|| self.part(graph).fragment(fragment).shares.halve());
+            let question = Some(Question { fragment, index: index as u32 });
+            let order = Order { header, asked, question, share, report: Report::default() };
+            self.mail(to).orders.push(order);
+        }
+    }
+
+    /// A function that came from the root or another worker is over, with what it called here.
+    fn done(
+        &mut self,
+        graph: GraphId,
+        fragment: u32,
+        result: Result<Value, Abort>,
+        outgoing: Vec<(WorkerId, Target)>,
+    ) {
+        let part = self.part(graph);
+        let Fragment { origin, mut shares, .. } = part.fragments.remove(&fragment).expect("it ran");
+        let used = part.attempt.as_ref().expect("it is back").used();
+        let strict = part.header.mode.strict;
+        let mut left = shares.take();
+        // What this part has done goes to the root with whatever goes there, by whatever way.
+        let mut report = match origin {
+            Origin::Root => Report::default(),
+            _ => part.take_report(),
+        };
+        if !outgoing.is_empty() {
+            let share = left.next().expect("who runs holds a share");
+            let parts = outgoing.len();
+            for ((to, target), share) in outgoing.into_iter().zip(share.split(parts)) {
+                self.call_async(graph, to, target, share, std::mem::take(&mut report));
+            }
+        }
+        match origin {
+            Origin::Root => {
+                let root = self.part(graph).root.as_mut().expect("it is rooted here");
+                root.result = Some(result);
+                left.for_each(|share| root.gathered.add(share));
+                if strict {
+                    root.gathered = Shares::of(Share::WHOLE);
+                }
+                self.conclude_if_complete(graph);
+            }
+            Origin::Async => {
+                for share in left {
+                    self.acknowledge(graph, Some(share), std::mem::take(&mut report));
+                }
+            }
+            Origin::Awaited(from, question) => {
+                let share = left.next();
+                for share in left {
+                    self.acknowledge(graph, Some(share), Report::default());
+                }
+                let answer = Answer::called(result);
+                self.answer(graph, from, question, answer, share, used, report);
+            }
+        }
+    }
+
+    fn call_async(&mut self, graph: GraphId, to: WorkerId, target: Target, share: Share, report: Report) {
+        let header = self.part(graph).header;
+        let asked = target.asked();
+        self.mail(to).orders.push(Order { header, asked, question: None, share: Some(share), report });
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the fields of one message")]
+    fn answer(
+        &mut self,
+        graph: GraphId,
+        to: WorkerId,
+        question: Question,
+        answer: Answer,
+        share: Option<Share>,
+        used: crate::attempt::Usage,
+        report: Report,
+    ) {
+        let number = self.part(graph).header.number;
+        self.mail(to).replies.push(OrderReply { graph, number, question, answer, share, used, report });
+    }
+
+    /// Gives a share back to the root.
+    fn acknowledge(&mut self, graph: GraphId, share: Option<Share>, report: Report) {
+        let Header { root, number, .. } = self.part(graph).header;
+        let ack = Ack { graph, number, share, report };
+        match root == self.seat.me {
+            true => self.ack(root, ack),
+            false => self.mail(root).acks.push(ack),
+        }
+    }
+
+    fn mail(&mut self, to: WorkerId) -> &mut Mail {
+        let (round, fallback) = (self.round, self.fallback);
+        self.mails.entry(to).or_insert_with(|| Mail { round, fallback, ..Mail::default() })
+    }
+
+    /// If all of a graph is over: whether that counts, or it is run again.
+    fn conclude_if_complete(&mut self, graph: GraphId) {
+        let part = self.part(graph);
+        let mode = part.header.mode;
+        let root = part.root.as_ref().expect("it is rooted here");
+        let complete = match mode.cached {
+            true => root.missing.is_empty(),
+            false => root.gathered.is_whole() && root.result.is_some(),
+        };
+        if !complete {
+            return;
+        }
+        assert!(part.is_idle(), "a graph is complete when nothing of it runs");
+        let own = part.take_report();
+        part.report = own;
+        let report = &part.report;
+        let attempt = part.attempt.as_ref().expect("it is idle");
+        let overtaken = report.overtaken && !planted(Bug::OvertakenIgnored);
+        let failed_beside_others = report.doomed && report.branched && !planted(Bug::FirstFailureCounts);
+        let unsure = overtaken || failed_beside_others || attempt.is_over(&report.usage) || (mode.cached && report.doomed);
+        let again = match () {
+            () if report.refused => Mode { strict: true, cached: false, reserved: true, ..mode },
+            () if report.suspect && !mode.fresh => Mode { strict: true, cached: false, fresh: true, ..mode },
+            () if !mode.strict && unsure && !(report.drifted && !report.doomed) => Mode { strict: true, cached: false, ..mode },
+            () => {
+                let freed = self.room.release(graph);
+                self.concluded.push(graph);
+                return self.start_reserved(freed);
+            }
+        };
+        if !again.reserved || self.room.reserve(graph, again, self.fallback) {
+            self.run_again(graph, again);
+        }
+    }
+
+    fn start_reserved(&mut self, freed: Option<(GraphId, Mode)>) {
+        if let Some((graph, mode)) = freed {
+            self.run_again(graph, mode);
+        }
+    }
+
+    /// Runs a graph that is rooted here once more, on the same state.
+    fn run_again(&mut self, graph: GraphId, mode: Mode) {
+        let part = self.part(graph);
+        let header = Header { number: part.header.number + 1, mode, ..part.header };
+        part.restart(header);
+        part.root = Some(Root::default());
+        let shares = if mode.strict { Shares::default() } else { Shares::of(Share::WHOLE) };
+        let fragment = part.add_fragment(Origin::Root, shares);
+        part.jobs.push_back(Job::Start { fragment, task: Task::Root });
+        self.renew(graph);
+        self.run(graph);
+    }
+}
+
+fn transaction_of(header: &Header) -> Transaction {
+    let request = crate::transaction::Request {
+        id: header.request,
+        operator: header.operator,
+        function: "".into(),
+        key: "".into(),
+        args: Value::default(),
+        retained: false,
+    };
+    Transaction { tid: header.tid, time: header.time, request: Arc::new(request), query: header.query }
+}

@@ -1,0 +1,342 @@
+//! The coordinator's state machine: begins rounds, writes the log, and is the barrier between the
+//! phases (Styx §4.1, §6).
+//!
+//! A round is an epoch, or carries read-only requests only; which, shows when all sequencers have
+//! said what they add. Execution does not wait for that, nor for the record to be durable.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::message::{Begin, Finished, GraphEnd, Message, Node, Replayed};
+use super::outbox::Outbox;
+use super::{Action, Config, EpochSummary, Input};
+use crate::attempt::Placement;
+use crate::catalog::{Catalog, Control};
+use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
+use crate::mutants::{Bug, planted};
+use crate::record::{Chain, EpochRecord, Sequence};
+use crate::route::sequencer_of;
+use crate::state::StateHash;
+use crate::transaction::Request;
+use crate::validate::Bits;
+
+/// The machine of the coordinator. `W` names whoever waits for a deployment.
+#[derive(Debug)]
+pub struct Coordinator<W> {
+    config: Config,
+    placement: Arc<Placement>,
+    catalog: Catalog,
+    controls: VecDeque<(Control, W)>,
+    /// Somebody has something to do.
+    woken: bool,
+    round: u64,
+    current: Option<Box<Round>>,
+    /// The last epoch that ended.
+    epoch: Epoch,
+    chain: Chain,
+    time: Timestamp,
+    /// Where all sequencers' counters stand.
+    counter: u64,
+    /// Transactions that were moved to the next epoch.
+    carried: Vec<Tid>,
+    outbox: Outbox<W>,
+}
+
+/// A round under way.
+#[derive(Debug)]
+struct Round {
+    begin: Begin,
+    controls: Vec<Control>,
+    shares: BTreeMap<WorkerId, Vec<Arc<Request>>>,
+    /// Whether all sequencers have said what they add.
+    cut: bool,
+    /// The record, once it is known whether there is one; in a replay from the start.
+    record: Option<Arc<EpochRecord>>,
+    executed: usize,
+    ends: Vec<GraphEnd>,
+    judged: usize,
+    bits: BTreeMap<Tid, Bits>,
+    finished: usize,
+    hash: StateHash,
+    carried: Vec<Tid>,
+}
+
+impl<W> Coordinator<W> {
+    /// The coordinator of the workers in `placement`, with an empty log.
+    pub fn new(config: Config, placement: Arc<Placement>) -> Self {
+        Coordinator {
+            placement,
+            catalog: Catalog::default(),
+            controls: VecDeque::new(),
+            woken: false,
+            round: 0,
+            current: None,
+            epoch: Epoch(0),
+            chain: Chain::default(),
+            time: Timestamp(0),
+            counter: 0,
+            carried: Vec::new(),
+            outbox: Outbox::default(),
+            config,
+        }
+    }
+
+    /// What is deployed.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+    /// The last epoch that ended, and the state hash chain after it.
+    pub fn position(&self) -> (Epoch, Chain) {
+        (self.epoch, self.chain)
+    }
+    /// Whether no round is under way.
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none()
+    }
+    /// Whether a round would find anything to do.
+    pub fn has_work(&self) -> bool {
+        self.woken || !self.controls.is_empty() || !self.carried.is_empty()
+    }
+    /// Says that a worker has something to do.
+    pub fn wake(&mut self) {
+        self.woken = true;
+    }
+
+    /// Takes one input; pushes what is to be done.
+    ///
+    /// # Panics
+    /// When the driver breaks the protocol, or replay meets another state than the log was written on.
+    pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
+        match input {
+            Input::Control { control, waiter } => match self.catalog.check(&control) {
+                Ok(()) => self.controls.push_back((control, waiter)),
+                Err(abort) => actions.push(Action::Controlled { waiter, result: Err(abort) }),
+            },
+            Input::Tick { now } => {
+                if self.is_idle() && self.has_work() {
+                    self.begin(now, actions);
+                }
+            }
+            Input::Replay(record) => self.replay(record, actions),
+            Input::Durable(epoch) => {
+                self.outbox.durable(epoch, actions);
+                self.tell_all(&Message::Durable(epoch), actions);
+            }
+            Input::Message { from: Node::Worker(worker), message } => self.hear(worker, message, actions),
+            _ => panic!("this is not for the coordinator"),
+        }
+    }
+
+    fn workers(&self) -> usize {
+        usize::from(self.placement.workers())
+    }
+
+    fn tell_all(&self, message: &Message, actions: &mut Vec<Action<W>>) {
+        let workers = (0..self.placement.workers()).map(|worker| Node::Worker(WorkerId(worker)));
+        actions.extend(workers.map(|to| Action::Send { to, message: message.clone() }));
+    }
+
+    fn begin(&mut self, now: Timestamp, actions: &mut Vec<Action<W>>) {
+        self.woken = false;
+        let epoch = Epoch(self.epoch.0 + 1);
+        // Logged time never runs backwards, whatever the clock does.
+        let time = if planted(Bug::TimeBackwards) { now } else { self.time.max(now) };
+        let (controls, waiters): (Vec<_>, Vec<_>) = self.controls.drain(..).unzip();
+        for (control, waiter) in controls.iter().zip(waiters) {
+            // Checked on arrival; an earlier change of the same epoch may have overtaken it.
+            let result = self.catalog.check(control);
+            self.catalog.apply(control);
+            self.outbox.hold(epoch, Action::Controlled { waiter, result }, actions);
+        }
+        let begin = self.next(epoch, time, controls.clone());
+        self.tell_all(&Message::Begin(begin.clone()), actions);
+        self.current = Some(Box::new(Round::new(begin, controls)));
+    }
+
+    fn next(&mut self, epoch: Epoch, time: Timestamp, controls: Vec<Control>) -> Begin {
+        self.round += 1;
+        Begin { round: self.round, epoch, time, counter: self.counter, before: self.chain, controls, replay: None }
+    }
+
+    /// Does again what a record of the log says was done.
+    fn replay(&mut self, record: Arc<EpochRecord>, actions: &mut Vec<Action<W>>) {
+        assert!(self.is_idle(), "records are replayed one after the other");
+        assert_eq!(record.epoch.0, self.epoch.0 + 1, "the log's epochs are contiguous");
+        assert_eq!(
+            record.before, self.chain,
+            "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic",
+            record.epoch
+        );
+        assert_eq!(record.carried, self.carried, "rescheduled transactions diverged from the log in epoch {}", record.epoch);
+        let workers = u64::from(self.placement.workers());
+        if u64::from(record.sequencers) == workers {
+            assert_eq!(record.counter, self.counter, "TIDs diverged from the log in epoch {}", record.epoch);
+        }
+        for control in &record.controls {
+            self.catalog.apply(control);
+        }
+        let time = if planted(Bug::ReplayTime) { Timestamp(record.time.0 + 1) } else { record.time };
+        let begin = self.next(record.epoch, time, record.controls.clone());
+        let mut rooted: Vec<Vec<Replayed>> = vec![Vec::new(); self.workers()];
+        let mut transactions: Vec<_> = record.transactions().collect();
+        transactions.sort_unstable_by_key(|(tid, _)| *tid);
+        for (tid, request) in transactions {
+            let worker = sequencer_of(request, &self.config.layout, &self.catalog, &self.placement);
+            rooted[usize::from(worker.0)].push(Replayed { tid, request: request.clone() });
+        }
+        for (worker, replayed) in rooted.into_iter().enumerate() {
+            let to = Node::Worker(WorkerId(worker as u16));
+            let begin = Begin { replay: Some(replayed), ..begin.clone() };
+            actions.push(Action::Send { to, message: Message::Begin(begin) });
+        }
+        let mut round = Round::new(begin, Vec::new());
+        // Under another membership, counters go on where no TID has been.
+        let highest = record.counter_after() * u64::from(record.sequencers);
+        self.counter = self.counter.max(highest.div_ceil(workers));
+        round.record = Some(record);
+        self.current = Some(Box::new(round));
+    }
+
+    fn hear(&mut self, worker: WorkerId, message: Message, actions: &mut Vec<Action<W>>) {
+        let all = self.workers();
+        let round = match (&message, self.current.as_mut()) {
+            (Message::Wake, _) => return self.woken = true,
+            (_, Some(round)) => round,
+            (_, None) => panic!("{worker} sends {message:?} between rounds"),
+        };
+        match message {
+            Message::Share { round: number, requests } => {
+                round.expect(number);
+                round.shares.insert(worker, requests);
+                if round.shares.len() == all {
+                    self.gathered(actions);
+                }
+                self.settle(actions);
+            }
+            Message::Executed { round: number, ends } => {
+                round.expect(number);
+                round.executed += 1;
+                round.ends.extend(ends);
+                self.settle(actions);
+            }
+            Message::Bits { round: number, bits } => {
+                round.expect(number);
+                round.judged += 1;
+                for (tid, bits) in bits {
+                    if planted(Bug::BitsNotMerged) {
+                        round.bits.entry(tid).or_insert(bits);
+                    } else {
+                        round.bits.entry(tid).or_default().merge(bits);
+                    }
+                }
+                if round.judged == all {
+                    let bits = std::mem::take(&mut round.bits).into_iter().collect();
+                    self.tell_all(&Message::Decide { round: number, bits }, actions);
+                }
+            }
+            Message::Finished(finished) => {
+                round.expect(finished.round);
+                self.finished(worker, finished, actions);
+            }
+            _ => panic!("{worker} sends the coordinator {message:?}"),
+        }
+    }
+
+    /// All sequencers have said what they add: the cut.
+    fn gathered(&mut self, actions: &mut Vec<Action<W>>) {
+        let round = self.current.as_mut().expect("a round is under way");
+        let mut sequences: Vec<Sequence> =
+            std::mem::take(&mut round.shares).into_values().map(|requests| Sequence { requests }).collect();
+        let logged = !(round.controls.is_empty() && self.carried.is_empty())
+            || sequences.iter().any(|sequence| !sequence.requests.is_empty());
+        round.cut = true;
+        if !logged {
+            return;
+        }
+        if planted(Bug::RecordIncomplete) {
+            sequences.iter_mut().for_each(|sequence| drop(sequence.requests.pop()));
+        }
+        let carried = match planted(Bug::CarriedElsewhereForgotten) {
+            true => Vec::new(),
+            false => self.carried.clone(),
+        };
+        let record = Arc::new(EpochRecord {
+            epoch: round.begin.epoch,
+            generation: self.config.generation,
+            engine: self.config.engine,
+            time: round.begin.time,
+            sequencers: self.placement.workers(),
+            counter: self.counter,
+            carried,
+            before: self.chain,
+            controls: std::mem::take(&mut round.controls),
+            sequences,
+        });
+        if !planted(Bug::NotLevelled) {
+            self.counter = record.counter_after();
+        }
+        actions.push(Action::Append(record.clone()));
+        round.record = Some(record);
+    }
+
+    /// If every graph is complete and the cut is known: on to validation.
+    fn settle(&mut self, actions: &mut Vec<Action<W>>) {
+        let all = self.workers();
+        let round = self.current.as_mut().expect("a round is under way");
+        if round.executed < all || !(round.cut || round.record.is_some()) {
+            return;
+        }
+        round.ends.sort_unstable_by_key(|end| end.tid);
+        let (number, logged) = (round.begin.round, round.record.is_some());
+        let ends = std::mem::take(&mut round.ends);
+        self.tell_all(&Message::Settle { round: number, logged, ends }, actions);
+    }
+
+    fn finished(&mut self, worker: WorkerId, finished: Finished, actions: &mut Vec<Action<W>>) {
+        let expected = self.catalog.hash();
+        if finished.deployment != expected {
+            actions.push(Action::Expel { worker, expected, found: finished.deployment });
+        }
+        let all = self.workers();
+        let round = self.current.as_mut().expect("a round is under way");
+        round.finished += 1;
+        round.hash = StateHash(round.hash.0.wrapping_add(finished.hash.0));
+        round.carried.extend(finished.carried);
+        self.woken |= finished.more;
+        if round.finished < all {
+            return;
+        }
+        let round = self.current.take().expect("a round is under way");
+        if round.record.is_some() {
+            (self.epoch, self.time) = (round.begin.epoch, round.begin.time);
+            self.chain = self.chain.after(self.epoch, round.hash);
+            self.carried = round.carried;
+            self.carried.sort_unstable();
+        }
+        let (epoch, time) = (self.epoch, round.begin.time);
+        actions.push(Action::Finished(EpochSummary { epoch, time, chain: self.chain, ..EpochSummary::default() }));
+    }
+}
+
+impl Round {
+    fn new(begin: Begin, controls: Vec<Control>) -> Self {
+        Round {
+            begin,
+            controls,
+            shares: BTreeMap::new(),
+            record: None,
+            cut: false,
+            executed: 0,
+            ends: Vec::new(),
+            judged: 0,
+            bits: BTreeMap::new(),
+            finished: 0,
+            hash: StateHash::default(),
+            carried: Vec::new(),
+        }
+    }
+
+    fn expect(&self, round: u64) {
+        assert_eq!(round, self.begin.round, "messages of a round come inside it");
+    }
+}

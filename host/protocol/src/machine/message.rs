@@ -1,0 +1,274 @@
+//! What the nodes of a cluster tell each other. All messages of one step and one destination
+//! travel together.
+
+use std::sync::Arc;
+
+use rkyv::with::{Map, Unshare};
+
+use crate::attempt::{Answer, Asked, Mode, Report, Usage};
+use crate::catalog::Control;
+use crate::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp, WorkerId};
+use crate::piece::GraphId;
+use crate::record::Chain;
+use crate::share::Share;
+use crate::state::StateHash;
+use crate::transaction::Request;
+use crate::validate::{Bits, Kind};
+
+/// One end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// The coordinator.
+    Coordinator,
+    /// A worker.
+    Worker(WorkerId),
+}
+
+/// A message between nodes of one generation. Rounds count what the coordinator begins: epochs,
+/// and rounds of read-only requests, which are none.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Message {
+    /// To the coordinator: there is something to do.
+    Wake,
+    /// To all workers: a round begins.
+    Begin(Begin),
+    /// To the coordinator: what this worker's sequencer adds.
+    Share {
+        /// The round.
+        round: u64,
+        /// Requests in order.
+        #[rkyv(with = Map<Unshare>)]
+        requests: Vec<Arc<Request>>,
+    },
+    /// To the coordinator: every graph that is rooted here is complete.
+    Executed {
+        /// The round.
+        round: u64,
+        /// Those that others took part in.
+        ends: Vec<GraphEnd>,
+    },
+    /// To all workers: every graph is complete.
+    Settle {
+        /// The round.
+        round: u64,
+        /// Whether it is an epoch.
+        logged: bool,
+        /// Graphs of several workers, in TID order.
+        ends: Vec<GraphEnd>,
+    },
+    /// To the coordinator: dependencies of graphs of several workers, as seen here.
+    Bits {
+        /// The round.
+        round: u64,
+        /// Those that have any, in TID order.
+        bits: Vec<(Tid, Bits)>,
+    },
+    /// To all workers: the same, of all workers together.
+    Decide {
+        /// The round.
+        round: u64,
+        /// Those that have any, in TID order.
+        bits: Vec<(Tid, Bits)>,
+    },
+    /// To the coordinator: the round is over here.
+    Finished(Finished),
+    /// To all workers: the record of an epoch is durable.
+    Durable(Epoch),
+    /// Between workers: parts of graphs.
+    Graphs(Mail),
+}
+
+/// Begins a round.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Begin {
+    /// The round.
+    pub round: u64,
+    /// The epoch that it is, if anything is logged.
+    pub epoch: Epoch,
+    /// Its time.
+    pub time: Timestamp,
+    /// Where all sequencers' counters stand.
+    pub counter: u64,
+    /// State hash chain before it.
+    pub before: Chain,
+    /// Deployments that take effect with it.
+    pub controls: Vec<Control>,
+    /// In a replay: what is rooted at this worker.
+    pub replay: Option<Vec<Replayed>>,
+}
+
+/// A transaction of the log.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Replayed {
+    /// Its TID.
+    pub tid: Tid,
+    /// What was asked.
+    #[rkyv(with = Unshare)]
+    pub request: Arc<Request>,
+}
+
+/// How a graph of several workers ended on the state of the epoch's start.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct GraphEnd {
+    /// The transaction.
+    pub tid: Tid,
+    /// The attempt that counts.
+    pub number: u32,
+    /// What it came to.
+    pub kind: Kind,
+    /// Whether its reads are not validated.
+    pub snapshot: bool,
+    /// Whether its calls can be invoked again from their cached parameters, all at once.
+    pub cacheable: bool,
+    /// Who took part in it.
+    pub workers: Vec<WorkerId>,
+}
+
+/// A worker's end of a round.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Finished {
+    /// The round.
+    pub round: u64,
+    /// Hash of the state that is here.
+    pub hash: StateHash,
+    /// Hash of what is deployed.
+    pub deployment: u64,
+    /// Transactions rooted here that moved to the next epoch.
+    pub carried: Vec<Tid>,
+    /// Whether there is more to do.
+    pub more: bool,
+}
+
+/// What one worker tells another about graphs, in one round and one phase of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Mail {
+    /// The round.
+    pub round: u64,
+    /// Whether it belongs to the fallback.
+    pub fallback: bool,
+    /// Work to be done.
+    pub orders: Vec<Order>,
+    /// Answers to work that somebody waits for.
+    pub replies: Vec<OrderReply>,
+    /// Ack shares, to the root.
+    pub acks: Vec<Ack>,
+    /// Results of calls that were re-invoked from cached parameters.
+    pub results: Vec<CachedResult>,
+    /// What becomes of graphs in the fallback.
+    pub decisions: Vec<Decision>,
+}
+
+impl Mail {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+            && self.replies.is_empty()
+            && self.acks.is_empty()
+            && self.results.is_empty()
+            && self.decisions.is_empty()
+    }
+}
+
+/// What a worker must know of a graph to take part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Header {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// How it is run.
+    pub mode: Mode,
+    /// Where its root is.
+    pub root: WorkerId,
+    /// The transaction's TID.
+    pub tid: Tid,
+    /// The transaction's time.
+    pub time: Timestamp,
+    /// The request.
+    pub request: RequestId,
+    /// The operator that it asks for.
+    pub operator: OperatorId,
+    /// Whether it is a read-only request.
+    pub query: bool,
+}
+
+/// Names what a function waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Question {
+    /// The waiting fragment.
+    pub fragment: u32,
+    /// Which of its questions.
+    pub index: u32,
+}
+
+/// Work for a graph.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Order {
+    /// The graph.
+    pub header: Header,
+    /// What to do.
+    pub asked: Asked,
+    /// Who waits for the answer, if anybody.
+    pub question: Option<Question>,
+    /// The ack share that goes with a call.
+    pub share: Option<Share>,
+    /// What is known so far and not yet told to the root.
+    pub report: Report,
+}
+
+/// The answer to an order.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct OrderReply {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// What is answered.
+    pub question: Question,
+    /// The answer.
+    pub answer: Answer,
+    /// The ack share, if it was not passed on.
+    pub share: Option<Share>,
+    /// In strict mode: what the transaction has used up to now.
+    pub used: Usage,
+    /// What was done.
+    pub report: Report,
+}
+
+/// An ack share that goes back to the root (Styx §5.3); without one, a worker's part of a graph
+/// that was re-invoked from cached parameters is complete.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Ack {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// The share.
+    pub share: Option<Share>,
+    /// What was done.
+    pub report: Report,
+}
+
+/// The result of a call that its caller reaches by itself.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CachedResult {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// The call's place in it.
+    pub place: u64,
+    /// What it came to.
+    pub answer: Answer,
+}
+
+/// What becomes of a graph in the fallback: now its locks may be released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Decision {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt that counts.
+    pub number: u32,
+    /// Whether its writes are applied.
+    pub commits: bool,
+}

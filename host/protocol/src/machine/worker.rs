@@ -1,0 +1,262 @@
+//! A worker's state machine: admits requests, and does its part of each round.
+//!
+//! It owns partitions, sequences the requests that come to it, remembers the ends of those that
+//! brought a key, and tells their clients, once the coordinator says that the record is durable.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::epoch::Phase;
+use super::message::{Mail, Message, Node};
+use super::outbox::Outbox;
+use super::{Action, Config, Input};
+use crate::abort::{Abort, Code};
+use crate::catalog::Catalog;
+use crate::graphs::Graphs;
+use crate::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
+use crate::mutants::{Bug, planted};
+use crate::piece::Seat;
+use crate::record::Chain;
+use crate::replies::{Known, Reply, ReplyTable};
+use crate::sequencer::Sequencer;
+use crate::state::State;
+use crate::transaction::{Request, Transaction};
+
+/// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
+#[derive(Debug)]
+pub struct Worker<W> {
+    pub(super) config: Config,
+    pub(super) seat: Seat,
+    pub(super) state: Arc<State>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) sequencer: Sequencer,
+    pub(super) replies: ReplyTable,
+    pub(super) admitted: VecDeque<Slot<W>>,
+    /// Body hashes of admitted requests whose reply is kept, until they are sequenced.
+    pub(super) admitted_bodies: BTreeMap<RequestId, u64>,
+    pub(super) queries: VecDeque<(Request, W)>,
+    pub(super) carried: Vec<Slot<W>>,
+    /// Further clients that wait for a request under way.
+    pub(super) waiting: BTreeMap<RequestId, Vec<W>>,
+    /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
+    /// part of is not known yet: the next ones may be full.
+    pub(super) receipts: BTreeMap<RequestId, Vec<W>>,
+    pub(super) phase: Phase<W>,
+    /// The last round that ended here.
+    pub(super) round: u64,
+    /// The last epoch that ended here.
+    pub(super) epoch: Epoch,
+    /// The chain after the epoch before: the coordinator knows the newest.
+    pub(super) chain: Chain,
+    pub(super) time: Timestamp,
+    pub(super) outbox: Outbox<W>,
+    pub(super) graphs: Graphs,
+    /// Mail of a phase that this worker has not reached.
+    pub(super) early: Vec<(WorkerId, Mail)>,
+    /// The coordinator knows that there is something to do.
+    pub(super) woke: bool,
+}
+
+/// A transaction and the client that waits for it.
+#[derive(Debug)]
+pub(super) struct Slot<W> {
+    pub transaction: Transaction,
+    pub waiter: Option<W>,
+    /// The client is told once the request is durable, not once it ends.
+    pub receipt: bool,
+}
+
+impl<W> Worker<W> {
+    /// A worker with an empty state.
+    pub fn new(config: Config, seat: Seat) -> Self {
+        let workers = u64::from(seat.placement.workers());
+        Worker {
+            state: Arc::new(State::new(config.layout)),
+            catalog: Arc::default(),
+            sequencer: Sequencer::new(u64::from(seat.me.0) + 1, workers),
+            replies: ReplyTable::new(config.retention),
+            admitted: VecDeque::new(),
+            admitted_bodies: BTreeMap::new(),
+            queries: VecDeque::new(),
+            carried: Vec::new(),
+            waiting: BTreeMap::new(),
+            receipts: BTreeMap::new(),
+            phase: Phase::Idle,
+            round: 0,
+            epoch: Epoch(0),
+            chain: Chain::default(),
+            time: Timestamp(0),
+            outbox: Outbox::default(),
+            graphs: Graphs::new(seat.clone(), config.suspended_max),
+            early: Vec::new(),
+            woke: false,
+            seat,
+            config,
+        }
+    }
+
+    /// The committed state that is here.
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+    /// What is deployed.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+    /// Which worker this is.
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+    /// The last epoch that ended here, and the state hash chain after the one before it.
+    pub fn position(&self) -> (Epoch, Chain) {
+        (self.epoch, self.chain)
+    }
+    /// Whether no round is under way.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+    /// Whether a round would find anything to do here.
+    pub fn has_work(&self) -> bool {
+        !(self.admitted.is_empty() && self.queries.is_empty() && self.carried.is_empty())
+    }
+    /// Requests that wait for an epoch.
+    pub fn backlog(&self) -> usize {
+        self.admitted.len() + self.queries.len()
+    }
+    /// Replies remembered.
+    pub fn remembered(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Takes one input; pushes what is to be done.
+    ///
+    /// # Panics
+    /// When the driver or another node breaks the protocol.
+    pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
+        match input {
+            Input::Submit { request, waiter, receipt } => self.submit(request, waiter, receipt, actions),
+            Input::Query { request, waiter } => match self.has_room() {
+                true => self.queries.push_back((request, waiter)),
+                false => actions.push(self.refuse(request.id, waiter, overloaded())),
+            },
+            Input::Await { id, waiter } => self.wait_for(id, waiter, actions),
+            Input::Executed(executed) => self.executed(executed, actions),
+            Input::Advanced(advanced) => {
+                self.graphs.advanced(advanced);
+                self.go_on(actions);
+            }
+            Input::FellBack(outcomes) => self.fell_back(outcomes, actions),
+            Input::Message { from, message } => self.hear(from, message, actions),
+            _ => panic!("this is not for a worker"),
+        }
+        // Between rounds the coordinator must be told; during one it will ask.
+        if !self.woke && self.is_idle() && self.has_work() {
+            self.woke = true;
+            self.send(Node::Coordinator, Message::Wake, actions);
+        }
+    }
+
+    pub(super) fn send(&self, to: Node, message: Message, actions: &mut Vec<Action<W>>) {
+        actions.push(Action::Send { to, message });
+    }
+
+    fn hear(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
+        match (from, message) {
+            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
+            (Node::Coordinator, Message::Settle { round, logged, ends }) => self.settle(round, logged, ends, actions),
+            (Node::Coordinator, Message::Decide { round, bits }) => self.decide(round, bits, actions),
+            (Node::Coordinator, Message::Durable(epoch)) => self.outbox.durable(epoch, actions),
+            (Node::Worker(worker), Message::Graphs(mail)) => self.mail(worker, mail, actions),
+            (from, message) => panic!("{from:?} sends a worker {message:?}"),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.backlog() < self.config.backlog_max
+    }
+
+    fn submit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
+        if request.retained {
+            let seen = self.replies.get(request.id).map(|(known, body)| (Some(known.clone()), body));
+            // `None`: admitted, and not yet sequenced.
+            let (known, body) = match seen {
+                Some(seen) => seen,
+                None => match self.admitted_bodies.get(&request.id) {
+                    Some(&body) if !planted(Bug::DuplicatesAdmitted) => (None, body),
+                    _ => return self.admit(request, waiter, receipt, actions),
+                },
+            };
+            if body != request.body_hash() && !planted(Bug::BodiesNotCompared) {
+                let abort = Abort::new(
+                    Code::IdempotencyMismatch,
+                    "this idempotency key was used before with another request; use a new key",
+                );
+                actions.push(self.refuse(request.id, waiter, abort));
+                return;
+            }
+            // A duplicate: the first one's end is the answer.
+            match known {
+                Some(Known::Done(reply)) => {
+                    let action = match receipt {
+                        true => Action::Accepted { waiter, id: request.id },
+                        false => Action::Reply { waiter, reply: reply.clone() },
+                    };
+                    let epoch = if planted(Bug::DuplicateReplyAtOnce) { Epoch(0) } else { reply.epoch };
+                    self.outbox.hold(epoch, action, actions);
+                }
+                None if receipt && !planted(Bug::ReceiptNextEpoch) => {
+                    self.receipts.entry(request.id).or_default().push(waiter);
+                }
+                Some(Known::Pending) | None if receipt => {
+                    let accepted = Action::Accepted { waiter, id: request.id };
+                    let next = u64::from(planted(Bug::ReceiptNextEpoch));
+                    self.outbox.hold(Epoch(self.current().0 + next), accepted, actions);
+                }
+                Some(Known::Pending) | None if planted(Bug::DuplicatesDropped) => {}
+                Some(Known::Pending) | None => self.waiting.entry(request.id).or_default().push(waiter),
+            }
+            return;
+        }
+        self.admit(request, waiter, receipt, actions);
+    }
+
+    fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
+        if !self.has_room() {
+            actions.push(self.refuse(request.id, waiter, overloaded()));
+            return;
+        }
+        if request.retained {
+            self.admitted_bodies.insert(request.id, request.body_hash());
+        }
+        let transaction = Transaction { tid: Tid(0), time: Timestamp(0), request, query: false };
+        self.admitted.push_back(Slot { transaction, waiter: Some(waiter), receipt });
+    }
+
+    fn refuse(&self, id: RequestId, waiter: W, abort: Abort) -> Action<W> {
+        Action::Reply { waiter, reply: Reply { id, tid: Tid(0), epoch: Epoch(0), outcome: Err(abort) } }
+    }
+
+    fn wait_for(&mut self, id: RequestId, waiter: W, actions: &mut Vec<Action<W>>) {
+        match self.replies.get(id) {
+            Some((Known::Done(reply), _)) => {
+                let (epoch, reply) = (reply.epoch, reply.clone());
+                self.outbox.hold(epoch, Action::Reply { waiter, reply }, actions);
+            }
+            Some((Known::Pending, _)) => self.waiting.entry(id).or_default().push(waiter),
+            None if self.admitted_bodies.contains_key(&id) => self.waiting.entry(id).or_default().push(waiter),
+            None => actions.push(Action::Unknown { waiter }),
+        }
+    }
+
+    /// The epoch under way, or the last one that ended.
+    fn current(&self) -> Epoch {
+        match &self.phase {
+            Phase::Idle => self.epoch,
+            Phase::Running(running) => running.epoch(),
+        }
+    }
+}
+
+fn overloaded() -> Abort {
+    Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment")
+}

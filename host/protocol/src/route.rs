@@ -1,0 +1,24 @@
+//! Which worker a request belongs to.
+
+use crate::attempt::Placement;
+use crate::catalog::Catalog;
+use crate::entity::Layout;
+use crate::ids::{PartitionId, RequestId, WorkerId};
+use crate::transaction::Request;
+
+/// The worker that sequences a request: the owner of its entity; or, if its end is to be
+/// remembered, the one that remembers, so that whoever brings the id again meets it there.
+pub fn sequencer_of(request: &Request, layout: &Layout, catalog: &Catalog, placement: &Placement) -> WorkerId {
+    if request.retained {
+        return memory_of(request.id, placement);
+    }
+    let composite = catalog.operator(request.operator).is_some_and(|operator| operator.composite);
+    placement.owner(layout.partition(&request.key, composite))
+}
+
+/// The worker that remembers the end of a request.
+pub fn memory_of(id: RequestId, placement: &Placement) -> WorkerId {
+    let hash = xxhash_rust::xxh3::xxh3_64(&id.0.to_le_bytes());
+    let partition = (u128::from(hash) * u128::from(placement.partitions())) >> 64;
+    placement.owner(PartitionId(partition as u16))
+}
