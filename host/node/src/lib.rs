@@ -14,4 +14,5 @@ pub mod http;
 pub mod log;
 pub mod server;
 pub mod services;
+pub mod transport;
 pub mod worker;

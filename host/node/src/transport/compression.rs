@@ -1,0 +1,182 @@
+//! zstd for bodies above a threshold, with bounds on what decompression may take.
+
+use std::fmt;
+
+use bytes::Bytes;
+use zstd::bulk::Compressor as Bulk;
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
+
+/// Level 1: the network between workers is fast, and the processor has other work.
+const LEVEL: i32 = 1;
+/// Largest window that a body may ask for; the level uses far less.
+const WINDOW_LOG_MAX: u32 = 23;
+/// What the first piece of a decompressed body takes at most.
+const FIRST_BYTES: usize = 256 << 10;
+/// From this size on, other tasks of the thread move elsewhere meanwhile.
+const HEAVY_BYTES: usize = 1 << 20;
+
+/// Compresses bodies of one sender.
+pub struct Compressor {
+    bulk: Bulk<'static>,
+    above: usize,
+}
+
+impl Compressor {
+    /// Bodies of more bytes than `above` are compressed, where that makes them smaller.
+    pub fn new(above: usize) -> Self {
+        Compressor { bulk: Bulk::new(LEVEL).expect("zstd has this level"), above }
+    }
+
+    /// The body, compressed, if that is worth it.
+    pub fn compress(&mut self, body: &[u8]) -> Option<Bytes> {
+        if body.len() <= self.above {
+            return None;
+        }
+        let compressed = heavy(body.len(), || self.bulk.compress(body)).ok()?;
+        (compressed.len() < body.len()).then(|| {
+            // The buffer was made for the worst case; this one may be kept for a while.
+            Bytes::from(compressed.into_boxed_slice())
+        })
+    }
+}
+
+/// Why a body could not be decompressed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum InflateError {
+    /// It has more bytes than bodies may have.
+    TooFar,
+    /// It is not what a compressor made.
+    Broken(String),
+}
+
+/// Decompresses bodies of one stream.
+pub struct Decompressor {
+    raw: Option<Decoder<'static>>,
+}
+
+impl Decompressor {
+    /// A decompressor that has taken no memory yet.
+    pub fn new() -> Self {
+        Decompressor { raw: None }
+    }
+
+    /// The body, of at most `most` bytes. Memory grows with what comes out, whatever the
+    /// compressed bytes announce.
+    ///
+    /// # Errors
+    /// The bytes are not one compressed body, or it is too large.
+    pub fn decompress(&mut self, compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
+        heavy(compressed.len(), || self.inflate(compressed, most))
+    }
+
+    fn inflate(&mut self, compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
+        let broken = |error: std::io::Error| InflateError::Broken(error.to_string());
+        let raw = match &mut self.raw {
+            Some(raw) => {
+                raw.reinit().map_err(broken)?;
+                raw
+            }
+            none => {
+                let mut raw = Decoder::new().map_err(broken)?;
+                raw.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(broken)?;
+                none.insert(raw)
+            }
+        };
+        let mut input = InBuffer::around(compressed);
+        let mut body = Vec::with_capacity(compressed.len().saturating_mul(4).clamp(1, FIRST_BYTES).min(most + 1));
+        loop {
+            let filled = body.len();
+            let hint = {
+                let mut output = OutBuffer::around_pos(&mut body, filled);
+                raw.run(&mut input, &mut output).map_err(broken)?
+            };
+            if body.len() > most {
+                return Err(InflateError::TooFar);
+            }
+            match (hint, input.pos() == compressed.len()) {
+                (0, true) => return Ok(body),
+                (0, false) => return Err(InflateError::Broken("bytes follow its end".into())),
+                (_, true) if body.len() == filled && body.len() < body.capacity() => {
+                    return Err(InflateError::Broken("its end is missing".into()));
+                }
+                _ => {}
+            }
+            if body.len() == body.capacity() {
+                // One byte above the bound tells that there is more.
+                let capacity = (body.capacity() * 2).min(most + 1);
+                body.reserve_exact(capacity - body.len());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decompressor")
+    }
+}
+
+/// Runs what takes long; where the runtime has other threads, they take this one's tasks.
+fn heavy<R>(bytes: usize, run: impl FnOnce() -> R) -> R {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    let other_threads =
+        || Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if bytes >= HEAVY_BYTES && other_threads() { tokio::task::block_in_place(run) } else { run() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|i| b"transaction"[i % 11] ^ (i / 4096) as u8).collect()
+    }
+
+    #[test]
+    fn what_is_compressed_comes_back() {
+        let mut compressor = Compressor::new(64);
+        let mut decompressor = Decompressor::new();
+        for bytes in [65, 5000, 300_000, 3 << 20] {
+            let body = text(bytes);
+            let Some(compressed) = compressor.compress(&body) else { panic!("{bytes} bytes of text compress") };
+            for most in [bytes, bytes + 1, 16 << 20] {
+                assert_eq!(decompressor.decompress(&compressed, most).as_ref(), Ok(&body));
+            }
+            for most in [bytes - 1, bytes / 2, 0] {
+                assert_eq!(decompressor.decompress(&compressed, most), Err(InflateError::TooFar), "{bytes} in {most}");
+            }
+            for end in [0, 1, compressed.len() / 2, compressed.len() - 1] {
+                let cut = decompressor.decompress(&compressed[..end], 16 << 20);
+                assert!(matches!(cut, Err(InflateError::Broken(_))), "{end} of {}", compressed.len());
+            }
+            let longer = [compressed.as_ref(), b"x"].concat();
+            assert!(matches!(decompressor.decompress(&longer, 16 << 20), Err(InflateError::Broken(_))));
+        }
+    }
+
+    #[test]
+    fn small_and_incompressible_bodies_stay_as_they_are() {
+        let mut compressor = Compressor::new(4096);
+        assert_eq!(compressor.compress(&text(4096)), None);
+        assert!(compressor.compress(&text(4097)).is_some());
+        let noise: Vec<u8> =
+            (0..1250u64).flat_map(|i| xxhash_rust::xxh3::xxh3_64(&i.to_le_bytes()).to_le_bytes()).collect();
+        assert_eq!(compressor.compress(&noise), None);
+    }
+
+    #[test]
+    fn a_bomb_takes_no_more_than_the_bound() {
+        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();
+        assert!(bomb.len() < 16 << 10);
+        assert_eq!(Decompressor::new().decompress(&bomb, 1 << 20), Err(InflateError::TooFar));
+    }
+
+    #[test]
+    fn a_window_larger_than_any_sender_uses_is_refused() {
+        let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(27).unwrap();
+        std::io::Write::write_all(&mut encoder, &text(1000)).unwrap();
+        let compressed = encoder.finish().unwrap();
+        assert!(matches!(Decompressor::new().decompress(&compressed, 1 << 20), Err(InflateError::Broken(_))));
+    }
+}

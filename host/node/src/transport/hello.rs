@@ -1,0 +1,156 @@
+//! The greeting: who speaks, and whether two nodes can work together at all.
+
+use serde::{Deserialize, Serialize};
+
+use super::NodeId;
+use super::frame::VERSION;
+use super::reason::{Reason, Refusal};
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// Owns the log and runs the epochs.
+    Coordinator,
+    /// Owns partitions and executes.
+    Worker,
+    /// Speaks HTTP with clients.
+    Gateway,
+}
+
+/// The first frame in each direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of the protocol.
+    pub version: u8,
+    /// What the node does.
+    pub kind: NodeKind,
+    /// Its id.
+    pub node: NodeId,
+    /// Its name, for people.
+    pub name: String,
+    /// Where it accepts connections, if it does.
+    pub address: Option<String>,
+    /// Hash of the engine's configuration: nodes with another one compute other results.
+    pub engine: u64,
+    /// Digest of what is deployed, if the node knows.
+    pub deployment: Option<String>,
+    /// The generation that the node is in; 0 before its first.
+    pub generation: u64,
+    /// Drawn anew when the node begins to know the other one: another number means that it has
+    /// forgotten what was under way between the two.
+    pub session: u64,
+}
+
+impl Hello {
+    /// The greeting of a node that is in no generation yet.
+    pub fn new(kind: NodeKind, node: NodeId, name: impl Into<String>, engine: u64) -> Self {
+        Hello {
+            version: VERSION,
+            kind,
+            node,
+            name: name.into(),
+            address: None,
+            engine,
+            deployment: None,
+            generation: 0,
+            session: 0,
+        }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a greeting can be written as JSON")
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Result<Hello, Refusal> {
+        serde_json::from_slice(body)
+            .map_err(|error| Refusal::new(Reason::BadHello, format!("the greeting cannot be read: {error}")))
+    }
+}
+
+/// Whether two nodes run the same: the check of a node that has no opinion of its own.
+///
+/// # Errors
+/// Version, engine or deployment differ; the message names both.
+pub fn same_build(mine: &Hello, yours: &Hello) -> Result<(), Refusal> {
+    if mine.version != yours.version {
+        let message = format!(
+            "protocol version: mine {}, yours {}; run the same release on all nodes",
+            mine.version, yours.version
+        );
+        return Err(Refusal::new(Reason::UnknownVersion, message));
+    }
+    if mine.engine != yours.engine {
+        let message = format!(
+            "engine hash: mine {:016x}, yours {:016x}; run the same release with the same engine options on all nodes",
+            mine.engine, yours.engine
+        );
+        return Err(Refusal::new(Reason::OtherEngine, message));
+    }
+    match (&mine.deployment, &yours.deployment) {
+        (Some(own), Some(other)) if own != other => {
+            let message = format!(
+                "deployment digest: mine {own}, yours {other}; restart the node so that it replays the cluster's log"
+            );
+            Err(Refusal::new(Reason::OtherDeployment, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A refusal on the wire.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Notice {
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl Notice {
+    pub(super) fn encode(refusal: &Refusal) -> Vec<u8> {
+        let mut message = refusal.message.clone();
+        if message.len() > NOTICE_MESSAGE_BYTES_MAX {
+            message.truncate(message.floor_char_boundary(NOTICE_MESSAGE_BYTES_MAX));
+        }
+        let notice = Notice { reason: refusal.reason.name().into(), message };
+        serde_json::to_vec(&notice).expect("a notice can be written as JSON")
+    }
+
+    pub(super) fn decode(body: &[u8]) -> Notice {
+        serde_json::from_slice(body).unwrap_or_else(|error| Notice {
+            reason: "unreadable".into(),
+            message: format!("the other node refused something and its message cannot be read: {error}"),
+        })
+    }
+}
+
+/// Escaped as JSON it still fits a notice.
+const NOTICE_MESSAGE_BYTES_MAX: usize = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_values_are_named() {
+        let mine = Hello::new(NodeKind::Worker, NodeId(1), "a", 0xaa);
+        let check = |change: &dyn Fn(&mut Hello), reason: Option<Reason>, named: &[&str]| {
+            let mut yours = Hello::new(NodeKind::Worker, NodeId(2), "b", 0xaa);
+            change(&mut yours);
+            let mine = Hello { deployment: Some("d1".into()), ..mine.clone() };
+            let refusal = same_build(&mine, &yours).err();
+            assert_eq!(refusal.as_ref().map(|refusal| refusal.reason), reason);
+            for named in named {
+                assert!(refusal.as_ref().unwrap().message.contains(named), "{refusal:?}");
+            }
+        };
+        check(&|_| {}, None, &[]);
+        check(&|yours| yours.deployment = Some("d1".into()), None, &[]);
+        check(&|yours| yours.deployment = Some("d2".into()), Some(Reason::OtherDeployment), &["mine d1", "yours d2"]);
+        check(
+            &|yours| yours.engine = 0xbb,
+            Some(Reason::OtherEngine),
+            &["mine 00000000000000aa", "yours 00000000000000bb"],
+        );
+        check(&|yours| yours.version = 9, Some(Reason::UnknownVersion), &["mine 1", "yours 9"]);
+    }
+}

@@ -1,0 +1,283 @@
+//! The front door of the transport: peers, messages to them, and the generation.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connection::Connection;
+use super::greeting;
+use super::hello::Hello;
+use super::peer::{Command, Lane, Peer, Task};
+use super::reason::{Counters, Refusal};
+use super::{Incoming, NodeId, Options};
+
+/// Why a message was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// Nobody has connected under this id, and nobody was to be dialed.
+    #[error("node {0} is not known; connect to it first")]
+    UnknownPeer(NodeId),
+    /// The message is longer than messages may be.
+    #[error("the message has {bytes} bytes; at most {most} travel at once")]
+    TooLarge {
+        /// What it has.
+        bytes: usize,
+        /// What is allowed.
+        most: usize,
+    },
+    /// Too much waits for the peer. In a generation this breaks the order: see [`Incoming::Broken`].
+    #[error("{bytes} bytes wait for node {peer}; it is too slow or gone")]
+    Backlogged {
+        /// The peer.
+        peer: NodeId,
+        /// What waits.
+        bytes: usize,
+    },
+    /// Messages of this generation were lost; only a new one helps.
+    #[error("messages of generation {generation} to node {peer} were lost; begin a new generation")]
+    Broken {
+        /// The peer.
+        peer: NodeId,
+        /// The generation.
+        generation: u64,
+    },
+    /// The network has stopped.
+    #[error("the network has stopped")]
+    Stopped,
+}
+
+/// Decides whether a node that has connected is welcome: this node's greeting, then the other's.
+pub type Admit = dyn Fn(&Hello, &Hello) -> Result<(), Refusal> + Send + Sync;
+
+/// What all tasks of a network share.
+pub(super) struct Context {
+    pub(super) me: NodeId,
+    pub(super) options: Options,
+    pub(super) counters: Arc<Counters>,
+    pub(super) deliver: Box<dyn Fn(Incoming) + Send + Sync>,
+    pub(super) generation: AtomicU64,
+    pub(super) started: Instant,
+    pub(super) stop: CancellationToken,
+    tasks: TaskTracker,
+    runtime: Handle,
+}
+
+impl Context {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+}
+
+/// A peer and what keeps it dialed.
+struct Entrance {
+    peer: Arc<Peer>,
+    dialing: Option<(String, CancellationToken)>,
+}
+
+/// A network without its owner: what tasks hold.
+pub(super) struct Inner {
+    pub(super) context: Arc<Context>,
+    pub(super) admit: Box<Admit>,
+    hello: RwLock<Hello>,
+    peers: RwLock<BTreeMap<NodeId, Entrance>>,
+}
+
+impl Inner {
+    pub(super) fn hello(&self) -> Hello {
+        let hello = self.hello.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Hello { generation: self.context.generation.load(Ordering::Acquire), ..hello }
+    }
+
+    pub(super) fn connection(&self, stream: TcpStream) -> Connection {
+        let Context { me, counters, options, .. } = &*self.context;
+        Connection::new(stream, *me, counters.clone(), options.body_bytes_max)
+    }
+
+    /// The peer of this id, from now on at least. None if the network stops.
+    pub(super) fn peer(&self, id: NodeId) -> Option<Arc<Peer>> {
+        self.with_entrance(id, |entrance| entrance.peer.clone())
+    }
+
+    fn with_entrance<R>(&self, id: NodeId, run: impl FnOnce(&mut Entrance) -> R) -> Option<R> {
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        if self.context.stop.is_cancelled() {
+            return None;
+        }
+        let entrance = match peers.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let (sender, commands) = mpsc::unbounded_channel();
+                let peer = Arc::new(Peer::new(id, sender, self.context.stop.child_token()));
+                // Under the lock: a new generation reaches either this line or the queue.
+                let generation = self.context.generation.load(Ordering::Acquire);
+                let task = Task::new(self.context.clone(), peer.clone(), generation);
+                self.context.spawn(task.run(commands));
+                entry.insert(Entrance { peer, dialing: None })
+            }
+        };
+        Some(run(entrance))
+    }
+}
+
+/// The connections of one node to all others. Ends when dropped.
+pub struct Network {
+    inner: Arc<Inner>,
+    address: Option<SocketAddr>,
+}
+
+impl Network {
+    /// Starts a node's network on the current runtime. `admit` decides who may connect
+    /// ([`super::same_build`] if nothing else matters); `deliver` hears of everything that comes,
+    /// on the runtime's threads: it must not wait.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn start(
+        mut hello: Hello,
+        options: Options,
+        admit: impl Fn(&Hello, &Hello) -> Result<(), Refusal> + Send + Sync + 'static,
+        deliver: impl Fn(Incoming) + Send + Sync + 'static,
+    ) -> io::Result<Network> {
+        let listener = match options.listen {
+            Some(address) => Some(TcpListener::bind(address).await?),
+            None => None,
+        };
+        let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        if hello.address.is_none() {
+            hello.address = address.map(|address| address.to_string());
+        }
+        let context = Arc::new(Context {
+            me: hello.node,
+            options,
+            counters: Arc::default(),
+            deliver: Box::new(deliver),
+            generation: AtomicU64::new(hello.generation),
+            started: Instant::now(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+        });
+        let inner = Arc::new(Inner {
+            context: context.clone(),
+            admit: Box::new(admit),
+            hello: RwLock::new(hello),
+            peers: RwLock::default(),
+        });
+        if let Some(listener) = listener {
+            context.spawn(greeting::accept(inner.clone(), listener));
+        }
+        Ok(Network { inner, address })
+    }
+
+    /// Where this node accepts connections.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Dials a peer at this address, and again whenever the connection is lost. One side of a pair
+    /// is enough; if both dial, the connection of the higher id stays. Another address replaces the
+    /// one before.
+    pub fn connect(&self, peer: NodeId, address: impl Into<String>) {
+        let address = address.into();
+        self.inner.with_entrance(peer, |entrance| {
+            match &entrance.dialing {
+                Some((before, _)) if *before == address => return,
+                Some((_, dialing)) => dialing.cancel(),
+                None => {}
+            }
+            let stop = entrance.peer.stop.child_token();
+            entrance.dialing = Some((address.clone(), stop.clone()));
+            self.inner.context.spawn(greeting::dial(self.inner.clone(), entrance.peer.clone(), address, stop));
+        });
+    }
+
+    /// Forgets a peer, its connection and all that was under way. It may connect again.
+    pub fn forget(&self, peer: NodeId) {
+        let mut peers = self.inner.peers.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entrance) = peers.remove(&peer) {
+            entrance.peer.stop.cancel();
+        }
+    }
+
+    /// Sends a message of the current generation. Never waits: what cannot leave yet is kept.
+    /// Messages to one peer arrive in order and once each, or the generation is broken.
+    ///
+    /// # Errors
+    /// See [`SendError`]; the message was not taken.
+    pub fn send(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
+        self.send_on(Lane::Data, peer, body.into())
+    }
+
+    /// Sends a message outside generations: what is said before there is one, and about new ones.
+    /// In order and once each, as long as neither side starts anew; not ordered with
+    /// [`Network::send`].
+    ///
+    /// # Errors
+    /// See [`SendError`]; the message was not taken.
+    pub fn send_control(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
+        self.send_on(Lane::Control, peer, body.into())
+    }
+
+    fn send_on(&self, lane: Lane, peer: NodeId, body: Bytes) -> Result<(), SendError> {
+        let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
+        let entrance = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
+        entrance.peer.send(lane, &self.inner.context, body)
+    }
+
+    /// Begins a generation: messages of earlier ones, sent or received, are dropped from now on.
+    /// Messages to peers that are not there yet wait for them. An earlier generation than the
+    /// current one is ignored.
+    pub fn set_generation(&self, generation: u64) {
+        let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
+        if self.inner.context.generation.fetch_max(generation, Ordering::AcqRel) < generation {
+            for entrance in peers.values() {
+                drop(entrance.peer.commands.send(Command::Generation(generation)));
+            }
+        }
+    }
+
+    /// The current generation.
+    pub fn generation(&self) -> u64 {
+        self.inner.context.generation.load(Ordering::Acquire)
+    }
+
+    /// What is deployed, for greetings from now on.
+    pub fn set_deployment(&self, digest: Option<String>) {
+        self.inner.hello.write().unwrap_or_else(PoisonError::into_inner).deployment = digest;
+    }
+
+    /// Bytes that wait for a peer or for its acknowledgement, 64 for each message included.
+    pub fn outstanding_bytes(&self, peer: NodeId) -> usize {
+        let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
+        peers.get(&peer).map_or(0, |entrance| entrance.peer.held_bytes())
+    }
+
+    /// What was done and refused so far.
+    pub fn counters(&self) -> &Counters {
+        &self.inner.context.counters
+    }
+
+    /// Ends all connections and waits for the tasks. What was not acknowledged may be lost.
+    pub async fn stop(self) {
+        self.inner.context.stop.cancel();
+        self.inner.context.tasks.close();
+        self.inner.context.tasks.wait().await;
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.inner.context.stop.cancel();
+    }
+}
