@@ -214,7 +214,8 @@ fn a_replay_that_differs_halts() {
     }
     let Ok(Record::Epoch(record)) = Record::decode(&driver.log[1]) else { panic!("an epoch") };
     let mut altered = (*record).clone();
-    altered.requests = vec![Arc::new(Request { key: "p1:k001".into(), ..(*altered.requests[0]).clone() })];
+    let first = &mut altered.sequences[0].requests[0];
+    *first = Arc::new(Request { key: "p1:k001".into(), ..(**first).clone() });
     driver.log[1] = Record::Epoch(Arc::new(altered)).encode();
     Driver::new(config(true, true)).replay(&driver.log);
 }

@@ -73,9 +73,15 @@ pub enum Message {
     /// To the coordinator: the round is over here.
     Finished(Finished),
     /// To all workers: the record of an epoch is durable.
-    Durable(Epoch),
+    Durable(
+        /// The epoch.
+        Epoch,
+    ),
     /// Between workers: parts of graphs.
-    Graphs(Mail),
+    Graphs(
+        /// The parts.
+        Mail,
+    ),
 }
 
 /// Begins a round.

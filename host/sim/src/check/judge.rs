@@ -9,7 +9,7 @@ use std::sync::Arc;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::entity::{Entity, Layout, Value};
 use styx_protocol::ids::{Epoch, OperatorId, Tid, Timestamp};
-use styx_protocol::machine::{Config, EpochSummary, Machine};
+use styx_protocol::machine::{Config, EpochSummary, Machine, Rank};
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::state::State;
 use styx_protocol::transaction::Request;
@@ -73,12 +73,11 @@ pub struct Judge {
     record: Option<Arc<EpochRecord>>,
     live: Vec<Tid>,
     carried: Vec<Tid>,
-    next: Tid,
+    counter: u64,
     chain: Chain,
     time: Timestamp,
     /// What executions of the epoch came to, as the threads said.
     outcomes: BTreeMap<Tid, Outcome>,
-    fell_back: Vec<Tid>,
 }
 
 impl Judge {
@@ -94,11 +93,10 @@ impl Judge {
             record: None,
             live: Vec::new(),
             carried: Vec::new(),
-            next: Tid(1),
+            counter: 0,
             chain: Chain::default(),
             time: Timestamp(0),
             outcomes: BTreeMap::new(),
-            fell_back: Vec::new(),
         }
     }
 
@@ -137,8 +135,8 @@ impl Judge {
             format!("logged time runs backwards in epoch {}: {} after {}", record.epoch, record.time, self.time)
         })?;
         ensure(record.before == self.chain, log, || format!("epoch {} names another hash chain", record.epoch))?;
-        ensure(record.first == self.next, log, || {
-            format!("epoch {} starts at TID {}, not {}", record.epoch, record.first, self.next)
+        ensure(record.counter == self.counter, log, || {
+            format!("epoch {} starts at counter {}, not {}", record.epoch, record.counter, self.counter)
         })?;
         ensure(record.carried == self.carried, log, || {
             format!("epoch {} carries {:?}, not {:?}", record.epoch, record.carried, self.carried)
@@ -152,19 +150,21 @@ impl Judge {
             self.oracle.control(control);
         }
         self.live = std::mem::take(&mut self.carried);
-        for request in &record.requests {
+        let mut transactions: Vec<_> = record.transactions().collect();
+        transactions.sort_unstable_by_key(|(tid, _)| *tid);
+        for (tid, request) in transactions {
             if request.retained && !self.remembered.begin(request.id) {
                 let twice = self.sequenced.iter().filter(|(_, known)| known.request.id == request.id);
                 let twice: Vec<Tid> = twice.map(|(tid, _)| *tid).collect();
-                let message = format!("request {} is sequenced again as {} after {twice:?}", request.id, self.next);
+                let message = format!("request {} is sequenced again as {tid} after {twice:?}", request.id);
                 return Err(Failure::new("applied twice", message).about(&twice));
             }
             let (time, epoch) = (record.time, record.epoch);
             let known = Sequenced { request: request.clone(), time, epoch, end: None, touched: Vec::new() };
-            self.sequenced.insert(self.next, known);
-            self.live.push(self.next);
-            self.next.0 += 1;
+            self.sequenced.insert(tid, known);
+            self.live.push(tid);
         }
+        self.counter = record.counter_after();
         self.record = Some(record.clone());
         Ok(())
     }
@@ -172,11 +172,6 @@ impl Judge {
     /// An attempt of the epoch under way came to this.
     pub fn executed(&mut self, tid: Tid, outcome: &Outcome) {
         self.outcomes.insert(tid, outcome.clone());
-    }
-
-    /// These conflicted.
-    pub fn fell_back(&mut self, tids: impl Iterator<Item = Tid>) {
-        self.fell_back.extend(tids);
     }
 
     /// What a query must come to that is executed now.
@@ -195,13 +190,14 @@ impl Judge {
         let Some(record) = self.record.take() else {
             return ensure(summary.order.is_empty(), "log", || "an epoch without a record ran transactions".into());
         };
+        let order: Vec<Tid> = summary.order.iter().map(|rank| rank.tid()).collect();
         let mut open: BTreeMap<Tid, ()> = self.live.iter().map(|tid| (*tid, ())).collect();
         if let Some(lowest) = self.live.first() {
-            ensure(summary.order.contains(lowest), "progress", || {
+            ensure(order.contains(lowest), "progress", || {
                 format!("the lowest TID {lowest} does not end in epoch {}", record.epoch)
             })?;
         }
-        for (at, tid) in summary.order.iter().enumerate() {
+        for (at, tid) in order.iter().enumerate() {
             ensure(open.remove(tid).is_some(), "applied twice", || {
                 format!("transaction {tid} ends in epoch {} and is not open", record.epoch)
             })?;
@@ -218,9 +214,8 @@ impl Judge {
         })?;
         self.carried = open.into_keys().collect();
         self.chain = summary.chain;
-        self.ended.push(Ended { order: summary.order.clone(), chain: summary.chain });
+        self.ended.push(Ended { order, chain: summary.chain });
         self.outcomes.clear();
-        self.fell_back.clear();
         Ok(())
     }
 
@@ -252,7 +247,7 @@ impl Judge {
     /// lock-free phase first.
     fn remember(&mut self, summary: &EpochSummary) {
         let mut order: Vec<(bool, Tid)> =
-            summary.order.iter().map(|tid| (self.fell_back.contains(tid), *tid)).collect();
+            summary.order.iter().map(|rank| (matches!(rank, Rank::FellBack(_)), rank.tid())).collect();
         order.sort_unstable();
         for (_, tid) in order {
             let Sequenced { request, end: Some(end), .. } = &self.sequenced[&tid] else { continue };

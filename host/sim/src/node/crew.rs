@@ -4,6 +4,7 @@
 use styx_protocol::attempt::Execution;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
+use styx_protocol::piece::Started;
 
 use super::{Node, NodeEvent, Outside};
 use crate::check::Checked;
@@ -77,7 +78,8 @@ impl Job {
                 for (transaction, execution) in batch.transactions.iter().zip(&transactions) {
                     outside.judge.executed(transaction.tid, &execution.outcome);
                 }
-                Input::Executed(Executed { transactions, queries: executions.collect() })
+                let local = |executions: Vec<Execution>| executions.into_iter().map(Started::Local).collect();
+                Input::Executed(Executed { transactions: local(transactions), queries: local(executions.collect()) })
             }
             Work::FallBack(batch) => {
                 let members = || batch.components.iter().flatten();

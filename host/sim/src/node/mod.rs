@@ -256,13 +256,13 @@ impl Node {
         let now = outside.queue.now();
         match action {
             Action::Append(record) => {
-                let numbers = [1, record.epoch.0, record.time.0, record.requests.len() as u64];
+                let requests = record.transactions().count();
+                let numbers = [1, record.epoch.0, record.time.0, requests as u64];
                 outside.trace.event(now, numbers, || {
                     format!(
-                        "cut epoch {}: {} requests from {}, carried {:?}, {} controls",
+                        "cut epoch {}: {requests} requests from counter {}, carried {:?}, {} controls",
                         record.epoch,
-                        record.requests.len(),
-                        record.first,
+                        record.counter,
                         record.carried,
                         record.controls.len()
                     )
@@ -280,8 +280,6 @@ impl Node {
                 return Ok(self.hand_out(Job::execute(batch), outside));
             }
             Action::FallBack(batch) => {
-                let members = batch.components.iter().flatten();
-                outside.judge.fell_back(members.map(|member| member.transaction.tid));
                 return Ok(self.hand_out(Job::fall_back(batch), outside));
             }
             Action::Reply { waiter, reply } => {
@@ -310,6 +308,7 @@ impl Node {
                 self.answer(waiter, Answer::Controlled, outside);
             }
             Action::Logs { .. } => {}
+            Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
             Action::Finished(summary) => {
                 outside.trace.event(
                     now,

@@ -80,11 +80,7 @@ impl Node {
 fn again(machine: &Machine<u64>, action: Action<u64>, outside: &mut Outside) -> Checked<Option<Input<u64>>> {
     match action {
         Action::Execute(batch) => Ok(Some(Job::execute(batch).at_once(outside))),
-        Action::FallBack(batch) => {
-            let members = batch.components.iter().flatten();
-            outside.judge.fell_back(members.map(|member| member.transaction.tid));
-            Ok(Some(Job::fall_back(batch).at_once(outside)))
-        }
+        Action::FallBack(batch) => Ok(Some(Job::fall_back(batch).at_once(outside))),
         Action::Finished(summary) => {
             outside.judge.finished(&summary)?;
             let thoroughly = outside.judge.epoch().0.is_multiple_of(16);

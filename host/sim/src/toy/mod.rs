@@ -15,7 +15,7 @@ pub use executor::Toy;
 pub use generate::Shape;
 pub use interpret::{World, fold, interpret};
 
-use styx_protocol::catalog::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
 /// The only app.
@@ -40,6 +40,7 @@ pub fn deployment(number: u64) -> Deployment {
         parameters: vec![],
         returns: "{}".into(),
         read_only,
+        consistency: Consistency::Serializable,
         doc: String::new(),
     };
     let mut functions = vec![function(FUNCTIONS[0], false)];

@@ -7,6 +7,8 @@ use styx_protocol::entity::Layout;
 use styx_protocol::fallback::{Executor, run_component};
 use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
 use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
+use styx_protocol::modes::Modes;
+use styx_protocol::piece::Started;
 use styx_protocol::record::Record;
 use styx_protocol::replies::{Reply, Retention};
 use styx_protocol::transaction::Request;
@@ -15,13 +17,11 @@ use styx_sim::toy::{self, Toy, keys};
 pub fn config(reordering: bool, fallback: bool) -> Config {
     Config {
         layout: Layout { seed: 7, partitions: 8 },
-        sid: 1,
-        n_seq: 1,
-        reordering,
-        fallback,
+        modes: Modes { reordering, fallback, caching: true },
         epoch_size_max: 16,
         epoch_bytes_max: 1 << 20,
         backlog_max: 1000,
+        suspended_max: 100,
         retention: Retention::default(),
         engine: 0,
         generation: 1,
@@ -109,11 +109,13 @@ impl Driver {
                                 .transactions
                                 .iter()
                                 .map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog))
+                                .map(Started::Local)
                                 .collect(),
                             queries: batch
                                 .queries
                                 .iter()
                                 .map(|transaction| self.executor.execute(transaction, &batch.state, &batch.catalog))
+                                .map(Started::Local)
                                 .collect(),
                         };
                         inputs.push(Input::Executed(executed));
@@ -132,11 +134,12 @@ impl Driver {
                     Action::Accepted { waiter, .. } => self.accepted.push(waiter),
                     Action::Controlled { result, .. } => result.unwrap(),
                     Action::Finished(summary) => {
-                        self.order.extend(&summary.order);
+                        self.order.extend(summary.order.iter().map(|rank| rank.tid()));
                         self.epochs.push((summary.epoch, summary.fell_back, summary.rescheduled));
                     }
                     Action::Unknown { waiter } => self.unknown.push(waiter),
                     Action::Logs { .. } => {}
+                    Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
                 }
             }
         }
