@@ -1,0 +1,343 @@
+//! A worker: executes on its keys, validates, commits and falls back under locks in TID order.
+//!
+//! [`Worker::receive`] says whether a message fits. One that does not fit *yet* (a participant's
+//! report overtakes the root's verdicts) stays in flight: a real node keeps it.
+
+use crate::message::{Batch, Body, Cut, End, Generation, Members, Message, To};
+use crate::program::{Execution, Found, KEYS, Outcome, Transaction, Values, Verdict, compare, conflicts, judge};
+use crate::scenario::{Planted, Protocol};
+
+/// Where a participant stands with a transaction of the fallback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Nothing of it is here, or it needed no fallback.
+    Absent,
+    /// Waits for its locks.
+    Waiting,
+    /// Has run again and holds its locks; these are the writes.
+    Ran([Option<u8>; KEYS]),
+    /// Released, written.
+    Applied,
+    /// Released, not written.
+    Dropped,
+}
+
+/// How far a worker is within its epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Phase {
+    /// Has executed.
+    Executed,
+    /// Has told its conflicts.
+    Validated,
+    /// Has applied the winners; the fallback runs.
+    FallingBack,
+    /// Has told that it is done.
+    Finished,
+}
+
+/// What a worker knows of its epoch; all lists go with the batch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Epoch {
+    /// Counted from the beginning of the log.
+    pub number: u8,
+    /// How far it is.
+    pub phase: Phase,
+    /// The transactions.
+    pub batch: Batch,
+    /// The fallback on this worker's keys.
+    pub stages: Vec<Stage>,
+    /// What all keys held at its start, once that is settled.
+    pub start: Values,
+    cut: Cut,
+    verdicts: Vec<Verdict>,
+    found: Vec<[Option<Found>; KEYS]>,
+    ends: Vec<Option<End>>,
+}
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Worker {
+    /// Its number.
+    pub id: usize,
+    /// The generation that it has joined.
+    pub generation: Generation,
+    /// That generation's members.
+    pub members: Members,
+    /// Its keys' values; those of others' keys are 0.
+    pub values: Values,
+    /// The epoch under way or just finished.
+    pub epoch: Option<Epoch>,
+    /// Outcomes of transactions rooted here that wait until their cut is durable.
+    pub outbox: Vec<(Cut, usize, Outcome)>,
+}
+
+impl Worker {
+    /// A worker at the beginning of the log.
+    pub fn new(id: usize, generation: Generation, members: Members, initial: &Values) -> Self {
+        let mut values = *initial;
+        (0..KEYS).filter(|key| members.owner(*key) != id).for_each(|key| values[key] = 0);
+        Worker { id, generation, members, values, epoch: None, outbox: Vec::new() }
+    }
+
+    fn epoch(&self) -> &Epoch {
+        self.epoch.as_ref().expect("an epoch is under way")
+    }
+
+    fn epoch_mut(&mut self) -> &mut Epoch {
+        self.epoch.as_mut().expect("an epoch is under way")
+    }
+
+    fn owns(&self, key: usize) -> bool {
+        self.members.owner(key) == self.id
+    }
+
+    /// The transactions of the epoch under way, with their executions on the epoch's start.
+    pub fn executions(&self, protocol: &Protocol) -> Vec<Execution> {
+        let epoch = self.epoch();
+        epoch.batch.iter().map(|(_, request)| protocol.transaction(*request).execute(&epoch.start)).collect()
+    }
+
+    /// Takes a message; false if it does not fit, and what has become of the worker is to be forgotten.
+    pub fn receive(&mut self, protocol: &Protocol, message: &Message, out: &mut Vec<Message>) -> bool {
+        if let (Body::Begin { members, .. }, true) = (&message.body, message.generation > self.generation) {
+            *self = Worker::new(self.id, message.generation, *members, &protocol.scenario.initial);
+        }
+        let stale = message.generation < self.generation && protocol.planted(Planted::OldMessages);
+        if message.generation != self.generation && !stale {
+            return false;
+        }
+        match (&message.body, self.phase_of(message.epoch)) {
+            (Body::Begin { cut, batch, .. }, None) if message.epoch == self.next() => self.begin(*cut, batch, out),
+            (Body::Settle(start), Some(Phase::Executed)) => self.settle(protocol, start, out),
+            (Body::Decide(verdicts), Some(Phase::Validated)) => self.decide(protocol, verdicts, out),
+            (Body::Again(at, found), Some(Phase::FallingBack)) => return self.merge(protocol, *at, found, out),
+            (Body::Resolve(at, end), Some(Phase::FallingBack)) => return self.resolve(protocol, *at, *end, out),
+            _ => return false,
+        }
+        true
+    }
+
+    /// What the epoch's transactions have come to, once that is decided.
+    pub fn verdicts(&self) -> &[Verdict] {
+        self.epoch.as_ref().map_or(&[], |epoch| &epoch.verdicts)
+    }
+
+    /// The fallback of the epoch on this worker's keys.
+    pub fn stages(&self) -> &[Stage] {
+        self.epoch.as_ref().map_or(&[], |epoch| &epoch.stages)
+    }
+
+    fn next(&self) -> u8 {
+        match &self.epoch {
+            None => 0,
+            Some(epoch) if epoch.phase == Phase::Finished => epoch.number + 1,
+            Some(_) => u8::MAX,
+        }
+    }
+
+    fn phase_of(&self, number: u8) -> Option<Phase> {
+        self.epoch.as_ref().filter(|epoch| epoch.number == number).map(|epoch| epoch.phase)
+    }
+
+    fn tell(&self, to: To, body: Body, out: &mut Vec<Message>) {
+        let epoch = self.epoch().number;
+        out.push(Message { generation: self.generation, epoch, to, body });
+    }
+
+    fn begin(&mut self, cut: Cut, batch: &Batch, out: &mut Vec<Message>) {
+        let n = batch.len();
+        self.epoch = Some(Epoch {
+            number: self.next(),
+            phase: Phase::Executed,
+            batch: batch.clone(),
+            stages: vec![Stage::Absent; n],
+            cut,
+            start: [0; KEYS],
+            verdicts: Vec::new(),
+            found: vec![[None; KEYS]; n],
+            ends: vec![None; n],
+        });
+        self.tell(To::Coordinator, Body::Executed(self.id, self.values), out);
+    }
+
+    fn settle(&mut self, protocol: &Protocol, start: &Values, out: &mut Vec<Message>) {
+        let epoch = self.epoch_mut();
+        (epoch.start, epoch.phase) = (*start, Phase::Validated);
+        let bits = conflicts(&self.executions(protocol), |key| self.owns(key));
+        self.tell(To::Coordinator, Body::Validated(self.id, bits), out);
+    }
+
+    fn decide(&mut self, protocol: &Protocol, verdicts: &[Verdict], out: &mut Vec<Message>) {
+        let executions = self.executions(protocol);
+        let mut verdicts = verdicts.to_vec();
+        if protocol.planted(Planted::BitsNotJoined) {
+            let own = conflicts(&executions, |key| self.owns(key));
+            verdicts = executions.iter().zip(own).map(|(execution, bits)| judge(execution, bits)).collect();
+        }
+        let epoch = self.epoch_mut();
+        (epoch.verdicts, epoch.phase) = (verdicts.clone(), Phase::FallingBack);
+        for (at, execution) in executions.iter().enumerate() {
+            if verdicts[at] == Verdict::Conflict {
+                if execution.parts.iter().any(|part| self.owns(part.key)) {
+                    self.epoch_mut().stages[at] = Stage::Waiting;
+                }
+                continue;
+            }
+            if verdicts[at] != Verdict::Early || !protocol.planted(Planted::FallbackBeforeReordered) {
+                self.commit(execution);
+            }
+            if self.is_root(protocol, at) {
+                self.end(at, End::Ended(execution.outcome()));
+            }
+        }
+        self.finish(protocol, out);
+    }
+
+    fn commit(&mut self, execution: &Execution) {
+        let mut values = self.values;
+        execution.apply(&mut values);
+        for (key, value) in values.iter().enumerate().filter(|(key, _)| self.members.owner(*key) == self.id) {
+            self.values[key] = *value;
+        }
+    }
+
+    fn request(&self, at: usize) -> usize {
+        self.epoch().batch[at].1
+    }
+
+    fn is_root(&self, protocol: &Protocol, at: usize) -> bool {
+        self.owns(protocol.transaction(self.request(at)).root)
+    }
+
+    fn end(&mut self, at: usize, end: End) {
+        let request = self.request(at);
+        self.epoch_mut().ends[at] = Some(end);
+        if let End::Ended(outcome) = end {
+            self.outbox.push((self.epoch().cut, request, outcome));
+            self.outbox.sort_unstable();
+        }
+    }
+
+    /// Whether a transaction of the fallback no longer holds locks here.
+    pub fn released(&self, at: usize) -> bool {
+        matches!(self.stages()[at], Stage::Applied | Stage::Dropped)
+    }
+
+    /// The transactions that have been granted all their locks here and may run again.
+    pub fn granted(&self, protocol: &Protocol) -> Vec<usize> {
+        let Some(epoch) = &self.epoch else { return Vec::new() };
+        if !epoch.stages.contains(&Stage::Waiting) {
+            return Vec::new();
+        }
+        let executions = self.executions(protocol);
+        let blocks = |lower: usize, at: usize| {
+            let waits = epoch.stages[lower] != Stage::Absent && !self.released(lower);
+            let mut here = executions[at].parts.iter().map(|part| part.key).filter(|key| self.owns(*key));
+            let one_writes = |key: usize| executions[lower].wrote(key) || executions[at].wrote(key);
+            waits && here.any(|key| executions[lower].part(key).is_some() && one_writes(key))
+        };
+        let waiting = (0..epoch.stages.len()).filter(|at| epoch.stages[*at] == Stage::Waiting);
+        waiting.filter(|at| !(0..*at).any(|lower| blocks(lower, *at))).collect()
+    }
+
+    /// Runs a transaction's functions on the keys of this worker again, with cached parameters.
+    pub fn run_again(&mut self, protocol: &Protocol, at: usize, out: &mut Vec<Message>) {
+        let transaction: Transaction = *protocol.transaction(self.request(at));
+        let is_root = self.is_root(protocol, at);
+        let (mut found, mut writes) = ([None; KEYS], [None; KEYS]);
+        for part in self.executions(protocol)[at].parts.iter().filter(|part| self.owns(part.key)) {
+            let read = self.values[part.key];
+            let did = (transaction.function)(part.key, part.parameter, read);
+            let unseen = !is_root && !did.aborts && protocol.planted(Planted::DriftAtRootOnly);
+            found[part.key] = Some(if unseen { Found::Kept(read) } else { compare(part, read, &did) });
+            writes[part.key] = did.writes;
+        }
+        self.epoch_mut().stages[at] = Stage::Ran(writes);
+        if is_root {
+            self.merge(protocol, at, &found, out);
+        } else {
+            let root = To::Worker(self.members.owner(transaction.root));
+            self.tell(root, Body::Again(at, found), out);
+            if protocol.planted(Planted::LocksReleasedEarly) {
+                let found = found.into_iter().enumerate().filter_map(|(key, found)| Some((key, found?)));
+                self.resolve(protocol, at, decision(protocol, found), out);
+            }
+        }
+    }
+
+    /// The root takes a report; with the last one it decides.
+    fn merge(&mut self, protocol: &Protocol, at: usize, found: &[Option<Found>; KEYS], out: &mut Vec<Message>) -> bool {
+        let epoch = self.epoch_mut();
+        if epoch.ends[at].is_some() || epoch.verdicts[at] != Verdict::Conflict {
+            return false;
+        }
+        found.iter().enumerate().filter(|(_, found)| found.is_some()).for_each(|(key, f)| epoch.found[at][key] = *f);
+        let found = epoch.found[at];
+        let parts = self.executions(protocol).swap_remove(at).parts;
+        if parts.iter().any(|part| found[part.key].is_none()) {
+            return true;
+        }
+        let end = decision(protocol, parts.iter().map(|part| (part.key, found[part.key].expect("checked above"))));
+        self.end(at, end);
+        let mut participants = Members::NONE;
+        parts.iter().for_each(|part| participants = participants.with(self.members.owner(part.key)));
+        for participant in participants.without(self.id).iter() {
+            self.tell(To::Worker(participant), Body::Resolve(at, end), out);
+        }
+        self.resolve(protocol, at, end, out);
+        true
+    }
+
+    fn resolve(&mut self, protocol: &Protocol, at: usize, end: End, out: &mut Vec<Message>) -> bool {
+        let epoch = self.epoch_mut();
+        let Stage::Ran(writes) = epoch.stages[at] else {
+            return protocol.planted(Planted::LocksReleasedEarly);
+        };
+        let commits = matches!(end, End::Ended(outcome) if !outcome.aborted);
+        epoch.stages[at] = if commits { Stage::Applied } else { Stage::Dropped };
+        for key in (0..KEYS).filter(|_| commits) {
+            self.values[key] = writes[key].unwrap_or(self.values[key]);
+        }
+        self.finish(protocol, out);
+        true
+    }
+
+    fn finish(&mut self, protocol: &Protocol, out: &mut Vec<Message>) {
+        let epoch = self.epoch();
+        let busy = epoch.stages.iter().any(|stage| matches!(stage, Stage::Waiting | Stage::Ran(_)));
+        let undecided = (0..epoch.batch.len()).any(|at| self.is_root(protocol, at) && epoch.ends[at].is_none());
+        if busy || undecided {
+            return;
+        }
+        let early = |(at, execution)| (epoch.verdicts[at] == Verdict::Early).then_some(execution);
+        let early: Vec<Execution> = self.executions(protocol).into_iter().enumerate().filter_map(early).collect();
+        let ends = epoch.ends.clone();
+        self.epoch_mut().phase = Phase::Finished;
+        if protocol.planted(Planted::FallbackBeforeReordered) {
+            early.iter().for_each(|execution| self.commit(execution));
+        }
+        self.tell(To::Coordinator, Body::Finished(self.id, self.values, ends), out);
+    }
+}
+
+/// What the earliest function in serial order demands that did not simply stay within its bounds.
+fn decision(protocol: &Protocol, found: impl Iterator<Item = (usize, Found)>) -> End {
+    let mut found: Vec<_> = found.collect();
+    if protocol.planted(Planted::AbortBeforeDrift) && found.iter().any(|(_, found)| matches!(found, Found::Aborted(_)))
+    {
+        found.retain(|(_, found)| *found != Found::Drifted);
+    }
+    let mut outcome = Outcome { reads: [None; KEYS], aborted: false };
+    for (key, found) in found {
+        match found {
+            Found::Drifted => return End::Rescheduled,
+            Found::Kept(read) => outcome.reads[key] = Some(read),
+            Found::Aborted(read) => {
+                outcome.reads[key] = Some(read);
+                outcome.aborted = true;
+                break;
+            }
+        }
+    }
+    End::Ended(outcome)
+}
