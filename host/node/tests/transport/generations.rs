@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use styx_node::transport::frame::Kind;
-use styx_node::transport::{Incoming, Options, Reason, SendError};
+use styx_node::transport::{Incoming, NodeId, Options, Reason, SendError};
 
 use crate::support::{Node, Raw, eventually, hello, options, pair};
 
@@ -28,6 +28,31 @@ async fn messages_wait_for_a_peer_that_is_not_there_yet() {
     assert!(matches!(&incoming, Incoming::Message { generation: 2, body, .. } if body == "of two"), "{incoming:?}");
     assert!(since.elapsed() < Duration::from_millis(500), "no timeout was waited for: {:?}", since.elapsed());
     assert_eq!((a.network.generation(), b.network.generation()), (2, 2));
+}
+
+/// What could not leave, or was not acknowledged when a connection ended, leaves with the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_begins_with_what_waits() {
+    let node = Node::start(1).await;
+    node.network.set_generation(1);
+    let peer = NodeId(9);
+    node.network.connect(peer, "127.0.0.1:1");
+    node.network.send_control(peer, "control").unwrap();
+    node.network.send(peer, "data").unwrap();
+    for _ in 0..2 {
+        let since = Instant::now();
+        let mut raw = Raw::greeted(&node, 9, 1).await;
+        let mut bodies = Vec::new();
+        while bodies.len() < 2 {
+            let frame = raw.read().await.unwrap();
+            if frame.header.number == 1 {
+                bodies.push((frame.header.kind, frame.body));
+            }
+        }
+        assert_eq!(bodies, [(Kind::Control, "control".into()), (Kind::Data, "data".into())]);
+        assert!(since.elapsed() < Duration::from_millis(700), "no timeout was waited for: {:?}", since.elapsed());
+        node.connected().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
