@@ -32,6 +32,7 @@ pub fn load(source: &Path, directory: &Path, executors: usize) -> anyhow::Result
         determinism: Determinism::Off,
         executors,
         compiler: Compiler::InProcess,
+        cluster: None,
     };
     let engine = Engine::new(options)?;
     engine.load(digest, &file)?;

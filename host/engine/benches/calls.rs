@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p styx-engine -- COMPONENT.wasm@OPERATOR.FUNCTION@ARGS[@SETUP@ARGS] …` measures
 //! components (SETUP is a function to call before, on the same entity); without arguments a get-and-put guest in WebAssembly text is measured: what the host itself
-//! costs. Run as a test it does the same with few rounds.
+//! costs, on a worker of its own and on one of several. Run as a test it does the same with few rounds.
 
 #![allow(clippy::disallowed_methods)] // a benchmark measures time
 
@@ -12,14 +12,18 @@ mod support;
 use std::time::{Duration, Instant};
 
 use std::sync::Arc;
-use styx_engine::{COMPILE_ARGUMENT, Compiler, Determinism, Engine, EngineOptions, compile_child_main};
+use styx_engine::{COMPILE_ARGUMENT, Cluster, Compiler, Determinism, Engine, EngineOptions, compile_child_main};
+use styx_protocol::attempt::Answer;
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Isolation, Limits};
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
+use styx_protocol::piece::{GraphId, Piece, Pieces as _, Progress, Started, Task};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};
-use support::{Guest, on_big_stack};
+use support::script::{Script, scripted};
+use support::workers::{Worker, Workers};
+use support::{Guest, World, on_big_stack};
 
 /// What to measure.
 struct Subject {
@@ -52,7 +56,8 @@ fn main() -> std::process::ExitCode {
     let batch = if full { Duration::from_millis(100) } else { Duration::from_millis(2) };
     let lines: Vec<serde_json::Value> =
         subjects.iter().map(|subject| on_big_stack(|| measure(subject, batch))).collect();
-    println!("{}", serde_json::json!({ "calls": lines }));
+    let fibers = on_big_stack(|| among_workers(batch));
+    println!("{}", serde_json::json!({ "calls": lines, "fibers": fibers }));
     std::process::ExitCode::SUCCESS
 }
 
@@ -89,6 +94,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
         determinism: Determinism::Off,
         executors: 1,
         compiler,
+        cluster: None,
     })
     .expect("an engine");
     let start = Instant::now();
@@ -157,8 +163,75 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
     serde_json::json!({
         "guest": subject.name, "function": format!("{}.{}", subject.operator, subject.function), "sdk": checked.sdk, "bytes": checked.size,
         "warm_us": warm_ns / 1e3, "fresh_us": fresh_ns / 1e3, "fuel": fuel, "check_and_compile_ms": check_ms, "load_ms": load_ms,
-        "resident_mb": resident_mb(),
+        "resident_mb": resident_kb() >> 10,
     })
+}
+
+/// What fibers cost: a get and a put, a call, and a wait for another worker, in microseconds.
+fn among_workers(batch: Duration) -> serde_json::Value {
+    let guests = [scripted("A"), scripted("B")];
+    let mut world = World::new(&guests);
+    let mut workers = Workers::new(2, &guests);
+    let (here, beside, there) = (workers.key(0, 0), workers.key(0, 1), workers.key(1, 0));
+    let nothing = Script::new();
+    let mut measured = serde_json::Map::new();
+    for (name, script) in [
+        ("empty", nothing.clone()),
+        ("get_and_put_own", nothing.clone().get_own().put_own("12345678")),
+        ("get_and_put", nothing.clone().get(&beside).put(&beside, "12345678")),
+        ("call", nothing.clone().call("B", &beside, nothing.clone())),
+    ] {
+        let transaction = world.transaction("A", &here, "f", &script.0);
+        let single = median_nanoseconds(batch, || {
+            assert!(world.executor.execute(&transaction, &world.state, &world.catalog).outcome.is_ok());
+        });
+        let Workers { workers: all, catalog, .. } = &mut workers;
+        let Worker { seat, executor, state } = &mut all[0];
+        let fibers = median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, seat) {
+            Started::Local(execution) => assert!(execution.outcome.is_ok()),
+            Started::Open(..) => panic!("all of it is here"),
+        });
+        measured.insert(format!("{name}_single_us"), (single / 1e3).into());
+        measured.insert(format!("{name}_us"), (fibers / 1e3).into());
+    }
+    // One guest waits, or the innermost of three.
+    let get = |key: &str| nothing.clone().get(key);
+    let nested = |key: &str| nothing.clone().call("B", &beside, nothing.clone().call("A", &beside, get(key)));
+    for (name, local, remote) in
+        [("wait_us", get(&beside), get(&there)), ("wait_3_deep_us", nested(&beside), nested(&there))]
+    {
+        let mut time = |script: &Script| {
+            let transaction = workers.transaction("A", &here, script);
+            let Workers { workers: all, catalog, .. } = &mut workers;
+            let Worker { seat, executor, state } = &mut all[0];
+            median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, seat) {
+                Started::Local(execution) => assert!(execution.outcome.is_ok()),
+                Started::Open(attempt, Progress::Waits(parked, _)) => {
+                    let task = Task::Resume { parked, answers: vec![Answer::Value(None)] };
+                    let advanced = executor.advance(Piece { graph: GraphId(1), attempt, task });
+                    assert!(matches!(advanced.progress, Progress::Done(Ok(_))));
+                }
+                Started::Open(_, Progress::Done(_)) => panic!("it has to wait"),
+            })
+        };
+        measured.insert(name.into(), ((time(&remote) - time(&local)) / 1e3).into());
+    }
+    // As many as wait at once by default.
+    let room = Cluster::default();
+    let start = Instant::now();
+    let mut workers = Workers::with(2, &guests, Limits::default(), Determinism::Off, room);
+    measured.insert("set_up_ms".into(), (start.elapsed().as_secs_f64() * 1e3).into());
+    let transaction = workers.transaction("A", &here, &get(&there));
+    let before = resident_kb();
+    for _ in 0..room.suspended {
+        let (_, begun) = workers.start(&transaction);
+        assert!(matches!(begun, Err(Progress::Waits(..))));
+    }
+    measured.insert("waiting_guest_kb".into(), ((resident_kb() - before) / room.suspended as u64).into());
+    let start = Instant::now();
+    workers.workers[0].executor.forget();
+    measured.insert("forget_all_ms".into(), (start.elapsed().as_secs_f64() * 1e3).into());
+    measured.into()
 }
 
 /// Median over batches of one run's processor time on this thread: other load does not count.
@@ -188,8 +261,8 @@ fn processor_time() -> Duration {
 }
 
 /// Anonymous memory of this process.
-fn resident_mb() -> u64 {
+fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) >> 10
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0)
 }

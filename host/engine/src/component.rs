@@ -33,8 +33,9 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Links a compiled component. WASI is linked for those only that import it.
-    pub fn link(engine: &Engine, component: &Component, digest: Digest) -> Result<Self> {
+    /// Links a compiled component. WASI is linked for those only that import it. If `clustered`, it
+    /// has to run on fibers: its imports may wait for other workers.
+    pub fn link(engine: &Engine, component: &Component, digest: Digest, clustered: bool) -> Result<Self> {
         if let Some(needs) = component.resources_required() {
             let (memories, tables, elements) =
                 (needs.num_memories, needs.num_tables, needs.max_initial_table_size.unwrap_or(0));
@@ -46,7 +47,7 @@ impl Ready {
             }
         }
         let wasi = component.component_type().imports(engine).any(|(name, _)| name.starts_with("wasi:"));
-        let pre = imports::linker(engine, wasi)?.instantiate_pre(component)?;
+        let pre = imports::linker(engine, wasi, clustered)?.instantiate_pre(component)?;
         let export = |name: &str| {
             component.get_export_index(None, name).ok_or_else(|| format_err!("the component does not export `{name}`"))
         };

@@ -30,11 +30,18 @@ const HOST_STACK_BYTES: usize = 128 << 10;
 /// only as deep as calls really nest.
 pub const EXECUTION_STACK_BYTES: usize = CALL_DEPTH_MAX as usize * (WASM_STACK_BYTES + HOST_STACK_BYTES) + (2 << 20);
 
+/// Native stack of a fiber. On a fiber wasmtime gives a `realloc` that the host calls, however deep
+/// the guest stands, a full stack of its own below; so a guest can use twice its own at most.
+const FIBER_STACK_BYTES: usize = 2 * WASM_STACK_BYTES + 2 * HOST_STACK_BYTES;
+
 /// Fuel for an instance's start-up code, apart from the invocation's own.
 pub const START_FUEL: u64 = 2_000_000_000;
 
 /// Idle instances that one executor keeps, over all components.
-pub(crate) const IDLE_INSTANCES_MAX: usize = 64;
+const IDLE_INSTANCES_MAX: usize = 64;
+
+/// Idle instances that all executors together keep where room is needed for guests that wait.
+const IDLE_INSTANCES_BESIDE_WAITING: usize = 1024;
 
 /// Calls after which an instance is replaced.
 pub(crate) const INSTANCE_CALLS_MAX: u32 = 10_000;
@@ -64,6 +71,32 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .union(WasmFeatures::COMPONENT_MODEL)
     .difference(WasmFeatures::GC_TYPES);
 
+/// Room for guests that wait for other workers. Each holds an instance and a native stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Guests that may wait at once, over all executors.
+    pub suspended: usize,
+    /// Workers of the cluster. Each may have a graph that goes on when there is no such room, one
+    /// guest calling the next, as deep as calls may nest.
+    pub workers: usize,
+}
+
+impl Cluster {
+    /// Guests that can wait at once in the worst case.
+    pub(crate) fn guests(self) -> usize {
+        self.suspended.saturating_add(self.workers.saturating_mul(CALL_DEPTH_MAX as usize))
+    }
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Cluster { suspended: 1024, workers: 16 }
+    }
+}
+
+/// Most of [`Cluster::guests`].
+pub(crate) const WAITING_MAX: usize = 3072;
+
 /// What an engine is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
@@ -71,6 +104,8 @@ pub(crate) enum Purpose {
     Run {
         /// How many.
         executors: usize,
+        /// Whether guests may have to wait for other workers.
+        cluster: Option<Cluster>,
     },
     /// Compiling only: reserves no address space, and may use all cores.
     Compile,
@@ -86,7 +121,7 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
     config.max_wasm_stack(WASM_STACK_BYTES);
     config.wasm_features(WasmFeatures::all().difference(FEATURES), false);
     config.wasm_features(FEATURES, true);
-    // Synchronous calls only: async bookkeeping would cost half a microsecond a call.
+    // One call at a time per instance: bookkeeping for more would cost half a microsecond a call.
     config.concurrency_support(false);
     // Speed and size. Traps are told by their reason; without backtraces no address map is needed.
     config.cranelift_opt_level(OptLevel::Speed);
@@ -98,25 +133,40 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
     config.memory_guaranteed_dense_image_size(64 << 20);
     match purpose {
         Purpose::Compile => config.parallel_compilation(true),
-        Purpose::Run { executors } => {
+        Purpose::Run { executors, cluster } => {
             config.parallel_compilation(false);
-            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(executors)))
+            config.async_stack_size(FIBER_STACK_BYTES);
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(executors, cluster)))
         }
     };
     config
 }
 
+/// Idle instances that one of so many executors keeps.
+pub(crate) fn idle_instances_max(executors: usize, cluster: Option<Cluster>) -> usize {
+    match cluster {
+        Some(_) => IDLE_INSTANCES_MAX.min(IDLE_INSTANCES_BESIDE_WAITING / executors.max(1)),
+        None => IDLE_INSTANCES_MAX,
+    }
+}
+
 /// Slots for every instance that can be alive at once, so that the pool never runs dry: per
-/// executor one for each level of nesting and each idle instance; a few for `describe`.
-fn pool(executors: usize) -> PoolingAllocationConfig {
-    let per_executor = CALL_DEPTH_MAX as usize + IDLE_INSTANCES_MAX + 1;
-    let instances = (executors.clamp(1, EXECUTORS_MAX) * per_executor + 4) as u32;
+/// executor one for each level of nesting and each idle instance; those of guests that wait for
+/// other workers; a few for `describe`. All of it is address space until it is used: 65 TiB with
+/// every bound at its highest. A process has 128, and the largest gap in them is not much over 80.
+fn pool(executors: usize, cluster: Option<Cluster>) -> PoolingAllocationConfig {
+    let executors = executors.clamp(1, EXECUTORS_MAX);
+    let per_executor = CALL_DEPTH_MAX as usize + idle_instances_max(executors, cluster) + 1;
+    let suspended = cluster.map_or(0, |cluster| cluster.guests().min(WAITING_MAX));
+    let instances = (executors * per_executor + suspended + 4) as u32;
+    // An idle instance keeps the stack of its last call.
+    let stacks = if cluster.is_some() { instances } else { 0 };
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
         .total_core_instances(instances * CORE_INSTANCES_MAX)
         .total_memories(instances * MEMORIES_MAX)
         .total_tables(instances * TABLES_MAX)
-        .total_stacks(0)
+        .total_stacks(stacks)
         .max_core_instances_per_component(CORE_INSTANCES_MAX)
         .max_tables_per_component(TABLES_MAX)
         .max_tables_per_module(TABLES_MAX)
@@ -158,7 +208,15 @@ mod tests {
 
     #[test]
     fn every_purpose_is_a_valid_configuration() {
-        for purpose in [Purpose::Compile, Purpose::Run { executors: 1 }, Purpose::Run { executors: 64 }] {
+        let most = Cluster { suspended: WAITING_MAX, workers: 0 };
+        let run = |executors, cluster| Purpose::Run { executors, cluster };
+        for purpose in [
+            Purpose::Compile,
+            run(1, None),
+            run(EXECUTORS_MAX, None),
+            run(2, Some(Cluster::default())),
+            run(EXECUTORS_MAX, Some(most)),
+        ] {
             wasmtime::Engine::new(&wasmtime_config(purpose)).unwrap_or_else(|error| panic!("{purpose:?}: {error:#}"));
         }
     }

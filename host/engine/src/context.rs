@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{Attempt, Functions};
+use styx_protocol::attempt::{Attempt, Functions, Next};
 use styx_protocol::catalog::Isolation;
 use styx_protocol::entity::Value;
 
 use crate::config;
 use crate::engine::Engine;
-use crate::instance::{Call, Instance};
+use crate::instance::{Call, Ended, Instance};
+use crate::parking::Exchange;
 use crate::pool::{KindId, Pool};
 
 /// Which instances an attempt may use.
@@ -36,17 +37,45 @@ pub(crate) struct Context {
 pub(crate) struct Means {
     engine: Arc<Engine>,
     pub pool: Pool,
+    pub exchange: Exchange,
     pub instances: Instances,
     /// Whether the attempt used an instance that had served a call before.
     pub reused: bool,
-    /// Whether the attempt's outcome may be due to that, so that it must not be believed.
+    /// Whether it knows something of other workers, whose instances may have had a past.
+    pub apart: bool,
+    /// Whether the attempt's outcome may be due to such a past, so that it must not be believed.
     pub suspect: bool,
+    /// Guests under way, each in an instance.
+    pub guests: usize,
 }
 
 impl Means {
-    pub fn new(engine: Arc<Engine>) -> Self {
-        Means { engine, pool: Pool::default(), instances: Instances::Warm, reused: false, suspect: false }
+    pub fn new(engine: Arc<Engine>, exchange: Exchange) -> Self {
+        Means {
+            pool: Pool::new(engine.idle_instances_max()),
+            engine,
+            exchange,
+            instances: Instances::Warm,
+            reused: false,
+            apart: false,
+            suspect: false,
+            guests: 0,
+        }
     }
+
+    /// For a piece of work that begins.
+    pub fn renew(&mut self, instances: Instances, apart: bool, guests: usize) {
+        (self.instances, self.apart, self.guests) = (instances, apart, guests);
+        (self.reused, self.suspect) = (false, false);
+    }
+}
+
+/// How a function is to be run.
+struct Job {
+    kind: KindId,
+    call: Call,
+    /// Its operator wants a new instance for each call.
+    always_fresh: bool,
 }
 
 impl Context {
@@ -57,6 +86,66 @@ impl Context {
 
     /// Runs the function of the attempt's frame in an instance of its component.
     fn invoke(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
+        let (job, idle) = match self.prepare() {
+            Ok(prepared) => prepared,
+            Err(abort) => return (self, Err(abort)),
+        };
+        let started = match idle {
+            Some(instance) => Ok(instance),
+            None => Instance::start(self.means.pool.component(job.kind), &job.call),
+        };
+        let mut instance = match started {
+            Ok(instance) => instance,
+            Err(abort) => return (self, Err(abort)),
+        };
+        self.enter(&instance);
+        let (mut context, ended) = instance.call(self, &job.call);
+        let result = context.leave(&job, instance, ended);
+        (context, result)
+    }
+
+    /// The same on a fiber of its own, so that the guest can wait. The host's own stack does not
+    /// grow with the nesting of calls.
+    async fn invoke_on_fiber(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
+        let (job, idle) = match self.prepare() {
+            Ok(prepared) => prepared,
+            Err(abort) => return (self, Err(abort)),
+        };
+        let started = match idle {
+            Some(instance) => Ok(instance),
+            None => Instance::start_on_fiber(self.means.pool.component(job.kind), &job.call).await,
+        };
+        let mut instance = match started {
+            Ok(instance) => instance,
+            Err(abort) => return (self, Err(abort)),
+        };
+        self.enter(&instance);
+        let (mut context, ended) = instance.call_on_fiber(self, &job.call).await;
+        let result = context.leave(&job, instance, ended);
+        (context, result)
+    }
+
+    /// Runs a call to its end, with all that it calls, and waits for other workers where it must.
+    pub async fn finish(mut self: Box<Self>, mut next: Next) -> (Box<Self>, Result<Value, Abort>) {
+        loop {
+            next = match next {
+                Next::Invoke => {
+                    let (context, result) = self.invoke_on_fiber().await;
+                    self = context;
+                    self.attempt.invoked(result)
+                }
+                Next::Ask(ask) => {
+                    let (context, answers) = Exchange::ask(self, ask).await;
+                    self = context;
+                    self.attempt.answered(answers)
+                }
+                Next::Done(result) => return (self, result),
+            }
+        }
+    }
+
+    /// How to run the function of the attempt's frame, and an instance if one is idle.
+    fn prepare(&mut self) -> Result<(Job, Option<Instance>), Abort> {
         let (kind, function) = self.locate();
         let operator = self.attempt.operator();
         let always_fresh = operator.isolation == Isolation::Fresh;
@@ -66,29 +155,37 @@ impl Context {
                 "calls are nested deeper than {} (the host's bound on limits.call_depth)",
                 config::CALL_DEPTH_MAX
             );
-            return (self, Err(Abort::new(Code::LimitExceeded, message)));
+            return Err(Abort::new(Code::LimitExceeded, message));
         }
-        let pooled =
+        let idle =
             if always_fresh || self.means.instances != Instances::Warm { None } else { self.means.pool.take(kind) };
-        let mut instance = match pooled {
-            Some(instance) => instance,
-            None => match Instance::start(self.means.pool.component(kind), memory_max, &function) {
-                Ok(instance) => instance,
-                Err(abort) => return (self, Err(abort)),
-            },
-        };
+        Ok((Job { kind, call: Call { function, memory_max }, always_fresh }, idle))
+    }
+
+    /// A guest begins.
+    fn enter(&mut self, instance: &Instance) {
         self.means.reused |= instance.is_warm();
-        let (mut context, ended) = instance.call(self, &Call { function: &function, memory_max });
-        if ended.doubtful && context.means.reused && !context.is_decided() {
-            context.means.suspect = true;
+        self.means.guests += 1;
+    }
+
+    /// A guest has ended.
+    fn leave(&mut self, job: &Job, instance: Instance, ended: Ended) -> Result<Value, Abort> {
+        self.means.guests -= 1;
+        let past = self.means.reused || (self.means.apart && !self.attempt.mode().fresh);
+        if ended.doubtful && past && !self.is_decided() {
+            self.means.suspect = true;
         }
-        if ended.healthy && !always_fresh {
-            match context.means.instances {
-                Instances::Warm | Instances::FreshKept => context.means.pool.give(kind, instance),
-                Instances::Fresh => context.means.pool.offer(kind, instance),
+        if ended.healthy && !job.always_fresh {
+            match self.means.instances {
+                Instances::Warm | Instances::FreshKept => self.means.pool.give(job.kind, instance),
+                Instances::Fresh => self.means.pool.offer(job.kind, instance),
             }
         }
-        (context, ended.result)
+        match self.means.suspect {
+            // Nothing comes of this attempt: it need not reach for anybody any more.
+            true => Err(Abort::new(Code::Aborted, "the attempt is made again in fresh instances")),
+            false => ended.result,
+        }
     }
 
     /// The instances and the name of the frame's function.

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use styx_protocol::catalog::Digest;
 
 use crate::artifact::{self, Artifacts};
 use crate::component::Ready;
-use crate::config::{self, Purpose};
+use crate::config::{self, Cluster, Purpose};
 use crate::determinism::Determinism;
 use crate::executor::Executor;
 
@@ -34,6 +35,9 @@ pub struct EngineOptions {
     pub executors: usize,
     /// Where components are compiled.
     pub compiler: Compiler,
+    /// For a worker among several: room for guests that wait for the others. A worker of its own
+    /// needs none, and its calls cost no fibers. No outcome depends on it.
+    pub cluster: Option<Cluster>,
 }
 
 /// Why a component cannot be used.
@@ -60,6 +64,9 @@ pub struct Engine {
     compiling: Mutex<()>,
     /// Held while `describe` runs: the instance pool has few slots besides the executors'.
     pub(crate) describing: Mutex<()>,
+    executors: AtomicU64,
+    /// Guests that wait for other workers.
+    suspended: AtomicUsize,
 }
 
 impl Engine {
@@ -74,8 +81,18 @@ impl Engine {
             options.executors,
             config::EXECUTORS_MAX
         );
-        let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Run { executors: options.executors }))
-            .map_err(artifact::plain)?;
+        if let Some(cluster) = options.cluster {
+            anyhow::ensure!(
+                cluster.guests() <= config::WAITING_MAX,
+                "room for {} suspended functions and a reserve for {} workers asked for; an engine has room for {} together, {} per worker",
+                cluster.suspended,
+                cluster.workers,
+                config::WAITING_MAX,
+                config::CALL_DEPTH_MAX
+            );
+        }
+        let purpose = Purpose::Run { executors: options.executors, cluster: options.cluster };
+        let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(purpose)).map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
         Ok(Arc::new(Engine {
             wasmtime,
@@ -84,6 +101,8 @@ impl Engine {
             ready: RwLock::default(),
             compiling: Mutex::default(),
             describing: Mutex::default(),
+            executors: AtomicU64::new(0),
+            suspended: AtomicUsize::new(0),
         }))
     }
 
@@ -143,7 +162,7 @@ impl Engine {
 
     /// A new executor, for one thread.
     pub fn executor(self: &Arc<Self>) -> Executor {
-        Executor::new(self.clone())
+        Executor::new(self.clone(), self.executors.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A component that was loaded.
@@ -181,12 +200,47 @@ impl Engine {
         digest: Digest,
         component: &wasmtime::component::Component,
     ) -> wasmtime::Result<Arc<Ready>> {
-        let ready = Arc::new(Ready::link(&self.wasmtime, component, digest)?);
+        let ready = Arc::new(Ready::link(&self.wasmtime, component, digest, self.is_clustered())?);
         self.ready.write().expect("no panic under the lock").insert(digest, ready.clone());
         Ok(ready)
     }
 
+    /// Whether guests may have to wait for other workers, and so run on fibers.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.options.cluster.is_some()
+    }
+
+    /// Idle instances that an executor keeps.
+    pub(crate) fn idle_instances_max(&self) -> usize {
+        config::idle_instances_max(self.options.executors, self.options.cluster)
+    }
+
+    /// Guests that wait for other workers, over all executors.
+    pub fn suspended_guests(&self) -> usize {
+        self.suspended.load(Ordering::Relaxed)
+    }
+
+    /// Room for guests that are to wait, if there is some; always `beyond` the budget.
+    pub(crate) fn suspend(self: &Arc<Self>, guests: usize, beyond: bool) -> Option<Suspended> {
+        let most = self.options.cluster.map_or(0, |cluster| cluster.suspended);
+        let admit = |now: usize| (beyond || now + guests <= most).then_some(now + guests);
+        self.suspended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admit).ok()?;
+        Some(Suspended { engine: self.clone(), guests })
+    }
+
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
+    }
+}
+
+/// Room that guests take while they wait.
+pub(crate) struct Suspended {
+    engine: Arc<Engine>,
+    pub guests: usize,
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        self.engine.suspended.fetch_sub(self.guests, Ordering::Relaxed);
     }
 }

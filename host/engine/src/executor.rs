@@ -11,19 +11,24 @@ use std::sync::Arc;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{Attempt, Execution, Overlay, run};
 use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::Value;
+use styx_protocol::piece::Started;
 use styx_protocol::state::State;
 use styx_protocol::transaction::Transaction;
 
 use crate::context::{Carrier, Context, Instances, Means};
 use crate::determinism::{self, Determinism};
 use crate::engine::Engine;
+use crate::parking::{Exchange, Parking};
 
 /// Runs transactions in warm instances of its own. One per execution thread; the thread needs
 /// [`crate::EXECUTION_STACK_BYTES`] of stack.
 pub struct Executor {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// Away while an attempt runs.
-    means: Option<Box<Means>>,
+    pub(crate) means: Option<Box<Means>>,
+    pub(crate) exchange: Exchange,
+    pub(crate) parking: Parking,
     statistics: Statistics,
 }
 
@@ -45,9 +50,11 @@ struct Fallback {
 }
 
 impl Executor {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        let means = Box::new(Means::new(engine.clone()));
-        Executor { engine, means: Some(means), statistics: Statistics::default() }
+    /// `number` tells it from the engine's other executors.
+    pub(crate) fn new(engine: Arc<Engine>, number: u64) -> Self {
+        let exchange = Exchange::default();
+        let means = Some(Box::new(Means::new(engine.clone(), exchange.clone())));
+        Executor { engine, means, exchange, parking: Parking::new(number), statistics: Statistics::default() }
     }
 
     /// What was done so far.
@@ -60,29 +67,32 @@ impl Executor {
         self.means.as_ref().map_or(0, |means| means.pool.idle())
     }
 
-    /// Makes as many attempts as it takes to know the outcome.
-    fn settle(
+    /// Makes as many attempts as it takes to know the outcome, as long as all of it happens here.
+    pub(crate) fn settle(
         &mut self,
         transaction: &Transaction,
-        state: &Arc<State>,
-        catalog: &Arc<Catalog>,
-        fallback: &mut Option<Fallback>,
-    ) -> Execution {
+        mut attempt: impl FnMut(&mut Self, Instances) -> Started,
+    ) -> Started {
         if self.engine.determinism() == Determinism::All {
-            return self.prove(transaction, state, catalog, fallback);
+            return self.prove(transaction, attempt);
         }
-        let first = self.attempt(Instances::Warm, transaction, state, catalog, fallback);
+        let first = match attempt(self, Instances::Warm) {
+            Started::Local(first) => first,
+            open => return open,
+        };
         let suspect = self.is_suspect();
         if !suspect && !self.engine.determinism().samples(transaction.tid) {
-            return first;
+            return Started::Local(first);
         }
-        let fresh = self.attempt(Instances::Fresh, transaction, state, catalog, fallback);
-        if suspect {
-            self.statistics.repeated += 1;
-        } else {
+        self.statistics.repeated += u64::from(suspect);
+        let fresh = match attempt(self, Instances::Fresh) {
+            Started::Local(fresh) => fresh,
+            open => return open,
+        };
+        if !suspect {
             self.compare(transaction, &first, &fresh);
         }
-        fresh
+        Started::Local(fresh)
     }
 
     /// An attempt in fresh instances, and a second one in those that the first has left behind. The
@@ -91,22 +101,30 @@ impl Executor {
     fn prove(
         &mut self,
         transaction: &Transaction,
-        state: &Arc<State>,
-        catalog: &Arc<Catalog>,
-        fallback: &mut Option<Fallback>,
-    ) -> Execution {
+        mut attempt: impl FnMut(&mut Self, Instances) -> Started,
+    ) -> Started {
         self.means.as_mut().expect("no attempt is under way").pool.clear();
-        let fresh = self.attempt(Instances::FreshKept, transaction, state, catalog, fallback);
-        let again = self.attempt(Instances::Warm, transaction, state, catalog, fallback);
+        let fresh = match attempt(self, Instances::FreshKept) {
+            Started::Local(fresh) => fresh,
+            open => return open,
+        };
+        let again = attempt(self, Instances::Warm);
         if self.is_suspect() {
             self.statistics.repeated += 1;
-            return fresh;
+            return Started::Local(fresh);
         }
-        let Some(difference) = self.compare(transaction, &again, &fresh) else { return fresh };
+        let difference = match again {
+            Started::Local(again) => self.compare(transaction, &again, &fresh),
+            Started::Open(_, progress) => {
+                self.give_up(progress);
+                Some("only one of them needs other workers")
+            }
+        };
+        let Some(difference) = difference else { return Started::Local(fresh) };
         let message = format!(
             "a fresh instance does not do what a warm one does: {difference}; keep state in entities, not in globals"
         );
-        Execution { outcome: Err(Abort::new(Code::NonDeterministic, message)), ..fresh }
+        Started::Local(Execution { outcome: Err(Abort::new(Code::NonDeterministic, message)), ..fresh })
     }
 
     /// Counts a comparison, and tells of a difference.
@@ -120,10 +138,11 @@ impl Executor {
     }
 
     /// Whether the last attempt's outcome may be due to the past of an instance.
-    fn is_suspect(&self) -> bool {
+    pub(crate) fn is_suspect(&self) -> bool {
         self.means.as_ref().expect("the attempt is over").suspect
     }
 
+    /// An attempt where one worker owns everything.
     fn attempt(
         &mut self,
         instances: Instances,
@@ -132,29 +151,46 @@ impl Executor {
         catalog: &Arc<Catalog>,
         fallback: &mut Option<Fallback>,
     ) -> Execution {
-        let mut means = self.means.take().expect("an attempt panicked, and the executor with it");
-        (means.instances, means.reused, means.suspect) = (instances, false, false);
         let attempt = Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
         let (attempt, cached) = match fallback.take() {
             Some(Fallback { overlay, cached }) => (attempt.fall_back(overlay, cached.clone()), Some(cached)),
             None => (attempt, None),
         };
-        let mut carrier = Carrier::new(Box::new(Context { attempt, means }));
-        let outcome = run(&mut carrier);
-        let Context { attempt, means } = *carrier.into_inner();
-        self.means = Some(means);
+        let (attempt, outcome) = match self.engine.is_clustered() {
+            false => self.run(attempt, instances),
+            true => self.run_on_fibers(attempt, instances),
+        };
         let (execution, overlay) = attempt.finish(outcome);
         if let (Some(overlay), Some(cached)) = (overlay, cached) {
             *fallback = Some(Fallback { overlay, cached });
         }
         execution
     }
+
+    fn run(&mut self, attempt: Attempt, instances: Instances) -> (Attempt, Result<Value, Abort>) {
+        let means = self.lend(instances, false, 0);
+        let mut carrier = Carrier::new(Box::new(Context { attempt, means }));
+        let outcome = run(&mut carrier);
+        let Context { attempt, means } = *carrier.into_inner();
+        self.means = Some(means);
+        (attempt, outcome)
+    }
+
+    /// The means for a piece of work; they come back with it.
+    pub(crate) fn lend(&mut self, instances: Instances, apart: bool, guests: usize) -> Box<Means> {
+        let mut means = self.means.take().expect("an attempt panicked, and the executor with it");
+        means.renew(instances, apart, guests);
+        means
+    }
 }
 
 /// A component of the catalog that is not loaded ([`Engine::load`]) is a bug of the host, and panics.
 impl styx_protocol::fallback::Executor for Executor {
     fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
-        self.settle(transaction, state, catalog, &mut None)
+        let settled = self.settle(transaction, |executor, instances| {
+            Started::Local(executor.attempt(instances, transaction, state, catalog, &mut None))
+        });
+        local(settled)
     }
 
     fn fall_back(
@@ -166,7 +202,16 @@ impl styx_protocol::fallback::Executor for Executor {
         cached: &Arc<Execution>,
     ) -> (Execution, Box<Overlay>) {
         let mut fallback = Some(Fallback { overlay, cached: cached.clone() });
-        let execution = self.settle(transaction, state, catalog, &mut fallback);
-        (execution, fallback.expect("each attempt gives the overlay back").overlay)
+        let settled = self.settle(transaction, |executor, instances| {
+            Started::Local(executor.attempt(instances, transaction, state, catalog, &mut fallback))
+        });
+        (local(settled), fallback.expect("each attempt gives the overlay back").overlay)
+    }
+}
+
+fn local(settled: Started) -> Execution {
+    match settled {
+        Started::Local(execution) => execution,
+        Started::Open(..) => panic!("an attempt of a single worker reached for another"),
     }
 }

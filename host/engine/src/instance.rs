@@ -15,7 +15,9 @@ use crate::guest::Guest;
 use crate::outcome::{self, Failure};
 use crate::wasi::Wasi;
 
-type Invoke = TypedFunc<(Arc<str>, Arc<str>, Value), (std::result::Result<Value, Failure>,)>;
+type Arguments = (Arc<str>, Arc<str>, Value);
+type Returned = (std::result::Result<Value, Failure>,);
+type Invoke = TypedFunc<Arguments, Returned>;
 
 /// A live instance, warm once it has served a call.
 pub(crate) struct Instance {
@@ -26,9 +28,9 @@ pub(crate) struct Instance {
 }
 
 /// What an invocation needs to know.
-pub(crate) struct Call<'a> {
+pub(crate) struct Call {
     /// `operator.function`.
-    pub function: &'a Arc<str>,
+    pub function: Arc<str>,
     /// Bytes of linear memory allowed.
     pub memory_max: usize,
 }
@@ -48,9 +50,26 @@ impl Instance {
     ///
     /// # Errors
     /// Why it does not start: the same for every instance of the component under the same limits.
-    pub fn start(component: &Ready, memory_max: usize, running: &str) -> std::result::Result<Self, Abort> {
-        let mut store = new_store(component, memory_max);
-        let started = component.pre.instantiate(&mut store).and_then(|instance| {
+    pub fn start(component: &Ready, call: &Call) -> std::result::Result<Self, Abort> {
+        let mut store = new_store(component, call.memory_max);
+        let instance = component.pre.instantiate(&mut store);
+        Instance::started(store, instance, component, call)
+    }
+
+    /// The same for an instance whose guest may wait.
+    pub async fn start_on_fiber(component: &Ready, call: &Call) -> std::result::Result<Self, Abort> {
+        let mut store = new_store(component, call.memory_max);
+        let instance = component.pre.instantiate_async(&mut store).await;
+        Instance::started(store, instance, component, call)
+    }
+
+    fn started(
+        mut store: Store<Guest>,
+        instance: Result<wasmtime::component::Instance>,
+        component: &Ready,
+        call: &Call,
+    ) -> std::result::Result<Self, Abort> {
+        let started = instance.and_then(|instance| {
             let invoke: Invoke = instance.get_typed_func(&mut store, component.invoke)?;
             Ok(invoke)
         });
@@ -60,11 +79,9 @@ impl Instance {
                 Ok(Instance { store, invoke, calls: 0, memory_at_start })
             }
             Err(error) => {
-                assert!(
-                    !error.is::<wasmtime::PoolConcurrencyLimitError>(),
-                    "the instance pool is sized for every call that can nest, and ran dry: {error:#}"
-                );
-                Err(outcome::of_trap(&error, &format!("{running}, starting,"), store.data().memory.denied, memory_max))
+                assert_room(&error);
+                let running = format!("{}, starting,", call.function);
+                Err(outcome::of_trap(&error, &running, store.data().memory.denied, call.memory_max))
             }
         }
     }
@@ -91,14 +108,33 @@ impl Instance {
     }
 
     /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
-    pub fn call(&mut self, context: Box<Context>, call: &Call<'_>) -> (Box<Context>, Ended) {
+    pub fn call(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
+        let (arguments, allowed) = self.enter(context, call);
+        let result = self.invoke.call(&mut self.store, arguments);
+        self.leave(result, call, allowed)
+    }
+
+    /// The same on a fiber. Should the future be dropped, the guest ends where it stands, and the
+    /// instance with it.
+    pub async fn call_on_fiber(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
+        let (arguments, allowed) = self.enter(context, call);
+        let result = self.invoke.call_async(&mut self.store, arguments).await;
+        self.leave(result, call, allowed)
+    }
+
+    /// Hands the transaction to the guest, with fuel.
+    fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, u64) {
         self.calls += 1;
         let frame = context.attempt.frame();
         let (key, args) = (frame.entity.key().clone(), frame.args.clone());
         let allowed = context.attempt.fuel_allowed();
         self.store.set_fuel(allowed).expect("fuel is on");
         self.store.data_mut().enter(context, call.memory_max);
-        let result = self.invoke.call(&mut self.store, (call.function.clone(), key, args));
+        ((call.function.clone(), key, args), allowed)
+    }
+
+    /// Takes the transaction back, and judges how the guest has ended.
+    fn leave(&mut self, result: Result<Returned>, call: &Call, allowed: u64) -> (Box<Context>, Ended) {
         let left = self.store.get_fuel().expect("fuel is on");
         let (mut context, withheld) = self.store.data_mut().leave();
         let spent = allowed.saturating_sub(left).saturating_sub(withheld);
@@ -110,14 +146,25 @@ impl Instance {
                 healthy: !denied,
                 doubtful: denied || spent > allowed / 2,
             },
-            Err(error) => Ended {
-                result: Err(outcome::of_trap(&error, call.function, denied, call.memory_max)),
-                healthy: false,
-                doubtful: true,
-            },
+            Err(error) => {
+                assert_room(&error);
+                Ended {
+                    result: Err(outcome::of_trap(&error, &call.function, denied, call.memory_max)),
+                    healthy: false,
+                    doubtful: true,
+                }
+            }
         };
         (context, ended)
     }
+}
+
+/// That the pool has room is the host's business: that must never decide a transaction.
+fn assert_room(error: &wasmtime::Error) {
+    assert!(
+        !error.is::<wasmtime::PoolConcurrencyLimitError>(),
+        "the instance pool is sized for every guest that can run or wait, and ran dry: {error:#}"
+    );
 }
 
 /// A Store for an instance of `component`, with fuel for its start-up code.

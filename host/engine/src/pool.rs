@@ -10,7 +10,6 @@ use styx_protocol::catalog::{Digest, Operator};
 use styx_protocol::ids::OperatorId;
 
 use crate::component::Ready;
-use crate::config;
 use crate::instance::Instance;
 
 /// The instances of one component for one app.
@@ -33,11 +32,11 @@ struct Slot {
 }
 
 /// All instances of one executor.
-#[derive(Default)]
 pub(crate) struct Pool {
     slots: Vec<Option<Slot>>,
     kinds: Vec<Option<Kind>>,
     idle: usize,
+    idle_max: usize,
     clock: u64,
 }
 
@@ -46,6 +45,11 @@ pub(crate) struct Pool {
 pub(crate) struct KindId(usize);
 
 impl Pool {
+    /// None yet; keeps so many idle instances.
+    pub fn new(idle_max: usize) -> Self {
+        Pool { slots: Vec::new(), kinds: Vec::new(), idle: 0, idle_max, clock: 0 }
+    }
+
     /// The instances and the function's name for a call, if the operator was seen before.
     pub fn find(&self, operator: &Arc<Operator>, function: u16) -> Option<(KindId, &Arc<str>)> {
         let slot = self.slots.get(operator.id.0 as usize)?.as_ref()?;
@@ -117,7 +121,7 @@ impl Pool {
         if instance.is_worn() {
             return;
         }
-        if self.idle >= config::IDLE_INSTANCES_MAX {
+        if self.idle >= self.idle_max {
             self.evict();
         }
         self.kind_mut(kind).idle.push(instance);

@@ -336,8 +336,8 @@ fn the_check_looks_into_nested_calls() {
 #[test]
 fn the_fallback_gives_the_overlay_back_and_tells_drift() {
     let mut world = World::new(&[neighbour()]);
-    let first = Arc::new(world.run("good", "n", "f", b""));
     let transaction = world.transaction("good", "n", "f", b"");
+    let first = Arc::new(on_big_stack(|| world.executor.execute(&transaction, &world.state, &world.catalog)));
     let other = world.transaction("good", "m", "f", b"");
     let mut overlay = Box::new(Overlay::default());
     first.writes().for_each(|write| overlay.apply(write));
@@ -400,4 +400,31 @@ fn calls_may_nest_to_the_limit_with_full_stacks() {
     assert_eq!(code(&execution), Code::LimitExceeded, "{}", message(&execution));
     assert!(message(&execution).contains("deeper than 64"), "{}", message(&execution));
     assert_eq!(execution.calls.len(), 65);
+}
+
+#[test]
+fn memory_that_is_asked_for_deep_down_the_stack_hurts_nobody() {
+    // Dives, and has the host call `realloc` from down there, which dives without end.
+    let code_text = format!(
+        "(func $dive (param $depth i32) (result i32)
+           (if (i32.eqz (local.get $depth)) (then
+             (i32.store (i32.const 1000) (i32.const 1))
+             (call $key (i32.const 128))
+             (return (i32.const 0))))
+           (i32.add (i32.const 1) (call $dive (i32.sub (local.get $depth) (i32.const 1)))))
+         {}",
+        invoke("(drop (call $dive (i32.load (local.get $a)))) (call $ok (i32.const 0) (i32.const 0))")
+    );
+    let mut guest = Guest::new("A", &["f"], code_text);
+    guest.realloc = [
+        "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1)))))",
+        "(if (i32.load (i32.const 1000)) (then (drop (call $deep (i32.const 0)))))",
+    ];
+    let mut world = World::new(&[guest, neighbour()]);
+    for depth in (0..40_000u32).step_by(2_000) {
+        let execution = world.run("A", "k", "f", &depth.to_le_bytes());
+        assert_eq!(code(&execution), Code::GuestTrap, "{depth}");
+        assert!(message(&execution).contains("stack overflow"), "{depth}: {}", message(&execution));
+        assert_eq!(world.run("good", "n", "f", b"").outcome.as_deref(), Ok(&[1][..]));
+    }
 }

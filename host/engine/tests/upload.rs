@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 fn engine(cache: &std::path::Path) -> std::sync::Arc<Engine> {
     let compiler = Compiler::Child(std::env::current_exe().unwrap());
-    Engine::new(EngineOptions { cache_dir: cache.to_owned(), determinism: Determinism::Off, executors: 1, compiler })
+    Engine::new(EngineOptions { cache_dir: cache.to_owned(), determinism: Determinism::Off, executors: 1, compiler, cluster: None })
         .unwrap()
 }
 
@@ -265,6 +265,7 @@ fn a_missing_compiler_is_the_hosts_fault() {
         determinism: Determinism::Off,
         executors: 1,
         compiler,
+        cluster: None,
     })
     .unwrap();
     let error = engine.check_upload(&Guest::body("item", &["get"], OK).bytes()).unwrap_err();

@@ -149,6 +149,7 @@ fn engine(config: &ServerConfig) -> anyhow::Result<Arc<Engine>> {
         determinism,
         executors: config.threads + 1,
         compiler,
+        cluster: None,
     })
 }
 

@@ -2,10 +2,12 @@
 
 use std::ops::Bound;
 
+use styx_protocol::attempt::{Answer, Attempt, Reach};
 use styx_protocol::entity::{Key, Value};
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
+use super::reach;
 use crate::guest::{Guest, with_attempt};
 
 /// `bound`.
@@ -42,37 +44,58 @@ struct KeyRange {
 /// What an entry of a scan costs besides its bytes.
 const ENTRY_BYTES: usize = 32;
 
-pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
+pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Result<()> {
     type Cx<'a> = StoreContextMut<'a, Guest>;
-    linker.func_wrap("get", |mut cx: Cx<'_>, (key,): (WasmStr,)| {
-        with_attempt(&mut cx, |cx, attempt| {
+    reach::add(
+        linker,
+        clustered,
+        "get",
+        |cx, attempt, (key,): (WasmStr,)| {
             let key = key.to_str(cx)?;
-            let value = attempt.get(&key).here();
-            let moved = key.len() + bytes(&value);
-            Ok(((value,), moved))
-        })
-    })?;
-    linker.func_wrap("put", |mut cx: Cx<'_>, (key, value): (WasmStr, WasmList<u8>)| {
-        with_attempt(&mut cx, |cx, attempt| {
+            Ok((attempt.get(&key), key.len()))
+        },
+        |attempt, answers| Reach::Here(attempt.got(answers)),
+        |value| {
+            let moved = bytes(&value);
+            ((value,), moved)
+        },
+    )?;
+    reach::add(
+        linker,
+        clustered,
+        "put",
+        |cx, attempt, (key, value): (WasmStr, WasmList<u8>)| {
             let key = key.to_str(cx)?;
-            attempt.put(&key, value.as_le_slice(cx)).here();
-            Ok(((), key.len() + value.len()))
-        })
-    })?;
-    linker.func_wrap("delete", |mut cx: Cx<'_>, (key,): (WasmStr,)| {
-        with_attempt(&mut cx, |cx, attempt| {
+            Ok((attempt.put(&key, value.as_le_slice(cx)), key.len() + value.len()))
+        },
+        noted,
+        |()| ((), 0),
+    )?;
+    reach::add(
+        linker,
+        clustered,
+        "delete",
+        |cx, attempt, (key,): (WasmStr,)| {
             let key = key.to_str(cx)?;
-            attempt.delete(&key).here();
-            Ok(((), key.len()))
-        })
-    })?;
-    linker.func_wrap("scan", |mut cx: Cx<'_>, (range, limit, reverse): (KeyRange, u32, bool)| {
-        with_attempt(&mut cx, |_, attempt| {
-            let entries = attempt.scan(&range.prefix, range.lower.into(), range.upper.into(), limit, reverse).here();
+            Ok((attempt.delete(&key), key.len()))
+        },
+        noted,
+        |()| ((), 0),
+    )?;
+    reach::add(
+        linker,
+        clustered,
+        "scan",
+        |_, attempt, (range, limit, reverse): (KeyRange, u32, bool)| {
+            Ok((attempt.scan(&range.prefix, range.lower.into(), range.upper.into(), limit, reverse), 0))
+        },
+        Attempt::scanned,
+        |entries| {
             let moved: usize = entries.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum();
-            Ok(((entries,), moved))
-        })
-    })?;
+            ((entries,), moved)
+        },
+    )?;
+    // The own entity is where its function runs.
     linker.func_wrap("get-own", |mut cx: Cx<'_>, ()| {
         with_attempt(&mut cx, |_, attempt| {
             let value = attempt.get_own();
@@ -92,6 +115,11 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
             Ok(((), 0))
         })
     })
+}
+
+fn noted(attempt: &mut Attempt, answers: Vec<Answer>) -> Reach<()> {
+    attempt.noted(answers);
+    Reach::Here(())
 }
 
 fn bytes(value: &Option<Value>) -> usize {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use styx_protocol::catalog::{Function, Isolation, OperatorSpec, Parameter};
+use styx_protocol::catalog::{Consistency, Function, Isolation, OperatorSpec, Parameter};
 use wasmtime::component::{ComponentType, Lift};
 
 use super::error::{UploadCode, UploadError};
@@ -160,6 +160,7 @@ fn check_functions(operator: &str, described: Vec<FunctionDescription>) -> Resul
             parameters,
             returns,
             read_only: function.read_only,
+            consistency: Consistency::default(),
             doc: clip(function.doc),
         });
     }

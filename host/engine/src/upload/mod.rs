@@ -57,7 +57,8 @@ impl Engine {
         contract::check_names(bytes)?;
         let digest = artifact::digest(bytes);
         let component = self.compile(digest, bytes).map_err(refused)?;
-        let ready = Ready::link(self.wasmtime(), &component, digest).map_err(|error| {
+        // `describe` has nobody to wait for.
+        let ready = Ready::link(self.wasmtime(), &component, digest, false).map_err(|error| {
             let message = artifact::one_line(&error);
             match error.is::<crate::component::TooManyParts>() {
                 true => UploadError::new(

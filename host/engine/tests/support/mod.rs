@@ -1,6 +1,9 @@
 //! Tiny guests as WebAssembly text, and a world to run them in. No toolchain is needed.
 #![allow(dead_code)]
 
+pub mod script;
+pub mod workers;
+
 use std::sync::Arc;
 
 use styx_engine::{Compiler, Determinism, Engine, EngineOptions, Executor};
@@ -25,6 +28,8 @@ pub struct Guest {
     pub code: String,
     /// Component fields after the imports, lowered functions, core imports, instances.
     pub foreign: [&'static str; 4],
+    /// Fields of the module that allocates, and how its `realloc` begins.
+    pub realloc: [&'static str; 2],
     pub schema: &'static str,
 }
 
@@ -36,6 +41,7 @@ impl Guest {
             read_only: Vec::new(),
             code: code.into(),
             foreign: [""; 4],
+            realloc: [""; 2],
             schema: "{}",
         }
     }
@@ -51,6 +57,8 @@ impl Guest {
             .replace(";;LOWERED", self.foreign[1])
             .replace(";;EXTERNS", self.foreign[2])
             .replace(";;INSTANCES", self.foreign[3])
+            .replace(";;MEMORY", self.realloc[0])
+            .replace(";;REALLOC", self.realloc[1])
             .replace(";;IMAGE", &self.image())
             .replace(";;GUEST", &self.code)
     }
@@ -134,8 +142,61 @@ pub struct World {
     _cache: tempfile::TempDir,
 }
 
+/// Set up for a worker of its own, except in the program that runs the same tests on fibers.
 pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptions {
-    EngineOptions { cache_dir: cache.to_owned(), determinism, executors: 2, compiler: Compiler::InProcess }
+    let cluster = module_path!().starts_with("fibers").then_some(workers::ROOM);
+    EngineOptions { cache_dir: cache.to_owned(), determinism, executors: 2, compiler: Compiler::InProcess, cluster }
+}
+
+pub const LAYOUT: Layout = Layout { seed: 7, partitions: 16 };
+
+/// Deploys guests as the app `test`, one component each.
+pub fn deploy(
+    engine: &Engine,
+    directory: &std::path::Path,
+    guests: &[Guest],
+    limits: Limits,
+    isolation: Isolation,
+) -> Arc<Catalog> {
+    let (mut components, mut operators) = (Vec::new(), Vec::new());
+    for (at, guest) in guests.iter().enumerate() {
+        let digest = load(engine, directory, &guest.bytes());
+        components.push(Component { name: guest.operator.into(), digest, size: 0, sdk: "styx-wat".into() });
+        let function = |name: &&str| Function {
+            name: name.to_string(),
+            parameters: Vec::new(),
+            returns: "{}".into(),
+            read_only: guest.read_only.contains(name),
+            consistency: Default::default(),
+            doc: String::new(),
+        };
+        operators.push(OperatorSpec {
+            name: guest.operator.into(),
+            component: at as u32,
+            key_prefix: None,
+            isolation,
+            doc: String::new(),
+            functions: guest.functions.iter().map(function).collect(),
+        });
+    }
+    let deployment =
+        Deployment { id: "dp_1".into(), app: "test".into(), created: Timestamp(0), components, operators, limits };
+    let mut catalog = Catalog::default();
+    catalog.apply(&Control::Deploy(deployment));
+    Arc::new(catalog)
+}
+
+/// A transaction of the app `test`.
+pub fn transaction(catalog: &Catalog, tid: u64, operator: &str, key: &str, function: &str, args: &[u8]) -> Transaction {
+    let request = Request {
+        id: RequestId(tid.into()),
+        operator: catalog.find("test", operator).unwrap().id,
+        function: function.into(),
+        key: key.into(),
+        args: args.into(),
+        retained: false,
+    };
+    Transaction { tid: Tid(tid), time: Timestamp(1_700_000_000_000_000), request: Arc::new(request), query: false }
 }
 
 impl World {
@@ -144,54 +205,34 @@ impl World {
     }
 
     pub fn with(guests: &[Guest], limits: Limits, determinism: Determinism, isolation: Isolation) -> Self {
+        World::set_up(guests, limits, isolation, |cache| options(cache, determinism))
+    }
+
+    /// One whose guests run on fibers.
+    pub fn on_fibers(guests: &[Guest]) -> Self {
+        World::set_up(guests, Limits::default(), Isolation::Warm, |cache| EngineOptions {
+            cluster: Some(workers::ROOM),
+            ..options(cache, Determinism::Off)
+        })
+    }
+
+    fn set_up(
+        guests: &[Guest],
+        limits: Limits,
+        isolation: Isolation,
+        options: impl FnOnce(&std::path::Path) -> EngineOptions,
+    ) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let engine = Engine::new(options(cache.path(), determinism)).unwrap();
-        let (mut components, mut operators) = (Vec::new(), Vec::new());
-        for (at, guest) in guests.iter().enumerate() {
-            let digest = load(&engine, cache.path(), &guest.bytes());
-            components.push(Component { name: guest.operator.into(), digest, size: 0, sdk: "styx-wat".into() });
-            let function = |name: &&str| Function {
-                name: name.to_string(),
-                parameters: Vec::new(),
-                returns: "{}".into(),
-                read_only: guest.read_only.contains(name),
-                doc: String::new(),
-            };
-            operators.push(OperatorSpec {
-                name: guest.operator.into(),
-                component: at as u32,
-                key_prefix: None,
-                isolation,
-                doc: String::new(),
-                functions: guest.functions.iter().map(function).collect(),
-            });
-        }
-        let deployment =
-            Deployment { id: "dp_1".into(), app: "test".into(), created: Timestamp(0), components, operators, limits };
-        let mut catalog = Catalog::default();
-        catalog.apply(&Control::Deploy(deployment));
+        let engine = Engine::new(options(cache.path())).unwrap();
+        let catalog = deploy(&engine, cache.path(), guests, limits, isolation);
         let executor = engine.executor();
-        let state = Arc::new(State::new(Layout { seed: 7, partitions: 16 }));
-        World { engine, executor, catalog: Arc::new(catalog), state, next_tid: 0, _cache: cache }
+        let state = Arc::new(State::new(LAYOUT));
+        World { engine, executor, catalog, state, next_tid: 0, _cache: cache }
     }
 
     pub fn transaction(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Transaction {
         self.next_tid += 1;
-        let operator = self.catalog.find("test", operator).unwrap().id;
-        let request = Request {
-            id: RequestId(self.next_tid.into()),
-            operator,
-            function: function.into(),
-            key: key.into(),
-            args: args.into(),
-            retained: false,
-        };
-        Transaction {
-            tid: Tid(self.next_tid),
-            time: Timestamp(1_700_000_000_000_000),
-            request: Arc::new(request),
-            query: false,
-        }
+        transaction(&self.catalog, self.next_tid, operator, key, function, args)
     }
 
     /// Runs a transaction, does not commit it.

@@ -68,8 +68,10 @@
   (core module $Memory
     (memory (export "memory") 4)
     (global $next (mut i32) (i32.const 131072))
+    ;;MEMORY
     (func (export "realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
       (local $at i32)
+      ;;REALLOC
       (local.set $at (i32.and (i32.add (global.get $next) (i32.sub (local.get $align) (i32.const 1))) (i32.sub (i32.const 0) (local.get $align))))
       (global.set $next (i32.add (local.get $at) (local.get $size)))
       (block $fits

@@ -74,6 +74,7 @@ impl Server {
             determinism: Determinism::Off,
             executors: 3,
             compiler: Compiler::InProcess,
+            cluster: None,
         })
         .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();
