@@ -15,6 +15,7 @@ pub mod ids;
 pub mod link;
 pub mod locks;
 pub mod machine;
+pub mod membership;
 pub mod modes;
 pub mod mutants;
 pub mod piece;

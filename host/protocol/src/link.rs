@@ -12,6 +12,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::mutants::{Bug, planted};
+
 #[cfg(test)]
 mod tests;
 
@@ -233,6 +235,7 @@ impl<T: Clone> Link<T> {
 
     fn admit(&self, frame: &Frame<T>) -> Result<(), Dropped> {
         match frame.generation.cmp(&self.generation) {
+            std::cmp::Ordering::Less if planted(Bug::OldGenerationsHeard) => {}
             std::cmp::Ordering::Less => return Err(Dropped::OldGeneration),
             std::cmp::Ordering::Greater => return Err(Dropped::FutureGeneration),
             std::cmp::Ordering::Equal => {}
@@ -250,7 +253,15 @@ impl<T: Clone> Link<T> {
         // A duplicate is acknowledged too: its sender has not heard of the first one's arrival.
         self.ack_owed = true;
         if number <= self.received || self.ahead.contains_key(&number) {
+            if planted(Bug::DeliveredTwice) {
+                deliver(payload);
+            }
             return self.dropped(Dropped::Duplicate);
+        }
+        if planted(Bug::DeliveredEarly) && number - self.received == 2 {
+            self.received = number;
+            deliver(payload);
+            return Receipt::Delivered(1);
         }
         if number - self.received > 1 {
             if number - self.received > self.limits.ahead_max {

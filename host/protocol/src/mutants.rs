@@ -138,6 +138,20 @@ bugs! {
     StalePartsValidated,
     /// A request is dropped when it does not fit into the epoch.
     OverflowDropped,
+    /// A link takes what was sent in an earlier generation.
+    OldGenerationsHeard,
+    /// A link delivers what it has already delivered.
+    DeliveredTwice,
+    /// A link delivers what overtook something else.
+    DeliveredEarly,
+    /// A log takes what a replaced coordinator appends.
+    FenceIgnored,
+    /// A generation's number is used before it is durable.
+    GenerationNotDurable,
+    /// A worker follows an invitation to a generation that is over.
+    OldInvitations,
+    /// Workers that run something else are members.
+    BuildsMixed,
 }
 
 /// Whether a bug is planted: never, in a product.

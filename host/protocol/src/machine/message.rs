@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use rkyv::rancor;
 use rkyv::with::{Map, Unshare};
 
 use crate::attempt::{Answer, Asked, Mode, Report, Usage};
@@ -82,6 +83,25 @@ pub enum Message {
         /// The parts.
         Mail,
     ),
+}
+
+impl Message {
+    /// Bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = rkyv::to_bytes::<rancor::Error>(self).expect("a message in memory can be written to memory");
+        bytes.to_vec()
+    }
+
+    /// Reads a message, validating it before it is believed.
+    ///
+    /// # Errors
+    /// The bytes are not a message.
+    pub fn decode(bytes: &[u8]) -> Result<Message, rancor::Error> {
+        // Archived data is aligned; what comes from a socket may not be.
+        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
+        aligned.extend_from_slice(bytes);
+        rkyv::from_bytes::<Message, rancor::Error>(&aligned)
+    }
 }
 
 /// Begins a round.

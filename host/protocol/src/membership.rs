@@ -1,0 +1,396 @@
+//! Who is a member and when a new generation begins: what the coordinator decides on heartbeats.
+//!
+//! A generation is one membership and one placement. Whatever changes either begins the next one:
+//! a member is lost, or comes back as another life of itself, or has no way to another member;
+//! somebody joins; there are to be fewer. Its number is durable before anybody hears of it, so that
+//! it is never used twice, and whoever still speaks for a lower one is a zombie: what it sends is
+//! dropped, what it appends is refused, and the next [`Beat`] tells it.
+//!
+//! A worker counts as reachable while both ways work: its [`Hello`] repeats the last beat that it
+//! has heard of this coordinator, and that must be recent. Nothing here reads a clock or knows a
+//! network: the driver carries hellos, beats and invitations, over channels that may lose them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::ids::WorkerId;
+use crate::mutants::{Bug, planted};
+
+#[cfg(test)]
+mod tests;
+
+/// What a process runs. Workers that run anything else than their coordinator may come to other
+/// outcomes.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Build {
+    /// The version of the program.
+    #[rkyv(with = crate::shared::Plain)]
+    pub version: Arc<str>,
+    /// Hash of the engine's configuration.
+    pub engine: u64,
+}
+
+/// A worker's heartbeat, to the coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Hello {
+    /// Which life of its process this is: later lives have higher numbers.
+    pub life: u64,
+    /// What it runs.
+    pub build: Build,
+    /// The generation that it is a member of; 0 if none.
+    pub generation: u64,
+    /// The number of the last beat that it has heard of this coordinator; 0 if none.
+    pub heard: u64,
+    /// Members of that generation that it waits for in vain.
+    pub silent: Vec<WorkerId>,
+}
+
+/// The coordinator's answer to a [`Hello`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Beat {
+    /// Its number: the coordinator's time, in µs.
+    pub number: u64,
+    /// The newest generation.
+    pub generation: u64,
+}
+
+/// How patient the coordinator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A worker is lost if no beat of the last so many µs came back.
+    pub silent_us: u64,
+    /// How long newcomers must have been reachable, in µs, before a running cluster takes them in,
+    /// and how long a cluster without members waits for more of them.
+    pub settle_us: u64,
+}
+
+/// A member of a generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seated<P> {
+    /// Where.
+    pub place: P,
+    /// Which life of the process there: an invitation is for it alone.
+    pub life: u64,
+}
+
+/// What happens to the membership. `P` names the place of a worker: its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<P> {
+    /// A heartbeat.
+    Hello {
+        /// Whose.
+        from: P,
+        /// What it says.
+        hello: Hello,
+    },
+    /// The driver knows that a worker is lost: its connection is given up, or it was expelled.
+    Lost(P),
+    /// [`Action::Persist`] is done.
+    Persisted(u64),
+    /// In this generation the log is replayed: newcomers may come.
+    Live(u64),
+    /// From now on there are at most so many members.
+    Resize(u16),
+    /// Time goes on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action<P> {
+    /// Stop the generation that runs, if any: append nothing more. Make durable that lower generations
+    /// may not append either, then say [`Input::Persisted`].
+    Persist(u64),
+    /// Begin a generation: read the log, invite the members, replay, go live.
+    Begin {
+        /// Its number.
+        generation: u64,
+        /// Its workers, by [`WorkerId`].
+        members: Vec<Seated<P>>,
+    },
+    /// Invite a member that is not yet part of its generation (again).
+    Invite(Seated<P>),
+    /// Answer a hello.
+    Beat(P, Beat),
+    /// Tell a worker that it cannot be a member, and why.
+    Refuse(P, String),
+    /// Nobody is left: stop the generation that runs.
+    Suspend,
+    /// Another coordinator has begun this generation: stop for good.
+    Depose(u64),
+}
+
+/// The coordinator's view of its workers.
+#[derive(Debug)]
+pub struct Membership<P> {
+    build: Build,
+    patience: Patience,
+    /// The highest generation that is durable.
+    generation: u64,
+    phase: Phase<P>,
+    peers: BTreeMap<P, Peer>,
+    /// So many members the last generation had, or the first one shall have.
+    expected: usize,
+    workers_max: usize,
+}
+
+#[derive(Debug)]
+enum Phase<P> {
+    /// No generation runs, since then.
+    Gathering(u64),
+    Persisting(Vec<Seated<P>>),
+    Running { members: Vec<Seated<P>>, live: bool },
+}
+
+/// A worker that was heard of.
+#[derive(Debug)]
+struct Peer {
+    life: u64,
+    /// Since when it is reachable without a break.
+    since: u64,
+    /// The last beat that came back.
+    echo: u64,
+    /// Not to be a member before.
+    shunned_until: u64,
+    shunned: u32,
+}
+
+impl<P: Ord + Clone> Membership<P> {
+    /// A coordinator that knows nobody. `generation` is the highest one that was ever made durable;
+    /// the first membership is awaited to have `expected` workers.
+    pub fn new(build: Build, patience: Patience, generation: u64, expected: usize, now_us: u64) -> Self {
+        Membership {
+            build,
+            patience,
+            generation,
+            phase: Phase::Gathering(now_us),
+            peers: BTreeMap::new(),
+            expected,
+            workers_max: usize::from(u16::MAX),
+        }
+    }
+
+    /// The highest generation that is durable.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The members of the generation that runs, by [`WorkerId`].
+    pub fn members(&self) -> &[Seated<P>] {
+        match &self.phase {
+            Phase::Running { members, .. } => members,
+            _ => &[],
+        }
+    }
+
+    /// Takes one input; pushes what is to be done.
+    pub fn step(&mut self, now_us: u64, input: Input<P>, actions: &mut Vec<Action<P>>) {
+        match input {
+            Input::Hello { from, hello } => self.hello(now_us, from, hello, actions),
+            Input::Lost(place) => drop(self.peers.remove(&place)),
+            Input::Persisted(generation) => self.persisted(generation, actions),
+            Input::Live(generation) => {
+                if let Phase::Running { live, .. } = &mut self.phase
+                    && generation == self.generation
+                {
+                    *live = true;
+                }
+            }
+            Input::Resize(most) => self.workers_max = usize::from(most.max(1)),
+            Input::Tick => {}
+        }
+        self.review(now_us, actions);
+    }
+
+    fn hello(&mut self, now: u64, from: P, hello: Hello, actions: &mut Vec<Action<P>>) {
+        if hello.generation > self.generation {
+            return actions.push(Action::Depose(hello.generation));
+        }
+        if hello.build != self.build && !planted(Bug::BuildsMixed) {
+            return actions.push(Action::Refuse(from, refusal(&hello.build, &self.build)));
+        }
+        actions.push(Action::Beat(from.clone(), Beat { number: now, generation: self.generation }));
+        let lost_before = now.saturating_sub(self.patience.silent_us);
+        match self.peers.get_mut(&from) {
+            // Delayed: the process has died since.
+            Some(peer) if hello.life < peer.life && peer.echo >= lost_before => return,
+            Some(peer) => {
+                if hello.life != peer.life || peer.echo < lost_before {
+                    (peer.life, peer.since) = (hello.life, now);
+                }
+                if hello.heard <= now {
+                    peer.echo = peer.echo.max(hello.heard);
+                }
+            }
+            None => {
+                let echo = if hello.heard <= now { hello.heard } else { 0 };
+                self.peers.insert(from.clone(), Peer { life: hello.life, since: now, echo, shunned_until: 0, shunned: 0 });
+            }
+        }
+        let Phase::Running { members, .. } = &self.phase else { return };
+        let Some(at) = members.iter().position(|member| member.place == from) else { return };
+        if hello.generation < self.generation && members[at].life == hello.life {
+            actions.push(Action::Invite(members[at].clone()));
+        } else if let Some(silent) = hello.silent.iter().map(|worker| usize::from(worker.0)).find(|other| *other != at) {
+            // Between two that do not reach each other, the later one goes, for a while.
+            let later = members.get(at.max(silent));
+            if let Some(peer) = later.and_then(|later| self.peers.get_mut(&later.place)) {
+                peer.shunned = (peer.shunned + 1).min(8);
+                peer.shunned_until = now + (self.patience.settle_us << peer.shunned);
+            }
+        }
+    }
+
+    fn persisted(&mut self, generation: u64, actions: &mut Vec<Action<P>>) {
+        let Phase::Persisting(members) = &mut self.phase else { return };
+        if generation != self.generation + 1 {
+            return;
+        }
+        let members = std::mem::take(members);
+        self.begin(generation, members, actions);
+    }
+
+    fn begin(&mut self, generation: u64, members: Vec<Seated<P>>, actions: &mut Vec<Action<P>>) {
+        self.generation = generation;
+        self.expected = members.len();
+        actions.push(Action::Begin { generation, members: members.clone() });
+        self.phase = Phase::Running { members, live: false };
+    }
+
+    /// Whether the membership is still as it should be.
+    fn review(&mut self, now: u64, actions: &mut Vec<Action<P>>) {
+        let able = self.able(now);
+        let start = match &self.phase {
+            Phase::Persisting(_) => false,
+            Phase::Gathering(since) => {
+                let complete = able.len() >= self.expected.min(self.workers_max);
+                !able.is_empty() && (complete || now.saturating_sub(*since) >= self.patience.settle_us)
+            }
+            Phase::Running { members, live } => {
+                let all_there = members.iter().all(|member| able.contains(member));
+                let place_taken = |able: &Seated<P>| members.iter().any(|member| member.place == able.place);
+                let settled = |able: &Seated<P>| {
+                    now.saturating_sub(self.peers[&able.place].since) >= self.patience.settle_us
+                };
+                !all_there || (*live && able.iter().any(|able| !place_taken(able) && settled(able)))
+            }
+        };
+        if !start {
+            return;
+        }
+        if able.is_empty() {
+            self.phase = Phase::Gathering(now);
+            return actions.push(Action::Suspend);
+        }
+        actions.push(Action::Persist(self.generation + 1));
+        match planted(Bug::GenerationNotDurable) {
+            true => self.begin(self.generation + 1, able, actions),
+            false => self.phase = Phase::Persisting(able),
+        }
+    }
+
+    /// Who can be a member now: those that are, then those that have been reachable longest.
+    fn able(&self, now: u64) -> Vec<Seated<P>> {
+        let reachable = |peer: &Peer| {
+            peer.echo > 0 && now.saturating_sub(peer.echo) < self.patience.silent_us && peer.shunned_until <= now
+        };
+        let members = self.members();
+        let place_of = |place: &P| members.iter().position(|member| member.place == *place).unwrap_or(usize::MAX);
+        let mut able: Vec<_> = self.peers.iter().filter(|(_, peer)| reachable(peer)).collect();
+        able.sort_by_key(|(place, peer)| (place_of(place), peer.since));
+        let seated = |(place, peer): (&P, &Peer)| Seated { place: place.clone(), life: peer.life };
+        able.into_iter().take(self.workers_max).map(seated).collect()
+    }
+}
+
+fn refusal(found: &Build, own: &Build) -> String {
+    format!(
+        "this worker runs version {} with engine {:016x}, its coordinator version {} with engine {:016x}: install the same release on both",
+        found.version, found.engine, own.version, own.engine
+    )
+}
+
+/// A worker's own view: which generation it is a member of, and what it says of itself.
+#[derive(Debug)]
+pub struct Member {
+    life: u64,
+    build: Build,
+    /// The one that it is a member of; 0 if none.
+    generation: u64,
+    /// The newest that it has been a member of.
+    entered: u64,
+    /// The newest that it has heard of.
+    newest: u64,
+    heard: u64,
+}
+
+impl Member {
+    /// A process that has just started and knows nobody.
+    pub fn new(life: u64, build: Build) -> Self {
+        Member { life, build, generation: 0, entered: 0, newest: 0, heard: 0 }
+    }
+
+    /// The generation that it is a member of; 0 if none.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What it has to say. `silent` are the members that it waits for in vain.
+    pub fn hello(&self, silent: Vec<WorkerId>) -> Hello {
+        Hello { life: self.life, build: self.build.clone(), generation: self.generation, heard: self.heard, silent }
+    }
+
+    /// A beat has come. If it is of a later generation, everything of the own one is to be dropped.
+    pub fn beat(&mut self, beat: Beat) -> bool {
+        if beat.generation < self.newest {
+            return false; // Of a coordinator that was replaced, or delayed.
+        }
+        (self.newest, self.heard) = (beat.generation, beat.number);
+        let stale = self.generation > 0 && beat.generation > self.generation;
+        if stale {
+            self.generation = 0;
+        }
+        stale
+    }
+
+    /// An invitation has come; whether to follow it, and so to drop everything and begin anew.
+    pub fn invited(&mut self, generation: u64, life: u64) -> bool {
+        if life != self.life || generation <= self.entered {
+            return false;
+        }
+        if generation < self.newest && !planted(Bug::OldInvitations) {
+            return false;
+        }
+        self.newest = self.newest.max(generation);
+        (self.generation, self.entered) = (generation, generation);
+        true
+    }
+}
+
+/// Guards a log against those that were replaced: who appends says its generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    generation: u64,
+}
+
+impl Fence {
+    /// The fence that was durable.
+    pub fn at(generation: u64) -> Self {
+        Fence { generation }
+    }
+
+    /// The lowest generation that may append.
+    pub fn generation(self) -> u64 {
+        self.generation
+    }
+
+    /// Raises it; lower generations may append no more.
+    pub fn raise(&mut self, generation: u64) {
+        self.generation = self.generation.max(generation);
+    }
+
+    /// Whether a generation may append.
+    pub fn admits(self, generation: u64) -> bool {
+        generation >= self.generation || planted(Bug::FenceIgnored)
+    }
+}

@@ -1,0 +1,278 @@
+//! One coordinator and what it hears, step by step.
+
+use super::*;
+
+const PATIENCE: Patience = Patience { silent_us: 100, settle_us: 50 };
+
+fn build(engine: u64) -> Build {
+    Build { version: "1.0.0".into(), engine }
+}
+
+/// A coordinator and workers whose heartbeats all arrive.
+struct Cluster {
+    membership: Membership<u16>,
+    members: BTreeMap<u16, Member>,
+    /// Workers whose beats get lost.
+    deaf: Vec<u16>,
+    /// Who waits in vain for whom.
+    silent: Option<(u16, WorkerId)>,
+    now: u64,
+    log: Vec<Action<u16>>,
+}
+
+impl Cluster {
+    fn new(expected: usize, generation: u64) -> Self {
+        let membership = Membership::new(build(7), PATIENCE, generation, expected, 1);
+        Cluster { membership, members: BTreeMap::new(), deaf: vec![], silent: None, now: 1, log: vec![] }
+    }
+
+    fn join(&mut self, place: u16, life: u64) {
+        self.members.insert(place, Member::new(life, build(7)));
+    }
+
+    fn input(&mut self, input: Input<u16>) {
+        let mut actions = vec![];
+        self.membership.step(self.now, input, &mut actions);
+        for action in actions {
+            match &action {
+                Action::Persist(generation) => {
+                    let generation = *generation;
+                    self.log.push(action);
+                    self.input(Input::Persisted(generation));
+                    continue;
+                }
+                Action::Begin { generation, members } => {
+                    for seated in members {
+                        self.invite(seated, *generation);
+                    }
+                    self.log.push(action.clone());
+                    self.input(Input::Live(self.membership.generation()));
+                    continue;
+                }
+                Action::Invite(seated) => self.invite(seated, self.membership.generation()),
+                Action::Beat(place, beat) => {
+                    if !self.deaf.contains(place)
+                        && let Some(member) = self.members.get_mut(place)
+                    {
+                        member.beat(*beat);
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            self.log.push(action);
+        }
+    }
+
+    fn invite(&mut self, seated: &Seated<u16>, generation: u64) {
+        if !self.deaf.contains(&seated.place)
+            && let Some(member) = self.members.get_mut(&seated.place)
+        {
+            member.invited(generation, seated.life);
+        }
+    }
+
+    /// Time goes by with heartbeats every 10 µs.
+    fn pass(&mut self, time: u64) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += 10;
+            let hellos: Vec<_> = self
+                .members
+                .iter()
+                .map(|(place, member)| {
+                    let silent = self.silent.filter(|(who, _)| who == place).map(|(_, whom)| whom);
+                    (*place, member.hello(silent.into_iter().collect()))
+                })
+                .collect();
+            for (from, hello) in hellos {
+                self.input(Input::Hello { from, hello });
+            }
+            self.input(Input::Tick);
+        }
+    }
+
+    /// Generations and their members so far.
+    fn generations(&self) -> Vec<(u64, Vec<(u16, u64)>)> {
+        let of = |action: &Action<u16>| match action {
+            Action::Begin { generation, members } => {
+                Some((*generation, members.iter().map(|seated| (seated.place, seated.life)).collect()))
+            }
+            _ => None,
+        };
+        self.log.iter().filter_map(of).collect()
+    }
+}
+
+#[test]
+fn the_first_generation_begins_when_all_who_are_expected_are_there() {
+    let mut cluster = Cluster::new(2, 0);
+    cluster.join(1, 1);
+    cluster.pass(20);
+    assert_eq!(cluster.generations(), []);
+    cluster.join(2, 1);
+    cluster.pass(20);
+    assert_eq!(cluster.generations(), [(1, vec![(1, 1), (2, 1)])]);
+    assert_eq!(cluster.members[&2].generation(), 1);
+}
+
+#[test]
+fn it_does_not_wait_for_ever() {
+    let mut cluster = Cluster::new(3, 4);
+    cluster.join(1, 1);
+    cluster.pass(100);
+    assert_eq!(cluster.generations(), [(5, vec![(1, 1)])]);
+}
+
+#[test]
+fn a_number_is_durable_before_anybody_hears_of_it() {
+    let mut membership = Membership::new(build(7), PATIENCE, 8, 1, 1);
+    let mut member = Member::new(1, build(7));
+    for now in [10, 20] {
+        let mut actions = vec![];
+        membership.step(now, Input::Hello { from: 1u16, hello: member.hello(vec![]) }, &mut actions);
+        assert!(!actions.iter().any(|action| matches!(action, Action::Begin { .. })));
+        for action in &actions {
+            if let Action::Beat(_, beat) = action {
+                assert_eq!(beat.generation, 8);
+                member.beat(*beat);
+            }
+        }
+    }
+    let mut actions = vec![];
+    membership.step(30, Input::Persisted(9), &mut actions);
+    assert_eq!(actions, [Action::Begin { generation: 9, members: vec![Seated { place: 1, life: 1 }] }]);
+}
+
+#[test]
+fn who_falls_silent_or_hears_nothing_is_lost_and_may_come_back() {
+    for deaf in [false, true] {
+        let mut cluster = Cluster::new(2, 0);
+        cluster.join(1, 1);
+        cluster.join(2, 1);
+        cluster.pass(30);
+        let gone = match deaf {
+            true => {
+                cluster.deaf.push(2);
+                None
+            }
+            false => cluster.members.remove(&2),
+        };
+        cluster.pass(80);
+        assert_eq!(cluster.generations().len(), 1, "patience");
+        cluster.pass(50);
+        assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1)])]);
+        cluster.deaf.clear();
+        cluster.members.extend(gone.map(|gone| (2, gone)));
+        cluster.pass(40);
+        assert_eq!(cluster.generations().len(), 2, "newcomers settle first");
+        cluster.pass(40);
+        assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1)])]);
+        assert_eq!(cluster.members[&2].generation(), 3);
+    }
+}
+
+#[test]
+fn another_life_of_a_process_is_another_member() {
+    let mut cluster = Cluster::new(2, 0);
+    cluster.join(1, 1);
+    cluster.join(2, 1);
+    cluster.pass(30);
+    let old = cluster.members[&2].hello(vec![]);
+    cluster.join(2, 2);
+    cluster.pass(30);
+    assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1), (2, 2)])]);
+    // A hello of the life before, delayed.
+    cluster.input(Input::Hello { from: 2, hello: old });
+    cluster.pass(30);
+    assert_eq!(cluster.generations().len(), 2);
+}
+
+#[test]
+fn a_worker_that_runs_something_else_is_refused_and_told_both() {
+    let mut cluster = Cluster::new(1, 0);
+    cluster.join(1, 1);
+    cluster.members.insert(2, Member::new(1, Build { version: "2.0.0".into(), engine: 8 }));
+    cluster.pass(300);
+    assert_eq!(cluster.generations(), [(1, vec![(1, 1)])]);
+    let message = cluster.log.iter().find_map(|action| match action {
+        Action::Refuse(2, message) => Some(message.as_str()),
+        _ => None,
+    });
+    assert_eq!(
+        message,
+        Some(
+            "this worker runs version 2.0.0 with engine 0000000000000008, its coordinator version 1.0.0 with engine 0000000000000007: install the same release on both"
+        )
+    );
+}
+
+#[test]
+fn of_two_who_do_not_reach_each_other_one_goes_and_comes_back_later_each_time() {
+    let mut cluster = Cluster::new(3, 0);
+    (1..=3).for_each(|place| cluster.join(place, 1));
+    cluster.pass(30);
+    cluster.silent = Some((2, WorkerId(2)));
+    cluster.pass(20);
+    assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1), (2, 1)])]);
+    let mut generations = vec![];
+    for _ in 0..4 {
+        cluster.pass(1_000);
+        generations.push(cluster.generations().len());
+    }
+    assert!(generations[3] <= 16, "it flaps less and less: {generations:?}");
+    cluster.silent = None;
+    cluster.pass(20_000);
+    assert_eq!(cluster.generations().last().unwrap().1.len(), 3);
+}
+
+#[test]
+fn a_replaced_coordinator_learns_it_from_any_worker() {
+    let mut cluster = Cluster::new(1, 3);
+    cluster.join(1, 1);
+    cluster.pass(30);
+    let mut member = Member::new(1, build(7));
+    assert!(member.invited(9, 1));
+    cluster.input(Input::Hello { from: 2, hello: member.hello(vec![]) });
+    assert_eq!(cluster.log.last(), Some(&Action::Depose(9)));
+}
+
+#[test]
+fn members_go_when_there_are_to_be_fewer() {
+    let mut cluster = Cluster::new(3, 0);
+    (1..=3).for_each(|place| cluster.join(place, 1));
+    cluster.pass(30);
+    cluster.input(Input::Resize(1));
+    cluster.pass(100);
+    assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1)])]);
+    assert_eq!(cluster.members[&3].generation(), 0, "it was told that it is none");
+    cluster.input(Input::Resize(9));
+    cluster.pass(100);
+    assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1), (3, 1)])]);
+}
+
+#[test]
+fn nobody_left_means_no_generation() {
+    let mut cluster = Cluster::new(1, 0);
+    cluster.join(1, 1);
+    cluster.pass(30);
+    cluster.members.clear();
+    cluster.pass(200);
+    assert_eq!(cluster.log.last(), Some(&Action::Suspend));
+    assert!(cluster.membership.members().is_empty());
+}
+
+#[test]
+fn a_worker_follows_no_invitation_that_is_old_or_meant_for_another_life() {
+    let mut member = Member::new(5, build(7));
+    assert!(!member.invited(4, 3), "for another life");
+    assert!(member.invited(4, 5));
+    assert!(!member.invited(4, 5) && !member.invited(3, 5));
+    assert!(member.beat(Beat { number: 10, generation: 6 }), "its generation is over");
+    assert_eq!(member.generation(), 0);
+    assert!(!member.invited(4, 5) && !member.invited(5, 5), "so are these");
+    assert!(!member.beat(Beat { number: 20, generation: 5 }), "this coordinator was replaced");
+    assert_eq!(member.hello(vec![]).heard, 10);
+    assert!(member.invited(6, 5));
+    assert!(!member.beat(Beat { number: 30, generation: 6 }));
+}
