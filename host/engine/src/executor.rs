@@ -29,6 +29,7 @@ pub struct Executor {
     pub(crate) means: Option<Box<Means>>,
     pub(crate) exchange: Exchange,
     pub(crate) parking: Parking,
+    number: u64,
     statistics: Statistics,
 }
 
@@ -50,11 +51,15 @@ struct Fallback {
 }
 
 impl Executor {
-    /// `number` tells it from the engine's other executors.
     pub(crate) fn new(engine: Arc<Engine>, number: u64) -> Self {
         let exchange = Exchange::default();
         let means = Some(Box::new(Means::new(engine.clone(), exchange.clone())));
-        Executor { engine, means, exchange, parking: Parking::new(number), statistics: Statistics::default() }
+        Executor { engine, means, exchange, parking: Parking::new(number), number, statistics: Statistics::default() }
+    }
+
+    /// Its number among the engine's executors; see [`crate::home`].
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// What was done so far.

@@ -34,4 +34,5 @@ pub use config::{CALL_DEPTH_MAX, Cluster, EXECUTION_STACK_BYTES, EXECUTORS_MAX, 
 pub use determinism::Determinism;
 pub use engine::{Compiler, Engine, EngineOptions, LoadError};
 pub use executor::{Executor, Statistics};
+pub use parking::home;
 pub use upload::{COMPONENT_BYTES_MAX, CheckedComponent, UploadCode, UploadError};

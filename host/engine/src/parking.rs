@@ -84,6 +84,14 @@ pub(crate) struct Waiting {
     pub room: Suspended,
 }
 
+/// Bits of a name that one executor counts in; its number is above them.
+const NAMES_BITS: u32 = 48;
+
+/// The number of the executor in which a piece waits: only there can it go on.
+pub fn home(parked: Parked) -> u64 {
+    parked.0 >> NAMES_BITS
+}
+
 /// The pieces of one executor that wait.
 pub(crate) struct Parking {
     next: u64,
@@ -91,9 +99,8 @@ pub(crate) struct Parking {
 }
 
 impl Parking {
-    /// Names differ from those of other executors: one that goes astray is noticed.
     pub fn new(executor: u64) -> Self {
-        Parking { next: executor << 48, waiting: HashMap::new() }
+        Parking { next: executor << NAMES_BITS, waiting: HashMap::new() }
     }
 
     pub fn park(&mut self, waiting: Waiting) -> Parked {

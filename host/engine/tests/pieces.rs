@@ -150,6 +150,8 @@ fn a_guest_waits_while_others_run_in_its_executor() {
     };
     assert!(matches!(&ask_one.operations[..], [(_, asked)] if matches!(asked.operation, Operation::Get(_))));
     assert_ne!(one, two);
+    assert_eq!([one, two].map(styx_engine::home), [workers.workers[0].executor.number(); 2]);
+    assert_ne!(workers.workers[0].executor.number(), workers.workers[1].executor.number());
     let answers = workers.answers(&mut first, 0, ask_one);
     let progress = workers.resume(&mut first, 0, one, answers);
     let whole = workers.complete(&mut first, progress);
