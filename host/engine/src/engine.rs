@@ -223,7 +223,7 @@ impl Engine {
     /// Room for guests that are to wait, if there is some; always `beyond` the budget.
     pub(crate) fn suspend(self: &Arc<Self>, guests: usize, beyond: bool) -> Option<Suspended> {
         let most = self.options.cluster.map_or(0, |cluster| cluster.suspended);
-        let admit = |now: usize| (beyond || now + guests <= most).then_some(now + guests);
+        let admit = |now: usize| (beyond || guests == 0 || now + guests <= most).then_some(now + guests);
         self.suspended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admit).ok()?;
         Some(Suspended { engine: self.clone(), guests })
     }
