@@ -279,13 +279,20 @@ impl App {
 }
 
 /// All apps at one epoch. Shared by reference; a change makes a new one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Catalog {
     version: u64,
     hash: u64,
     apps: BTreeMap<Arc<str>, App>,
     /// By operator id; `None` while no live deployment implements it.
     operators: Vec<Option<Arc<Operator>>>,
+}
+
+/// Short: a catalog is long, and its hash says all.
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Catalog(version {}, {:016x})", self.version, self.hash)
+    }
 }
 
 impl Catalog {

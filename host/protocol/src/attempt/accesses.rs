@@ -58,11 +58,4 @@ impl Footprint {
     pub fn admits_write(&self, entity: &Entity) -> bool {
         self.accesses.get(entity).is_some_and(Access::is_write) || planted(Bug::DriftedWrites)
     }
-
-    /// Whether the locks of this RW set cover a read of a range.
-    pub fn admits_range(&self, read: &RangeRead) -> bool {
-        let mut cached = self.ranges.iter();
-        cached.any(|cached| cached.operator == read.operator && cached.range.covers(&read.range))
-            || planted(Bug::DriftedRanges)
-    }
 }

@@ -86,7 +86,9 @@ pub struct Frame {
     pub(super) path: Option<Path>,
     /// Calls issued so far.
     pub(super) issued: u32,
-    /// Of these, synchronous ones.
+    /// Scans made so far.
+    pub(super) scans: u32,
+    /// Of the calls, synchronous ones.
     pub(super) synchronous: u32,
     random: u64,
 }
@@ -103,6 +105,7 @@ impl Frame {
             path: target.path,
             issued: 0,
             synchronous: 0,
+            scans: 0,
             // Every call has a generator of its own: the same whatever ran before it, and where.
             random: mix(target.place ^ 0xA076_1D64_78BD_642F),
         }

@@ -69,6 +69,8 @@ pub struct Execution {
     pub calls: Vec<CallRecord>,
     /// Of each function that returned: its place, and how many calls it had issued.
     pub left: Vec<(u64, u32)>,
+    /// What scans of functions here have observed: the function's place, the number of the scan.
+    pub scans: Vec<(u64, u32, RangeRead)>,
     /// Among several workers: the calls that came here, in the order in which they began.
     pub entered: Vec<Entered>,
     /// Log lines of the guests.
@@ -86,6 +88,7 @@ impl Default for Execution {
             footprint: Footprint::default(),
             calls: Vec::new(),
             left: Vec::new(),
+            scans: Vec::new(),
             entered: Vec::new(),
             logs: Vec::new(),
             fuel: 0,
@@ -108,6 +111,13 @@ impl Execution {
     fn has_issued(&self, cursor: &mut usize, record: &CallRecord) -> bool {
         let found = find_from(&self.calls, cursor, |call| call.place == record.place);
         found.is_some_and(|at| self.calls[at] == *record)
+    }
+
+    /// Whether the same scan had observed as much.
+    fn has_scanned(&self, cursor: &mut usize, place: u64, number: u32, read: &RangeRead) -> bool {
+        let found = find_from(&self.scans, cursor, |(of, at, _)| (*of, *at) == (place, number));
+        let covers = |known: &RangeRead| known.operator == read.operator && known.range.covers(&read.range);
+        found.is_some_and(|at| covers(&self.scans[at].2)) || planted(Bug::DriftedRanges)
     }
 
     /// Whether the function in a place had issued as many calls.
@@ -135,8 +145,8 @@ pub struct Attempt {
     overlay: Option<Box<Overlay>>,
     /// In the fallback: what the first execution touched and called; anything else is drift.
     cached: Option<Arc<Execution>>,
-    /// Where the next call, and the next return, is looked for in the cached call graph.
-    cursors: (usize, usize),
+    /// Where the next call, return and scan is looked for in the cached ones.
+    cursors: (usize, usize, usize),
     /// Absent where one worker owns everything.
     site: Option<Box<Site>>,
     transaction: Transaction,
@@ -148,6 +158,7 @@ pub struct Attempt {
     written: Option<KeyIndex>,
     calls: Vec<CallRecord>,
     left: Vec<(u64, u32)>,
+    scans: Vec<(u64, u32, RangeRead)>,
     entered: Vec<Entered>,
     logs: Vec<LogLine>,
     doom: Option<Abort>,
@@ -183,7 +194,7 @@ impl Attempt {
             layout,
             overlay: None,
             cached: None,
-            cursors: (0, 0),
+            cursors: (0, 0, 0),
             site: None,
             transaction,
             app,
@@ -193,6 +204,7 @@ impl Attempt {
             written: None,
             calls: Vec::new(),
             left: Vec::new(),
+            scans: Vec::new(),
             entered: Vec::new(),
             logs: Vec::new(),
             doom: None,
@@ -227,6 +239,7 @@ impl Attempt {
             footprint: self.footprint,
             calls: self.calls,
             left: self.left,
+            scans: self.scans,
             entered: self.entered,
             logs: self.logs,
             fuel: self.usage.fuel,
@@ -273,9 +286,9 @@ impl Attempt {
     pub fn is_over(&self, used: &Usage) -> bool {
         let bytes = u64::from(self.limits.payload) * PAYLOADS_MAX as u64;
         used.fuel > self.limits.transaction_fuel / 2
-            || used.calls > self.limits.calls
-            || used.touched > self.limits.rw_set
-            || used.bytes > bytes
+            || used.calls >= self.limits.calls
+            || used.touched >= self.limits.rw_set
+            || used.bytes >= bytes
     }
 
     /// Takes the asynchronous calls that other workers have to be told.
@@ -334,6 +347,17 @@ impl Attempt {
             Some(doom) => Answer::Failed(doom.clone()),
             None => answer,
         }
+    }
+
+    /// Whether the running function may touch state elsewhere. A graph that did so is not invoked
+    /// again from its cached parameters; one that is and does may keep to its locks all the same,
+    /// so it stops here and runs strictly.
+    fn may_reach(&mut self) -> bool {
+        if self.mode().cached {
+            self.drift();
+            self.site.as_mut().expect("there is an elsewhere").report.reached = true;
+        }
+        !self.drifted
     }
 
     /// A question of the running function that touches state elsewhere.
@@ -477,7 +501,7 @@ impl Attempt {
     pub fn get(&mut self, key: &str) -> Reach<Option<Value>> {
         let entity = self.entity(key);
         if let Some(owner) = self.elsewhere(&entity) {
-            return match self.is_doomed() {
+            return match self.is_doomed() || !self.may_reach() {
                 true => Reach::Here(None),
                 false => Reach::Away(self.ask(owner, Operation::Get(entity))),
             };
@@ -585,7 +609,10 @@ impl Attempt {
         }
         let value = value.map(Value::from);
         if let Some(owner) = self.elsewhere(&entity) {
-            return Reach::Away(self.ask(owner, Operation::Put(entity, value)));
+            return match self.may_reach() {
+                true => Reach::Away(self.ask(owner, Operation::Put(entity, value))),
+                false => Reach::Here(()),
+            };
         }
         let stamp = self.stamp();
         self.write(entity, value, stamp.as_ref());
@@ -679,15 +706,11 @@ impl Attempt {
         self.operator().function(self.frame().function).qualified.clone()
     }
 
-    /// Notes what a scan has observed.
-    fn observe(&mut self, read: RangeRead) -> bool {
-        if !self.admits(|cached| cached.footprint.admits_range(&read)) {
-            return false;
-        }
+    /// Reserves what a scan has observed.
+    fn observe(&mut self, read: RangeRead) {
         if self.footprint.ranges.last() != Some(&read) {
             self.footprint.ranges.push(read);
         }
-        true
     }
 }
 

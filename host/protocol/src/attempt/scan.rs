@@ -52,6 +52,9 @@ impl Attempt {
             let found = self.find(&pending.scan, stamp.as_ref());
             return Reach::Here(self.observed(&pending, found).map_or_else(Vec::new, |(found, _)| found));
         }
+        if !self.may_reach() {
+            return Reach::Here(Vec::new());
+        }
         let ask = self.ask_owners(&pending.owners, &Operation::Scan(pending.scan.clone()));
         self.fragment.scan = Some(pending);
         Reach::Away(ask)
@@ -173,7 +176,19 @@ impl Attempt {
             _ => asked,
         };
         let read = RangeRead { operator: scan.operator, range };
-        self.observe(read.clone()).then_some((found, read))
+        // Compared scan by scan: which ranges other functions have observed, others may know.
+        let frame = self.frame_mut();
+        frame.scans += 1;
+        let (place, number) = (frame.place, frame.scans);
+        let mut cursor = self.cursors.2;
+        let admitted = self.admits(|cached| cached.has_scanned(&mut cursor, place, number, &read));
+        self.cursors.2 = cursor;
+        if !admitted {
+            return None;
+        }
+        self.scans.push((place, number, read.clone()));
+        self.observe(read.clone());
+        Some((found, read))
     }
 }
 

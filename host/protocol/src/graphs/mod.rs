@@ -571,13 +571,13 @@ impl Graphs {
         let attempt = part.attempt.as_ref().expect("it is idle");
         let overtaken = report.overtaken && !planted(Bug::OvertakenIgnored);
         let failed_beside_others = report.doomed && report.branched && !planted(Bug::FirstFailureCounts);
-        let unsure = overtaken || failed_beside_others || attempt.is_over(&report.usage) || (mode.cached && report.doomed);
+        let unsure = overtaken || failed_beside_others || attempt.is_over(&report.usage) || (mode.cached && (report.doomed || report.reached));
         let again = match () {
             () if report.refused => Mode { strict: true, cached: false, reserved: true, ..mode },
             () if report.suspect && !mode.fresh => Mode { strict: true, cached: false, fresh: true, ..mode },
-            () if !mode.strict && unsure && !(report.drifted && !report.doomed) => Mode { strict: true, cached: false, ..mode },
+            () if !mode.strict && unsure => Mode { strict: true, cached: false, ..mode },
             () => {
-                let freed = self.room.release(graph);
+                let freed = self.room.release(graph, self.fallback);
                 self.concluded.push(graph);
                 return self.start_reserved(freed);
             }

@@ -68,7 +68,7 @@ impl Room {
     /// Whether a graph may run in the reserve at once: one may at a time. In the fallback it may
     /// also if it ranks before those that do, since they may wait for its locks.
     pub fn reserve(&mut self, graph: GraphId, mode: Mode, fallback: bool) -> bool {
-        let first = self.reserved.first().is_none_or(|first| graph == *first || (fallback && graph < *first));
+        let first = self.may_enter(graph, fallback);
         match first {
             true => self.reserved.insert(graph),
             false => self.next.insert(graph, mode).is_none(),
@@ -76,9 +76,17 @@ impl Room {
         first
     }
 
+    fn may_enter(&self, graph: GraphId, fallback: bool) -> bool {
+        self.reserved.first().is_none_or(|first| fallback && graph < *first)
+    }
+
     /// A graph is over; if it ran in the reserve, tells which may run there next.
-    pub fn release(&mut self, graph: GraphId) -> Option<(GraphId, Mode)> {
-        if !self.reserved.remove(&graph) || !self.reserved.is_empty() {
+    pub fn release(&mut self, graph: GraphId, fallback: bool) -> Option<(GraphId, Mode)> {
+        if !self.reserved.remove(&graph) {
+            return None;
+        }
+        let (next, _) = self.next.first_key_value()?;
+        if !self.may_enter(*next, fallback) {
             return None;
         }
         let (next, mode) = self.next.pop_first()?;

@@ -241,13 +241,17 @@ impl<W> Worker<W> {
         }
     }
 
-    /// Mail between workers: now, if its phase is here; later, if it is not.
-    pub(super) fn mail(&mut self, from: WorkerId, mail: Mail, actions: &mut Vec<Action<W>>) {
-        let here = match &self.phase {
+    /// The round and the phase of it that this worker is in: whether it falls back, or is over.
+    fn here(&self) -> (u64, bool) {
+        match &self.phase {
             Phase::Idle => (self.round, true),
             Phase::Running(running) => (running.round, matches!(running.stage, Stage::FallBack(_))),
-        };
-        match (mail.round, mail.fallback).cmp(&here) {
+        }
+    }
+
+    /// Mail between workers: now, if its phase is here; later, if it is not.
+    pub(super) fn mail(&mut self, from: WorkerId, mail: Mail, actions: &mut Vec<Action<W>>) {
+        match (mail.round, mail.fallback).cmp(&self.here()) {
             std::cmp::Ordering::Greater => self.early.push((from, mail)),
             std::cmp::Ordering::Equal => {
                 self.graphs.receive(from, mail);
@@ -259,13 +263,18 @@ impl<W> Worker<W> {
 
     /// Takes the mail of the phase that has just begun.
     pub(super) fn hear_early(&mut self) {
-        let Phase::Running(running) = &self.phase else { return };
-        let here = (running.round, matches!(running.stage, Stage::FallBack(_)));
+        let here = self.here();
         for (from, mail) in std::mem::take(&mut self.early) {
             match (mail.round, mail.fallback) == here {
                 true => self.graphs.receive(from, mail),
                 false => self.early.push((from, mail)),
             }
+        }
+    }
+
+    fn send_mails(&mut self, actions: &mut Vec<Action<W>>) {
+        for (to, mail) in self.graphs.take_mails() {
+            self.send(Node::Worker(to), Message::Graphs(mail), actions);
         }
     }
 
@@ -276,9 +285,7 @@ impl<W> Worker<W> {
             true => self.fall_on(actions),
             false => self.execute_on(actions),
         }
-        for (to, mail) in self.graphs.take_mails() {
-            self.send(Node::Worker(to), Message::Graphs(mail), actions);
-        }
+        self.send_mails(actions);
         let pieces = self.graphs.take_pieces();
         if !pieces.is_empty() {
             actions.push(Action::Advance(pieces));
@@ -564,6 +571,9 @@ impl<W> Worker<W> {
         running.summary.aborted += usize::from(execution.outcome.is_err());
         running.summary.fuel += execution.fuel;
         let slot = &mut running.slots[index];
+        if self.config.claim_order {
+            running.summary.outcomes.push((slot.transaction.tid, execution.outcome.clone()));
+        }
         let request = &slot.transaction.request;
         let reply =
             Reply { id: request.id, tid: slot.transaction.tid, epoch: running.epoch, outcome: execution.outcome };
@@ -590,7 +600,10 @@ impl<W> Worker<W> {
         };
         self.round = running.round;
         if self.is_one_of_several() {
+            self.send_mails(actions);
             self.graphs.rest(running.round);
+            self.hear_early();
+            self.send_mails(actions);
         }
         if logged {
             self.epoch = running.epoch;

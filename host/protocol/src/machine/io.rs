@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::abort::Abort;
 use crate::attempt::LogLine;
 use crate::catalog::{Catalog, Control};
-use crate::entity::Layout;
+use crate::entity::{Layout, Value};
 use crate::fallback::{ComponentOutcome, Member};
 use crate::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
 use crate::machine::message::{Message, Node};
@@ -227,6 +227,8 @@ pub struct EpochSummary {
     /// Where those that ended stand in the serial order that the epoch claims to be equal to, if
     /// asked for: that of all workers, sorted.
     pub order: Vec<Rank>,
+    /// What they came to, if asked for.
+    pub outcomes: Vec<(Tid, Result<Value, Abort>)>,
 }
 
 /// A transaction's place in the serial order of its epoch.

@@ -28,10 +28,16 @@ impl std::fmt::Display for StateHash {
 pub type Write = (Entity, Option<Value>);
 
 /// All committed entities.
-#[derive(Debug)]
 pub struct State {
     layout: Layout,
     partitions: Vec<Partition>,
+}
+
+/// Short: a state is too large to be read.
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "State({} entities, {})", self.len(), self.hash())
+    }
 }
 
 impl State {

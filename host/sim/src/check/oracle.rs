@@ -11,7 +11,7 @@ use styx_protocol::ids::Tid;
 use styx_protocol::transaction::Request;
 
 use super::catalog::{Deployed, Live};
-use crate::toy::{World, interpret, keys};
+use crate::toy::{World, at_once, interpret, keys};
 
 /// What was done to an entity, for the history of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +139,7 @@ impl Oracle {
         let (operator, read_only, depth) = (target.operator.id, target.read_only, target.depth);
         let issued = Vec::new();
         let mut running = Running { oracle: self, operator, name, read_only, depth, place, calls: 0, random, issued };
-        let result = interpret(target.operator.version, target.key, &target.args, &mut running)?;
+        let result = at_once(interpret(target.operator.version, target.key, &target.args, &mut running))?;
         for issued in std::mem::take(&mut running.issued) {
             self.call(issued)?;
         }
@@ -178,7 +178,7 @@ impl Running<'_> {
 }
 
 impl World for Running<'_> {
-    fn get(&mut self, key: &str) -> Option<u64> {
+    async fn get(&mut self, key: &str) -> Option<u64> {
         let value = self.oracle.state.get(&self.operator).and_then(|entities| entities.get(key)).copied();
         if self.oracle.touched.is_some() {
             let touch = Touch { operator: self.operator, key: keys::intern(key), wrote: None, before: value };
@@ -187,7 +187,7 @@ impl World for Running<'_> {
         value
     }
 
-    fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
+    async fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
         if self.read_only {
             return Err(Abort::new(Code::ReadOnly, format!("{} writes", self.name)));
         }
@@ -198,7 +198,7 @@ impl World for Running<'_> {
         Ok(())
     }
 
-    fn scan(
+    async fn scan(
         &mut self,
         prefix: &str,
         lower: Bound<&'static str>,
@@ -230,7 +230,7 @@ impl World for Running<'_> {
         found.into_iter().map(|(key, value)| (keys::number(key), value)).collect()
     }
 
-    fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
+    async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
         let target = self.target(operator, key, function, args)?;
         self.oracle.call(target)
     }

@@ -1,13 +1,22 @@
-//! Runs toy programs through the protocol's attempts.
+//! Runs toy programs through the protocol's attempts. A program that waits for another worker is a
+//! future that nobody wakes: it is polled again when its answers have come.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::{Future, poll_fn};
 use std::ops::Bound;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{Attempt, Execution, Functions, Overlay, call, run};
+use styx_protocol::attempt::{Answer, Ask, Attempt, Execution, Fragment, Mode, Next, Overlay, Reach};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::fallback::Executor;
+use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::state::State;
 use styx_protocol::transaction::Transaction;
 
@@ -16,28 +25,103 @@ use super::{World, interpret, keys};
 /// An executor; one per thread.
 #[derive(Debug, Default)]
 pub struct Toy {
-    attempt: Option<Attempt>,
+    parked: BTreeMap<Parked, Waiting>,
+    next: u64,
 }
+
+type Run = Pin<Box<dyn Future<Output = Result<Value, Abort>>>>;
+
+/// A program that waits.
+struct Waiting {
+    run: Run,
+    guest: Rc<Guest>,
+    fragment: Fragment,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("fragment", &self.fragment).finish_non_exhaustive()
+    }
+}
+
+/// What a running program and its executor share.
+#[derive(Default)]
+struct Guest {
+    attempt: RefCell<Option<Box<Attempt>>>,
+    ask: Cell<Option<Ask>>,
+    answers: Cell<Option<Vec<Answer>>>,
+}
+
+impl Guest {
+    fn with<T>(&self, act: impl FnOnce(&mut Attempt) -> T) -> T {
+        act(self.attempt.borrow_mut().as_mut().expect("an attempt is in progress"))
+    }
+
+    async fn ask(&self, ask: Ask) -> Vec<Answer> {
+        self.ask.set(Some(ask));
+        poll_fn(|_| self.answers.take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    async fn go(self: &Rc<Self>, mut next: Next) -> Result<Value, Abort> {
+        loop {
+            next = match next {
+                Next::Invoke => {
+                    let invoked: Run = Box::pin(invoke(self.clone()));
+                    let result = invoked.await;
+                    self.with(|attempt| attempt.invoked(result))
+                }
+                Next::Ask(ask) => {
+                    let answers = self.ask(ask).await;
+                    self.with(|attempt| attempt.answered(answers))
+                }
+                Next::Done(result) => return result,
+            }
+        }
+    }
+}
+
+async fn invoke(guest: Rc<Guest>) -> Result<Value, Abort> {
+    let (version, own, args) = guest.with(|attempt| {
+        let frame = attempt.frame();
+        (attempt.operator().component.0[0], frame.entity.key().clone(), frame.args.clone())
+    });
+    let acc = interpret(version, &own, &args, &mut Program(guest)).await?;
+    Ok(Value::from(acc.to_le_bytes()))
+}
+
+/// The world of a running program.
+struct Program(Rc<Guest>);
 
 /// The number that a value stands for.
 fn number(value: &Value) -> u64 {
     u64::from_le_bytes(value[..].try_into().expect("toy values have eight bytes"))
 }
 
-impl World for Toy {
-    fn get(&mut self, key: &str) -> Option<u64> {
-        self.attempt().get(key).here().as_ref().map(number)
+impl World for Program {
+    async fn get(&mut self, key: &str) -> Option<u64> {
+        let value = match self.0.with(|attempt| attempt.get(key)) {
+            Reach::Here(value) => value,
+            Reach::Away(ask) => {
+                let answers = self.0.ask(ask).await;
+                self.0.with(|attempt| attempt.got(answers))
+            }
+        };
+        value.as_ref().map(number)
     }
 
-    fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
-        match value {
-            Some(value) => self.attempt().put(key, &value.to_le_bytes()).here(),
-            None => self.attempt().delete(key).here(),
+    async fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
+        let reach = self.0.with(|attempt| match value {
+            Some(value) => attempt.put(key, &value.to_le_bytes()),
+            None => attempt.delete(key),
+        });
+        if let Reach::Away(ask) = reach {
+            let answers = self.0.ask(ask).await;
+            self.0.with(|attempt| attempt.noted(answers));
         }
         Ok(())
     }
 
-    fn scan(
+    async fn scan(
         &mut self,
         prefix: &str,
         lower: Bound<&'static str>,
@@ -45,52 +129,82 @@ impl World for Toy {
         limit: u32,
         reverse: bool,
     ) -> Vec<(usize, u64)> {
-        let found = self.attempt().scan(prefix, lower.map(Into::into), upper.map(Into::into), limit, reverse).here();
-        found.iter().map(|(key, value)| (keys::number(key), number(value))).collect()
+        let (lower, upper) = (lower.map(Into::into), upper.map(Into::into));
+        let mut reach = self.0.with(|attempt| attempt.scan(prefix, lower, upper, limit, reverse));
+        loop {
+            match reach {
+                Reach::Here(found) => return found.iter().map(|(key, value)| (keys::number(key), number(value))).collect(),
+                Reach::Away(ask) => {
+                    let answers = self.0.ask(ask).await;
+                    reach = self.0.with(|attempt| attempt.scanned(answers));
+                }
+            }
+        }
     }
 
-    fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
-        call(self, operator, key, function, args).map(|value| number(&value))
+    async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
+        let next = self.0.with(|attempt| attempt.call(operator, key, function, args));
+        self.0.go(next).await.map(|value| number(&value))
     }
 
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort> {
-        self.attempt().call_async(operator, key, function, args);
+        self.0.with(|attempt| attempt.call_async(operator, key, function, args));
         Ok(())
     }
 
     fn time(&mut self) -> u64 {
-        self.attempt().time().0
+        self.0.with(|attempt| attempt.time().0)
     }
 
     fn random(&mut self) -> u64 {
-        self.attempt().random()
-    }
-}
-
-impl Functions for Toy {
-    fn attempt(&mut self) -> &mut Attempt {
-        self.attempt.as_mut().expect("an attempt is in progress")
-    }
-
-    fn invoke(&mut self) -> Result<Value, Abort> {
-        let attempt = self.attempt();
-        let version = attempt.operator().component.0[0];
-        let (own, args) = (attempt.frame().entity.key().clone(), attempt.frame().args.clone());
-        interpret(version, &own, &args, self).map(|acc| Value::from(acc.to_le_bytes()))
+        self.0.with(Attempt::random)
     }
 }
 
 impl Toy {
-    fn run(&mut self, attempt: Attempt) -> (Execution, Option<Box<Overlay>>) {
-        self.attempt = Some(attempt);
-        let outcome = run(self);
-        self.attempt.take().expect("an attempt is in progress").finish(outcome)
+    /// Programs that wait.
+    pub fn waiting(&self) -> usize {
+        self.parked.len()
+    }
+
+    /// Runs a program until it ends or waits.
+    fn poll(&mut self, mut run: Run, guest: Rc<Guest>) -> (Box<Attempt>, Progress) {
+        let polled = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let mut attempt = guest.attempt.take().expect("an attempt is in progress");
+        let progress = match polled {
+            Poll::Ready(result) => Progress::Done(result),
+            Poll::Pending => {
+                let ask = guest.ask.take().expect("who waits has asked");
+                let fragment = attempt.park();
+                self.next += 1;
+                let parked = Parked(self.next);
+                self.parked.insert(parked, Waiting { run, guest, fragment });
+                Progress::Waits(parked, ask)
+            }
+        };
+        (attempt, progress)
+    }
+
+    /// Begins something with an attempt.
+    fn begin(&mut self, mut attempt: Box<Attempt>, start: impl FnOnce(&mut Attempt) -> Next) -> (Box<Attempt>, Progress) {
+        let next = start(&mut attempt);
+        let guest = Rc::new(Guest::default());
+        guest.attempt.replace(Some(attempt));
+        let running = guest.clone();
+        self.poll(Box::pin(async move { running.go(next).await }), guest)
+    }
+
+    fn through(&mut self, attempt: Attempt) -> (Execution, Option<Box<Overlay>>) {
+        match self.begin(Box::new(attempt), Attempt::start) {
+            (attempt, Progress::Done(result)) => attempt.finish(result),
+            (_, Progress::Waits(..)) => panic!("a program of a single worker waits for another"),
+        }
     }
 }
 
 impl Executor for Toy {
     fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
-        self.run(Attempt::begin(transaction.clone(), state.clone(), catalog.clone())).0
+        self.through(Attempt::begin(transaction.clone(), state.clone(), catalog.clone())).0
     }
 
     fn fall_back(
@@ -103,7 +217,43 @@ impl Executor for Toy {
     ) -> (Execution, Box<Overlay>) {
         let attempt =
             Attempt::begin(transaction.clone(), state.clone(), catalog.clone()).fall_back(overlay, cached.clone());
-        let (execution, overlay) = self.run(attempt);
+        let (execution, overlay) = self.through(attempt);
         (execution, overlay.expect("an attempt of the fallback has an overlay"))
+    }
+}
+
+impl Pieces for Toy {
+    fn start(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        seat: &Seat,
+    ) -> Started {
+        let attempt = seat.attempt(transaction, state, catalog, Mode::default());
+        match self.begin(Box::new(attempt), Attempt::start) {
+            (attempt, Progress::Done(result)) if attempt.is_local() => Started::Local(attempt.finish(result).0),
+            (attempt, progress) => Started::Open(attempt, progress),
+        }
+    }
+
+    fn advance(&mut self, piece: Piece) -> Advanced {
+        let Piece { graph, mut attempt, task } = piece;
+        let (attempt, progress) = match task {
+            Task::Root => self.begin(attempt, Attempt::start),
+            Task::Call { target, awaited } => self.begin(attempt, |attempt| attempt.serve_call(target, awaited)),
+            Task::Resume { parked, answers } => {
+                let Waiting { run, guest, fragment } = self.parked.remove(&parked).expect("who is resumed waits here");
+                attempt.unpark(fragment);
+                guest.attempt.replace(Some(attempt));
+                guest.answers.set(Some(answers));
+                self.poll(run, guest)
+            }
+        };
+        Advanced { graph, attempt, progress }
+    }
+
+    fn forget(&mut self) {
+        self.parked.clear();
     }
 }

@@ -1,22 +1,27 @@
-//! What a program does, in terms of a world that holds state and makes calls.
+//! What a program does, in terms of a world that holds state and makes calls. Asynchronous, since
+//! what a function wants may be elsewhere; where nothing is, [`at_once`] runs it through.
 
+use std::future::Future;
 use std::ops;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use styx_protocol::abort::{Abort, Code};
 
 use super::{Bound, Call, FUNCTIONS, OPERATORS, Op, Place, args, decode, keys};
 
 /// What a program needs: an attempt of the protocol, or the oracle.
+#[allow(async_fn_in_trait, reason = "nothing here is sent between threads")]
 pub trait World {
     /// The value under a key of the own operator.
-    fn get(&mut self, key: &str) -> Option<u64>;
+    async fn get(&mut self, key: &str) -> Option<u64>;
     /// Writes a key of the own operator.
     ///
     /// # Errors
     /// Where writes are refused at once.
-    fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort>;
+    async fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort>;
     /// Entries of the own operator: numbers of keys, and values.
-    fn scan(
+    async fn scan(
         &mut self,
         prefix: &str,
         lower: ops::Bound<&'static str>,
@@ -28,7 +33,7 @@ pub trait World {
     ///
     /// # Errors
     /// The callee's.
-    fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort>;
+    async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort>;
     /// An asynchronous call.
     ///
     /// # Errors
@@ -46,11 +51,22 @@ pub fn fold(acc: u64, number: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
+/// The result of what waits for nothing.
+///
+/// # Panics
+/// It waits.
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("a program of a single worker waits for another"),
+    }
+}
+
 /// Runs the program in `arguments` for the entity `own`, as version `version` of the app does.
 ///
 /// # Errors
 /// A logic abort, or what the world refuses.
-pub fn interpret(version: u8, own: &str, arguments: &[u8], world: &mut impl World) -> Result<u64, Abort> {
+pub async fn interpret(version: u8, own: &str, arguments: &[u8], world: &mut impl World) -> Result<u64, Abort> {
     let [start, space, code @ ..] = arguments else { return Err(no_program()) };
     let (space, mut code) = (*space, code);
     let mut acc = fold(u64::from(*start), u64::from(version));
@@ -69,11 +85,11 @@ pub fn interpret(version: u8, own: &str, arguments: &[u8], world: &mut impl Worl
             Place::Dynamic => keys::name((acc >> 8) % u64::from(space).max(1)),
         };
         match op {
-            Op::Read(at) => acc = fold(acc, world.get(key(at)).unwrap_or(1)),
-            Op::Write(at) => world.put(key(at), Some(acc))?,
-            Op::WriteIfOdd(at) if odd => world.put(key(at), Some(acc))?,
-            Op::Delete(at) => world.put(key(at), None)?,
-            Op::DeleteIfOdd(at) if odd => world.put(key(at), None)?,
+            Op::Read(at) => acc = fold(acc, world.get(key(at)).await.unwrap_or(1)),
+            Op::Write(at) => world.put(key(at), Some(acc)).await?,
+            Op::WriteIfOdd(at) if odd => world.put(key(at), Some(acc)).await?,
+            Op::Delete(at) => world.put(key(at), None).await?,
+            Op::DeleteIfOdd(at) if odd => world.put(key(at), None).await?,
             Op::WriteIfOdd(_) | Op::DeleteIfOdd(_) => {}
             Op::Scan(scan) => {
                 let bound = |bound| match bound {
@@ -83,13 +99,13 @@ pub fn interpret(version: u8, own: &str, arguments: &[u8], world: &mut impl Worl
                 };
                 let prefix = scan.prefix.map_or("", |number| keys::prefix(usize::from(number)));
                 let (lower, upper) = (bound(scan.lower), bound(scan.upper));
-                for (key, value) in world.scan(prefix, lower, upper, u32::from(scan.limit), scan.reverse) {
+                for (key, value) in world.scan(prefix, lower, upper, u32::from(scan.limit), scan.reverse).await {
                     acc = fold(fold(acc, key as u64), value);
                 }
             }
             Op::Call(call) => {
                 let (operator, function, args) = resolve(&call, acc, space);
-                acc = fold(acc, world.call(operator, key(call.place), function, &args)?);
+                acc = fold(acc, world.call(operator, key(call.place), function, &args).await?);
             }
             Op::CallAsync(call) => {
                 let (operator, function, args) = resolve(&call, acc, space);

@@ -13,7 +13,7 @@ pub mod keys;
 pub use code::{Bound, Call, Op, Place, Scan, decode, show};
 pub use executor::Toy;
 pub use generate::Shape;
-pub use interpret::{World, fold, interpret};
+pub use interpret::{World, at_once, fold, interpret};
 
 use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;

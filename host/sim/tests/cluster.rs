@@ -1,0 +1,317 @@
+//! Several workers, driven at once and in any order: for the same cuts, everything comes to the
+//! same wherever entities live, and to what the claimed serial order says.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use styx_protocol::attempt::Placement;
+use styx_protocol::catalog::Control;
+use styx_protocol::entity::{Layout, Value};
+use styx_protocol::fallback::run_component;
+use styx_protocol::ids::{OperatorId, RequestId, Tid, Timestamp, WorkerId};
+use styx_protocol::machine::message::{Message, Node};
+use styx_protocol::machine::{Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Rank, Worker};
+use styx_protocol::modes::Modes;
+use styx_protocol::piece::{Piece, Pieces, Seat, Started, Task};
+use styx_protocol::record::{Chain, EpochRecord};
+use styx_protocol::replies::Retention;
+use styx_protocol::route::sequencer_of;
+use styx_protocol::transaction::Request;
+use styx_protocol::abort::Abort;
+use styx_sim::check::judge::same;
+use styx_sim::check::oracle::Oracle;
+use styx_sim::random::Random;
+use styx_sim::toy::{self, Shape, Toy, keys};
+
+type Outcome = Result<Value, Abort>;
+
+enum Work {
+    Execute(Batch),
+    Piece(Piece),
+    FallBack(FallbackBatch),
+}
+
+/// What an epoch came to.
+#[derive(Debug, Default, PartialEq)]
+struct Epoch {
+    order: Vec<Rank>,
+    outcomes: BTreeMap<Tid, Outcome>,
+    chain: Chain,
+}
+
+struct Cluster {
+    coordinator: Coordinator<u64>,
+    workers: Vec<Worker<u64>>,
+    toys: Vec<Toy>,
+    placement: Arc<Placement>,
+    mail: BTreeMap<(Node, Node), VecDeque<Message>>,
+    work: Vec<(usize, Work)>,
+    random: Random,
+    log: Vec<Arc<EpochRecord>>,
+    epochs: Vec<Epoch>,
+    current: Epoch,
+    replies: BTreeMap<u64, Outcome>,
+    figures: [usize; 4],
+}
+
+fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
+    Config {
+        layout,
+        modes,
+        epoch_size_max: 100,
+        epoch_bytes_max: 1 << 20,
+        backlog_max: 10_000,
+        suspended_max,
+        retention: Retention::default(),
+        engine: 0,
+        generation: 1,
+        claim_order: true,
+    }
+}
+
+impl Cluster {
+    fn new(config: &Config, workers: u16, random: Random) -> Self {
+        let mut random = random;
+        let owners = (0..config.layout.partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16)).collect();
+        let placement = Arc::new(Placement::new(owners, workers));
+        let worker = |me| Worker::new(config.clone(), Seat { me: WorkerId(me), placement: placement.clone() });
+        Cluster {
+            coordinator: Coordinator::new(config.clone(), placement.clone()),
+            workers: (0..workers).map(worker).collect(),
+            toys: (0..workers).map(|_| Toy::default()).collect(),
+            placement,
+            mail: BTreeMap::new(),
+            work: Vec::new(),
+            random,
+            log: Vec::new(),
+            epochs: Vec::new(),
+            current: Epoch::default(),
+            replies: BTreeMap::new(),
+            figures: [0; 4],
+        }
+    }
+
+    fn step(&mut self, node: Node, input: Input<u64>) {
+        if std::env::var("STYX_TRACE").is_ok() {
+            let text = format!("{input:?}");
+            println!("{node:?} <- {}", text.chars().take(60000).collect::<String>());
+        }
+        let mut actions = Vec::new();
+        match node {
+            Node::Coordinator => self.coordinator.step(input, &mut actions),
+            Node::Worker(worker) => self.workers[usize::from(worker.0)].step(input, &mut actions),
+        }
+        for action in actions {
+            let at = match node {
+                Node::Coordinator => usize::MAX,
+                Node::Worker(worker) => usize::from(worker.0),
+            };
+            match action {
+                Action::Append(record) => {
+                    self.log.push(record.clone());
+                    self.step(Node::Coordinator, Input::Durable(record.epoch));
+                }
+                Action::Send { to, message } => self.mail.entry((node, to)).or_default().push_back(message),
+                Action::Execute(batch) => self.work.push((at, Work::Execute(batch))),
+                Action::Advance(pieces) => self.work.extend(pieces.into_iter().map(|piece| (at, Work::Piece(piece)))),
+                Action::FallBack(batch) => self.work.push((at, Work::FallBack(batch))),
+                Action::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
+                Action::Controlled { result, .. } => result.unwrap(),
+                Action::Finished(summary) => self.finished(node, summary),
+                Action::Logs { .. } | Action::Accepted { .. } | Action::Unknown { .. } => {}
+                Action::Expel { .. } => panic!("nobody differs"),
+            }
+        }
+    }
+
+    fn finished(&mut self, node: Node, summary: EpochSummary) {
+        if node == Node::Coordinator {
+            let mut epoch = std::mem::take(&mut self.current);
+            epoch.order.sort_unstable();
+            epoch.chain = summary.chain;
+            self.epochs.push(epoch);
+        } else {
+            self.current.order.extend(summary.order);
+            self.current.outcomes.extend(summary.outcomes);
+            for (figure, number) in self.figures.iter_mut().zip([
+                summary.committed,
+                summary.fell_back,
+                summary.rescheduled,
+                summary.shared,
+            ]) {
+                *figure += number;
+            }
+        }
+    }
+
+    /// Lets one thing happen, any.
+    fn happen(&mut self) -> bool {
+        let pairs: Vec<(Node, Node)> = self.mail.iter().filter(|(_, mail)| !mail.is_empty()).map(|(pair, _)| *pair).collect();
+        let choices = pairs.len() + self.work.len();
+        if choices == 0 {
+            return false;
+        }
+        let choice = self.random.below(choices as u64) as usize;
+        if let Some((from, to)) = pairs.get(choice).copied() {
+            let message = self.mail.get_mut(&(from, to)).unwrap().pop_front().unwrap();
+            self.step(to, Input::Message { from, message });
+            return true;
+        }
+        let (at, work) = self.work.swap_remove(choice - pairs.len());
+        let toy = &mut self.toys[at];
+        let input = match work {
+            Work::Execute(batch) => {
+                let mut start = |transaction| match &batch.seat {
+                    Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),
+                    None => Started::Local(styx_protocol::fallback::Executor::execute(toy, transaction, &batch.state, &batch.catalog)),
+                };
+                let transactions = batch.transactions.iter().map(&mut start).collect();
+                let queries = batch.queries.iter().map(&mut start).collect();
+                Input::Executed(Executed { transactions, queries })
+            }
+            Work::Piece(piece) => {
+                debug_assert!(matches!(piece.task, Task::Root | Task::Call { .. } | Task::Resume { .. }));
+                Input::Advanced(vec![toy.advance(piece)])
+            }
+            Work::FallBack(batch) => Input::FellBack(
+                batch.components.iter().map(|members| run_component(toy, members, &batch.state, &batch.catalog)).collect(),
+            ),
+        };
+        self.step(Node::Worker(WorkerId(at as u16)), input);
+        true
+    }
+
+    fn settle(&mut self) {
+        let mut steps = 0;
+        while self.happen() {
+            steps += 1;
+            assert!(steps < 1_000_000, "it never ends");
+        }
+        assert!(self.coordinator.is_idle(), "stuck: {:?}\n{:?}", self.coordinator, self.workers);
+        assert!(self.workers.iter().all(Worker::is_idle));
+        assert!(self.toys.iter().all(|toy| toy.waiting() == 0));
+    }
+
+    fn round(&mut self, now: u64) {
+        self.step(Node::Coordinator, Input::Tick { now: Timestamp(now) });
+        self.settle();
+    }
+}
+
+/// One log from a live run, and what it came to elsewhere.
+fn check(seed: u64) -> [usize; 4] {
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    let layout = Layout { seed: random.number(), partitions: random.pick(&[2, 5, 16]) };
+    let modes = random.pick(&Modes::LADDER.map(|(_, modes)| modes));
+    let modes = if random.chance(500) { Modes::CACHING } else { modes };
+    let config = config(layout, modes, random.pick(&[1, 2, 1000]));
+    let shape = Shape::draw(&mut random);
+    let workers = random.between(2, 4) as u16;
+    let mut live = Cluster::new(&config, workers, Random::new(random.number()));
+    let version = random.between(1, 9);
+    live.step(Node::Coordinator, Input::Control { control: Control::Deploy(toy::deployment(version)), waiter: u64::MAX });
+    live.round(1);
+    let mut id = 0u64;
+    for epoch in 2..random.between(3, 6) {
+        for _ in 0..random.between(1, 24) {
+            id += 1;
+            let key = keys::name(u64::from(shape.key(&mut random))).into();
+            let query = random.chance(100);
+            let program = shape.program(&mut random, query);
+            let request = Request {
+                id: RequestId(u128::from(id)),
+                operator: OperatorId(random.below(2) as u32),
+                function: if query { "q" } else { "f" }.into(),
+                key,
+                args: toy::args(0, shape.keys, &program).into(),
+                retained: random.chance(200),
+            };
+            let worker = match random.chance(900) {
+                true => sequencer_of(&request, &layout, live.coordinator.catalog(), &live.placement),
+                false => WorkerId(random.below(u64::from(workers)) as u16),
+            };
+            let input = match query {
+                true => Input::Query { request, waiter: id },
+                false => Input::Submit { request: Arc::new(request), waiter: id, receipt: false },
+            };
+            live.step(Node::Worker(worker), input);
+        }
+        live.round(epoch);
+    }
+    let mut now = 100;
+    while live.coordinator.has_work() {
+        now += 1;
+        assert!(now < 300, "what is rescheduled never ends");
+        live.round(now);
+    }
+    assert_eq!(live.replies.len() as u64, id, "everybody is answered");
+
+    // The claimed order, run serially, comes to the same.
+    let mut oracle = Oracle::new(layout.seed, false);
+    let requests: BTreeMap<Tid, (Timestamp, Arc<Request>)> = live
+        .log
+        .iter()
+        .flat_map(|record| record.transactions().map(|(tid, request)| (tid, (record.time, request.clone()))))
+        .collect();
+    let mut records = live.log.iter().peekable();
+    for (at, epoch) in live.epochs.iter().enumerate() {
+        // Rounds of queries have no record.
+        let Some(record) = records.next_if(|record| at == 0 || live.epochs[at - 1].chain == record.before && epoch.chain != record.before)
+        else {
+            assert!(epoch.order.is_empty());
+            continue;
+        };
+        record.controls.iter().for_each(|control| oracle.control(control));
+        for rank in &epoch.order {
+            let (time, request) = &requests[&rank.tid()];
+            let expected = oracle.transaction(rank.tid(), time.0, false, request);
+            let outcome = &epoch.outcomes[&rank.tid()];
+            assert!(
+                same(&expected, outcome),
+                "seed {seed}: {rank:?} of epoch {} came to {outcome:x?}, and serially to {expected:x?}\n{}",
+                record.epoch,
+                toy::show(&request.args[2..]),
+            );
+        }
+    }
+    let epochs: Vec<&Epoch> = {
+        let mut before = Chain::default();
+        live.epochs.iter().filter(|epoch| std::mem::replace(&mut before, epoch.chain) != epoch.chain).collect()
+    };
+    assert_eq!(epochs.len(), live.log.len());
+    if std::env::var("STYX_TRACE").is_ok() {
+        println!("live on {workers} workers, {:?}", config.modes);
+        for (tid, (_, request)) in &requests {
+            println!("{tid} {}.{} {}: {}", request.operator, request.function, request.key, toy::show(&request.args[2..]));
+        }
+        for epoch in &epochs {
+            println!("{epoch:?}");
+        }
+    }
+    for workers in 1..=4 {
+        println!("  on {workers}");
+        let mut again = Cluster::new(&config, workers, Random::new(random.number()));
+        for (at, record) in live.log.iter().enumerate() {
+            again.step(Node::Coordinator, Input::Replay(record.clone()));
+            again.settle();
+            let (live, again) = (epochs[at], &again.epochs[at]);
+            assert_eq!(live, again, "seed {seed}: epoch {} comes to something else on {workers} workers", at + 1);
+        }
+    }
+    live.figures
+}
+
+#[test]
+fn where_entities_live_changes_nothing() {
+    let worlds = std::env::var("STYX_WORLDS").map_or(3000, |worlds| worlds.parse().unwrap());
+    let first = std::env::var("STYX_SEED").map_or(0, |seed| seed.parse().unwrap());
+    let mut figures = [0; 4];
+    for seed in first..first + worlds {
+        let found = check(seed);
+        figures.iter_mut().zip(found).for_each(|(sum, number)| *sum += number);
+    }
+    let [committed, fell_back, rescheduled, shared] = figures;
+    println!("{committed} committed at once, {fell_back} in the fallback, {rescheduled} moved, {shared} shared");
+    assert!(worlds < 100 || [committed, fell_back, rescheduled, shared].iter().all(|number| *number > 0));
+}
