@@ -108,6 +108,20 @@ async fn a_frame_cut_short_is_told() {
     }
 }
 
+/// Whoever is still writing when it is refused can read why: the connection is not torn down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_words_arrive_whatever_is_under_way() {
+    let node = Node::start(1).await;
+    let mut raw = Raw::greeted(&node, 9, 0).await;
+    raw.write(&vec![b'?'; 2 << 20]).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(refusal(&raw.until(Kind::Refused).await).0, "bad_magic");
+    let mut stranger = Raw::connect(&node, 8).await;
+    stranger.write(&vec![b'?'; 2 << 20]).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(refusal(&stranger.until(Kind::Refused).await).0, "bad_magic");
+}
+
 /// A duplicate is what a reconnection brings: counted, and nobody is bothered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_duplicate_is_counted_and_not_told() {

@@ -142,6 +142,28 @@ async fn both_dial() {
     }
 }
 
+/// Of two connections the one that the higher id has dialed stays, whichever came first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_higher_id_dials() {
+    for id in [3, 7] {
+        let node = Node::start(5).await;
+        node.network.set_generation(1);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        node.network.connect(NodeId(id), listener.local_addr().unwrap().to_string());
+        let mut dialed = Raw::on(listener.accept().await.unwrap().0, id);
+        dialed.greet().await;
+        node.connected().await;
+        let mut dialing = Raw::connect(&node, id).await;
+        dialing.greet().await;
+        let (mut stays, mut goes) = if id == 3 { (dialed, dialing) } else { (dialing, dialed) };
+        let told = goes.refusals(PATIENCE).await;
+        let reasons: Vec<&str> = told.iter().map(|told| told.0.as_str()).collect();
+        assert_eq!(reasons, if id == 3 { vec!["duplicate_connection"] } else { vec![] });
+        stays.write(&stays.frame(Kind::Data, 1, 1, 0, b"here")).await;
+        assert_eq!(node.message().await, "here");
+    }
+}
+
 /// A node at a new address is found there; a peer that was forgotten may come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn peers_move_and_are_forgotten() {
