@@ -43,8 +43,8 @@ impl Pieces for Executor {
         let instances = if fresh { Instances::Fresh } else { Instances::Warm };
         let (mut attempt, progress, _) = match task {
             Task::Root => self.begin(attempt, instances, false, Attempt::start),
-            Task::Call { target, awaited } => {
-                self.begin(attempt, instances, true, |attempt| attempt.serve_call(target, awaited))
+            Task::Call { target, issuer } => {
+                self.begin(attempt, instances, true, |attempt| attempt.serve_call(target, issuer))
             }
             Task::Resume { parked, answers } => self.resume(attempt, parked, answers),
         };

@@ -67,8 +67,8 @@ pub enum Task {
     Call {
         /// The call.
         target: Target,
-        /// Who waits for the result, if anybody.
-        awaited: Option<WorkerId>,
+        /// The worker that issued it.
+        issuer: WorkerId,
     },
     /// Continue a guest that waits.
     Resume {

@@ -247,7 +247,7 @@ impl Workers {
             graph.parts[to].as_mut().unwrap().resume(used, false);
             let answer = match asked.operation {
                 Operation::Call(target) => {
-                    let task = Task::Call { target, awaited: Some(WorkerId(from as u16)) };
+                    let task = Task::Call { target, issuer: WorkerId(from as u16) };
                     let progress = self.advance(graph, to, task);
                     Answer::Called(self.follow(graph, to, progress).map(Done))
                 }
@@ -266,7 +266,7 @@ impl Workers {
         let mut outcome = self.follow(graph, root, progress);
         while let Some((to, target)) = graph.outgoing.pop_front() {
             let to = usize::from(to.0);
-            let progress = self.advance(graph, to, Task::Call { target, awaited: None });
+            let progress = self.advance(graph, to, Task::Call { target, issuer: WorkerId(root as u16) });
             if let Err(abort) = self.follow(graph, to, progress)
                 && outcome.is_ok()
             {

@@ -98,15 +98,15 @@ impl Attempt {
         }
     }
 
-    /// Begins a call that was issued on another worker, which waits for its result if it is `awaited`.
-    pub fn serve_call(&mut self, target: Target, awaited: Option<WorkerId>) -> Next {
-        self.enter(&target, awaited);
+    /// Begins a call that was issued on another worker.
+    pub fn serve_call(&mut self, target: Target, issuer: WorkerId) -> Next {
+        self.enter(&target, Some(issuer));
         self.start_call(target)
     }
 
-    fn enter(&mut self, target: &Target, awaited: Option<WorkerId>) {
+    fn enter(&mut self, target: &Target, issuer: Option<WorkerId>) {
         if self.site.is_some() {
-            self.entered.push(Entered { target: target.clone(), awaited });
+            self.entered.push(Entered { target: target.clone(), issuer });
         }
     }
 
@@ -190,16 +190,15 @@ impl Attempt {
             }
             level.issued_from = queued - 1;
             let next = self.fragment.queued.pop().expect("longer than its start");
+            // Strictly, or with what it calls running there already, its turn is waited for.
+            let mode = self.mode();
             if let Some(owner) = self.elsewhere(&next.entity)
-                && !self.mode().strict
+                && !(mode.strict || mode.cached)
                 && self.doom.is_none()
             {
                 let site = self.site.as_mut().expect("there is an elsewhere");
                 site.report.branched = true;
-                // Re-invoked from cached parameters, it runs there already.
-                if !site.mode.cached {
-                    site.outgoing.push((owner, next));
-                }
+                site.outgoing.push((owner, next));
                 continue;
             }
             return self.go(next, false);
@@ -216,7 +215,7 @@ impl Attempt {
             return self.close_level(Err(rescheduled()));
         }
         if let Some(owner) = self.elsewhere(&target.entity) {
-            debug_assert!(awaited || self.mode().strict);
+            debug_assert!(awaited || self.mode().strict || self.mode().cached);
             let asked = Asked { used: self.usage, ..target.asked() };
             return Next::Ask(Ask { operations: vec![(owner, asked)] });
         }

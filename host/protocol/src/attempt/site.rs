@@ -220,8 +220,8 @@ pub struct Entry(
 pub struct Entered {
     /// The call.
     pub target: Target,
-    /// Whether another worker waits for its result.
-    pub awaited: Option<WorkerId>,
+    /// The worker that issued it; none for the root.
+    pub issuer: Option<WorkerId>,
 }
 
 /// See the module.

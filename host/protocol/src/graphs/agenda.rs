@@ -1,6 +1,7 @@
 //! Parallel re-invocation (Styx §6.3): in the fallback, each worker runs the calls of a graph that
 //! came to it in the first execution, with the parameters of then, in the serial order of the
-//! transaction. A function that calls another worker's finds the result there, or waits for it.
+//! transaction. Who calls a function of another worker, synchronously or not, waits there for its
+//! end, which may be known already; so what each worker does is in serial order as well.
 //!
 //! No circle can wait: whoever waits for a call waits for something later in the serial order,
 //! which waits only for what lies between the two.
@@ -64,9 +65,9 @@ impl Part {
             (None, None) => return None,
         }
         let entry = agenda.entries.pop().expect("just seen");
-        let task = match self.root.is_some() && entry.target.depth == 0 {
-            true => Task::Root,
-            false => Task::Call { target: entry.target.clone(), awaited: entry.awaited },
+        let task = match entry.issuer {
+            None => Task::Root,
+            Some(issuer) => Task::Call { target: entry.target.clone(), issuer },
         };
         let fragment = self.add_fragment(Origin::Async, Shares::default());
         self.agenda.as_mut().expect("there is an agenda").current.insert(fragment, entry);
@@ -97,13 +98,12 @@ impl Graphs {
         let agenda = part.agenda.as_mut().expect("there is an agenda");
         let entry = agenda.current.remove(&fragment).expect("it was on the agenda");
         let number = part.header.number;
-        if entry.target.depth == 0
-            && let Some(root) = &mut part.root
-        {
-            root.result = Some(result);
-        } else if let Some(caller) = entry.awaited {
-            let result = CachedResult { graph, number, place: entry.target.place, answer: Answer::called(result) };
-            self.mail(caller).results.push(result);
+        match entry.issuer {
+            None => part.root.as_mut().expect("the root has no issuer").result = Some(result),
+            Some(issuer) => {
+                let result = CachedResult { graph, number, place: entry.target.place, answer: Answer::called(result) };
+                self.mail(issuer).results.push(result);
+            }
         }
     }
 

@@ -306,8 +306,7 @@ impl Graphs {
                 };
                 let fragment = part.add_fragment(origin, share.map_or_else(Shares::default, Shares::of));
                 part.fragment(fragment).used = asked.used;
-                let awaited = question.map(|_| from);
-                Job::Start { fragment, task: Task::Call { target, awaited } }
+                Job::Start { fragment, task: Task::Call { target, issuer: from } }
             }
             _ => Job::Serve { from, question: question.expect("who asks waits"), asked },
         };
