@@ -156,6 +156,7 @@ fn deployment(guest: &guest::Guest) -> Deployment {
         parameters: vec![],
         returns: "{}".into(),
         read_only,
+        consistency: Default::default(),
         doc: String::new(),
     };
     Deployment {

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod build;
 pub mod cli;
+pub mod cluster;
 pub mod components;
 pub mod config;
 pub mod error;

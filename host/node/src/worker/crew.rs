@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use styx_protocol::attempt::Execution;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, FallbackBatch};
+use styx_protocol::piece::Started;
 
 use super::{Message, fatal_on_panic};
 
 /// What one thread did of a job.
 pub(super) enum Part {
     /// Executions by position: transactions first, then queries.
-    Executed(Vec<(usize, Execution)>),
+    Executed(Vec<(usize, Started)>),
     /// Outcomes of components.
     FellBack(Vec<ComponentOutcome>),
 }
@@ -98,7 +98,7 @@ fn work(mut executor: impl Executor, inbox: &Receiver<Arc<Job>>, done: &Sender<M
                             None => &batch.transactions[at],
                             Some(query) => &batch.queries[query],
                         };
-                        executions.push((at, executor.execute(transaction, &batch.state, &batch.catalog)));
+                        executions.push((at, Started::Local(executor.execute(transaction, &batch.state, &batch.catalog))));
                     }
                 }
                 Part::Executed(executions)

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use styx_protocol::attempt::{Execution, LogLevel, LogLine};
+use styx_protocol::attempt::{LogLevel, LogLine};
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::ids::{Epoch, Tid};
 use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
+use styx_protocol::piece::Started;
 use styx_protocol::record::{EpochRecord, Record};
 
 use super::crew::{Crew, Part};
@@ -56,7 +57,7 @@ pub(super) struct Driver<E> {
 struct Gathering {
     missing: usize,
     transactions: usize,
-    executions: Vec<Option<Execution>>,
+    executions: Vec<Option<Started>>,
     outcomes: Vec<ComponentOutcome>,
 }
 
@@ -231,6 +232,7 @@ impl<E: Executor> Driver<E> {
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
             Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
+            Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => unreachable!("one process is all of it"),
             Action::Logs { tid, lines } => lines.iter().for_each(|line| self.show(tid, line)),
             Action::Finished(summary) => {
                 let stats = &self.handle.stats;
@@ -272,7 +274,8 @@ impl<E: Executor> Driver<E> {
     fn execute(&mut self, batch: Batch) -> Option<Input<Waiter>> {
         let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
         if transactions + queries <= INLINE_MAX {
-            let mut run = |transaction| self.executor.execute(transaction, &batch.state, &batch.catalog);
+            let mut run =
+                |transaction| Started::Local(self.executor.execute(transaction, &batch.state, &batch.catalog));
             let transactions = batch.transactions.iter().map(&mut run).collect();
             let queries = batch.queries.iter().map(&mut run).collect();
             drop(batch);
@@ -320,7 +323,7 @@ impl<E: Executor> Driver<E> {
             self.step(Input::FellBack(gathering.outcomes));
         } else {
             let mut executions =
-                gathering.executions.into_iter().map(|execution| execution.expect("every position was claimed"));
+                gathering.executions.into_iter().map(|started| started.expect("every position was claimed"));
             let transactions = executions.by_ref().take(gathering.transactions).collect();
             self.step(Input::Executed(Executed { transactions, queries: executions.collect() }));
         }

@@ -21,6 +21,7 @@ use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor;
 use styx_protocol::ids::{Epoch, Timestamp};
 use styx_protocol::machine::{Config, Input, Machine};
+use styx_protocol::modes::Modes;
 use styx_protocol::record::{Chain, Genesis, Record};
 use styx_protocol::replies::Retention;
 
@@ -69,10 +70,8 @@ pub struct WorkerOptions {
     pub partitions: u16,
     /// How long replies are remembered.
     pub retention: Retention,
-    /// Commit what deterministic reordering allows to commit.
-    pub reordering: bool,
-    /// Run conflicting transactions in the fallback.
-    pub fallback: bool,
+    /// Which parts of the protocol are on.
+    pub modes: Modes,
     /// Hash of the engine's configuration.
     pub engine: u64,
 }
@@ -87,8 +86,7 @@ impl Default for WorkerOptions {
             backlog_max: 100_000,
             partitions: 64,
             retention: Retention::default(),
-            reordering: true,
-            fallback: true,
+            modes: Modes::default(),
             engine: 0,
         }
     }
@@ -129,13 +127,11 @@ impl Worker {
         let genesis = genesis(log.as_mut(), &options)?;
         let config = Config {
             layout: genesis.layout,
-            sid: 1,
-            n_seq: 1,
-            reordering: options.reordering,
-            fallback: options.fallback,
+            modes: options.modes,
             epoch_size_max: options.epoch_size_max,
             epoch_bytes_max: EPOCH_BYTES_MAX,
             backlog_max: options.backlog_max,
+            suspended_max: SUSPENDED_MAX,
             retention: options.retention,
             engine: options.engine,
             generation: 1,
@@ -194,6 +190,9 @@ impl Worker {
         }
     }
 }
+
+/// Functions that may wait for other workers at a time.
+const SUSPENDED_MAX: usize = 1024;
 
 /// Bytes of arguments in one record of the log.
 const EPOCH_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,229 @@
+//! What processes of a cluster tell each other besides the protocol's own messages: who is there,
+//! what is deployed where, and what gateways ask for their clients.
+//!
+//! Travels on control links, which know no generations; what belongs to one says so.
+
+use std::sync::Arc;
+
+use rkyv::rancor;
+use rkyv::with::Unshare;
+use styx_protocol::abort::Abort;
+use styx_protocol::attempt::{Entry, Placement};
+use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::entity::{Layout, Value};
+use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
+use styx_protocol::membership::{Beat, Hello};
+use styx_protocol::record::Chain;
+use styx_protocol::transaction::Request;
+
+/// A message on a control link.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Envelope {
+    /// Worker → coordinator: a heartbeat, and where other workers reach it.
+    Hello {
+        /// The heartbeat.
+        hello: Hello,
+        /// Its address.
+        address: String,
+    },
+    /// Coordinator → worker: the answer.
+    Beat(Beat),
+    /// Coordinator → worker: it cannot be a member, and why.
+    Refused(String),
+    /// Coordinator → worker: be a member of this generation, and begin anew.
+    Invite(Invite),
+    /// Worker → coordinator: it has begun anew as a member.
+    Joined {
+        /// The generation.
+        generation: u64,
+    },
+    /// Worker → coordinator: a component is wanted.
+    Want(Digest),
+    /// Coordinator → worker: a component; nothing if there is none.
+    Component(Digest, Option<Vec<u8>>),
+    /// Coordinator → worker: make a component ready, for it will be deployed.
+    Ready(Digest),
+    /// Worker → coordinator: it is ready, or why it cannot be.
+    Readied(Digest, Result<(), String>),
+    /// Gateway → coordinator: tell me of every change, from this many deployments on.
+    Watch {
+        /// Deployments that it knows.
+        known: u64,
+    },
+    /// Coordinator → gateway: how the cluster is.
+    View(View),
+    /// Gateway → worker or coordinator: questions of its clients.
+    Ask(Vec<Ask>),
+    /// The answers.
+    Told(Vec<Told>),
+}
+
+/// Makes a worker a member.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Invite {
+    /// The generation.
+    pub generation: u64,
+    /// For this life of the process alone.
+    pub life: u64,
+    /// Which worker it is.
+    pub me: WorkerId,
+    /// All members, by worker: node ids and addresses.
+    pub members: Vec<(u64, String)>,
+    /// Who owns what.
+    pub placement: Placement,
+    /// How keys are spread.
+    pub layout: Layout,
+}
+
+/// The cluster as a gateway must know it.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct View {
+    /// The generation.
+    pub generation: u64,
+    /// Whether it serves; otherwise it recovers.
+    pub live: bool,
+    /// All members, by worker: node ids and addresses.
+    pub members: Vec<(u64, String)>,
+    /// Who owns what.
+    pub placement: Placement,
+    /// How keys are spread.
+    pub layout: Layout,
+    /// How many deployments precede `controls`.
+    pub known: u64,
+    /// Deployments that took effect after those, in order.
+    pub controls: Vec<Control>,
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Ask {
+    /// Comes back with the answer.
+    pub ticket: u64,
+    /// The generation that the asker has in mind; another one answers [`Answer::Moved`].
+    pub generation: u64,
+    /// What is asked.
+    pub question: Question,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Question {
+    /// A request that may write; a receipt is enough if so.
+    Submit(#[rkyv(with = Unshare)] Arc<Request>, bool),
+    /// A read-only request.
+    Query(#[rkyv(with = Unshare)] Arc<Request>),
+    /// The end of an earlier request.
+    Await(RequestId),
+    /// How things are.
+    Inquire(Inquiry),
+}
+
+/// A look at a node.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Inquiry {
+    /// Where it stands.
+    Standing,
+    /// Entities and bytes of each partition.
+    Partitions,
+    /// The value of an entity, as of the last durable epoch.
+    Get {
+        /// The operator's id.
+        operator: u32,
+        /// The key.
+        key: String,
+    },
+    /// Entries of an operator.
+    Scan {
+        /// The operator's id.
+        operator: u32,
+        /// What keys start with.
+        prefix: String,
+        /// Only keys after this one.
+        after: Option<String>,
+        /// Most entries.
+        limit: u32,
+    },
+}
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Told {
+    /// Of the question.
+    pub ticket: u64,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// What can be answered.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Answer {
+    /// The end of a request.
+    Reply(Reply),
+    /// A request is durable and will be carried out.
+    Accepted(RequestId),
+    /// Nothing is known of a request.
+    Unknown,
+    /// Where a node stands.
+    Standing(Standing),
+    /// Per partition that is here: its number, entities, bytes.
+    Partitions(Vec<(u16, u64, u64)>),
+    /// The value of an entity.
+    Value(Option<Bytes>),
+    /// Entries in key order.
+    Entries(Vec<Entry>),
+    /// This is another generation: ask again where the newest view says.
+    Moved,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Bytes(#[rkyv(with = styx_protocol::shared::Plain)] pub Value);
+
+/// The end of a request.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Reply {
+    /// The request.
+    pub id: RequestId,
+    /// Its transaction.
+    pub tid: Tid,
+    /// The epoch in which it ended.
+    pub epoch: Epoch,
+    /// The result, or why there is none.
+    pub outcome: Result<Bytes, Abort>,
+}
+
+/// Where a node stands.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Standing {
+    /// The last epoch that ended.
+    pub epoch: Epoch,
+    /// The state hash chain that it knows.
+    pub chain: Chain,
+    /// Requests that wait.
+    pub waiting: u64,
+    /// Replies remembered.
+    pub remembered: u64,
+    /// Entities.
+    pub entities: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// When that was.
+    pub time: Timestamp,
+}
+
+impl Envelope {
+    /// Bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        rkyv::to_bytes::<rancor::Error>(self).expect("a message in memory can be written to memory").to_vec()
+    }
+
+    /// Reads a message, validating it before it is believed.
+    ///
+    /// # Errors
+    /// The bytes are not a message.
+    pub fn decode(bytes: &[u8]) -> Result<Self, rancor::Error> {
+        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
+        aligned.extend_from_slice(bytes);
+        rkyv::from_bytes::<Envelope, rancor::Error>(&aligned)
+    }
+}

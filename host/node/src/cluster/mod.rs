@@ -1,0 +1,3 @@
+//! A cluster of processes: one coordinator, workers, gateways.
+
+pub mod envelope;
