@@ -6,6 +6,7 @@ use styx_protocol::abort::Code;
 use styx_protocol::catalog::{Activation, Control};
 use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::replies::Reply;
+use styx_protocol::route::{memory_of, sequencer_of};
 use styx_protocol::transaction::Request;
 
 use crate::check::testimony::{Asked, Attempt, Kind, refused};
@@ -64,13 +65,36 @@ impl Clients {
         self.slots.iter().filter_map(|slot| slot.current).collect()
     }
 
-    /// The node that a slot speaks to.
-    pub fn node(&self, slot: usize, outside: &Outside) -> usize {
-        slot % outside.plan.nodes
+    /// The node that a slot speaks to, as its gateway believes.
+    fn node(&self, slot: usize, message: &Message, outside: &mut Outside) -> usize {
+        if outside.plan.cluster.workers == 0 {
+            return 0;
+        }
+        if matches!(message, Message::Control(_)) {
+            return outside.gateways.coordinator;
+        }
+        let view = outside.gateways.views[slot % outside.gateways.views.len()];
+        let Some(generation) = view.and_then(|view| outside.generations.get(&view)) else {
+            return outside.random.between(1, outside.plan.cluster.workers as u64) as usize;
+        };
+        let placement = &generation.placement;
+        if outside.plan.cluster.misdirected > 0 && outside.random.chance(outside.plan.cluster.misdirected) {
+            let any = outside.random.below(generation.members.len() as u64);
+            return generation.members[any as usize];
+        }
+        let worker = match message {
+            Message::Submit(request, _) | Message::Query(request) => {
+                sequencer_of(request, &outside.plan.config.layout, &outside.gateways.catalog, placement)
+            }
+            Message::Await(id) => memory_of(*id, placement),
+            Message::Control(_) => unreachable!("just seen"),
+        };
+        generation.members[usize::from(worker.0)]
     }
 
     /// A slot may go on.
-    pub fn wake(&mut self, at: usize, operators: [OperatorId; 2], outside: &mut Outside) {
+    pub fn wake(&mut self, at: usize, outside: &mut Outside) {
+        let operators = outside.gateways.operators;
         let slot = &mut self.slots[at];
         if slot.current.is_some() || slot.finished {
             return;
@@ -131,13 +155,15 @@ impl Clients {
         self.next_id += 1;
         let id = RequestId(u128::from(random.number()) << 64 | self.next_id);
         let pure = if query { !random.chance(30) } else { random.chance(80) };
+        let snapshot = plan.snapshots > 0 && random.chance(plan.snapshots);
         let read_only = query || random.chance(20);
+        let function = if read_only { 1 } else { 2 * usize::from(snapshot) };
         let shape = &plan.shape;
         let code = shape.program(random, pure);
         Request {
             id,
             operator: random.pick(&operators),
-            function: toy::FUNCTIONS[usize::from(read_only)].into(),
+            function: toy::FUNCTIONS[function].into(),
             key: toy::keys::name(u64::from(shape.key(random))).into(),
             args: toy::args(random.below(4) as u8, shape.keys, &code).into(),
             retained,
@@ -153,8 +179,6 @@ impl Clients {
 
     fn submit(&mut self, slot: usize, of: usize, kind: Kind, outside: &mut Outside) {
         let attempt = outside.testimony.attempts.len();
-        let node = self.node(slot, outside);
-        outside.testimony.attempts.push(Attempt { kind, of, node, slot, answered: false, lost: false });
         let request = || outside.testimony.asked[of].request.clone();
         let message = match kind {
             Kind::Update => Message::Submit(request(), false),
@@ -163,17 +187,19 @@ impl Clients {
             Kind::Await => Message::Await(request().id),
             Kind::Control => Message::Control(outside.testimony.controls[of].0.clone()),
         };
+        let node = self.node(slot, &message, outside);
+        outside.testimony.attempts.push(Attempt { kind, of, node, slot, answered: false, lost: false });
         let now = outside.queue.now();
         outside.trace.event(now, [9, attempt as u64, kind as u64, of as u64], || match &message {
             Message::Submit(request, _) | Message::Query(request) => format!(
-                "{attempt}: slot {slot} {kind:?} {} operator {} {} {}: {}",
+                "{attempt}: slot {slot} to n{node} {kind:?} {} operator {} {} {}: {}",
                 request.id,
                 request.operator,
                 request.function,
                 request.key,
                 toy::show(&request.args[2..])
             ),
-            other => format!("{attempt}: slot {slot} {kind:?} {other:?}"),
+            other => format!("{attempt}: slot {slot} to n{node} {kind:?} {other:?}"),
         });
         self.slots[slot].current = Some(attempt);
         let Outside { random, plan, queue, .. } = outside;

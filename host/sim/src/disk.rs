@@ -1,7 +1,11 @@
-//! A disk with one file: the log. What is synced stays; of the rest, a crash leaves any part of the
-//! beginning, the last record torn.
+//! A disk with one file, the log, and a number beside it: the fence. What is synced stays; of the
+//! rest, a crash leaves any part of the beginning, the last record torn.
 
-use styx_protocol::record::Record;
+use std::sync::Arc;
+
+use styx_protocol::ids::Epoch;
+use styx_protocol::membership::Fence;
+use styx_protocol::record::{EpochRecord, Record};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::random::Random;
@@ -11,27 +15,74 @@ use crate::random::Random;
 pub struct Disk {
     bytes: Vec<u8>,
     synced: usize,
+    /// The last epoch whose record is synced.
+    durable: Epoch,
+    /// Who may append.
+    fence: Fence,
+    /// A fence that is being written.
+    raising: Option<u64>,
+    /// Power failures so far.
+    failures: u32,
 }
 
 const HEAD: usize = 12;
 
+/// An end of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    len: usize,
+    /// The last epoch before it.
+    pub epoch: Epoch,
+    failures: u32,
+}
+
 impl Disk {
-    /// Appends a record, which is not yet durable. Returns the file's length.
-    pub fn append(&mut self, record: &Record) -> usize {
-        let record = record.encode();
+    /// Appends the record of an epoch, which is not yet durable. Returns the file's end; none if
+    /// the record is of a generation that may append no more.
+    pub fn append(&mut self, record: Arc<EpochRecord>) -> Option<End> {
+        if !self.fence.admits(record.generation) {
+            return None;
+        }
+        let epoch = record.epoch;
+        let record = Record::Epoch(record).encode();
         self.bytes.extend((record.len() as u32).to_le_bytes());
         self.bytes.extend(xxh3_64(&record).to_le_bytes());
         self.bytes.extend(record);
-        self.bytes.len()
+        Some(End { len: self.bytes.len(), epoch, failures: self.failures })
     }
 
-    /// Everything up to a length is durable.
-    pub fn sync(&mut self, len: usize) {
-        self.synced = self.synced.max(len);
+    /// Everything up to there is durable.
+    pub fn sync(&mut self, end: End) {
+        if end.failures == self.failures {
+            self.synced = self.synced.max(end.len);
+            self.durable = self.durable.max(end.epoch);
+        }
+    }
+
+    /// The last epoch that no crash can take away.
+    pub fn durable(&self) -> Epoch {
+        self.durable
+    }
+
+    /// Who may append.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// The fence is being raised.
+    pub fn raise(&mut self, generation: u64) {
+        self.raising = Some(generation);
+    }
+
+    /// The fence is raised, and durable.
+    pub fn raised(&mut self, generation: u64) {
+        self.raising = None;
+        self.fence.raise(generation);
     }
 
     /// The power fails.
     pub fn crash(&mut self, random: &mut Random) {
+        self.failures += 1;
         let unsynced = (self.bytes.len() - self.synced) as u64;
         let survives = match random.below(3) {
             0 => 0,
@@ -45,19 +96,38 @@ impl Disk {
             let garbage = random.number() as u8;
             self.bytes[at..].fill(garbage);
         }
+        if let Some(generation) = self.raising.take().filter(|_| random.chance(500)) {
+            self.fence.raise(generation);
+        }
     }
 
     /// Records up to the first that is not whole; the rest of the file is cut off.
     pub fn recover(&mut self) -> Vec<Record> {
-        let mut records = Vec::new();
         let mut at = 0;
-        while let Some((record, len)) = frame(&self.bytes[at..]) {
-            records.push(record);
-            at += len;
-        }
+        let records = self.frames(&mut at);
         assert!(at >= self.synced, "what is synced survives");
         self.bytes.truncate(at);
         self.synced = at;
+        if let Some(Record::Epoch(last)) = records.last() {
+            self.durable = last.epoch;
+        }
+        records
+    }
+
+    /// All records in the file, durable or not yet.
+    pub fn read(&self) -> Vec<Record> {
+        let mut at = 0;
+        let records = self.frames(&mut at);
+        assert_eq!(at, self.bytes.len(), "who runs has written whole records");
+        records
+    }
+
+    fn frames(&self, at: &mut usize) -> Vec<Record> {
+        let mut records = Vec::new();
+        while let Some((record, len)) = frame(&self.bytes[*at..]) {
+            records.push(record);
+            *at += len;
+        }
         records
     }
 }

@@ -17,12 +17,14 @@ pub type Delay = (u64, u64);
 pub struct Plan {
     /// What the machine is told.
     pub config: Config,
-    /// Nodes. The protocol knows one so far.
-    pub nodes: usize,
+    /// The nodes and what is between them.
+    pub cluster: ClusterPlan,
     /// What programs look like.
     pub shape: Shape,
     /// Requests that clients make.
     pub requests: u64,
+    /// How often a request that may write asks for a snapshot only, in a thousand.
+    pub snapshots: u32,
     /// Requests in flight at once, over all clients.
     pub slots: usize,
     /// Weights of: request without key, with key, send, query, an earlier request again, an earlier
@@ -46,8 +48,88 @@ pub struct Plan {
     pub pace: Delay,
     /// Fsyncs that fail, in a thousand.
     pub sync_failures: u32,
-    /// Mean time between crashes, pauses, clock jumps, slow times of the disk, deployments; 0: never.
-    pub faults: [u64; 5],
+    /// Mean time between crashes, pauses, clock jumps, slow times of the disk, deployments, cuts in
+    /// the network, changes of the number of members, replaced coordinators; 0: never.
+    pub faults: [u64; FAULTS],
+}
+
+/// Kinds of faults.
+pub const FAULTS: usize = 8;
+
+/// The nodes of a world and what is between them.
+#[derive(Clone, Debug)]
+pub struct ClusterPlan {
+    /// Worker processes; 0: one process is everything.
+    pub workers: usize,
+    /// A worker that runs another engine, and so must not take part.
+    pub stranger: bool,
+    /// A second coordinator that may replace the first.
+    pub standby: bool,
+    /// Partitions lie anywhere, not in turn.
+    pub scattered: bool,
+    /// Messages are written to bytes and read back.
+    pub codec: bool,
+    /// Between nodes.
+    pub network: Delay,
+    /// Packets lost, in a thousand.
+    pub loss: u32,
+    /// Packets that arrive twice, in a thousand.
+    pub doubles: u32,
+    /// Requests that go to any worker, in a thousand.
+    pub misdirected: u32,
+    /// Longest time between heartbeats.
+    pub heartbeat: u64,
+    /// A link repeats what is not acknowledged after this time.
+    pub repeat: u64,
+    /// A worker complains of another that acknowledges nothing for this time.
+    pub stuck: u64,
+    /// A worker is lost after this time without a beat that came back.
+    pub silent: u64,
+    /// Newcomers wait this long.
+    pub settle: u64,
+}
+
+impl ClusterPlan {
+    fn draw(random: &mut Random) -> Self {
+        let workers = if random.chance(300) { 0 } else { random.pick(&[1, 2, 2, 3, 3, 3, 4, 4]) };
+        let network: Delay = random.pick(&[(5, 20), (5, 20), (10, 300), (50, 3_000)]);
+        let heartbeat = 4_000 + 2 * network.1;
+        let silent = 3 * heartbeat + 4 * network.1 + random.pick(&[2_000, 10_000, 40_000]);
+        ClusterPlan {
+            workers,
+            stranger: workers > 0 && random.chance(60),
+            standby: workers > 0 && random.chance(200),
+            scattered: random.chance(500),
+            codec: random.chance(200),
+            network,
+            loss: random.pick(&[0, 0, 0, 5, 30]),
+            doubles: random.pick(&[0, 0, 10, 100]),
+            misdirected: random.pick(&[0, 20, 300]),
+            heartbeat,
+            repeat: 4 * network.1 + heartbeat,
+            stuck: 12 * (4 * network.1 + heartbeat),
+            silent,
+            settle: random.pick(&[1_000, 10_000, 30_000]),
+        }
+    }
+
+    /// The engine of a node: one of the workers may run another.
+    pub fn engine_of(&self, node: usize) -> u64 {
+        u64::from(self.stranger && node == self.workers + 1)
+    }
+}
+
+impl Plan {
+    /// Nodes that coordinate.
+    pub fn coordinators(&self) -> impl Iterator<Item = usize> + use<> {
+        let standby = self.cluster.standby.then_some(self.standby());
+        std::iter::once(0).chain(standby)
+    }
+
+    /// The node that may replace the coordinator.
+    pub fn standby(&self) -> usize {
+        self.cluster.workers + 1 + usize::from(self.cluster.stranger)
+    }
 }
 
 impl Plan {
@@ -80,6 +162,7 @@ impl Plan {
             *weight *= random.pick(&[0, 1, 1, 1, 4]);
         }
         mix[0] += 1;
+        let cluster = ClusterPlan::draw(random);
         let mut fault = |times: &[u64]| if random.chance(500) { random.pick(times) } else { 0 };
         let faults = [
             fault(&[5_000, 20_000, 60_000]),
@@ -87,11 +170,15 @@ impl Plan {
             fault(&[3_000, 30_000]),
             fault(&[10_000, 50_000]),
             fault(&[4_000, 20_000, 60_000]),
+            fault(&[10_000, 40_000]),
+            fault(&[20_000, 80_000]),
+            fault(&[40_000, 100_000]),
         ];
         Plan {
             config,
-            nodes: 1,
+            cluster,
             shape: Shape::draw(random),
+            snapshots: random.pick(&[0, 0, 100, 500]),
             requests: random.between(100, 900),
             slots: random.pick(&[1, 10, 40, 80, 120]),
             mix,

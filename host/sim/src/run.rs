@@ -75,20 +75,3 @@ pub fn simulate(world: &mut World) -> Checked<Report> {
     let message = PANIC.take().unwrap_or_default();
     result.unwrap_or_else(|_| Err(Failure::new("halt", message)))
 }
-
-impl Figures {
-    /// Adds another world's.
-    pub fn add(&mut self, other: &Figures) {
-        self.transactions += other.transactions;
-        self.queries += other.queries;
-        self.epochs += other.epochs;
-        self.fell_back += other.fell_back;
-        self.rescheduled += other.rescheduled;
-        self.aborted += other.aborted;
-        self.crashes += other.crashes;
-        self.replayed += other.replayed;
-        self.deployments += other.deployments;
-        self.disturbances += other.disturbances;
-        self.lost += other.lost;
-    }
-}

@@ -1,22 +1,30 @@
 //! One simulated world, from its seed to its last check.
 
+use std::sync::Arc;
+
+use styx_protocol::attempt::Placement;
 use styx_protocol::ids::Epoch;
 
-use crate::check::judge::Judge;
+use crate::check::judge::{Judge, again};
 use crate::check::testimony::Testimony;
 use crate::check::{Checked, Failure};
 use crate::clients::Clients;
-use crate::node::{Answer, Figures, Life, Message, Node, NodeEvent, Outside};
-use crate::plan::Plan;
+use crate::disk::Disk;
+use crate::node::{Answer, Figures, Gateways, Life, Message, Node, NodeEvent, Outside, Role, Threads};
+use crate::plan::{FAULTS, Plan};
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::replay;
 use crate::trace::Trace;
+use crate::wire::{Packet, Wire};
 
 /// What happens.
 #[derive(Debug)]
 pub enum Event {
-    /// To a node, in this life of its.
+    /// To a process, in this life of its.
     Node(Life, NodeEvent),
+    /// A packet of a node reaches another.
+    Packet(usize, usize, Packet),
     /// A client's message (the attempt, and what it says) reaches a node.
     Message(usize, usize, Message),
     /// An answer from a life of a node (or from its kernel) reaches the client of an attempt.
@@ -25,12 +33,16 @@ pub enum Event {
     Timeout(usize),
     /// A client's slot goes on.
     Wake(usize),
+    /// A gateway learns of a generation.
+    Learn(usize, u64),
     /// The administrator deploys.
     Deploy,
-    /// A node starts again.
-    Restart(usize),
+    /// A node starts (again).
+    Start(usize),
     /// A node's disk is quick again.
     Quick(usize),
+    /// The cluster may have this many members.
+    Resize(u16),
     /// A fault of this kind.
     Fault(usize),
 }
@@ -38,7 +50,7 @@ pub enum Event {
 /// How long everything may take to end once faults have stopped, in microseconds.
 const END_MAX: u64 = 120_000_000;
 /// Events of a world; more means that something goes round in circles.
-const EVENTS_MAX: u64 = 2_000_000;
+const EVENTS_MAX: u64 = 4_000_000;
 
 /// A world.
 #[derive(Debug)]
@@ -47,11 +59,11 @@ pub struct World {
     nodes: Vec<Node>,
     clients: Clients,
     /// How often each kind of fault may still happen.
-    faults_left: [u32; 5],
+    faults_left: [u32; FAULTS],
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; 5] = [6, 20, 20, 20, 30];
+const FAULTS_MAX: [u32; FAULTS] = [6, 20, 20, 20, 30, 6, 4, 3];
 
 /// What a world came to.
 #[derive(Debug)]
@@ -67,22 +79,51 @@ impl World {
     pub fn new(seed: u64, notes: bool) -> Self {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random);
-        let judge = Judge::new(&plan.config, notes);
-        let trace = Trace::new(notes);
+        World::of(plan, random, notes)
+    }
+
+    /// A world of a plan.
+    pub fn of(plan: Plan, random: Random, notes: bool) -> Self {
+        let alone = Arc::new(Placement::round_robin(plan.config.layout.partitions, 1));
+        let judge = Judge::new(&plan.config, alone, notes);
+        let mut roles = match plan.cluster.workers {
+            0 => vec![Role::Single],
+            workers => {
+                let workers = workers + usize::from(plan.cluster.stranger);
+                std::iter::once(Role::Coordinator).chain((0..workers).map(|_| Role::Worker)).collect()
+            }
+        };
+        if plan.cluster.standby {
+            roles.push(Role::Standby);
+        }
         let mut outside = Outside {
             plan,
             random,
             queue: Queue::default(),
-            trace,
+            trace: Trace::new(notes),
             testimony: Testimony::default(),
             judge,
             figures: Figures::default(),
             calm: false,
+            disk: Disk::default(),
+            wire: Wire::default(),
+            generations: Default::default(),
+            gateways: Gateways::default(),
+            dropped: Vec::new(),
+            ended: None,
         };
         let clients = Clients::new(&mut outside);
-        let nodes = (0..outside.plan.nodes).map(|node| Node::new(node, &outside)).collect();
+        let nodes: Vec<Node> = roles.into_iter().enumerate().map(|(at, role)| Node::new(at, role)).collect();
+        for (at, node) in nodes.iter().enumerate() {
+            let delay = match node.role() {
+                Role::Standby => continue,
+                Role::Single => 0,
+                Role::Coordinator | Role::Worker => outside.random.between(0, 3_000),
+            };
+            outside.queue.after(&mut outside.random, delay, Event::Start(at));
+        }
         let mut world = World { outside, nodes, clients, faults_left: FAULTS_MAX };
-        (0..world.outside.plan.faults.len()).for_each(|kind| world.arm(kind));
+        (0..FAULTS).for_each(|kind| world.arm(kind));
         world
     }
 
@@ -95,14 +136,14 @@ impl World {
         let mut events = 0;
         while let Some(event) = self.outside.queue.pop() {
             self.happen(event)?;
+            self.follow()?;
             events += 1;
             let now = self.outside.queue.now();
             if self.clients.are_spent() && deadline.is_none() {
                 deadline = Some(now + END_MAX);
-                self.outside.calm = true;
-                self.nodes.iter_mut().for_each(|node| node.slow_disk(1));
+                self.calm()?;
             }
-            if self.outside.calm && self.nodes.iter().all(Node::is_quiet) && self.clients.are_done() {
+            if self.outside.calm && self.clients.are_done() && self.is_quiet() {
                 return self.end();
             }
             if deadline.is_some_and(|deadline| now > deadline) || events > EVENTS_MAX {
@@ -110,44 +151,99 @@ impl World {
             }
         }
         let waiting = self.clients.waiting();
-        let quiet: Vec<bool> = self.nodes.iter().map(Node::is_quiet).collect();
+        let generation = self.nodes.iter().find_map(Node::quiet_generation);
+        let quiet: Vec<(bool, bool)> =
+            self.nodes.iter().map(|node| (node.is_up(), node.is_quiet(generation.unwrap_or(0)))).collect();
         Err(Failure::new(
             "liveness",
             format!(
-                "faults have stopped and something never ends; quiet nodes {quiet:?}, waiting attempts {waiting:?}"
+                "faults have stopped and something never ends after {events} events; quiet generation {generation:?}, (up, quiet) {quiet:?}, waiting attempts {waiting:?}"
             ),
         ))
+    }
+
+    /// Faults stop.
+    fn calm(&mut self) -> Checked {
+        self.outside.calm = true;
+        self.outside.wire.heal();
+        self.nodes.iter_mut().for_each(|node| node.slow_disk(1));
+        let now = self.outside.queue.now();
+        self.outside.trace.event(now, [15], || "faults stop".into());
+        Ok(())
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_quiet(&self) -> bool {
+        let leader = &self.nodes[self.outside.gateways.coordinator];
+        match leader.quiet_generation() {
+            None => false,
+            Some(0) => true,
+            Some(generation) => {
+                let members = &self.outside.generations[&generation].members;
+                generation == self.outside.newest() && members.iter().all(|member| self.nodes[*member].is_quiet(generation))
+            }
+        }
     }
 
     fn end(&mut self) -> Checked<Report> {
         let now = self.outside.queue.now();
         self.outside.testimony.check(&self.outside.judge)?;
-        self.nodes.iter_mut().try_for_each(|node| node.check(&mut self.outside))?;
+        self.nodes.iter().try_for_each(|node| node.check(&self.outside))?;
+        self.verify()?;
         self.outside.trace.event(now, [0], || "all is done".into());
         Ok(Report { figures: self.outside.figures, trace: self.outside.trace.hash() })
+    }
+
+    /// Whoever reads the log comes to the same: one process, or any number of workers.
+    fn verify(&mut self) -> Checked {
+        let Outside { plan, random, judge, figures, .. } = &mut self.outside;
+        let partitions = plan.config.layout.partitions;
+        let mut machine = styx_protocol::machine::Machine::new(plan.config.clone());
+        let mut threads = Threads::new(plan.threads, false);
+        for (record, ended) in judge.records.iter().zip(&judge.ended) {
+            again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
+                .map_err(|failure| failure.at("one process"))?;
+            figures.verified += ended.order.len() as u64;
+        }
+        for workers in 1..=4 {
+            let owners = (0..partitions)
+                .map(|_| styx_protocol::ids::WorkerId(random.below(u64::from(workers)) as u16))
+                .collect();
+            let placement = Arc::new(Placement::new(owners, workers));
+            let threads = random.between(1, 3);
+            let mut cluster = replay::Cluster::new(&plan.config, &placement, threads, Random::new(random.number()));
+            for (record, ended) in judge.records.iter().zip(&judge.ended) {
+                cluster
+                    .replay(record)
+                    .and_then(|now| again(record.epoch, ended, &now))
+                    .map_err(|failure| failure.at(&format!("{workers} workers, {placement:?}")))?;
+                figures.verified += ended.order.len() as u64;
+            }
+        }
+        Ok(())
     }
 
     fn happen(&mut self, event: Event) -> Checked {
         let World { outside, nodes, clients, .. } = self;
         match event {
-            Event::Node(life, _) if life != nodes[life.node].life || !nodes[life.node].is_up() => {}
-            Event::Message(node, attempt, _) if !nodes[node].is_up() => self.break_connection(attempt),
-            Event::Node(Life { node, .. }, _) | Event::Message(node, ..)
+            Event::Node(life, _) if life.number != nodes[life.node].life.number || !nodes[life.node].is_up() => {}
+            Event::Packet(_, node, _) if !nodes[node].is_up() => {}
+            Event::Message(node, attempt, _) if !nodes[node].is_up() => outside.break_connection(attempt),
+            Event::Node(Life { node, .. }, _) | Event::Message(node, ..) | Event::Packet(_, node, _)
                 if outside.queue.now() < nodes[node].paused_until =>
             {
                 let rest = nodes[node].paused_until - outside.queue.now();
                 outside.queue.after(&mut outside.random, rest, event);
             }
-            Event::Node(Life { node, .. }, event) => {
-                if !nodes[node].take(event, outside)? {
-                    self.crash(node);
+            Event::Node(life, event) => {
+                if !nodes[life.node].take(life, event, outside)? {
+                    self.crash(life.node);
                 }
             }
-            Event::Message(node, attempt, message) => {
-                nodes[node].take(NodeEvent::Message(attempt, message), outside)?;
-            }
+            Event::Packet(from, node, packet) => nodes[node].packet(from, packet, outside)?,
+            Event::Message(node, attempt, message) => nodes[node].hear(attempt, message, outside)?,
             Event::Answer(life, attempt, answer) => {
-                let dead = life.is_some_and(|life| life != nodes[life.node].life);
+                let dead = life.is_some_and(|life| life.number != nodes[life.node].life.number);
                 if dead && outside.random.chance(500) {
                     outside.testimony.attempts[attempt].lost = true;
                 } else {
@@ -155,10 +251,15 @@ impl World {
                 }
             }
             Event::Timeout(attempt) => clients.timed_out(attempt, outside),
-            Event::Wake(slot) => clients.wake(slot, nodes[clients.node(slot, outside)].operators, outside),
+            Event::Wake(slot) => clients.wake(slot, outside),
+            Event::Learn(gateway, generation) => {
+                let view = &mut outside.gateways.views[gateway];
+                *view = (*view).max(Some(generation));
+            }
             Event::Deploy => clients.deploy(outside),
-            Event::Restart(node) => nodes[node].restart(outside)?,
+            Event::Start(node) => nodes[node].start(outside)?,
             Event::Quick(node) => nodes[node].slow_disk(1),
+            Event::Resize(most) => nodes[outside.gateways.coordinator].resize(most, outside)?,
             Event::Fault(_) if outside.calm => {}
             Event::Fault(kind) => {
                 self.fault(kind);
@@ -168,11 +269,47 @@ impl World {
         Ok(())
     }
 
+    /// What follows from an event at once.
+    fn follow(&mut self) -> Checked {
+        for node in std::mem::take(&mut self.outside.dropped) {
+            self.break_connections(node);
+        }
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].is_deposed() {
+                self.crash(at);
+            }
+        }
+        if let Some(generation) = self.outside.ended.take() {
+            self.compare(generation)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the workers of a generation, which have just ended a round, with what they must be.
+    fn compare(&self, generation: u64) -> Checked {
+        let Some(seen) = self.outside.generations.get(&generation) else { return Ok(()) };
+        let holdings: Option<Vec<_>> =
+            seen.members.iter().map(|member| self.nodes[*member].holdings(generation)).collect();
+        let position = self.nodes[self.outside.gateways.coordinator].position(generation);
+        // Somebody may have gone since.
+        let (Some(holdings), Some(position)) = (holdings, position) else { return Ok(()) };
+        if position.0.0 < self.outside.judge.records.len() as u64 {
+            return Ok(()); // In a replay.
+        }
+        let thoroughly = position.0.0.is_multiple_of(8);
+        self.outside.judge.compare(position, &holdings, thoroughly)
+    }
+
     /// Lets a kind of fault happen some time.
     fn arm(&mut self, kind: usize) {
         let Outside { plan, queue, random, .. } = &mut self.outside;
         let mean = plan.faults[kind];
-        if mean > 0 && self.faults_left[kind] > 0 {
+        let possible = match kind {
+            5 | 6 => plan.cluster.workers > 0,
+            7 => plan.cluster.standby,
+            _ => true,
+        };
+        if possible && mean > 0 && self.faults_left[kind] > 0 {
             self.faults_left[kind] -= 1;
             let delay = random.between(1, 2 * mean);
             queue.after(random, delay, Event::Fault(kind));
@@ -194,25 +331,59 @@ impl World {
                 let time = random.between(1_000, 50_000);
                 outside.queue.after(random, time, Event::Quick(at));
             }
-            _ => return clients.administer(outside),
+            4 => return clients.administer(outside),
+            5 => {
+                let until = now + random.between(1_000, 100_000);
+                let other = random.below(nodes.len() as u64) as usize;
+                let one_way = random.chance(400);
+                let whole = random.chance(200);
+                for other in if whole { 0..nodes.len() } else { other..other + 1 } {
+                    outside.wire.cut(at, other, until);
+                    if !one_way {
+                        outside.wire.cut(other, at, until);
+                    }
+                }
+            }
+            6 => {
+                let most = random.between(1, outside.plan.cluster.workers as u64) as u16;
+                let back = random.between(10_000, 150_000);
+                outside.queue.after(random, 0, Event::Resize(most));
+                outside.queue.after(random, back, Event::Resize(u16::MAX));
+            }
+            _ => {
+                // Its supervisor takes the coordinator for dead, and starts the other one.
+                let leader = outside.gateways.coordinator;
+                let other = if leader == 0 { outside.plan.standby() } else { 0 };
+                if nodes[leader].is_up() && !nodes[other].is_up() {
+                    nodes[leader].paused_until = now + random.between(1_000, 100_000);
+                    outside.queue.after(random, 0, Event::Start(other));
+                }
+            }
         }
         outside.figures.disturbances += 1;
+        let what = ["crash", "pause", "clock", "slow disk", "deployment", "cut", "resize", "replace"][kind];
+        outside.trace.event(now, [16, kind as u64], || format!("disturbance: {what} (n{at})"));
     }
 
     fn crash(&mut self, node: usize) {
         self.nodes[node].crash(&mut self.outside);
-        for attempt in self.clients.waiting() {
-            if self.outside.testimony.attempts[attempt].node == node {
-                self.break_connection(attempt);
-            }
+        self.break_connections(node);
+        let coordinates = matches!(self.nodes[node].role(), Role::Coordinator | Role::Standby);
+        // Who was replaced stays away until it is needed.
+        if coordinates && self.outside.gateways.coordinator != node && self.outside.newest() > 0 {
+            return;
         }
         let delay = self.outside.random.between(500, 20_000);
-        self.outside.queue.after(&mut self.outside.random, delay, Event::Restart(node));
+        self.outside.queue.after(&mut self.outside.random, delay, Event::Start(node));
     }
 
-    fn break_connection(&mut self, attempt: usize) {
-        let delay = self.outside.random.between(10, 1_000);
-        self.outside.queue.after(&mut self.outside.random, delay, Event::Answer(None, attempt, Answer::Broken));
+    /// The clients of a node see their connections break.
+    fn break_connections(&mut self, node: usize) {
+        for attempt in self.clients.waiting() {
+            if self.outside.testimony.attempts[attempt].node == node {
+                self.outside.break_connection(attempt);
+            }
+        }
     }
 
     /// The history as lines: what happened last, and every transaction that touched a key which the
@@ -223,6 +394,10 @@ impl World {
         let keys: Vec<(u32, &str)> =
             failure.tids.iter().flat_map(touched).map(|touch| (touch.operator, touch.key)).collect();
         let mut lines = vec![format!("plan: {:?}", self.outside.plan)];
+        for (number, generation) in &self.outside.generations {
+            let members: Vec<String> = generation.members.iter().map(|member| format!("n{member}")).collect();
+            lines.push(format!("generation {number}: {} {:?}", members.join(" "), generation.placement));
+        }
         // In the claimed order; what has no place in it comes last.
         let mut sequenced: Vec<_> = judge.sequenced.iter().collect();
         sequenced

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::{Control, Deployment};
+use styx_protocol::catalog::{Consistency, Control, Deployment};
 
 /// The toy app's versions and operators.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,8 @@ pub struct Live {
     pub calls: u64,
     /// Most calls nested in each other.
     pub depth: u32,
-    /// Functions and whether they are read-only.
-    pub functions: Vec<(String, bool)>,
+    /// Functions, whether they are read-only, and whether they ask for snapshots only.
+    pub functions: Vec<(String, bool, bool)>,
 }
 
 impl Deployed {
@@ -67,7 +67,11 @@ impl Deployed {
             version: version.components[0].digest.0[0],
             calls: version.limits.calls.into(),
             depth: version.limits.call_depth,
-            functions: operator.functions.iter().map(|f| (f.name.clone(), f.read_only)).collect(),
+            functions: operator
+                .functions
+                .iter()
+                .map(|f| (f.name.clone(), f.read_only, f.consistency == Consistency::Snapshot))
+                .collect(),
         })
     }
 
@@ -95,7 +99,12 @@ impl Live {
     /// # Errors
     /// There is no such function.
     pub fn read_only(&self, function: &str) -> Result<bool, Abort> {
-        let found = self.functions.iter().find(|(name, _)| name == function);
-        found.map(|(_, read_only)| *read_only).ok_or_else(|| Abort::new(Code::UnknownFunction, function))
+        let found = self.functions.iter().find(|(name, ..)| name == function);
+        found.map(|(_, read_only, _)| *read_only).ok_or_else(|| Abort::new(Code::UnknownFunction, function))
+    }
+
+    /// Whether a request to a function asks for snapshot isolation only.
+    pub fn is_snapshot(&self, function: &str) -> bool {
+        self.functions.iter().any(|(name, _, snapshot)| name == function && *snapshot)
     }
 }

@@ -1,17 +1,18 @@
 //! Judges the log and what comes of it, epoch by epoch: TIDs, the claimed serial order against the
-//! oracle, state, hashes, and what the reply table must hold.
+//! oracle, what the reply tables must hold.
 //!
-//! After a crash a new judge sees the whole log again; it must see what the one before it saw.
+//! An epoch is judged once, when it first ends. Whenever it is replayed, after a crash, under another
+//! membership, on other threads, it must come to the same, reply by reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::entity::{Entity, Layout, Value};
-use styx_protocol::ids::{Epoch, OperatorId, Tid, Timestamp};
-use styx_protocol::machine::{Config, EpochSummary, Machine, Rank};
+use styx_protocol::attempt::Placement;
+use styx_protocol::entity::Value;
+use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
+use styx_protocol::machine::{Config, EpochSummary, Rank};
 use styx_protocol::record::{Chain, EpochRecord};
-use styx_protocol::state::State;
 use styx_protocol::transaction::Request;
 
 use super::oracle::{Oracle, Touch};
@@ -47,56 +48,75 @@ pub struct End {
     pub outcome: Outcome,
 }
 
-/// What an epoch came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an epoch is claimed to have come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// The claimed order.
-    pub order: Vec<Tid>,
+    pub order: Vec<Rank>,
+    /// What each came to.
+    pub outcomes: BTreeMap<Tid, Outcome>,
+    /// How many were moved to the next epoch.
+    pub rescheduled: usize,
     /// The hash chain.
     pub chain: Chain,
 }
 
-/// One reading of the log.
+impl Ended {
+    /// What the workers say, together; and the chain, as the coordinator says.
+    pub fn of(workers: impl IntoIterator<Item = EpochSummary>, chain: Chain) -> Self {
+        let mut ended = Ended { chain, ..Ended::default() };
+        for summary in workers {
+            ended.order.extend(summary.order);
+            ended.outcomes.extend(summary.outcomes);
+            ended.rescheduled += summary.rescheduled;
+        }
+        ended.order.sort_unstable();
+        ended
+    }
+}
+
+/// What is known of the log.
 #[derive(Debug)]
 pub struct Judge {
-    layout: Layout,
-    oracle: Oracle,
+    config: Config,
+    /// Serial execution of all epochs that have ended.
+    pub oracle: Oracle,
     /// Replies that must be remembered.
     pub remembered: Remembered,
     /// All transactions.
     pub sequenced: BTreeMap<Tid, Sequenced>,
+    /// The transactions of each request.
+    pub by_id: BTreeMap<RequestId, Vec<Tid>>,
+    /// All records, that of the epoch under way included.
+    pub records: Vec<Arc<EpochRecord>>,
     /// Epochs that have ended.
     pub ended: Vec<Ended>,
     /// Ids of all deployments in the log, and their epochs.
     pub deployments: Vec<(String, Epoch)>,
-    /// The epoch under way.
-    record: Option<Arc<EpochRecord>>,
+    /// Transactions of the epoch under way.
     live: Vec<Tid>,
     carried: Vec<Tid>,
-    counter: u64,
-    chain: Chain,
+    /// TIDs up to this one may have been given.
+    highest: u64,
     time: Timestamp,
-    /// What executions of the epoch came to, as the threads said.
-    outcomes: BTreeMap<Tid, Outcome>,
 }
 
 impl Judge {
     /// Nothing has happened. With `notes`, what transactions touch is kept.
-    pub fn new(config: &Config, notes: bool) -> Self {
+    pub fn new(config: &Config, placement: Arc<Placement>, notes: bool) -> Self {
         Judge {
-            layout: config.layout,
             oracle: Oracle::new(config.layout.seed, notes),
-            remembered: Remembered::new(config.retention),
+            remembered: Remembered::new(config.retention, placement),
+            config: config.clone(),
             sequenced: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            records: Vec::new(),
             ended: Vec::new(),
             deployments: Vec::new(),
-            record: None,
             live: Vec::new(),
             carried: Vec::new(),
-            counter: 0,
-            chain: Chain::default(),
+            highest: 0,
             time: Timestamp(0),
-            outcomes: BTreeMap::new(),
         }
     }
 
@@ -105,10 +125,20 @@ impl Judge {
         Epoch(self.ended.len() as u64)
     }
 
+    /// The hash chain after it.
+    pub fn chain(&self) -> Chain {
+        self.ended.last().map_or(Chain::default(), |ended| ended.chain)
+    }
+
+    /// The record of the epoch under way.
+    fn current(&self) -> Option<&Arc<EpochRecord>> {
+        self.records.get(self.ended.len())
+    }
+
     /// The epoch that a transaction ended in; if it has not yet ended, the one under way.
     pub fn ends_in(&self, tid: Tid) -> Option<Epoch> {
         let sequenced = self.sequenced.get(&tid)?;
-        match (&sequenced.end, &self.record) {
+        match (&sequenced.end, self.current()) {
             (Some(end), _) => Some(end.epoch),
             (None, Some(record)) if self.live.contains(&tid) => Some(record.epoch),
             _ => None,
@@ -117,32 +147,81 @@ impl Judge {
 
     /// What answers to queries rest on: the last epoch, or the one under way if it deploys something.
     pub fn query_base(&self) -> Epoch {
-        match &self.record {
+        match self.current() {
             Some(record) if !record.controls.is_empty() => record.epoch,
             _ => self.epoch(),
         }
     }
 
-    /// An epoch is cut.
+    /// The log was opened and read: it is a beginning of what was appended.
     ///
     /// # Errors
-    /// The record is not what follows.
+    /// It is not.
+    pub fn opened(&mut self, log: &[Arc<EpochRecord>]) -> Checked {
+        for (at, record) in log.iter().enumerate() {
+            ensure(self.records.get(at) == Some(record), "log", || {
+                format!("the log holds {record:?}; appended was {:?}", self.records.get(at))
+            })?;
+        }
+        if log.len() == self.records.len() {
+            return Ok(());
+        }
+        // What was lost was told to nobody; it has not happened.
+        let notes = self.oracle.touched.is_some();
+        let mut judge = Judge::new(&self.config, self.remembered.placement().clone(), notes);
+        for (at, record) in log.iter().enumerate() {
+            judge.take(record, false)?;
+            if let Some(ended) = self.ended.get(at) {
+                judge.finished(Some(record.epoch), ended.clone())?;
+            }
+        }
+        *self = judge;
+        Ok(())
+    }
+
+    /// Another membership: what its workers must remember.
+    pub fn seated(&mut self, placement: Arc<Placement>) {
+        self.remembered = Remembered::new(self.config.retention, placement);
+        for at in 0..self.records.len() {
+            self.remember_cut(at);
+            if at < self.ended.len() {
+                self.remember_ends(at);
+            }
+        }
+    }
+
+    /// An epoch is cut, for the first time or in a replay.
+    ///
+    /// # Errors
+    /// The record is not what follows, or not what it was.
     pub fn cut(&mut self, record: &Arc<EpochRecord>) -> Checked {
         let log = "log";
-        ensure(self.record.is_none(), log, || format!("epoch {} is cut inside another", record.epoch))?;
-        ensure(record.epoch.0 == self.epoch().0 + 1, log, || format!("epoch {} after {}", record.epoch, self.epoch()))?;
+        let at = (record.epoch.0 as usize).wrapping_sub(1);
+        if let Some(known) = self.records.get(at) {
+            return ensure(known == record, log, || format!("epoch {} is {record:?}, and was {known:?}", at + 1));
+        }
+        self.take(record, true)
+    }
+
+    /// Another epoch begins; under the membership that was asked to remember requests, if `fresh`.
+    fn take(&mut self, record: &Arc<EpochRecord>, fresh: bool) -> Checked {
+        let log = "log";
+        let at = self.records.len();
+        ensure(self.current().is_none(), log, || format!("epoch {} is cut inside another", record.epoch))?;
+        ensure(record.epoch.0 == at as u64 + 1, log, || format!("epoch {} after {}", record.epoch, self.epoch()))?;
         ensure(record.time >= self.time, log, || {
             format!("logged time runs backwards in epoch {}: {} after {}", record.epoch, record.time, self.time)
         })?;
-        ensure(record.before == self.chain, log, || format!("epoch {} names another hash chain", record.epoch))?;
-        ensure(record.counter == self.counter, log, || {
-            format!("epoch {} starts at counter {}, not {}", record.epoch, record.counter, self.counter)
+        ensure(record.before == self.chain(), log, || format!("epoch {} names another hash chain", record.epoch))?;
+        // Sequencers are level: their counters stand where no TID has been, and no higher.
+        let level = self.highest.div_ceil(u64::from(record.sequencers));
+        ensure(record.counter == level, log, || {
+            format!("epoch {} starts at counter {}, not {level}", record.epoch, record.counter)
         })?;
         ensure(record.carried == self.carried, log, || {
             format!("epoch {} carries {:?}, not {:?}", record.epoch, record.carried, self.carried)
         })?;
         self.time = record.time;
-        self.remembered.trim(record.time);
         for control in &record.controls {
             if let styx_protocol::catalog::Control::Deploy(deployment) = control {
                 self.deployments.push((deployment.id.clone(), record.epoch));
@@ -152,26 +231,31 @@ impl Judge {
         self.live = std::mem::take(&mut self.carried);
         let mut transactions: Vec<_> = record.transactions().collect();
         transactions.sort_unstable_by_key(|(tid, _)| *tid);
+        let mut again = Vec::new();
         for (tid, request) in transactions {
-            if request.retained && !self.remembered.begin(request.id) {
-                let twice = self.sequenced.iter().filter(|(_, known)| known.request.id == request.id);
-                let twice: Vec<Tid> = twice.map(|(tid, _)| *tid).collect();
-                let message = format!("request {} is sequenced again as {tid} after {twice:?}", request.id);
-                return Err(Failure::new("applied twice", message).about(&twice));
+            let tids = self.by_id.entry(request.id).or_default();
+            if fresh && request.retained && self.remembered.contains(request.id) {
+                let message = format!("request {} is sequenced again as {tid} after {tids:?}", request.id);
+                return Err(Failure::new("applied twice", message).about(tids));
             }
+            tids.push(tid);
             let (time, epoch) = (record.time, record.epoch);
             let known = Sequenced { request: request.clone(), time, epoch, end: None, touched: Vec::new() };
-            self.sequenced.insert(tid, known);
+            ensure(self.sequenced.insert(tid, known).is_none(), log, || format!("TID {tid} is given twice"))?;
             self.live.push(tid);
+            if request.retained && again.contains(&request.id) {
+                let message = format!("request {} is twice in epoch {}", request.id, record.epoch);
+                return Err(Failure::new("applied twice", message).about(&[tid]));
+            }
+            again.push(request.id);
         }
-        self.counter = record.counter_after();
-        self.record = Some(record.clone());
+        ensure(self.live.is_sorted(), log, || format!("new TIDs of epoch {} are not the highest", record.epoch))?;
+        self.highest = self.highest.max(record.counter_after() * u64::from(record.sequencers));
+        self.records.push(record.clone());
+        self.remember_cut(at);
+        let live = self.live.iter().map(|tid| &*self.sequenced[tid].request);
+        self.oracle.start_epoch(live);
         Ok(())
-    }
-
-    /// An attempt of the epoch under way came to this.
-    pub fn executed(&mut self, tid: Tid, outcome: &Outcome) {
-        self.outcomes.insert(tid, outcome.clone());
     }
 
     /// What a query must come to that is executed now.
@@ -182,136 +266,135 @@ impl Judge {
         self.oracle.transaction(Tid(0), time.0, true, request)
     }
 
-    /// The epoch under way has ended.
+    /// An epoch has ended, for the first time or in a replay; or a round that is none.
     ///
     /// # Errors
-    /// Its outcome is not that of the serial order that it claims.
-    pub fn finished(&mut self, summary: &EpochSummary) -> Checked {
-        let Some(record) = self.record.take() else {
-            return ensure(summary.order.is_empty(), "log", || "an epoch without a record ran transactions".into());
+    /// Its outcome is not that of the serial order that it claims, or not what it was.
+    pub fn finished(&mut self, epoch: Option<Epoch>, ended: Ended) -> Checked {
+        let Some(epoch) = epoch else {
+            return ensure(ended.order.is_empty(), "log", || "a round without a record ran transactions".into());
         };
-        let order: Vec<Tid> = summary.order.iter().map(|rank| rank.tid()).collect();
+        if let Some(first) = self.ended.get(epoch.0 as usize - 1) {
+            return again(epoch, first, &ended);
+        }
+        let at = self.ended.len();
+        let Some(record) = self.current().filter(|record| record.epoch == epoch).cloned() else {
+            return Err(Failure::new("log", format!("epoch {epoch} ends and was not cut")));
+        };
         let mut open: BTreeMap<Tid, ()> = self.live.iter().map(|tid| (*tid, ())).collect();
         if let Some(lowest) = self.live.first() {
-            ensure(order.contains(lowest), "progress", || {
-                format!("the lowest TID {lowest} does not end in epoch {}", record.epoch)
+            ensure(ended.outcomes.contains_key(lowest), "progress", || {
+                format!("the lowest TID {lowest} does not end in epoch {epoch}")
             })?;
         }
-        for (at, tid) in order.iter().enumerate() {
-            ensure(open.remove(tid).is_some(), "applied twice", || {
-                format!("transaction {tid} ends in epoch {} and is not open", record.epoch)
-            })?;
-            self.end(*tid, at + 1, &record)?;
+        for (at, rank) in ended.order.iter().enumerate() {
+            let tid = rank.tid();
+            ensure(open.remove(&tid).is_some(), "applied twice", || {
+                format!("transaction {tid} ends in epoch {epoch} and is not open")
+            })
+            .map_err(|failure| failure.about(&[tid]))?;
+            let Some(outcome) = ended.outcomes.get(&tid) else {
+                let message = format!("transaction {tid} ended and came to nothing");
+                return Err(Failure::new("serial order", message).about(&[tid]));
+            };
+            self.end(*rank, at + 1, &record, outcome)?;
         }
-        self.remember(summary);
-        ensure(open.len() == summary.rescheduled, "log", || {
-            format!(
-                "epoch {} reschedules {} transactions and leaves {} open",
-                record.epoch,
-                summary.rescheduled,
-                open.len()
-            )
+        ensure(open.len() == ended.rescheduled, "log", || {
+            format!("epoch {epoch} reschedules {} transactions and leaves {} open", ended.rescheduled, open.len())
         })?;
         self.carried = open.into_keys().collect();
-        self.chain = summary.chain;
-        self.ended.push(Ended { order, chain: summary.chain });
-        self.outcomes.clear();
+        self.ended.push(ended);
+        self.remember_ends(at);
         Ok(())
     }
 
     /// Runs a transaction where it claims to stand.
-    fn end(&mut self, tid: Tid, rank: usize, record: &EpochRecord) -> Checked {
+    fn end(&mut self, rank: Rank, at: usize, record: &EpochRecord, outcome: &Outcome) -> Checked {
+        let tid = rank.tid();
         let sequenced = self.sequenced.get_mut(&tid).expect("open transactions are sequenced");
-        let expected = self.oracle.transaction(tid, sequenced.time.0, false, &sequenced.request);
+        let (time, request) = (sequenced.time.0, &sequenced.request);
+        let expected = match rank {
+            Rank::FellBack(_) => self.oracle.transaction(tid, time, false, request),
+            _ => self.oracle.lock_free(tid, time, request),
+        };
         if let Some(touched) = &self.oracle.touched {
             sequenced.touched.clone_from(touched);
         }
-        let outcome = self.outcomes.remove(&tid).ok_or_else(|| {
-            Failure::new("serial order", format!("transaction {tid} ended and was not executed")).about(&[tid])
-        })?;
-        if !same(&expected, &outcome) {
+        if !same(&expected, outcome) {
             let message = format!(
-                "transaction {tid} in epoch {} came to {:x?}; in the claimed order it comes to {expected:x?}",
+                "transaction {tid} in epoch {} came to {}; in the claimed order ({rank:?}) it comes to {expected:x?}",
                 record.epoch,
-                outcome
-                    .as_ref()
-                    .map(|value| value.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)))
+                show(outcome)
             );
             return Err(Failure::new("serial order", message).about(&[tid]));
         }
-        sequenced.end = Some(End { epoch: record.epoch, rank, outcome });
+        sequenced.end = Some(End { epoch: record.epoch, rank: at, outcome: outcome.clone() });
         Ok(())
+    }
+
+    fn remember_cut(&mut self, at: usize) {
+        let record = &self.records[at];
+        for (_, request) in record.transactions().filter(|(_, request)| request.retained) {
+            self.remembered.begin(request.id);
+        }
+        self.remembered.trim(record.time);
     }
 
     /// Ended requests with a key, in the order in which their replies are kept: by TID, the
     /// lock-free phase first.
-    fn remember(&mut self, summary: &EpochSummary) {
+    fn remember_ends(&mut self, at: usize) {
         let mut order: Vec<(bool, Tid)> =
-            summary.order.iter().map(|rank| (matches!(rank, Rank::FellBack(_)), rank.tid())).collect();
+            self.ended[at].order.iter().map(|rank| (matches!(rank, Rank::FellBack(_)), rank.tid())).collect();
         order.sort_unstable();
         for (_, tid) in order {
             let Sequenced { request, end: Some(end), .. } = &self.sequenced[&tid] else { continue };
             if request.retained {
                 let bytes = end.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len());
-                self.remembered.end(request.id, self.time, bytes);
+                self.remembered.end(request.id, self.records[at].time, bytes);
             }
         }
-    }
-
-    /// Compares a machine that has just ended an epoch with what it must be.
-    ///
-    /// # Errors
-    /// It differs.
-    pub fn compare<W>(&self, machine: &Machine<W>, thoroughly: bool) -> Checked {
-        let (epoch, chain) = machine.position();
-        ensure((epoch, chain) == (self.epoch(), self.chain), "state hash", || {
-            format!("the machine stands at epoch {epoch} with {chain}, its log at {} with {}", self.epoch(), self.chain)
-        })?;
-        ensure(machine.remembered() == self.remembered.len(), "reply table", || {
-            format!(
-                "{} replies are remembered after epoch {epoch}, not {}",
-                machine.remembered(),
-                self.remembered.len()
-            )
-        })?;
-        let state = machine.state();
-        let before = self.ended.len().checked_sub(2).map_or(Chain::default(), |at| self.ended[at].chain);
-        ensure(self.ended.is_empty() || chain == before.after(epoch, state.hash()), "state hash", || {
-            format!("the chain after epoch {epoch} does not follow from the one before")
-        })?;
-        ensure(state.len() == self.oracle.len(), "state", || {
-            format!("{} entities after epoch {epoch}, not {}", state.len(), self.oracle.len())
-        })?;
-        if !thoroughly {
-            return Ok(());
-        }
-        let mut copy = State::new(self.layout);
-        for (operator, entities) in &self.oracle.state {
-            for (key, value) in entities {
-                // Where an entity lives depends on whether its keys are composite.
-                let entity = [false, true]
-                    .map(|composite| Entity::new(&self.layout, OperatorId(*operator), composite, (*key).into()))
-                    .into_iter()
-                    .find(|entity| state.get(entity).is_some_and(|found| found[..] == value.to_le_bytes()));
-                let Some(entity) = entity else {
-                    let involved = self.touching(*operator, key);
-                    let message = format!("operator {operator} key {key} is not {value:#x} after epoch {epoch}");
-                    return Err(Failure::new("state", message).about(&involved));
-                };
-                copy.apply((entity, Some(value.to_le_bytes().into())));
-            }
-        }
-        ensure(copy.hash() == state.hash(), "state hash", || {
-            format!("the state after epoch {epoch} is right and its hash is not")
-        })
     }
 
     /// The last transactions that wrote an entity, where histories are kept.
-    fn touching(&self, operator: u32, key: &str) -> Vec<Tid> {
+    pub fn touching(&self, operator: u32, key: &str) -> Vec<Tid> {
         let touches = |known: &Sequenced| {
             known.touched.iter().any(|touch| touch.operator == operator && touch.key == key && touch.wrote.is_some())
         };
         self.sequenced.iter().rev().filter(|(_, known)| touches(known)).map(|(tid, _)| *tid).take(3).collect()
+    }
+}
+
+/// An epoch that has ended before ends again.
+///
+/// # Errors
+/// It ends otherwise.
+pub fn again(epoch: Epoch, first: &Ended, now: &Ended) -> Checked {
+    if first == now {
+        return Ok(());
+    }
+    let differs = first.outcomes.iter().find(|(tid, outcome)| now.outcomes.get(tid) != Some(outcome));
+    let message = match differs {
+        Some((tid, outcome)) => format!(
+            "transaction {tid} in epoch {epoch} came to {}, and in a replay to {}",
+            show(outcome),
+            now.outcomes.get(tid).map_or("nothing".into(), show)
+        ),
+        None if first.order != now.order => {
+            format!("epoch {epoch} claimed {:?}, and in a replay {:?}", first.order, now.order)
+        }
+        None if first.chain != now.chain => {
+            format!("the chain after epoch {epoch} is {}, and in a replay {}", first.chain, now.chain)
+        }
+        None => format!("epoch {epoch} came to {first:?}, and in a replay to {now:?}"),
+    };
+    let tids: Vec<Tid> = differs.map(|(tid, _)| *tid).into_iter().collect();
+    Err(Failure::new("replay", message).about(&tids))
+}
+
+fn show(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(value) => format!("{:x}", value.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))),
+        Err(abort) => format!("{abort:?}"),
     }
 }
 

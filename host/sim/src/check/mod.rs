@@ -5,6 +5,7 @@ pub mod judge;
 pub mod oracle;
 pub mod order;
 pub mod remembered;
+pub mod state;
 pub mod testimony;
 
 use styx_protocol::ids::Tid;
@@ -24,6 +25,13 @@ impl Failure {
     /// A broken check.
     pub fn new(check: &'static str, message: impl Into<String>) -> Self {
         Failure { check, message: message.into(), tids: Vec::new() }
+    }
+
+    /// With where it was found.
+    #[must_use]
+    pub fn at(mut self, place: &str) -> Self {
+        self.message = format!("{} (on {place})", self.message);
+        self
     }
 
     /// With the transactions that are involved.

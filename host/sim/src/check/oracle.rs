@@ -26,13 +26,18 @@ pub struct Touch {
     pub before: Option<u64>,
 }
 
+/// Entities by operator and key.
+pub type Entities = BTreeMap<u32, BTreeMap<&'static str, u64>>;
+
 /// State and code.
 #[derive(Debug, Default)]
 pub struct Oracle {
     seed: u64,
     /// Entities by operator and key.
-    pub state: BTreeMap<u32, BTreeMap<&'static str, u64>>,
+    pub state: Entities,
     deployed: Deployed,
+    /// The state at the start of the epoch, if somebody asks for a snapshot in it.
+    base: Option<Entities>,
     /// Of the running transaction: what was there before its writes.
     undo: Vec<(u32, &'static str, Option<u64>)>,
     calls: u64,
@@ -100,6 +105,42 @@ impl Oracle {
             while let Some((operator, key, before)) = self.undo.pop() {
                 self.set(operator, key, before);
             }
+        }
+        result
+    }
+
+    /// An epoch starts, in which these run.
+    pub fn start_epoch<'a>(&mut self, mut requests: impl Iterator<Item = &'a Request>) {
+        let wanted = requests.any(|request| self.is_snapshot(request));
+        self.base = wanted.then(|| self.state.clone());
+    }
+
+    fn is_snapshot(&self, request: &Request) -> bool {
+        self.deployed.by_id(request.operator.0).is_ok_and(|operator| operator.is_snapshot(&request.function))
+    }
+
+    /// A transaction that committed in the lock-free phase, where it stands; if it asked for a
+    /// snapshot, it reads the state of the epoch's start, and its writes take effect where it stands.
+    ///
+    /// # Errors
+    /// It ends without effect.
+    pub fn lock_free(&mut self, tid: Tid, time: u64, request: &Request) -> Result<u64, Abort> {
+        let base = if self.is_snapshot(request) { self.base.take() } else { None };
+        let Some(base) = base else { return self.transaction(tid, time, false, request) };
+        let now = std::mem::replace(&mut self.state, base);
+        let result = self.transaction(tid, time, false, request);
+        let mut writes = Vec::new();
+        if result.is_ok() {
+            for (operator, key, _) in &self.undo {
+                writes.push((*operator, *key, self.state.get(operator).and_then(|found| found.get(key)).copied()));
+            }
+            while let Some((operator, key, before)) = self.undo.pop() {
+                self.set(operator, key, before);
+            }
+        }
+        self.base = Some(std::mem::replace(&mut self.state, now));
+        for (operator, key, value) in writes {
+            self.set(operator, key, value);
         }
         result
     }

@@ -142,21 +142,23 @@ impl Testimony {
         let of = self.answer(attempt)?.of;
         let request = &self.asked[of].request;
         // A key may have been used again once its reply was forgotten.
-        let epochs = judge.sequenced.values().filter(|known| known.request == *request).map(|known| known.epoch);
-        let epoch = epochs.min();
+        let tids = judge.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
+        let of = tids.iter().map(|tid| &judge.sequenced[tid]).filter(|known| known.request == *request);
+        let epoch = of.map(|known| known.epoch).min();
         ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
             format!("a receipt for request {} of epoch {epoch:?}; durable is {durable}", request.id)
         })
     }
 
-    /// The machine says that it knows nothing of a request.
+    /// The machine says that it knows nothing of a request. One that was replaced cannot know better;
+    /// its client asks again.
     ///
     /// # Errors
     /// It must know.
-    pub fn unknown(&mut self, attempt: usize, judge: &Judge) -> Checked {
+    pub fn unknown(&mut self, attempt: usize, judge: &Judge, current: bool) -> Checked {
         let of = self.answer(attempt)?.of;
         let id = self.asked[of].request.id;
-        ensure(!judge.remembered.contains(id), "acknowledged kept", || format!("request {id} is no longer known"))
+        ensure(!current || !judge.remembered.contains(id), "acknowledged kept", || format!("request {id} is no longer known"))
     }
 
     /// The machine says what became of a deployment.
@@ -188,16 +190,12 @@ impl Testimony {
                 })?;
             }
         }
-        let mut by_id: BTreeMap<RequestId, Vec<Tid>> = BTreeMap::new();
-        for (tid, known) in &judge.sequenced {
-            by_id.entry(known.request.id).or_default().push(*tid);
-        }
         let mut told_at: BTreeMap<Tid, u64> = BTreeMap::new();
         let mut submitted: BTreeMap<RequestId, u64> = BTreeMap::new();
         let mut intervals = Vec::new();
         for asked in &self.asked {
             let id = asked.request.id;
-            let tids = by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
+            let tids = judge.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
             let first = submitted.entry(id).or_insert(asked.submitted);
             *first = (*first).min(asked.submitted);
             ensure(asked.request.retained || tids.len() <= 1, "applied twice", || {

@@ -1,15 +1,20 @@
 //! The execution threads: a job's parts are taken in any order by any thread, and each thread's
-//! share is done after a delay of its own.
+//! share is done after a delay of its own. So is each piece of a graph; one that continues a guest
+//! goes to the thread where the guest waits.
 
-use styx_protocol::attempt::Execution;
+use std::collections::{BTreeMap, VecDeque};
+
+use styx_protocol::entity::Value;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
-use styx_protocol::piece::Started;
+use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Started, Task};
 
-use super::{Node, NodeEvent, Outside};
-use crate::check::Checked;
+use super::{Life, NodeEvent, Outside};
 use crate::random::Random;
 use crate::toy::Toy;
+
+/// What comes of work.
+pub(super) type Inputs = VecDeque<Input<u64>>;
 
 #[derive(Debug)]
 enum Work {
@@ -19,17 +24,116 @@ enum Work {
 
 /// A batch under way.
 #[derive(Debug)]
-pub(super) struct Job {
+struct Job {
     work: Work,
     /// Parts that no thread has done, in the order in which they will be taken.
     left: Vec<usize>,
-    id: u64,
-    executions: Vec<Option<Execution>>,
+    started: Vec<Option<Started>>,
     outcomes: Vec<ComponentOutcome>,
 }
 
 /// Jobs with fewer parts may run on the driver's own thread.
 const INLINE_MAX: usize = 3;
+
+/// The threads of one process.
+#[derive(Debug)]
+pub(super) struct Crew {
+    life: Life,
+    threads: Threads,
+    job: Option<Job>,
+    jobs: u64,
+    pieces: BTreeMap<u64, (usize, Piece)>,
+    next_piece: u64,
+}
+
+/// An executor each.
+#[derive(Debug)]
+pub struct Threads {
+    toys: Vec<Toy>,
+    /// Another engine: it comes to other results.
+    strange: bool,
+}
+
+/// Where a thread's own number of a guest begins in the driver's.
+const THREAD: u32 = 48;
+
+impl Threads {
+    /// So many.
+    pub fn new(count: u64, strange: bool) -> Self {
+        Threads { toys: (0..count).map(|_| Toy::default()).collect(), strange }
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.toys.len()
+    }
+
+    fn outcome<E>(&self, outcome: &mut Result<Value, E>) {
+        if self.strange
+            && let Ok(value) = outcome
+        {
+            let mut bytes = value.to_vec();
+            bytes[3] ^= 1;
+            *value = bytes.into();
+        }
+    }
+
+    fn progress(&self, thread: usize, progress: &mut Progress) {
+        match progress {
+            Progress::Done(outcome) => self.outcome(outcome),
+            Progress::Waits(parked, _) => *parked = Parked((thread as u64) << THREAD | parked.0),
+        }
+    }
+
+    /// Starts the transaction number `at` of a batch.
+    pub fn start(&mut self, thread: usize, batch: &Batch, at: usize) -> Started {
+        let transaction = match at.checked_sub(batch.transactions.len()) {
+            None => &batch.transactions[at],
+            Some(query) => &batch.queries[query],
+        };
+        let toy = &mut self.toys[thread];
+        let mut started = match &batch.seat {
+            Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),
+            None => Started::Local(toy.execute(transaction, &batch.state, &batch.catalog)),
+        };
+        match &mut started {
+            Started::Local(execution) => self.outcome(&mut execution.outcome),
+            Started::Open(_, progress) => self.progress(thread, progress),
+        }
+        started
+    }
+
+    /// The thread that must advance a piece, if it must be a certain one.
+    pub fn bound(piece: &Piece) -> Option<usize> {
+        match piece.task {
+            Task::Resume { parked, .. } => Some((parked.0 >> THREAD) as usize),
+            _ => None,
+        }
+    }
+
+    /// Advances a piece.
+    pub fn advance(&mut self, thread: usize, mut piece: Piece) -> Advanced {
+        if let Task::Resume { parked, .. } = &mut piece.task {
+            parked.0 &= (1 << THREAD) - 1;
+        }
+        let mut advanced = self.toys[thread].advance(piece);
+        self.progress(thread, &mut advanced.progress);
+        advanced
+    }
+
+    /// Runs a component of the fallback.
+    pub fn fall_back(&mut self, thread: usize, batch: &FallbackBatch, at: usize) -> ComponentOutcome {
+        let members = &batch.components[at];
+        let mut outcome = run_component(&mut self.toys[thread], members, &batch.state, &batch.catalog);
+        outcome.executions.iter_mut().for_each(|(_, execution)| self.outcome(&mut execution.outcome));
+        outcome
+    }
+
+    /// Guests that wait.
+    pub fn waiting(&self) -> usize {
+        self.toys.iter().map(Toy::waiting).sum()
+    }
+}
 
 impl Job {
     fn new(work: Work) -> Self {
@@ -37,105 +141,120 @@ impl Job {
             Work::Execute(batch) => batch.transactions.len() + batch.queries.len(),
             Work::FallBack(batch) => batch.components.len(),
         };
-        let executions = (0..parts).map(|_| None).collect();
-        Job { work, left: (0..parts).collect(), id: 0, executions, outcomes: Vec::new() }
-    }
-
-    pub(super) fn execute(batch: Batch) -> Self {
-        Job::new(Work::Execute(batch))
-    }
-
-    pub(super) fn fall_back(batch: FallbackBatch) -> Self {
-        Job::new(Work::FallBack(batch))
+        let started = (0..parts).map(|_| None).collect();
+        Job { work, left: (0..parts).collect(), started, outcomes: Vec::new() }
     }
 
     /// Does some of what is left.
-    fn run(&mut self, parts: usize) {
-        let mut executor = Toy::default();
+    fn run(&mut self, parts: usize, thread: usize, threads: &mut Threads) {
         for at in self.left.split_off(self.left.len().saturating_sub(parts)) {
             match &self.work {
-                Work::Execute(batch) => {
-                    let transaction = match at.checked_sub(batch.transactions.len()) {
-                        None => &batch.transactions[at],
-                        Some(query) => &batch.queries[query],
-                    };
-                    self.executions[at] = Some(executor.execute(transaction, &batch.state, &batch.catalog));
-                }
-                Work::FallBack(batch) => {
-                    let members = &batch.components[at];
-                    self.outcomes.push(run_component(&mut executor, members, &batch.state, &batch.catalog));
-                }
+                Work::Execute(batch) => self.started[at] = Some(threads.start(thread, batch, at)),
+                Work::FallBack(batch) => self.outcomes.push(threads.fall_back(thread, batch, at)),
             }
         }
     }
 
     /// What the machine is told once nothing is left. Drops every reference to the state.
-    fn finish(self, outside: &mut Outside) -> Input<u64> {
+    fn finish(self) -> Input<u64> {
         match self.work {
             Work::Execute(batch) => {
-                let mut executions = self.executions.into_iter().map(|execution| execution.expect("all are done"));
-                let transactions: Vec<Execution> = executions.by_ref().take(batch.transactions.len()).collect();
-                for (transaction, execution) in batch.transactions.iter().zip(&transactions) {
-                    outside.judge.executed(transaction.tid, &execution.outcome);
-                }
-                let local = |executions: Vec<Execution>| executions.into_iter().map(Started::Local).collect();
-                Input::Executed(Executed { transactions: local(transactions), queries: local(executions.collect()) })
+                let mut started = self.started.into_iter().map(|started| started.expect("all are done"));
+                let transactions = started.by_ref().take(batch.transactions.len()).collect();
+                Input::Executed(Executed { transactions, queries: started.collect() })
             }
-            Work::FallBack(batch) => {
-                let members = || batch.components.iter().flatten();
-                for (index, execution) in self.outcomes.iter().flat_map(|outcome| &outcome.executions) {
-                    let member = members().find(|member| member.index == *index).expect("executions are of members");
-                    outside.judge.executed(member.transaction.tid, &execution.outcome);
-                }
-                Input::FellBack(self.outcomes)
-            }
+            Work::FallBack(_) => Input::FellBack(self.outcomes),
         }
     }
 
-    /// Runs the whole job at once, in any order.
-    pub(super) fn at_once(mut self, outside: &mut Outside) -> Input<u64> {
-        outside.random.shuffle(&mut self.left);
-        self.run(usize::MAX);
-        self.finish(outside)
-    }
-
-    fn claim(&self, threads: u64, random: &mut Random) -> usize {
-        random.between(1, (self.left.len() as u64 / threads).max(1)) as usize
+    fn claim(&self, threads: usize, random: &mut Random) -> usize {
+        random.between(1, (self.left.len() / threads).max(1) as u64) as usize
     }
 }
 
-impl Node {
-    /// Gives a job to the threads, or does it at once; then it is the machine's next input.
-    pub(super) fn hand_out(&mut self, mut job: Job, outside: &mut Outside) -> Option<Input<u64>> {
-        if job.left.len() <= INLINE_MAX && outside.random.chance(700) {
-            return Some(job.at_once(outside));
-        }
-        outside.random.shuffle(&mut job.left);
-        self.jobs += 1;
-        job.id = self.jobs;
-        self.job = Some(job);
-        for _ in 0..outside.plan.threads {
-            self.schedule_share(outside);
-        }
-        None
+impl Crew {
+    /// The threads of a process.
+    pub(super) fn new(life: Life, threads: u64, strange: bool) -> Self {
+        let threads = Threads::new(threads, strange);
+        Crew { life, threads, job: None, jobs: 0, pieces: BTreeMap::new(), next_piece: 0 }
     }
 
-    fn schedule_share(&self, outside: &mut Outside) {
-        let execution = outside.plan.execution;
-        let delay = outside.random.between(execution.0, execution.1);
-        self.later(delay, NodeEvent::Share(self.jobs), outside);
+    /// Executes a batch.
+    pub(super) fn execute(&mut self, batch: Batch, inputs: &mut Inputs, outside: &mut Outside) {
+        self.hand_out(Job::new(Work::Execute(batch)), inputs, outside);
+    }
+
+    /// Runs components of the fallback.
+    pub(super) fn fall_back(&mut self, batch: FallbackBatch, inputs: &mut Inputs, outside: &mut Outside) {
+        self.hand_out(Job::new(Work::FallBack(batch)), inputs, outside);
+    }
+
+    /// Gives a job to the threads, or does it at once; then it is the machine's next input.
+    fn hand_out(&mut self, mut job: Job, inputs: &mut Inputs, outside: &mut Outside) {
+        assert!(self.job.is_none(), "one batch at a time");
+        outside.random.shuffle(&mut job.left);
+        if job.left.len() <= INLINE_MAX && outside.random.chance(700) {
+            let thread = self.any(outside);
+            job.run(usize::MAX, thread, &mut self.threads);
+            inputs.push_back(job.finish());
+            return;
+        }
+        self.jobs += 1;
+        self.job = Some(job);
+        for thread in 0..self.threads.count() {
+            self.schedule_share(thread, outside);
+        }
+    }
+
+    fn any(&self, outside: &mut Outside) -> usize {
+        outside.random.below(self.threads.count() as u64) as usize
+    }
+
+    fn schedule_share(&self, thread: usize, outside: &mut Outside) {
+        let delay = outside.delay(outside.plan.execution);
+        outside.later(self.life, delay, NodeEvent::Share(self.jobs, thread));
     }
 
     /// A thread has done some parts; it takes more, or the job is done.
-    pub(super) fn share_done(&mut self, id: u64, outside: &mut Outside) -> Checked {
-        let Some(job) = self.job.as_mut().filter(|job| job.id == id) else { return Ok(()) };
-        let parts = job.claim(outside.plan.threads, &mut outside.random);
-        job.run(parts);
-        if !job.left.is_empty() {
-            self.schedule_share(outside);
-            return Ok(());
+    pub(super) fn share_done(&mut self, id: u64, thread: usize, inputs: &mut Inputs, outside: &mut Outside) {
+        let Some(job) = self.job.as_mut().filter(|_| self.jobs == id) else { return };
+        let parts = job.claim(self.threads.count(), &mut outside.random);
+        job.run(parts, thread, &mut self.threads);
+        match job.left.is_empty() {
+            true => inputs.push_back(self.job.take().expect("just seen").finish()),
+            false => self.schedule_share(thread, outside),
         }
-        let input = self.job.take().expect("just seen").finish(outside);
-        self.step(input, outside)
+    }
+
+    /// Advances pieces, some at once, the others each after a time of its own.
+    pub(super) fn advance(&mut self, mut pieces: Vec<Piece>, inputs: &mut Inputs, outside: &mut Outside) {
+        outside.random.shuffle(&mut pieces);
+        let at_once = outside.random.chance(500);
+        let mut advanced = Vec::new();
+        for piece in pieces {
+            let thread = Threads::bound(&piece).unwrap_or_else(|| self.any(outside));
+            if at_once && outside.random.chance(900) {
+                advanced.push(self.threads.advance(thread, piece));
+            } else {
+                self.next_piece += 1;
+                self.pieces.insert(self.next_piece, (thread, piece));
+                let delay = outside.delay(outside.plan.execution);
+                outside.later(self.life, delay, NodeEvent::Piece(self.next_piece));
+            }
+        }
+        if !advanced.is_empty() {
+            inputs.push_back(Input::Advanced(advanced));
+        }
+    }
+
+    /// A piece has come as far as it goes.
+    pub(super) fn piece_done(&mut self, number: u64, inputs: &mut Inputs) {
+        let Some((thread, piece)) = self.pieces.remove(&number) else { return };
+        inputs.push_back(Input::Advanced(vec![self.threads.advance(thread, piece)]));
+    }
+
+    /// Guests that wait; none between rounds.
+    pub(super) fn waiting(&self) -> usize {
+        self.threads.waiting()
     }
 }

@@ -1,120 +1,49 @@
-//! A node: a machine, the driver around it, and a disk.
+//! Nodes: a process with its machine and the driver around it; what crashes, pauses and restarts.
 //!
 //! Everything that the real driver leaves to threads, channels and the kernel is an event here,
-//! with a delay by chance: each thread's share of a batch, the fsync, the answers, the next cut.
+//! with a delay by chance: each thread's share of a batch, each piece of a graph, the fsync, the
+//! answers, the next cut, packets, heartbeats.
 
+mod appender;
+mod coordinator;
 mod crew;
-mod recovery;
+mod links;
+mod outside;
+mod single;
+mod worker;
 
-use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
-use styx_protocol::catalog::Control;
-use styx_protocol::ids::{Epoch, OperatorId, RequestId, Timestamp};
-use styx_protocol::machine::{Action, Batch, Input, Machine};
-use styx_protocol::record::{EpochRecord, Record};
-use styx_protocol::replies::Reply;
-use styx_protocol::transaction::Request;
+use styx_protocol::ids::Epoch;
+use styx_protocol::record::{Chain, EpochRecord, Record};
 
-use crate::check::judge::Judge;
-use crate::check::testimony::Testimony;
-use crate::check::{Checked, ensure};
-use crate::disk::Disk;
-use crate::plan::Plan;
-use crate::queue::Queue;
-use crate::random::Random;
-use crate::toy;
-use crate::trace::Trace;
-use crate::world::Event;
-use crew::Job;
+use crate::check::judge::Ended;
+use crate::check::state::Holdings;
+use crate::check::{Checked, Failure};
+use crate::disk::End;
+use crate::wire::Packet;
+use coordinator::CoordinatorNode;
+pub use crew::Threads;
+pub use outside::{Answer, Figures, Gateways, Generation, Message, Outside};
+use single::Single;
+use worker::WorkerNode;
 
-/// What a node may use of the world.
-#[derive(Debug)]
-pub struct Outside {
-    /// The plan.
-    pub plan: Plan,
-    /// Chance.
-    pub random: Random,
-    /// Time.
-    pub queue: Queue<Event>,
-    /// What happened.
-    pub trace: Trace,
-    /// What was asked and told.
-    pub testimony: Testimony,
-    /// Who reads the log.
-    pub judge: Judge,
-    /// What was done.
-    pub figures: Figures,
-    /// Whether faults have stopped.
-    pub calm: bool,
-}
-
-/// What worlds did.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
-pub struct Figures {
-    /// Transactions and queries that ended, replays not counted.
-    pub transactions: u64,
-    /// Of these, queries.
-    pub queries: u64,
-    /// Epochs.
-    pub epochs: u64,
-    /// Transactions that ended in the fallback.
-    pub fell_back: u64,
-    /// Transactions that moved to the next epoch.
-    pub rescheduled: u64,
-    /// Aborts.
-    pub aborted: u64,
-    /// Crashes and recoveries, failed fsyncs included.
-    pub crashes: u64,
-    /// Epochs replayed in recoveries.
-    pub replayed: u64,
-    /// Deployments, activations and removals in the log.
-    pub deployments: u64,
-    /// Pauses, clock jumps and slow disks.
-    pub disturbances: u64,
-    /// Messages lost.
-    pub lost: u64,
-}
-
-/// What a client sends.
-#[derive(Clone, Debug)]
-pub enum Message {
-    /// A request that may write; a receipt is enough if so.
-    Submit(Arc<Request>, bool),
-    /// A read-only request.
-    Query(Arc<Request>),
-    /// The question for a request's end.
-    Await(RequestId),
-    /// A deployment.
-    Control(Control),
-}
-
-/// What a client is told.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// The end.
-    Reply(Reply),
-    /// A receipt.
-    Accepted,
-    /// Nothing is known.
-    Unknown,
-    /// A deployment is done, or refused.
-    Controlled,
-    /// The connection broke.
-    Broken,
-}
-
-/// What happens to a node.
+/// What happens to a process.
 #[derive(Debug)]
 pub enum NodeEvent {
-    /// A client's message arrives.
-    Message(usize, Message),
     /// An epoch may be cut.
     Tick,
     /// A thread has done its share of a job.
-    Share(u64),
-    /// The fsync of the file up to a length, and so of the records up to an epoch, is done; or failed.
-    Synced(usize, Epoch, bool),
+    Share(u64, usize),
+    /// A piece of a graph has come as far as it goes.
+    Piece(u64),
+    /// The fsync of the file up to an end is done; or failed.
+    Synced(End, bool),
+    /// The fence is raised and durable; or that failed.
+    Raised(u64, bool),
+    /// Heartbeats, repetitions, acknowledgements.
+    Pulse,
 }
 
 /// A life of a node: from a start to a crash. What is meant for an earlier one reaches nobody.
@@ -122,279 +51,265 @@ pub enum NodeEvent {
 pub struct Life {
     /// The node.
     pub node: usize,
-    /// Crashes before.
+    /// Starts.
     pub number: u32,
+    /// The generation that an event belongs to, if it belongs to one.
+    pub part: u64,
 }
 
-/// A process that has crashed knows nothing; its disk does.
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}.{}", self.node, self.number)?;
+        if self.part > 0 { write!(f, "/g{}", self.part) } else { Ok(()) }
+    }
+}
+
+/// What a node is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Single,
+    /// To coordinate.
+    Coordinator,
+    /// To coordinate when it is told to.
+    Standby,
+    /// To work.
+    Worker,
+}
+
+#[derive(Debug)]
+enum Process {
+    Single(Box<Single>),
+    Coordinator(Box<CoordinatorNode>),
+    Worker(Box<WorkerNode>),
+}
+
+/// See the module. A process that has crashed knows nothing.
 #[derive(Debug)]
 pub struct Node {
-    machine: Option<Machine<u64>>,
+    role: Role,
+    process: Option<Process>,
     /// The current life.
     pub life: Life,
-    disk: Disk,
-    durable: Epoch,
-    /// Records that the appender has not yet taken.
-    unwritten: VecDeque<Arc<EpochRecord>>,
-    syncing: bool,
-    job: Option<Job>,
-    jobs: u64,
-    ticking: bool,
     /// Until when the process stands still.
     pub paused_until: u64,
     /// What the clock shows beyond the true time.
     pub clock: i64,
-    slow: u64,
-    /// What the gateway knows of the operators.
-    pub operators: [OperatorId; 2],
 }
 
 impl Node {
-    /// Node number `node`, whose log is empty.
-    pub fn new(node: usize, outside: &Outside) -> Self {
-        Node {
-            machine: Some(Machine::new(outside.plan.config.clone())),
-            life: Life { node, number: 0 },
-            disk: Disk::default(),
-            durable: Epoch(0),
-            unwritten: VecDeque::new(),
-            syncing: false,
-            job: None,
-            jobs: 0,
-            ticking: false,
-            paused_until: 0,
-            clock: 1_000_000_000,
-            slow: 1,
-            operators: [OperatorId(0), OperatorId(1)],
-        }
+    /// Node number `node`, which has never run.
+    pub fn new(node: usize, role: Role) -> Self {
+        let life = Life { node, number: 0, part: 0 };
+        Node { role, process: None, life, paused_until: 0, clock: 1_000_000_000 }
+    }
+
+    /// What it is there for.
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     /// Whether the process runs.
     pub fn is_up(&self) -> bool {
-        self.machine.is_some()
+        self.process.is_some()
     }
 
-    /// Whether nothing is left to be done.
-    pub fn is_quiet(&self) -> bool {
-        let machine = |machine: &Machine<u64>| machine.is_idle() && !machine.has_work();
-        self.machine.as_ref().is_some_and(machine) && !self.syncing && self.unwritten.is_empty()
+    /// The process starts, and reads its log if it has one.
+    ///
+    /// # Errors
+    /// The log does not give what it gave before.
+    pub fn start(&mut self, outside: &mut Outside) -> Checked {
+        if self.is_up() {
+            return Ok(());
+        }
+        self.life.number += 1;
+        let (now, life) = (outside.queue.now(), self.life);
+        outside.trace.event(now, [8, life.node as u64], || format!("{life} starts as {:?}", self.role));
+        let process = match self.role {
+            Role::Single => Process::Single(Box::new(Single::start(life, outside)?)),
+            Role::Coordinator | Role::Standby => Process::Coordinator(Box::new(CoordinatorNode::new(life, outside)?)),
+            Role::Worker => Process::Worker(Box::new(WorkerNode::new(life, outside))),
+        };
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// The process dies; of what was not synced, something may survive.
+    pub fn crash(&mut self, outside: &mut Outside) {
+        let (now, life) = (outside.queue.now(), self.life);
+        outside.figures.crashes += 1;
+        outside.trace.event(now, [7, life.node as u64, outside.disk.durable().0], || {
+            format!("{life} crashes; epoch {} was durable", outside.disk.durable())
+        });
+        let deposed = matches!(&self.process, Some(Process::Coordinator(node)) if node.is_deposed());
+        self.process = None;
+        self.paused_until = 0;
+        // Who was replaced has nothing more to write.
+        if self.role != Role::Worker && !deposed {
+            outside.disk.crash(&mut outside.random);
+        }
+    }
+
+    /// The generation that a coordinator leads which has nothing left to do; 0 for a single process
+    /// that has nothing left to do.
+    pub fn quiet_generation(&self) -> Option<u64> {
+        match &self.process {
+            Some(Process::Single(single)) => single.is_quiet().then_some(0),
+            Some(Process::Coordinator(coordinator)) => coordinator.quiet_generation(),
+            _ => None,
+        }
+    }
+
+    /// Whether a worker has nothing left to do in a generation.
+    pub fn is_quiet(&self, generation: u64) -> bool {
+        matches!(&self.process, Some(Process::Worker(worker)) if worker.is_quiet(generation))
+    }
+
+    /// Whether a coordinator has learned that it was replaced.
+    pub fn is_deposed(&self) -> bool {
+        matches!(&self.process, Some(Process::Coordinator(coordinator)) if coordinator.is_deposed())
     }
 
     /// Makes the disk slow, or quick again.
     pub fn slow_disk(&mut self, factor: u64) {
-        self.slow = factor;
+        match &mut self.process {
+            Some(Process::Single(single)) => single.slow_disk(factor),
+            Some(Process::Coordinator(coordinator)) => coordinator.slow_disk(factor),
+            _ => {}
+        }
+    }
+
+    /// From now on there are at most so many members.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn resize(&mut self, most: u16, outside: &mut Outside) -> Checked {
+        match &mut self.process {
+            Some(Process::Coordinator(coordinator)) => coordinator.resize(most, outside),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a worker holds in a generation.
+    pub fn holdings(&self, generation: u64) -> Option<Holdings<'_>> {
+        match &self.process {
+            Some(Process::Worker(worker)) => worker.holdings(generation),
+            _ => None,
+        }
+    }
+
+    /// Where a coordinator stands in a generation.
+    pub fn position(&self, generation: u64) -> Option<(Epoch, Chain)> {
+        match &self.process {
+            Some(Process::Coordinator(coordinator)) => coordinator.position(generation),
+            _ => None,
+        }
+    }
+
+    /// A client's message arrives.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
+        match self.process.as_mut().expect("the process runs") {
+            Process::Single(single) => single.hear(attempt, message, outside),
+            Process::Coordinator(coordinator) => coordinator.hear(attempt, message, outside),
+            Process::Worker(worker) => worker.hear(attempt, message, outside),
+        }
+    }
+
+    /// Another node's packet arrives.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn packet(&mut self, from: usize, packet: Packet, outside: &mut Outside) -> Checked {
+        match self.process.as_mut().expect("the process runs") {
+            Process::Single(_) => panic!("there is nobody else"),
+            Process::Coordinator(coordinator) => coordinator.packet(from, packet, outside),
+            Process::Worker(worker) => worker.packet(from, packet, outside),
+        }
     }
 
     /// Something happens; a failed fsync says so, for the process must die of it.
     ///
     /// # Errors
     /// A check is broken.
-    pub fn take(&mut self, event: NodeEvent, outside: &mut Outside) -> Checked<bool> {
-        match event {
-            NodeEvent::Message(attempt, message) => {
-                let waiter = attempt as u64;
-                self.step(
-                    match message {
-                        Message::Submit(request, receipt) => Input::Submit { request, waiter, receipt },
-                        Message::Query(request) => Input::Query { request: (*request).clone(), waiter },
-                        Message::Await(id) => Input::Await { id, waiter },
-                        Message::Control(control) => Input::Control { control, waiter },
-                    },
-                    outside,
-                )?;
-            }
-            NodeEvent::Tick => {
-                self.ticking = false;
-                let now = outside.queue.now().saturating_add_signed(self.clock);
-                self.step(Input::Tick { now: Timestamp(now) }, outside)?;
-            }
-            NodeEvent::Share(job) => self.share_done(job, outside)?,
-            NodeEvent::Synced(_, _, false) => return Ok(false),
-            NodeEvent::Synced(len, epoch, true) => {
-                self.syncing = false;
-                self.disk.sync(len);
-                self.durable = epoch;
-                self.write(outside);
-                self.step(Input::Durable(epoch), outside)?;
-            }
+    pub fn take(&mut self, life: Life, event: NodeEvent, outside: &mut Outside) -> Checked<bool> {
+        if let NodeEvent::Synced(_, false) | NodeEvent::Raised(_, false) = event {
+            return Ok(false);
         }
-        self.pace(outside);
+        match self.process.as_mut().expect("the process runs") {
+            Process::Single(single) => single.take(event, self.clock, outside)?,
+            Process::Coordinator(coordinator) if coordinator.leads(life.part) => {
+                coordinator.take(event, self.clock, outside)?;
+            }
+            Process::Worker(worker) if worker.works_in(life.part) => worker.take(event, outside)?,
+            Process::Coordinator(_) | Process::Worker(_) => {}
+        }
         Ok(true)
     }
 
-    /// Has the next epoch cut some time, if there is anything to cut.
-    fn pace(&mut self, outside: &mut Outside) {
-        let ready = |machine: &Machine<u64>| machine.is_idle() && machine.has_work();
-        if !self.ticking && self.machine.as_ref().is_some_and(ready) {
-            self.ticking = true;
-            let pace = outside.plan.pace;
-            let delay = outside.random.between(pace.0, pace.1);
-            self.later(delay, NodeEvent::Tick, outside);
-        }
-    }
-
-    fn later(&self, delay: u64, event: NodeEvent, outside: &mut Outside) {
-        outside.queue.after(&mut outside.random, delay, Event::Node(self.life, event));
-    }
-
-    /// Steps the machine and does what it says, as the real driver does.
-    fn step(&mut self, input: Input<u64>, outside: &mut Outside) -> Checked {
-        let mut next = Some(input);
-        while let Some(input) = next.take() {
-            let mut actions = Vec::new();
-            self.machine.as_mut().expect("the process runs").step(input, &mut actions);
-            for action in actions {
-                if let Some(input) = self.perform(action, outside)? {
-                    next = Some(input);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn perform(&mut self, action: Action<u64>, outside: &mut Outside) -> Checked<Option<Input<u64>>> {
-        let now = outside.queue.now();
-        match action {
-            Action::Append(record) => {
-                let requests = record.transactions().count();
-                let numbers = [1, record.epoch.0, record.time.0, requests as u64];
-                outside.trace.event(now, numbers, || {
-                    format!(
-                        "cut epoch {}: {requests} requests from counter {}, carried {:?}, {} controls",
-                        record.epoch,
-                        record.counter,
-                        record.carried,
-                        record.controls.len()
-                    )
-                });
-                outside.judge.cut(&record)?;
-                outside.figures.deployments += record.controls.len() as u64;
-                self.unwritten.push_back(record);
-                if !self.syncing {
-                    self.write(outside);
-                }
-            }
-            Action::Execute(batch) => {
-                self.learn_operators();
-                ask_oracle(&batch, outside);
-                return Ok(self.hand_out(Job::execute(batch), outside));
-            }
-            Action::FallBack(batch) => {
-                return Ok(self.hand_out(Job::fall_back(batch), outside));
-            }
-            Action::Reply { waiter, reply } => {
-                let value = reply.outcome.as_ref().map_or(u64::MAX, |value| value[0].into());
-                outside
-                    .trace
-                    .event(now, [2, waiter, reply.tid.0, reply.epoch.0, value], || format!("tell {waiter}: {reply:?}"));
-                outside.testimony.reply(waiter as usize, &reply, &outside.judge, self.durable)?;
-                self.answer(waiter, Answer::Reply(reply), outside);
-            }
-            Action::Accepted { waiter, id } => {
-                outside.trace.event(now, [3, waiter], || format!("receipt to {waiter} for {id}"));
-                outside.testimony.receipt(waiter as usize, &outside.judge, self.durable)?;
-                self.answer(waiter, Answer::Accepted, outside);
-            }
-            Action::Unknown { waiter } => {
-                outside.trace.event(now, [4, waiter], || format!("nothing known to {waiter}"));
-                outside.testimony.unknown(waiter as usize, &outside.judge)?;
-                self.answer(waiter, Answer::Unknown, outside);
-            }
-            Action::Controlled { waiter, result } => {
-                outside
-                    .trace
-                    .event(now, [5, waiter, u64::from(result.is_ok())], || format!("deployment {waiter}: {result:?}"));
-                outside.testimony.controlled(waiter as usize, result.is_ok(), &outside.judge, self.durable)?;
-                self.answer(waiter, Answer::Controlled, outside);
-            }
-            Action::Logs { .. } => {}
-            Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
-            Action::Finished(summary) => {
-                outside.trace.event(
-                    now,
-                    [6, summary.epoch.0, summary.chain.0 as u64, summary.order.len() as u64],
-                    || {
-                        format!(
-                            "epoch {} ends: order {:?}, {} rescheduled, chain {}",
-                            summary.epoch, summary.order, summary.rescheduled, summary.chain
-                        )
-                    },
-                );
-                outside.judge.finished(&summary)?;
-                let thoroughly = outside.judge.epoch().0.is_multiple_of(8);
-                outside.judge.compare(self.machine.as_ref().expect("the process runs"), thoroughly)?;
-                let figures = &mut outside.figures;
-                figures.transactions += (summary.order.len() + summary.queries) as u64;
-                figures.queries += summary.queries as u64;
-                figures.epochs += 1;
-                figures.fell_back += summary.fell_back as u64;
-                figures.rescheduled += summary.rescheduled as u64;
-                figures.aborted += summary.aborted as u64;
-            }
-        }
-        Ok(None)
-    }
-
-    fn answer(&mut self, waiter: u64, answer: Answer, outside: &mut Outside) {
-        if !outside.calm && outside.random.chance(outside.plan.loss) {
-            outside.figures.lost += 1;
-            outside.testimony.attempts[waiter as usize].lost = true;
-            return;
-        }
-        let network = outside.plan.network;
-        let delay = outside.random.between(network.0, network.1);
-        let event = Event::Answer(Some(self.life), waiter as usize, answer);
-        outside.queue.after(&mut outside.random, delay, event);
-    }
-
-    /// The appender writes all records that it has got, and syncs them together.
-    fn write(&mut self, outside: &mut Outside) {
-        let Some(last) = self.unwritten.back().map(|record| record.epoch) else { return };
-        let mut len = 0;
-        for record in self.unwritten.drain(..) {
-            len = self.disk.append(&Record::Epoch(record));
-        }
-        self.syncing = true;
-        let sync = outside.plan.sync;
-        let delay = outside.random.between(sync.0, sync.1) * self.slow;
-        let works = outside.calm || !outside.random.chance(outside.plan.sync_failures);
-        self.later(delay, NodeEvent::Synced(len, last, works), outside);
-    }
-
-    fn learn_operators(&mut self) {
-        let catalog = self.machine.as_ref().expect("the process runs").catalog();
-        for (at, name) in toy::OPERATORS.iter().enumerate() {
-            if let Ok(operator) = catalog.find(toy::APP, name) {
-                self.operators[at] = operator.id;
-            }
-        }
-    }
-
-    /// After all is over: the machine is what its log says, and another machine that reads the log
-    /// with other threads comes to the same.
+    /// After all is over: it is what its log says.
     ///
     /// # Errors
-    /// It is not, or does not.
-    pub fn check(&mut self, outside: &mut Outside) -> Checked {
-        let machine = self.machine.as_ref().expect("the process runs at the end");
-        outside.judge.compare(machine, true)?;
-        let position = machine.position();
-        ensure(position.0 == self.durable, "liveness", || {
-            format!("epoch {} never becomes durable; {} is", position.0, self.durable)
-        })?;
-        let (replayed, _) = self.replay(outside)?;
-        ensure(replayed.position() == position, "replay", || {
-            format!("a replay comes to {:?}, the run to {position:?}", replayed.position())
-        })
+    /// It is not.
+    pub fn check(&self, outside: &Outside) -> Checked {
+        match &self.process {
+            Some(Process::Single(single)) => single.check(outside),
+            Some(Process::Coordinator(coordinator)) if outside.gateways.coordinator == self.life.node => {
+                coordinator.check(outside)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-/// Works out what the queries of a batch must come to.
-fn ask_oracle(batch: &Batch, outside: &mut Outside) {
-    let next = outside.judge.epoch().0 + 1;
-    for query in batch.queries.iter() {
-        let expected = outside.judge.query(query.time, &query.request);
-        let base = outside.judge.query_base();
-        outside.testimony.queried(query.request.id, expected, base, next);
+/// The epochs of a log.
+fn records(log: Vec<Record>) -> Checked<Vec<Arc<EpochRecord>>> {
+    let epoch = |record| match record {
+        Record::Epoch(record) => Ok(record),
+        Record::Genesis(_) => Err(Failure::new("log", "the simulated log holds epochs only")),
+    };
+    log.into_iter().map(epoch).collect()
+}
+
+impl Outside {
+    /// A record is about to be appended.
+    ///
+    /// # Errors
+    /// It is not what follows.
+    fn cut(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
+        let requests = record.transactions().count();
+        let numbers = [1, record.epoch.0, record.time.0, requests as u64];
+        let now = self.queue.now();
+        self.trace.event(now, numbers, || {
+            format!(
+                "{life} cuts epoch {}: {requests} requests from counter {} of {}, carried {:?}, {} controls",
+                record.epoch,
+                record.counter,
+                record.sequencers,
+                record.carried,
+                record.controls.len()
+            )
+        });
+        self.figures.deployments += record.controls.len() as u64;
+        self.judge.cut(record)
+    }
+
+    /// An epoch has ended, or a round that is none, perhaps in a replay.
+    ///
+    /// # Errors
+    /// It did not end as it must.
+    fn finished(&mut self, life: Life, epoch: Option<Epoch>, ended: Ended) -> Checked {
+        let numbers = [6, epoch.map_or(0, |epoch| epoch.0), ended.chain.0 as u64, ended.order.len() as u64];
+        let now = self.queue.now();
+        self.trace.event(now, numbers, || match epoch {
+            Some(epoch) => format!(
+                "{life} ends epoch {epoch}: order {:?}, {} rescheduled, chain {}",
+                ended.order, ended.rescheduled, ended.chain
+            ),
+            None => format!("{life} ends a round of read-only requests"),
+        });
+        self.judge.finished(epoch, ended)
     }
 }

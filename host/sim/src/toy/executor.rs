@@ -241,7 +241,7 @@ impl Pieces for Toy {
         let Piece { graph, mut attempt, task } = piece;
         let (attempt, progress) = match task {
             Task::Root => self.begin(attempt, Attempt::start),
-            Task::Call { target, awaited } => self.begin(attempt, |attempt| attempt.serve_call(target, awaited)),
+            Task::Call { target, issuer } => self.begin(attempt, |attempt| attempt.serve_call(target, issuer)),
             Task::Resume { parked, answers } => {
                 let Waiting { run, guest, fragment } = self.parked.remove(&parked).expect("who is resumed waits here");
                 attempt.unpark(fragment);

@@ -22,8 +22,9 @@ use styx_protocol::ids::Timestamp;
 pub const APP: &str = "toy";
 /// Its operators; the second has composite keys.
 pub const OPERATORS: [&str; 2] = ["plain", "composite"];
-/// The functions of each; the second is read-only.
-pub const FUNCTIONS: [&str; 2] = ["f", "q"];
+/// The functions of each; the second is read-only, the third, which is never called by another, asks
+/// for snapshot isolation.
+pub const FUNCTIONS: [&str; 3] = ["f", "q", "s"];
 
 /// The arguments that run `code` with the accumulator at `start` on a space of `keys` keys.
 pub fn args(start: u8, keys: u8, code: &[u8]) -> Vec<u8> {
@@ -33,20 +34,23 @@ pub fn args(start: u8, keys: u8, code: &[u8]) -> Vec<u8> {
 }
 
 /// Version `number` of the app. Every version computes something else; of every eight, one lacks
-/// the second operator, one the read-only function, and two have narrow limits.
+/// the second operator, one the read-only function, one asks for no snapshots, and two have narrow limits.
 pub fn deployment(number: u64) -> Deployment {
-    let function = |name: &str, read_only| Function {
+    let function = |name: &str, read_only, consistency| Function {
         name: name.into(),
         parameters: vec![],
         returns: "{}".into(),
         read_only,
-        consistency: Consistency::Serializable,
+        consistency,
         doc: String::new(),
     };
-    let mut functions = vec![function(FUNCTIONS[0], false)];
+    let serializable = Consistency::Serializable;
+    let mut functions = vec![function(FUNCTIONS[0], false, serializable)];
     if number % 8 != 5 {
-        functions.push(function(FUNCTIONS[1], true));
+        functions.push(function(FUNCTIONS[1], true, serializable));
     }
+    let snapshot = if number % 8 == 2 { serializable } else { Consistency::Snapshot };
+    functions.push(function(FUNCTIONS[2], false, snapshot));
     let operator = |name: &str, key_prefix: Option<&str>| OperatorSpec {
         name: name.into(),
         component: 0,

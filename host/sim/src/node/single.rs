@@ -1,0 +1,161 @@
+//! A process that is everything at once: coordinator and only worker.
+
+use std::sync::Arc;
+
+use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::machine::{Action, Input, Machine};
+use styx_protocol::record::EpochRecord;
+
+use super::appender::Appender;
+use super::crew::{Crew, Inputs};
+use super::{Life, Message, NodeEvent, Outside, records};
+use crate::check::judge::Ended;
+use crate::check::state::Holdings;
+use crate::check::{Checked, ensure};
+use crate::replay;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Single {
+    life: Life,
+    machine: Machine<u64>,
+    appender: Appender,
+    crew: Crew,
+    ticking: bool,
+    /// The epoch under way, if it is one.
+    round: Option<Epoch>,
+}
+
+impl Single {
+    /// A process that has read its log.
+    ///
+    /// # Errors
+    /// The log does not give what it gave before.
+    pub(super) fn start(life: Life, outside: &mut Outside) -> Checked<Self> {
+        let before = outside.disk.durable();
+        let log: Vec<Arc<EpochRecord>> = records(outside.disk.recover())?;
+        let durable = outside.disk.durable();
+        ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
+        outside.judge.opened(&log)?;
+        let machine = Machine::new(outside.plan.config.clone());
+        let crew = Crew::new(life, outside.plan.threads, false);
+        let mut single = Single { life, machine, appender: Appender::new(), crew, ticking: false, round: None };
+        outside.figures.replayed += log.len() as u64;
+        single.machine.step(Input::Durable(durable), &mut Vec::new());
+        let mut threads = super::Threads::new(outside.plan.threads, false);
+        for record in &log {
+            let ended = replay::one(&mut single.machine, record, &mut threads, &mut outside.random)?;
+            outside.judge.finished(Some(record.epoch), ended)?;
+        }
+        outside.judge.compare(single.machine.position(), &[single.holdings()], true)?;
+        outside.learn(single.machine.catalog());
+        // What was rescheduled in the last epoch of the log goes on without anybody asking.
+        single.pace(outside);
+        Ok(single)
+    }
+
+    pub(super) fn holdings(&self) -> Holdings<'_> {
+        Holdings { state: self.machine.state(), remembered: self.machine.remembered() }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.machine.is_idle() && !self.machine.has_work() && self.appender.is_quiet()
+    }
+
+    pub(super) fn slow_disk(&mut self, factor: u64) {
+        self.appender.slow = factor;
+    }
+
+    /// A client's message.
+    pub(super) fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
+        let waiter = attempt as u64;
+        let input = match message {
+            Message::Submit(request, receipt) => Input::Submit { request, waiter, receipt },
+            Message::Query(request) => Input::Query { request: (*request).clone(), waiter },
+            Message::Await(id) => Input::Await { id, waiter },
+            Message::Control(control) => Input::Control { control, waiter },
+        };
+        self.step([input].into(), outside)
+    }
+
+    /// Something happens to the process.
+    pub(super) fn take(&mut self, event: NodeEvent, clock: i64, outside: &mut Outside) -> Checked {
+        let mut inputs = Inputs::new();
+        match event {
+            NodeEvent::Tick => {
+                self.ticking = false;
+                let now = outside.queue.now().saturating_add_signed(clock);
+                inputs.push_back(Input::Tick { now: Timestamp(now) });
+            }
+            NodeEvent::Share(job, thread) => self.crew.share_done(job, thread, &mut inputs, outside),
+            NodeEvent::Piece(piece) => self.crew.piece_done(piece, &mut inputs),
+            NodeEvent::Synced(end, _) => {
+                self.appender.synced(end, self.life, outside);
+                inputs.push_back(Input::Durable(outside.disk.durable()));
+            }
+            NodeEvent::Pulse | NodeEvent::Raised(..) => panic!("there is nobody else"),
+        }
+        self.step(inputs, outside)
+    }
+
+    /// Has the next epoch cut some time, if there is anything to cut.
+    fn pace(&mut self, outside: &mut Outside) {
+        if !self.ticking && self.machine.is_idle() && self.machine.has_work() {
+            self.ticking = true;
+            let delay = outside.delay(outside.plan.pace);
+            outside.later(self.life, delay, NodeEvent::Tick);
+        }
+    }
+
+    /// Steps the machine and does what it says, as the real driver does.
+    fn step(&mut self, mut inputs: Inputs, outside: &mut Outside) -> Checked {
+        let mut actions = Vec::new();
+        while let Some(input) = inputs.pop_front() {
+            self.machine.step(input, &mut actions);
+            for action in actions.drain(..) {
+                self.perform(action, &mut inputs, outside)?;
+            }
+        }
+        self.pace(outside);
+        Ok(())
+    }
+
+    fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, outside: &mut Outside) -> Checked {
+        match action {
+            Action::Append(record) => {
+                outside.cut(self.life, &record)?;
+                self.round = Some(record.epoch);
+                self.appender.append(record, self.life, outside);
+            }
+            Action::Execute(batch) => {
+                outside.learn(&batch.catalog);
+                outside.ask_oracle(batch.queries.iter().cloned());
+                self.crew.execute(batch, inputs, outside);
+            }
+            Action::FallBack(batch) => self.crew.fall_back(batch, inputs, outside),
+            Action::Finished(summary) => {
+                let epoch = self.round.take();
+                let summaries = [summary];
+                outside.count(&summaries, false);
+                let [summary] = summaries;
+                let ended = Ended::of([summary.clone()], summary.chain);
+                outside.finished(self.life, epoch, ended)?;
+                let thoroughly = outside.judge.epoch().0.is_multiple_of(8);
+                outside.judge.compare(self.machine.position(), &[self.holdings()], thoroughly)?;
+            }
+            Action::Logs { .. } => {}
+            Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
+            told => outside.tell(self.life, told, true)?,
+        }
+        Ok(())
+    }
+
+    /// After all is over.
+    pub(super) fn check(&self, outside: &Outside) -> Checked {
+        let position = self.machine.position();
+        outside.judge.compare(position, &[self.holdings()], true)?;
+        ensure(position.0 == outside.disk.durable(), "liveness", || {
+            format!("epoch {} never becomes durable; {} is", position.0, outside.disk.durable())
+        })
+    }
+}

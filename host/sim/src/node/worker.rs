@@ -1,0 +1,252 @@
+//! A process that is a worker: it says hello until it is invited, and is part of one generation at
+//! a time.
+
+use styx_protocol::machine::message::{Message as Told, Node as Peer};
+use styx_protocol::machine::{Action, Config, Input, Worker};
+use styx_protocol::membership::{Build, Member};
+use styx_protocol::piece::Seat;
+use styx_protocol::route::memory_of;
+
+use super::crew::{Crew, Inputs};
+use super::links::Links;
+use super::{Life, Message, NodeEvent, Outside};
+use crate::check::state::Holdings;
+use crate::check::{Checked, ensure};
+use crate::wire::{Invitation, Packet, Parcel};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct WorkerNode {
+    life: Life,
+    member: Member,
+    part: Option<Part>,
+}
+
+/// Its part of a generation.
+#[derive(Debug)]
+struct Part {
+    life: Life,
+    generation: u64,
+    machine: Worker<u64>,
+    crew: Crew,
+    links: Links,
+    /// Clients may come.
+    live: bool,
+}
+
+impl WorkerNode {
+    /// A process that has just started. Its life's events begin.
+    pub(super) fn new(life: Life, outside: &mut Outside) -> Self {
+        let engine = outside.plan.cluster.engine_of(life.node);
+        let member = Member::new(u64::from(life.number), Build { version: "1".into(), engine });
+        outside.later(life, 0, NodeEvent::Pulse);
+        WorkerNode { life, member, part: None }
+    }
+
+    /// Whether an event of this generation, or of none, is for it.
+    pub(super) fn works_in(&self, generation: u64) -> bool {
+        generation == 0 || self.part.as_ref().is_some_and(|part| part.generation == generation)
+    }
+
+    /// What it holds, if it is part of a generation.
+    pub(super) fn holdings(&self, generation: u64) -> Option<Holdings<'_>> {
+        let part = self.part.as_ref().filter(|part| part.generation == generation)?;
+        Some(Holdings { state: part.machine.state(), remembered: part.machine.remembered() })
+    }
+
+    /// Whether nothing is left to be done in this generation.
+    pub(super) fn is_quiet(&self, generation: u64) -> bool {
+        let quiet = |part: &Part| part.live && part.machine.is_idle() && !part.machine.has_work();
+        self.part.as_ref().is_some_and(|part| part.generation == generation && quiet(part))
+    }
+
+    /// A client's message; only a worker that may answer it does.
+    pub(super) fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
+        let waiter = attempt as u64;
+        let Some(part) = self.part.as_mut().filter(|part| part.live) else {
+            outside.break_connection(attempt);
+            return Ok(());
+        };
+        let seat = part.machine.seat();
+        let kept = match &message {
+            Message::Submit(request, _) if request.retained => Some(request.id),
+            Message::Await(id) => Some(*id),
+            _ => None,
+        };
+        if kept.is_some_and(|id| memory_of(id, &seat.placement) != seat.me) {
+            outside.figures.misdirected += 1;
+            outside.break_connection(attempt);
+            return Ok(());
+        }
+        let input = match message {
+            Message::Submit(request, receipt) => Input::Submit { request, waiter, receipt },
+            Message::Query(request) => Input::Query { request: (*request).clone(), waiter },
+            Message::Await(id) => Input::Await { id, waiter },
+            Message::Control(_) => panic!("deployments go to the coordinator"),
+        };
+        part.step([input].into(), outside)
+    }
+
+    /// Something happens to the process.
+    pub(super) fn take(&mut self, event: NodeEvent, outside: &mut Outside) -> Checked {
+        match event {
+            NodeEvent::Pulse => {
+                self.pulse(outside);
+                Ok(())
+            }
+            NodeEvent::Share(job, thread) => self.work(outside, |crew, inputs, outside| {
+                crew.share_done(job, thread, inputs, outside);
+            }),
+            NodeEvent::Piece(piece) => self.work(outside, |crew, inputs, _| crew.piece_done(piece, inputs)),
+            NodeEvent::Tick | NodeEvent::Synced(..) | NodeEvent::Raised(..) => panic!("this is for coordinators"),
+        }
+    }
+
+    fn work(&mut self, outside: &mut Outside, done: impl FnOnce(&mut Crew, &mut Inputs, &mut Outside)) -> Checked {
+        let Some(part) = &mut self.part else { return Ok(()) };
+        let mut inputs = Inputs::new();
+        done(&mut part.crew, &mut inputs, outside);
+        part.step(inputs, outside)
+    }
+
+    fn pulse(&mut self, outside: &mut Outside) {
+        let mut silent = Vec::new();
+        if let Some(part) = &mut self.part {
+            part.links.pulse(outside);
+            silent = part.links.silent(outside);
+        }
+        for coordinator in outside.plan.coordinators() {
+            outside.send(self.life.node, coordinator, Packet::Hello(self.member.hello(silent.clone())));
+        }
+        let beat = outside.plan.cluster.heartbeat;
+        let delay = outside.random.between(beat / 2, beat);
+        outside.later(self.life, delay, NodeEvent::Pulse);
+    }
+
+    /// Another node's packet.
+    pub(super) fn packet(&mut self, from: usize, packet: Packet, outside: &mut Outside) -> Checked {
+        match packet {
+            Packet::Beat(beat) => {
+                if self.member.beat(beat) {
+                    self.leave(outside);
+                }
+                Ok(())
+            }
+            Packet::Refusal => {
+                outside.figures.refused += 1;
+                Ok(())
+            }
+            Packet::Invitation(invitation) => {
+                if self.member.invited(invitation.generation, invitation.life) {
+                    self.leave(outside);
+                    self.join(invitation, outside);
+                }
+                Ok(())
+            }
+            Packet::Frame(frame) => {
+                let Some(part) = &mut self.part else {
+                    outside.figures.stale += 1;
+                    return Ok(());
+                };
+                let (peer, parcels) = part.links.receive(from, *frame, outside);
+                let mut inputs = Inputs::new();
+                for parcel in parcels {
+                    match parcel {
+                        Parcel::Live => part.live = true,
+                        Parcel::Messages(messages) => {
+                            let from = peer.expect("delivered by a link");
+                            inputs.extend(messages.into_iter().map(|message| Input::Message { from, message }));
+                        }
+                    }
+                }
+                part.step(inputs, outside)
+            }
+            Packet::Hello(_) => panic!("workers say hello to coordinators"),
+        }
+    }
+
+    /// Drops everything of the generation that it was part of.
+    fn leave(&mut self, outside: &mut Outside) {
+        if let Some(part) = self.part.take() {
+            let now = outside.queue.now();
+            outside.trace.event(now, [10, self.life.node as u64, part.generation], || {
+                format!("{} leaves generation {}", self.life, part.generation)
+            });
+            outside.dropped.push(self.life.node);
+        }
+    }
+
+    fn join(&mut self, invitation: Invitation, outside: &mut Outside) {
+        let Invitation { generation, coordinator, members, placement, .. } = invitation;
+        let place = members.iter().position(|member| *member == self.life.node).expect("a member is invited");
+        let me = styx_protocol::ids::WorkerId(place as u16);
+        let now = outside.queue.now();
+        outside.trace.event(now, [11, self.life.node as u64, generation, place as u64], || {
+            format!("{} joins generation {generation} as worker {me}", self.life)
+        });
+        let workers = members.iter().enumerate().filter(|(at, _)| *at != place);
+        let workers = workers.map(|(at, node)| (Peer::Worker(styx_protocol::ids::WorkerId(at as u16)), *node));
+        let peers = workers.chain([(Peer::Coordinator, coordinator)]);
+        let links = Links::new(self.life.node, generation, peers, outside);
+        let config = Config { generation, ..outside.plan.config.clone() };
+        let machine = Worker::new(config, Seat { me, placement });
+        let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
+        let life = Life { part: generation, ..self.life };
+        let crew = Crew::new(life, outside.plan.threads, strange);
+        self.part = Some(Part { life, generation, machine, crew, links, live: false });
+    }
+}
+
+impl Part {
+    /// Steps the machine and does what it says, as the real driver does.
+    fn step(&mut self, mut inputs: Inputs, outside: &mut Outside) -> Checked {
+        let mut actions = Vec::new();
+        let mut letters: Vec<(Peer, Vec<Told>)> = Vec::new();
+        while let Some(input) = inputs.pop_front() {
+            self.machine.step(input, &mut actions);
+            for action in actions.drain(..) {
+                match action {
+                    // All messages of one step and one destination travel together.
+                    Action::Send { to, message } => match letters.iter_mut().find(|(peer, _)| *peer == to) {
+                        Some((_, messages)) => messages.push(message),
+                        None => letters.push((to, vec![message])),
+                    },
+                    action => self.perform(action, &mut inputs, outside)?,
+                }
+            }
+        }
+        letters.into_iter().try_for_each(|(to, messages)| self.links.send(to, messages, outside))
+    }
+
+    fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, outside: &mut Outside) -> Checked {
+        let me = self.machine.seat().me;
+        let seen = outside.generations.get_mut(&self.generation);
+        match action {
+            Action::Execute(batch) => {
+                if let Some(seen) = seen {
+                    seen.queries.extend(batch.queries.iter().cloned());
+                }
+                outside.learn(&batch.catalog);
+                self.crew.execute(batch, inputs, outside);
+            }
+            Action::Advance(pieces) => self.crew.advance(pieces, inputs, outside),
+            Action::FallBack(batch) => self.crew.fall_back(batch, inputs, outside),
+            Action::Finished(summary) => {
+                let waiting = self.crew.waiting();
+                ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {} after the round", self.life))?;
+                if let Some(seen) = seen {
+                    seen.summaries[usize::from(me.0)].push_back(summary);
+                }
+            }
+            Action::Logs { .. } => {}
+            Action::Send { .. } | Action::Append(_) | Action::Expel { .. } => {
+                panic!("a worker does not do this: {action:?}")
+            }
+            told => {
+                let current = outside.newest() == self.generation;
+                outside.tell(self.life, told, current)?;
+            }
+        }
+        Ok(())
+    }
+}

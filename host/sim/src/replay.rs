@@ -1,0 +1,200 @@
+//! Reads a log again, on any number of workers, in any order of threads and messages: it must come
+//! to the same.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use styx_protocol::attempt::Placement;
+use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::machine::message::{Message, Node as Peer};
+use styx_protocol::machine::{
+    Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Machine, Worker,
+};
+use styx_protocol::piece::{Piece, Seat};
+use styx_protocol::record::{Chain, EpochRecord};
+
+use crate::check::judge::Ended;
+use crate::check::{Checked, Failure, ensure};
+use crate::node::Threads;
+use crate::random::Random;
+
+/// Replays a record where one process does everything.
+///
+/// # Errors
+/// The machine speaks to the world.
+pub fn one(
+    machine: &mut Machine<u64>,
+    record: &Arc<EpochRecord>,
+    threads: &mut Threads,
+    random: &mut Random,
+) -> Checked<Ended> {
+    let mut inputs = vec![Input::Replay(record.clone())];
+    let mut ended = None;
+    let mut actions = Vec::new();
+    while let Some(input) = inputs.pop() {
+        machine.step(input, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Execute(batch) => inputs.push(execute(&batch, threads, random)),
+                Action::FallBack(batch) => inputs.push(fall_back(&batch, threads, random)),
+                Action::Finished(summary) => ended = Some(Ended::of([summary.clone()], summary.chain)),
+                Action::Logs { .. } => {}
+                other => return Err(speaks(&other)),
+            }
+        }
+    }
+    ended.ok_or_else(|| Failure::new("replay", format!("epoch {} never ends", record.epoch)))
+}
+
+fn speaks(action: &Action<u64>) -> Failure {
+    Failure::new("replay", format!("a replay speaks to the world: {action:?}"))
+}
+
+fn shuffled(parts: usize, random: &mut Random) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..parts).collect();
+    random.shuffle(&mut order);
+    order
+}
+
+fn thread(threads: &Threads, random: &mut Random) -> usize {
+    random.below(threads.count() as u64) as usize
+}
+
+fn execute(batch: &Batch, threads: &mut Threads, random: &mut Random) -> Input<u64> {
+    let parts = batch.transactions.len() + batch.queries.len();
+    let mut started: Vec<_> = (0..parts).map(|_| None).collect();
+    for at in shuffled(parts, random) {
+        started[at] = Some(threads.start(thread(threads, random), batch, at));
+    }
+    let mut started = started.into_iter().map(|started| started.expect("all are done"));
+    let transactions = started.by_ref().take(batch.transactions.len()).collect();
+    Input::Executed(Executed { transactions, queries: started.collect() })
+}
+
+fn fall_back(batch: &FallbackBatch, threads: &mut Threads, random: &mut Random) -> Input<u64> {
+    let order = shuffled(batch.components.len(), random);
+    Input::FellBack(order.into_iter().map(|at| threads.fall_back(thread(threads, random), batch, at)).collect())
+}
+
+/// Work that a worker has given away.
+#[derive(Debug)]
+enum Work {
+    Execute(Batch),
+    FallBack(FallbackBatch),
+    Advance(Piece),
+}
+
+/// Workers and a coordinator whose messages arrive at once, each pair's in order, and otherwise in
+/// any order.
+#[derive(Debug)]
+pub struct Cluster {
+    coordinator: Coordinator<u64>,
+    workers: Vec<Worker<u64>>,
+    threads: Vec<Threads>,
+    mail: BTreeMap<(Peer, Peer), VecDeque<Message>>,
+    work: Vec<(usize, Work)>,
+    summaries: Vec<EpochSummary>,
+    ended: Option<Chain>,
+    random: Random,
+}
+
+impl Cluster {
+    /// A cluster with an empty log.
+    pub fn new(config: &Config, placement: &Arc<Placement>, threads: u64, random: Random) -> Self {
+        let seat = |at| Seat { me: WorkerId(at), placement: placement.clone() };
+        let workers = (0..placement.workers()).map(|at| Worker::new(config.clone(), seat(at))).collect();
+        Cluster {
+            coordinator: Coordinator::new(config.clone(), placement.clone()),
+            workers,
+            threads: (0..placement.workers()).map(|_| Threads::new(threads, false)).collect(),
+            mail: BTreeMap::new(),
+            work: Vec::new(),
+            summaries: Vec::new(),
+            ended: None,
+            random,
+        }
+    }
+
+    /// Replays a record.
+    ///
+    /// # Errors
+    /// A machine speaks to the world, or the epoch never ends.
+    pub fn replay(&mut self, record: &Arc<EpochRecord>) -> Checked<Ended> {
+        self.step(Peer::Coordinator, Input::Replay(record.clone()))?;
+        while self.ended.is_none() {
+            let things = (self.mail.len() + self.work.len()) as u64;
+            ensure(things > 0, "liveness", || format!("epoch {} never ends in a replay", record.epoch))?;
+            let at = self.random.below(things) as usize;
+            match at.checked_sub(self.mail.len()) {
+                None => self.deliver(at)?,
+                Some(at) => self.do_work(at)?,
+            }
+        }
+        let chain = self.ended.take().expect("just seen");
+        let waiting: usize = self.threads.iter().map(Threads::waiting).sum();
+        ensure(waiting == 0, "guests", || format!("{waiting} guests wait after epoch {}", record.epoch))?;
+        Ok(Ended::of(self.summaries.drain(..), chain))
+    }
+
+    /// The last epoch that ended and the chain after it.
+    pub fn position(&self) -> (Epoch, Chain) {
+        self.coordinator.position()
+    }
+
+    /// Delivers the next message of a pair.
+    fn deliver(&mut self, at: usize) -> Checked {
+        let pair = *self.mail.keys().nth(at).expect("below the number of pairs");
+        let queue = self.mail.get_mut(&pair).expect("just seen");
+        let message = queue.pop_front().expect("empty ones are removed");
+        if queue.is_empty() {
+            self.mail.remove(&pair);
+        }
+        self.step(pair.1, Input::Message { from: pair.0, message })
+    }
+
+    fn do_work(&mut self, at: usize) -> Checked {
+        let (worker, work) = self.work.swap_remove(at);
+        let threads = &mut self.threads[worker];
+        let input = match work {
+            Work::Execute(batch) => execute(&batch, threads, &mut self.random),
+            Work::FallBack(batch) => fall_back(&batch, threads, &mut self.random),
+            Work::Advance(piece) => {
+                let thread = Threads::bound(&piece).unwrap_or_else(|| thread(threads, &mut self.random));
+                Input::Advanced(vec![threads.advance(thread, piece)])
+            }
+        };
+        self.step(Peer::Worker(WorkerId(worker as u16)), input)
+    }
+
+    fn step(&mut self, node: Peer, input: Input<u64>) -> Checked {
+        let mut actions = Vec::new();
+        let worker = match node {
+            Peer::Coordinator => {
+                self.coordinator.step(input, &mut actions);
+                usize::MAX
+            }
+            Peer::Worker(worker) => {
+                let at = usize::from(worker.0);
+                self.workers[at].step(input, &mut actions);
+                at
+            }
+        };
+        for action in actions {
+            match action {
+                Action::Send { to, message } => self.mail.entry((node, to)).or_default().push_back(message),
+                Action::Execute(batch) => self.work.push((worker, Work::Execute(batch))),
+                Action::FallBack(batch) => self.work.push((worker, Work::FallBack(batch))),
+                Action::Advance(pieces) => {
+                    self.work.extend(pieces.into_iter().map(|piece| (worker, Work::Advance(piece))));
+                }
+                Action::Finished(summary) => match node {
+                    Peer::Coordinator => self.ended = Some(summary.chain),
+                    Peer::Worker(_) => self.summaries.push(summary),
+                },
+                Action::Logs { .. } => {}
+                other => return Err(speaks(&other)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! The channel between nodes: it delays, loses, doubles and reorders what they send, and some pairs
+//! do not reach each other for a while, one way or both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use styx_protocol::attempt::Placement;
+use styx_protocol::link::Frame;
+use styx_protocol::machine::message::Message;
+use styx_protocol::membership::{Beat, Hello};
+
+use crate::node::Outside;
+use crate::world::Event;
+
+/// What a node sends another.
+#[derive(Clone, Debug)]
+pub enum Packet {
+    /// A worker's heartbeat.
+    Hello(Hello),
+    /// A coordinator's answer.
+    Beat(Beat),
+    /// A worker cannot be a member.
+    Refusal,
+    /// A worker shall be a member.
+    Invitation(Invitation),
+    /// What a link carries.
+    Frame(Box<Frame<Parcel>>),
+}
+
+/// All that a worker must know to be a member.
+#[derive(Clone, Debug)]
+pub struct Invitation {
+    /// The generation.
+    pub generation: u64,
+    /// For this life of the process.
+    pub life: u64,
+    /// The coordinator's node.
+    pub coordinator: usize,
+    /// The workers' nodes, by worker.
+    pub members: Arc<[usize]>,
+    /// Who owns what.
+    pub placement: Arc<Placement>,
+}
+
+/// What travels through links.
+#[derive(Clone, Debug)]
+pub enum Parcel {
+    /// The messages of one step for one destination.
+    Messages(Vec<Message>),
+    /// From the coordinator: the log is replayed, clients may come.
+    Live,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Wire {
+    /// Until when a node's packets do not reach another.
+    cut: BTreeMap<(usize, usize), u64>,
+}
+
+impl Wire {
+    /// Nothing of `from` reaches `to` until then.
+    pub fn cut(&mut self, from: usize, to: usize, until: u64) {
+        self.cut.insert((from, to), until);
+    }
+
+    /// Everybody reaches everybody.
+    pub fn heal(&mut self) {
+        self.cut.clear();
+    }
+}
+
+impl Outside {
+    /// Sends a packet, which may arrive never, once, or twice.
+    pub fn send(&mut self, from: usize, to: usize, packet: Packet) {
+        let cluster = &self.plan.cluster;
+        let (delay, loss, doubles) = (cluster.network, cluster.loss, cluster.doubles);
+        if !self.calm {
+            let now = self.queue.now();
+            if self.wire.cut.get(&(from, to)).is_some_and(|until| now < *until) || self.random.chance(loss) {
+                self.figures.lost += 1;
+                return;
+            }
+            if doubles > 0 && self.random.chance(doubles) {
+                let delay = self.delay(delay) * 3;
+                self.queue.after(&mut self.random, delay, Event::Packet(from, to, packet.clone()));
+            }
+        }
+        let delay = self.delay(delay);
+        self.queue.after(&mut self.random, delay, Event::Packet(from, to, packet));
+    }
+}
