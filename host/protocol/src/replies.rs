@@ -90,8 +90,15 @@ impl ReplyTable {
     }
 
     /// Notes a request when it is sequenced.
+    ///
+    /// Its id may be known: in a replay under another membership, whose tables are filled otherwise
+    /// and forget later than those of the membership that took the id again.
     pub fn begin(&mut self, id: RequestId, body: u64) {
-        self.entries.insert(id, Entry { body, known: Known::Pending });
+        let before = self.entries.insert(id, Entry { body, known: Known::Pending });
+        if let Some(Entry { known: Known::Done(reply), .. }) = before {
+            self.bytes -= size(&reply);
+            self.ended.retain(|(_, ended)| *ended != id);
+        }
     }
 
     /// Notes its end at the logged time `now`.
