@@ -101,6 +101,8 @@ pub enum Record {
     Genesis(Genesis),
     /// One epoch.
     Epoch(#[rkyv(with = Unshare)] Arc<EpochRecord>),
+    /// A generation begins: lower ones append nothing after this.
+    Generation(u64),
 }
 
 impl Record {

@@ -1,3 +1,10 @@
 //! A cluster of processes: one coordinator, workers, gateways.
 
 pub mod envelope;
+pub mod inquiry;
+pub mod worker;
+
+use crate::transport::NodeId;
+
+/// The coordinator's node id.
+pub const COORDINATOR: NodeId = NodeId(1);

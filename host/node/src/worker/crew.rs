@@ -6,16 +6,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, FallbackBatch};
-use styx_protocol::piece::Started;
+use styx_protocol::piece::{Advanced, Piece, Pieces, Started};
+use styx_protocol::transaction::Transaction;
 
-use super::{Message, fatal_on_panic};
+use super::fatal_on_panic;
 
 /// What one thread did of a job.
-pub(super) enum Part {
-    /// Executions by position: transactions first, then queries.
-    Executed(Vec<(usize, Started)>),
+pub(crate) enum Part {
+    /// The thread, and executions by position: transactions first, then queries.
+    Executed(usize, Vec<(usize, Started)>),
     /// Outcomes of components.
     FellBack(Vec<ComponentOutcome>),
+    /// Pieces, and the thread in which those wait that wait.
+    Advanced(usize, Vec<Advanced>),
+}
+
+/// What a thread is told.
+enum Task {
+    /// Take your share of a job.
+    Share(Arc<Job>),
+    /// Advance these pieces.
+    Advance(Vec<Piece>),
+    /// Drop what waits: it is of an earlier generation.
+    Forget,
 }
 
 enum Work {
@@ -38,39 +51,67 @@ impl Job {
     }
 }
 
-pub(super) struct Crew {
-    threads: Vec<Sender<Arc<Job>>>,
+pub(crate) struct Crew {
+    threads: Vec<Sender<Task>>,
+    /// The thread that takes the next piece that can run anywhere.
+    next: usize,
 }
 
 impl Crew {
     /// Starts `threads` threads, each with an executor of its own. They end when the crew is dropped.
-    pub(super) fn start<E: Executor + Send + 'static>(
+    /// `done` hears of every part that is done, on the thread that did it.
+    pub(crate) fn start<E: Executor + Pieces + Send + 'static>(
         threads: usize,
         stack_bytes: usize,
         make: &impl Fn() -> E,
-        done: Sender<Message>,
+        done: impl Fn(Part) + Clone + Send + 'static,
     ) -> std::io::Result<Crew> {
         let start = |index: usize| {
-            let (jobs, inbox) = unbounded();
+            let (tasks, inbox) = unbounded();
             let (executor, done) = (make(), done.clone());
             std::thread::Builder::new()
                 .name(format!("styx-exec-{index}"))
                 .stack_size(stack_bytes)
-                .spawn(move || fatal_on_panic("execution", move || work(executor, &inbox, &done)))?;
-            Ok(jobs)
+                .spawn(move || fatal_on_panic("execution", move || work(index, executor, &inbox, done)))?;
+            Ok(tasks)
         };
-        Ok(Crew { threads: (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()? })
+        Ok(Crew { threads: (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?, next: 0 })
+    }
+
+    /// Has pieces advanced, anywhere or where their guest waits; returns how many parts to expect.
+    pub(crate) fn advance(&mut self, pieces: Vec<(Option<usize>, Piece)>) -> usize {
+        let mut shares: Vec<Vec<Piece>> = self.threads.iter().map(|_| Vec::new()).collect();
+        for (home, piece) in pieces {
+            let thread = home.unwrap_or_else(|| {
+                self.next = (self.next + 1) % self.threads.len();
+                self.next
+            });
+            shares[thread].push(piece);
+        }
+        let mut parts = 0;
+        for (thread, share) in self.threads.iter().zip(shares).filter(|(_, share)| !share.is_empty()) {
+            thread.send(Task::Advance(share)).expect("execution threads live as long as the crew");
+            parts += 1;
+        }
+        parts
+    }
+
+    /// Drops everything that waits.
+    pub(crate) fn forget(&self) {
+        for thread in &self.threads {
+            thread.send(Task::Forget).expect("execution threads live as long as the crew");
+        }
     }
 
     /// Has a batch executed; returns how many parts to expect.
-    pub(super) fn execute(&self, batch: Batch) -> usize {
+    pub(crate) fn execute(&self, batch: Batch) -> usize {
         let len = batch.transactions.len() + batch.queries.len();
         let chunk = (len / (self.threads.len() * 4)).clamp(1, 32);
         self.hand_out(Job { work: Work::Execute(batch), next: AtomicUsize::new(0), chunk }, len)
     }
 
     /// Has components run; returns how many parts to expect.
-    pub(super) fn fall_back(&self, batch: FallbackBatch) -> usize {
+    pub(crate) fn fall_back(&self, batch: FallbackBatch) -> usize {
         let mut order: Vec<usize> = (0..batch.components.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(batch.components[at].len()));
         let len = order.len();
@@ -81,14 +122,31 @@ impl Crew {
         let wanted = len.div_ceil(job.chunk).min(self.threads.len());
         let job = Arc::new(job);
         for thread in &self.threads[..wanted] {
-            thread.send(job.clone()).expect("execution threads live as long as the crew");
+            thread.send(Task::Share(job.clone())).expect("execution threads live as long as the crew");
         }
         wanted
     }
 }
 
-fn work(mut executor: impl Executor, inbox: &Receiver<Arc<Job>>, done: &Sender<Message>) {
-    for job in inbox {
+fn work(
+    index: usize,
+    mut executor: impl Executor + Pieces,
+    inbox: &Receiver<Task>,
+    done: impl Fn(Part),
+) {
+    for task in inbox {
+        let job = match task {
+            Task::Share(job) => job,
+            Task::Advance(pieces) => {
+                let advanced = pieces.into_iter().map(|piece| executor.advance(piece)).collect();
+                done(Part::Advanced(index, advanced));
+                continue;
+            }
+            Task::Forget => {
+                executor.forget();
+                continue;
+            }
+        };
         let part = match &job.work {
             Work::Execute(batch) => {
                 let mut executions = Vec::new();
@@ -98,10 +156,10 @@ fn work(mut executor: impl Executor, inbox: &Receiver<Arc<Job>>, done: &Sender<M
                             None => &batch.transactions[at],
                             Some(query) => &batch.queries[query],
                         };
-                        executions.push((at, Started::Local(executor.execute(transaction, &batch.state, &batch.catalog))));
+                        executions.push((at, execute(&mut executor, batch, transaction)));
                     }
                 }
-                Part::Executed(executions)
+                Part::Executed(index, executions)
             }
             Work::FallBack(batch, order) => {
                 let mut outcomes = Vec::new();
@@ -120,6 +178,14 @@ fn work(mut executor: impl Executor, inbox: &Receiver<Arc<Job>>, done: &Sender<M
         };
         // The job holds the state, which the machine changes as soon as all parts are in.
         drop(job);
-        drop(done.send(Message::Part(part)));
+        done(part);
+    }
+}
+
+/// Starts one transaction or query of a batch.
+pub(crate) fn execute<E: Executor + Pieces>(executor: &mut E, batch: &Batch, transaction: &Transaction) -> Started {
+    match &batch.seat {
+        None => Started::Local(executor.execute(transaction, &batch.state, &batch.catalog)),
+        Some(seat) => executor.start(transaction, &batch.state, &batch.catalog, seat),
     }
 }

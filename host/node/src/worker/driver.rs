@@ -6,15 +6,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use styx_protocol::attempt::{LogLevel, LogLine};
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
-use styx_protocol::ids::{Epoch, Tid};
+use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
-use styx_protocol::piece::Started;
+use styx_protocol::piece::{Pieces, Started};
 use styx_protocol::record::{EpochRecord, Record};
+use tokio::sync::oneshot;
 
-use super::crew::{Crew, Part};
+use super::crew::{Crew, Part, execute};
 use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
+use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
+use crate::cluster::inquiry::Sight;
 use crate::log::Log;
 
 /// Batches up to this many transactions run on the driver's own thread: handing over costs more.
@@ -44,10 +46,12 @@ pub(super) struct Driver<E> {
     pace: Pace,
     waiting_since: Option<Instant>,
     prepared: u64,
+    /// Hash of the engine's configuration.
+    engine: u64,
     gathering: Option<Gathering>,
     records: Option<Sender<Arc<EpochRecord>>>,
-    /// What was seen of the machine, until it is durable.
-    looks: VecDeque<(Epoch, Box<dyn FnOnce() + Send>)>,
+    /// What was seen of the machine and who asked, until it is durable.
+    looks: VecDeque<(Epoch, Told, oneshot::Sender<Told>)>,
     durable: Epoch,
     started: Instant,
     stopping: bool,
@@ -61,7 +65,7 @@ struct Gathering {
     outcomes: Vec<ComponentOutcome>,
 }
 
-impl<E: Executor> Driver<E> {
+impl<E: Executor + Pieces> Driver<E> {
     pub(super) fn new(
         machine: Machine<Waiter>,
         executor: E,
@@ -81,6 +85,7 @@ impl<E: Executor> Driver<E> {
             pace,
             waiting_since: None,
             prepared: 0,
+            engine: 0,
             gathering: None,
             records: None,
             looks: VecDeque::new(),
@@ -97,12 +102,17 @@ impl<E: Executor> Driver<E> {
         engine: u64,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Recovered> {
+        self.engine = engine;
         let total = log.next() - 1;
         let mut warned = false;
         log.replay(1, &mut |sequence, bytes| {
             let record =
                 Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
-            let Record::Epoch(record) = record else { anyhow::bail!("a second beginning") };
+            let record = match record {
+                Record::Epoch(record) => record,
+                Record::Generation(_) => return Ok(()),
+                Record::Genesis(_) => anyhow::bail!("a second beginning"),
+            };
             if record.engine != engine && !warned {
                 warned = true;
                 tracing::warn!(
@@ -172,33 +182,63 @@ impl<E: Executor> Driver<E> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Request(input) => {
-                self.handle.queued.fetch_sub(1, Ordering::Relaxed);
+                self.handle.taken();
                 if !self.stopping {
                     self.step(input);
                 }
             }
             Message::Input(input) => self.step(input),
-            Message::Inspect(look) => {
-                let tell = look(&self.machine);
-                let seen = self.machine.position().0;
+            Message::Inquire(inquiry, to) => {
+                let (seen, answer) = self.look(&inquiry);
                 if seen <= self.durable {
-                    tell();
+                    drop(to.send(answer));
                 } else {
-                    self.looks.push_back((seen, tell));
+                    self.looks.push_back((seen, answer, to));
                 }
             }
             Message::Part(part) => self.gather(part),
             Message::Synced(epoch) => {
                 self.durable = epoch;
                 self.step(Input::Durable(epoch));
-                while self.looks.front().is_some_and(|(seen, _)| *seen <= epoch) {
-                    if let Some((_, tell)) = self.looks.pop_front() {
-                        tell();
+                while self.looks.front().is_some_and(|(seen, ..)| *seen <= epoch) {
+                    if let Some((_, answer, to)) = self.looks.pop_front() {
+                        drop(to.send(answer));
                     }
                 }
             }
             Message::Stop => self.stopping = true,
         }
+    }
+
+    /// How things are, and as of which epoch.
+    fn look(&self, inquiry: &Inquiry) -> (Epoch, Told) {
+        let (epoch, chain) = self.machine.position();
+        let state = self.machine.state();
+        if let Inquiry::Cluster = inquiry {
+            let partitions = state.layout().partitions;
+            let overview = Overview {
+                single: true,
+                generation: 1,
+                live: true,
+                epoch,
+                chain,
+                members: Vec::new(),
+                partitions,
+                engine: self.engine,
+                admin: None,
+            };
+            return (epoch, Told::Cluster(overview));
+        }
+        let sight = Sight {
+            worker: WorkerId(0),
+            owns: &|_| true,
+            state,
+            catalog: self.machine.catalog(),
+            epoch,
+            waiting: self.machine.backlog(),
+            remembered: self.machine.remembered(),
+        };
+        (epoch, sight.answer(inquiry))
     }
 
     fn step(&mut self, input: Input<Waiter>) {
@@ -233,30 +273,18 @@ impl<E: Executor> Driver<E> {
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
             Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
             Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => unreachable!("one process is all of it"),
-            Action::Logs { tid, lines } => lines.iter().for_each(|line| self.show(tid, line)),
+            Action::Logs { tid, lines } => {
+                let catalog = self.machine.catalog().clone();
+                lines.iter().for_each(|line| super::show(&catalog, tid, line));
+            },
             Action::Finished(summary) => {
-                let stats = &self.handle.stats;
+                let stats = self.handle.stats();
                 stats.finished(&summary, self.started.elapsed().as_micros() as u64);
                 stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);
                 stats.state_bytes.store(self.machine.state().bytes(), Ordering::Relaxed);
             }
         }
         None
-    }
-
-    /// Shows a guest's log line.
-    fn show(&self, tid: Tid, line: &LogLine) {
-        let operator = self.machine.catalog().operator(line.operator).map(|operator| operator.name.clone());
-        let (tid, operator, key) = (tid.0, operator.as_deref().unwrap_or("?"), &*line.key);
-        // Each line on its own: what a guest says must not look like what the server says.
-        for message in line.message.lines() {
-            match line.level {
-                LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
-                LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
-                LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
-                LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
-            }
-        }
     }
 
     /// Has new deployments loaded and shown to clients.
@@ -267,15 +295,14 @@ impl<E: Executor> Driver<E> {
             if let Err(error) = (self.prepare)(catalog) {
                 super::fatal(&format!("a deployed component cannot be loaded: {error:#}"));
             }
-            self.handle.catalog.store(catalog.clone());
+            self.handle.show_catalog(catalog.clone());
         }
     }
 
     fn execute(&mut self, batch: Batch) -> Option<Input<Waiter>> {
         let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
         if transactions + queries <= INLINE_MAX {
-            let mut run =
-                |transaction| Started::Local(self.executor.execute(transaction, &batch.state, &batch.catalog));
+            let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
             let transactions = batch.transactions.iter().map(&mut run).collect();
             let queries = batch.queries.iter().map(&mut run).collect();
             drop(batch);
@@ -304,7 +331,7 @@ impl<E: Executor> Driver<E> {
         let gathering = self.gathering.as_mut().expect("parts come of jobs that were handed out");
         gathering.missing -= 1;
         let fallback = match part {
-            Part::Executed(executions) => {
+            Part::Executed(_, executions) => {
                 for (at, execution) in executions {
                     gathering.executions[at] = Some(execution);
                 }
@@ -314,6 +341,7 @@ impl<E: Executor> Driver<E> {
                 gathering.outcomes.extend(outcomes);
                 true
             }
+            Part::Advanced(..) => unreachable!("one process is all of it"),
         };
         if gathering.missing > 0 {
             return;

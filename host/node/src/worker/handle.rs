@@ -8,13 +8,14 @@ use crossbeam_channel::Sender;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::RequestId;
-use styx_protocol::machine::{Input, Machine};
+use styx_protocol::machine::Input;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Message;
 use super::stats::Stats;
+use crate::cluster::envelope::{Answer as Told, Inquiry};
 
 /// What a client is told.
 #[derive(Debug)]
@@ -27,6 +28,18 @@ pub enum Answer {
     Unknown,
     /// Its deployment took effect, or was refused.
     Controlled(Result<(), Abort>),
+    /// The cluster cannot say.
+    Failed(Failure),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No worker serves, for longer than a request waits. Nothing has happened.
+    Unavailable,
+    /// The worker that had the request was lost before it answered, and whether the request was
+    /// carried out is not known. Those that can be asked again are asked again instead.
+    OutcomeUnknown,
 }
 
 /// Somebody who waits for an answer.
@@ -45,7 +58,7 @@ pub enum Waiter {
 
 impl Waiter {
     /// Hands the answer over. Nobody is left to tell when the client has gone.
-    pub(super) fn answer(self, answer: Answer) {
+    pub(crate) fn answer(self, answer: Answer) {
         match self {
             Waiter::Once(to) => drop(to.send(answer)),
             Waiter::Stream { ticket, to } => drop(to.send((ticket, answer))),
@@ -53,18 +66,35 @@ impl Waiter {
     }
 }
 
-/// A handle to the running worker. Cheap to clone.
+/// A handle to whatever serves here: the worker of this process, or what speaks with those of
+/// others. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    pub(super) inbox: Sender<Message>,
-    /// Requests sent to the worker and not yet taken by it.
-    pub(super) queued: Arc<AtomicUsize>,
-    pub(super) queued_max: usize,
-    pub(super) catalog: Arc<ArcSwap<Catalog>>,
-    pub(super) stats: Arc<Stats>,
+    inbox: Sender<Message>,
+    /// Requests sent and not yet taken.
+    queued: Arc<AtomicUsize>,
+    queued_max: usize,
+    catalog: Arc<ArcSwap<Catalog>>,
+    stats: Arc<Stats>,
 }
 
 impl Handle {
+    /// A handle that sends to `inbox`, where at most `queued_max` requests may wait. Whoever reads
+    /// there says [`Handle::taken`] for each request, and shows what is deployed.
+    pub(crate) fn new(inbox: Sender<Message>, queued_max: usize, stats: Arc<Stats>) -> Self {
+        Handle { inbox, queued: Arc::default(), queued_max, catalog: Arc::default(), stats }
+    }
+
+    /// A request has been taken out of the inbox.
+    pub(crate) fn taken(&self) {
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Shows clients what is deployed.
+    pub(crate) fn show_catalog(&self, catalog: Arc<Catalog>) {
+        self.catalog.store(catalog);
+    }
+
     /// What is deployed, as of the last epoch that began.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
@@ -115,17 +145,11 @@ impl Handle {
         }
     }
 
-    /// Looks at the machine between two steps: committed state, catalog, position. The result is
-    /// handed over once all that it may have seen is durable.
-    pub async fn inspect<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&Machine<Waiter>) -> T + Send + 'static,
-    ) -> Option<T> {
+    /// Asks how things are, between two steps of the machine. The answer comes once all that it
+    /// tells is durable, and after those to what was asked before; none if nobody can say.
+    pub async fn inquire(&self, inquiry: Inquiry) -> Option<Told> {
         let (to, answer) = oneshot::channel();
-        self.send(Message::Inspect(Box::new(move |machine| {
-            let seen = look(machine);
-            Box::new(move || drop(to.send(seen)))
-        })));
+        self.send(Message::Inquire(inquiry, to));
         answer.await.ok()
     }
 

@@ -4,41 +4,43 @@
 //! batches; an *appender* thread makes records durable. Nothing here decides an outcome.
 
 mod appender;
-mod crew;
+pub(crate) mod crew;
 mod driver;
 mod handle;
 mod stats;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, unbounded};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor;
-use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::attempt::{LogLevel, LogLine};
+use styx_protocol::ids::{Epoch, Tid, Timestamp};
 use styx_protocol::machine::{Config, Input, Machine};
 use styx_protocol::modes::Modes;
+use styx_protocol::piece::Pieces;
 use styx_protocol::record::{Chain, Genesis, Record};
 use styx_protocol::replies::Retention;
+use tokio::sync::oneshot;
 
-pub use handle::{Answer, Handle, Waiter};
+pub use handle::{Answer, Failure, Handle, Waiter};
 pub use stats::{EpochReport, Stats};
 
+use crate::cluster::envelope::{Answer as Told, Inquiry};
 use crate::log::Log;
 use driver::{Driver, Pace};
 
 /// What the driver is told.
-enum Message {
+pub(crate) enum Message {
     /// A client's request, counted in [`Handle`]'s queue.
     Request(Input<Waiter>),
     /// Anything else for the machine.
     Input(Input<Waiter>),
-    /// Somebody wants to look at the machine.
-    Inspect(Look),
+    /// Somebody asks how things are; the answer is given once all that it tells is durable.
+    Inquire(Inquiry, oneshot::Sender<Told>),
     /// A thread of the crew has done its part.
     Part(crew::Part),
     /// Records are durable.
@@ -46,9 +48,6 @@ enum Message {
     /// Finish what is under way, then end.
     Stop,
 }
-
-/// Looks at the machine; what it returns is called once all that was seen is durable.
-type Look = Box<dyn FnOnce(&Machine<Waiter>) -> Box<dyn FnOnce() + Send> + Send>;
 
 /// Makes what a catalog names ready to be executed, before the first transaction that may call it.
 pub type Prepare = Box<dyn FnMut(&Catalog) -> anyhow::Result<()> + Send>;
@@ -117,7 +116,7 @@ impl Worker {
     ///
     /// # Errors
     /// The log cannot be read, or a deployed component cannot be made ready.
-    pub fn start<E: Executor + Send + 'static>(
+    pub fn start<E: Executor + Pieces + Send + 'static>(
         options: WorkerOptions,
         mut log: Box<dyn Log>,
         make: impl Fn() -> E,
@@ -138,16 +137,11 @@ impl Worker {
             claim_order: false,
         };
         let (inbox, messages) = unbounded();
-        let catalog = Arc::new(ArcSwap::from_pointee(Catalog::default()));
         let stats = Arc::new(Stats::default());
-        let handle = Handle {
-            inbox: inbox.clone(),
-            queued: Arc::new(AtomicUsize::new(0)),
-            queued_max: options.backlog_max,
-            catalog: catalog.clone(),
-            stats: stats.clone(),
-        };
-        let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, inbox.clone())?;
+        let handle = Handle::new(inbox.clone(), options.backlog_max, stats.clone());
+        let parts = inbox.clone();
+        let done = move |part| drop(parts.send(Message::Part(part)));
+        let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, done)?;
         let mut driver = Driver::new(
             Machine::new(config),
             make(),
@@ -198,7 +192,7 @@ const SUSPENDED_MAX: usize = 1024;
 const EPOCH_BYTES_MAX: usize = 16 << 20;
 
 /// Reads the log's first record, or writes it.
-fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis> {
+pub(crate) fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis> {
     if log.next() == 0 {
         let seed = uuid::Uuid::now_v7().as_u64_pair().1;
         let genesis = Genesis { layout: Layout { seed, partitions: options.partitions }, created: now() };
@@ -226,14 +220,29 @@ fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis
     }
 }
 
+/// Shows a guest's log line.
+pub(crate) fn show(catalog: &Catalog, tid: Tid, line: &LogLine) {
+    let operator = catalog.operator(line.operator).map(|operator| operator.name.clone());
+    let (tid, operator, key) = (tid.0, operator.as_deref().unwrap_or("?"), &*line.key);
+    // Each line on its own: what a guest says must not look like what the server says.
+    for message in line.message.lines() {
+        match line.level {
+            LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
+            LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
+            LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
+            LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
+        }
+    }
+}
+
 /// The wall clock, for the log.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Timestamp(since.map_or(0, |since| since.as_micros() as u64))
 }
 
 /// A broken invariant must not be survived: state that may be wrong is worse than none.
-fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
+pub(crate) fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
         let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         fatal(&format!("the {thread} thread found a broken invariant: {}", said.unwrap_or("no message")));
@@ -241,7 +250,7 @@ fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
 }
 
 /// Ends the process: what is durable is safe, and recovery starts from it.
-fn fatal(message: &str) -> ! {
+pub(crate) fn fatal(message: &str) -> ! {
     eprintln!("FATAL: {message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log.");
     std::process::abort()
 }

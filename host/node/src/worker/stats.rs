@@ -65,7 +65,7 @@ pub struct Stats {
 const RECENT_MAX: usize = 256;
 
 impl Stats {
-    pub(super) fn finished(&self, summary: &EpochSummary, duration_us: u64) {
+    pub(crate) fn finished(&self, summary: &EpochSummary, duration_us: u64) {
         let add = |counter: &AtomicU64, n: usize| counter.fetch_add(n as u64, Ordering::Relaxed);
         add(&self.epochs, 1);
         add(&self.committed, summary.committed);

@@ -1,0 +1,712 @@
+//! A worker process: the protocol's [`Worker`] machine with threads and a network around it.
+//!
+//! One driver thread owns the machine and does what it says. A generation begins with an invitation
+//! of the coordinator: whatever the machine knew is dropped, and the log is replayed into a new one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use styx_engine::{EXECUTION_STACK_BYTES, Engine};
+use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::fallback::{ComponentOutcome, run_component};
+use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::machine::message::{Message, Node};
+use styx_protocol::machine::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input, Worker};
+use styx_protocol::membership::{Build, Member};
+use styx_protocol::modes::Modes;
+use styx_protocol::piece::{Piece, Pieces, Progress, Seat, Started, Task};
+use styx_protocol::replies::Retention;
+use styx_protocol::route::memory_of;
+
+use super::COORDINATOR;
+use super::envelope::{Answer, Ask, Bytes, Envelope, Invite, Question, Reply, Told};
+use super::inquiry::Sight;
+use crate::components::ComponentStore;
+use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
+use crate::worker::crew::{Crew, Part, execute};
+use crate::worker::{Stats, fatal, fatal_on_panic, now};
+
+/// How a worker process runs.
+#[derive(Clone, Debug)]
+pub struct WorkerNodeOptions {
+    /// Its id; kept for all lives of the process.
+    pub node: NodeId,
+    /// Its name, for people.
+    pub name: String,
+    /// The connections; where others reach it.
+    pub network: Options,
+    /// Where the coordinator is.
+    pub coordinator: String,
+    /// Threads that execute transactions; one is the driver's own.
+    pub threads: usize,
+    /// Which parts of the protocol are on.
+    pub modes: Modes,
+    /// Most transactions of an epoch.
+    pub epoch_size_max: usize,
+    /// Most requests that may wait for an epoch.
+    pub backlog_max: usize,
+    /// Functions that may wait for other workers at a time.
+    pub suspended_max: usize,
+    /// How long replies are remembered.
+    pub retention: Retention,
+}
+
+/// Between two heartbeats.
+pub(super) const HEARTBEAT: Duration = Duration::from_millis(50);
+
+/// A member that was not reachable for so long is reported to the coordinator.
+const SILENT: Duration = Duration::from_millis(1500);
+
+/// Batches and pieces up to this many run on the driver's own thread: handing over costs more.
+const INLINE_MAX: usize = 3;
+
+/// Bytes of arguments in one worker's part of a record.
+const EPOCH_BYTES_MAX: usize = 16 << 20;
+
+/// Messages taken before what they made possible is done.
+const BURST_MAX: usize = 1024;
+
+/// What the driver is told.
+enum Event {
+    Incoming(Incoming),
+    Part(Part),
+    Loaded(Digest, Result<(), String>),
+    Stop,
+}
+
+/// A running worker process.
+pub struct WorkerNode {
+    events: Sender<Event>,
+    thread: Option<JoinHandle<()>>,
+    address: Option<SocketAddr>,
+    stats: Arc<Stats>,
+    network: Arc<Network>,
+}
+
+impl WorkerNode {
+    /// Starts the process's worker on the current runtime; it becomes a member when the
+    /// coordinator invites it.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or threads cannot be started.
+    pub async fn start(
+        options: WorkerNodeOptions,
+        engine: Arc<Engine>,
+        components: ComponentStore,
+    ) -> anyhow::Result<WorkerNode> {
+        let (events, inbox) = unbounded();
+        let incoming = events.clone();
+        let hello = Hello::new(NodeKind::Worker, options.node, options.name.clone(), engine.engine_hash());
+        let network = Network::start(hello, options.network.clone(), same_build, move |message| {
+            drop(incoming.send(Event::Incoming(message)));
+        });
+        let network = Arc::new(network.await?);
+        network.connect(COORDINATOR, options.coordinator.clone());
+        let stats = Arc::new(Stats::default());
+        let parts = events.clone();
+        let extra = options.threads.saturating_sub(1);
+        let crew = match extra {
+            0 => None,
+            _ => Some(Crew::start(extra, EXECUTION_STACK_BYTES, &|| engine.executor(), move |part| {
+                drop(parts.send(Event::Part(part)));
+            })?),
+        };
+        let address = network.address();
+        let driver = Driver {
+            member: Member::new(now().0, build(&engine)),
+            executor: engine.executor(),
+            address: address.map(|address| address.to_string()).unwrap_or_default(),
+            options,
+            engine,
+            components,
+            network: network.clone(),
+            crew,
+            inbox,
+            events: events.clone(),
+            stats: stats.clone(),
+            serving: None,
+            out: 0,
+            postponed: VecDeque::new(),
+            loading: BTreeSet::new(),
+            said_hello: Instant::now() - HEARTBEAT,
+            lost: BTreeMap::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("styx-driver".into())
+            .stack_size(EXECUTION_STACK_BYTES)
+            .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
+        Ok(WorkerNode { events, thread: Some(thread), address, stats, network })
+    }
+
+    /// Where other nodes reach it.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Counters of the worker.
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+
+    /// The connections.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Ends the driver and the connections. What was under way is somebody else's from now on.
+    pub fn stop(mut self) {
+        drop(self.events.send(Event::Stop));
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// What this program runs, as the membership compares it.
+pub(super) fn build(engine: &Engine) -> Build {
+    Build { version: env!("CARGO_PKG_VERSION").into(), engine: engine.engine_hash() }
+}
+
+/// Whoever waits for an answer: a gateway, and its ticket.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    node: NodeId,
+    ticket: u64,
+}
+
+/// A membership.
+struct Serving {
+    invite: Invite,
+    machine: Worker<Asker>,
+    workers: BTreeMap<NodeId, WorkerId>,
+    /// Where guests wait; absent: in the driver's own executor.
+    parked: HashMap<u64, usize>,
+    gathering: Option<Gathering>,
+    /// Messages that wait until the components of a deployment are ready.
+    stalled: VecDeque<(Node, Message)>,
+    missing: BTreeSet<Digest>,
+    tells: BTreeMap<NodeId, Vec<Told>>,
+    durable: Epoch,
+    /// Looks at an epoch that is not yet durable.
+    looks: VecDeque<(Epoch, Asker, Answer)>,
+    started: Instant,
+}
+
+/// Parts of a batch or of components that threads work on.
+struct Gathering {
+    missing: usize,
+    transactions: usize,
+    executions: Vec<Option<Started>>,
+    outcomes: Vec<ComponentOutcome>,
+}
+
+struct Driver {
+    options: WorkerNodeOptions,
+    engine: Arc<Engine>,
+    components: ComponentStore,
+    network: Arc<Network>,
+    member: Member,
+    address: String,
+    crew: Option<Crew>,
+    executor: styx_engine::Executor,
+    inbox: Receiver<Event>,
+    events: Sender<Event>,
+    stats: Arc<Stats>,
+    serving: Option<Box<Serving>>,
+    /// Parts that threads still owe.
+    out: usize,
+    /// Events that came while parts of an earlier generation were awaited.
+    postponed: VecDeque<Event>,
+    loading: BTreeSet<Digest>,
+    said_hello: Instant,
+    lost: BTreeMap<NodeId, Instant>,
+}
+
+impl Driver {
+    fn serve(mut self) {
+        loop {
+            self.greet();
+            let event = match self.postponed.pop_front() {
+                Some(event) => Ok(event),
+                None => self.inbox.recv_timeout(HEARTBEAT.saturating_sub(self.said_hello.elapsed())),
+            };
+            match event {
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(event) => self.take(event),
+                Err(RecvTimeoutError::Timeout) => continue,
+            }
+            for _ in 0..BURST_MAX {
+                match self.inbox.try_recv() {
+                    Ok(Event::Stop) => return,
+                    Ok(event) => self.take(event),
+                    Err(_) => break,
+                }
+            }
+            self.tell();
+        }
+    }
+
+    /// Says hello when it is time.
+    fn greet(&mut self) {
+        if self.said_hello.elapsed() < HEARTBEAT {
+            return;
+        }
+        self.said_hello = Instant::now();
+        let silent = match &self.serving {
+            Some(serving) => {
+                let long = self.lost.iter().filter(|(_, since)| since.elapsed() > SILENT);
+                long.filter_map(|(node, _)| serving.workers.get(node).copied()).collect()
+            }
+            None => Vec::new(),
+        };
+        self.control(COORDINATOR, &Envelope::Hello { hello: self.member.hello(silent), address: self.address.clone() });
+    }
+
+    fn control(&self, to: NodeId, envelope: &Envelope) {
+        // Who cannot be reached will be told again, or is no longer there.
+        drop(self.network.send_control(to, envelope.encode()));
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Incoming(Incoming::Message { peer, generation, body }) => self.message(peer, generation, &body),
+            Event::Incoming(Incoming::Control { peer, body, .. }) => match Envelope::decode(&body) {
+                Ok(envelope) => self.envelope(peer, envelope),
+                Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
+            },
+            Event::Incoming(Incoming::Connected { peer, .. }) => drop(self.lost.remove(&peer)),
+            Event::Incoming(Incoming::Lost { peer, why }) => {
+                tracing::info!(node = peer.0, "connection lost: {why}");
+                self.lost.entry(peer).or_insert_with(Instant::now);
+            }
+            Event::Incoming(Incoming::Broken { peer, generation, why }) => {
+                tracing::warn!(node = peer.0, generation, "messages are lost: {why}");
+                self.lost.insert(peer, Instant::now() - SILENT);
+            }
+            Event::Incoming(Incoming::Refused { peer, reason, message }) => {
+                tracing::error!(node = peer.0, reason, "refused: {message}");
+            }
+            Event::Part(part) => {
+                self.out -= 1;
+                self.part(part);
+            }
+            Event::Loaded(digest, result) => self.loaded(digest, result),
+            Event::Stop => unreachable!("taken by the loop"),
+        }
+    }
+
+    fn envelope(&mut self, peer: NodeId, envelope: Envelope) {
+        match envelope {
+            Envelope::Beat(beat) if peer == COORDINATOR => {
+                if self.member.beat(beat) {
+                    self.leave();
+                }
+            }
+            Envelope::Refused(why) => tracing::error!("the coordinator refuses this worker: {why}"),
+            Envelope::Invite(invite) if peer == COORDINATOR => {
+                if self.member.invited(invite.generation, invite.life) {
+                    self.join(invite);
+                }
+            }
+            Envelope::Ready(digest) => self.make_ready(digest),
+            Envelope::Component(digest, bytes) => match bytes {
+                Some(bytes) if ComponentStore::digest(&bytes) == digest => match self.components.put(&bytes) {
+                    Ok(_) => self.load(digest),
+                    Err(error) => self.loaded(digest, Err(format!("cannot keep component {digest}: {error}"))),
+                },
+                _ => self.loaded(digest, Err(format!("the coordinator has no component {digest}"))),
+            },
+            Envelope::Ask(asks) => asks.into_iter().for_each(|ask| self.ask(peer, ask)),
+            other => tracing::warn!(node = peer.0, "a message that is not for a worker was dropped: {other:?}"),
+        }
+    }
+
+    /// Everything of the generation is dropped.
+    fn leave(&mut self) {
+        if self.serving.take().is_none() {
+            return;
+        }
+        tracing::info!("the generation is over");
+        while self.out > 0 {
+            match self.inbox.recv() {
+                Ok(Event::Part(_)) => self.out -= 1,
+                Ok(event) => self.postponed.push_back(event),
+                Err(_) => return,
+            }
+        }
+        self.executor.forget();
+        if let Some(crew) = &self.crew {
+            crew.forget();
+        }
+    }
+
+    fn join(&mut self, invite: Invite) {
+        self.leave();
+        tracing::info!(generation = invite.generation, worker = invite.me.0, workers = invite.members.len(), "joined");
+        self.network.set_generation(invite.generation);
+        self.lost.clear();
+        let config = Config {
+            layout: invite.layout,
+            modes: self.options.modes,
+            epoch_size_max: self.options.epoch_size_max,
+            epoch_bytes_max: EPOCH_BYTES_MAX,
+            backlog_max: self.options.backlog_max,
+            suspended_max: self.options.suspended_max,
+            retention: self.options.retention,
+            engine: self.engine.engine_hash(),
+            generation: invite.generation,
+            claim_order: false,
+        };
+        let seat = Seat { me: invite.me, placement: Arc::new(invite.placement.clone()) };
+        let nodes = invite.members.iter().enumerate();
+        let workers = nodes.map(|(worker, (node, _))| (NodeId(*node), WorkerId(worker as u16))).collect();
+        for (worker, (node, address)) in invite.members.iter().enumerate() {
+            if worker != usize::from(invite.me.0) {
+                self.network.connect(NodeId(*node), address.clone());
+            }
+        }
+        let generation = invite.generation;
+        self.serving = Some(Box::new(Serving {
+            invite,
+            machine: Worker::new(config, seat),
+            workers,
+            parked: HashMap::new(),
+            gathering: None,
+            stalled: VecDeque::new(),
+            missing: BTreeSet::new(),
+            tells: BTreeMap::new(),
+            durable: Epoch(0),
+            looks: VecDeque::new(),
+            started: Instant::now(),
+        }));
+        self.control(COORDINATOR, &Envelope::Joined { generation });
+    }
+
+    fn message(&mut self, peer: NodeId, generation: u64, body: &[u8]) {
+        let Some(serving) = self.serving.as_ref().filter(|serving| serving.invite.generation == generation) else {
+            return; // Of a generation that is over.
+        };
+        let from = match serving.workers.get(&peer) {
+            Some(worker) => Node::Worker(*worker),
+            None if peer == COORDINATOR => Node::Coordinator,
+            None => return,
+        };
+        match Message::decode(body) {
+            Ok(message) => self.hear(from, message),
+            Err(error) => fatal(&format!("node {peer} sent a message that cannot be read: {error}")),
+        }
+    }
+
+    /// Hears a message of the protocol, unless it has to wait for components.
+    fn hear(&mut self, from: Node, message: Message) {
+        let Some(serving) = self.serving.as_mut() else { return };
+        if !serving.stalled.is_empty() {
+            return serving.stalled.push_back((from, message));
+        }
+        if let Message::Begin(begin) = &message {
+            serving.started = Instant::now();
+            if !begin.controls.is_empty() {
+                let mut catalog = (**serving.machine.catalog()).clone();
+                begin.controls.iter().for_each(|control| drop(catalog.apply(control)));
+                let missing = missing(&self.engine, &catalog);
+                if !missing.is_empty() {
+                    serving.missing = missing.clone();
+                    serving.stalled.push_back((from, message));
+                    missing.into_iter().for_each(|digest| self.make_ready(digest));
+                    return;
+                }
+            }
+        }
+        if let Message::Durable(epoch) = &message {
+            serving.durable = *epoch;
+            while serving.looks.front().is_some_and(|(seen, ..)| seen <= epoch) {
+                if let Some((_, asker, answer)) = serving.looks.pop_front() {
+                    serving.tells.entry(asker.node).or_default().push(Told { ticket: asker.ticket, answer });
+                }
+            }
+        }
+        self.step(Input::Message { from, message });
+    }
+
+    // Components.
+
+    fn make_ready(&mut self, digest: Digest) {
+        if self.engine.is_loaded(digest) {
+            return self.loaded(digest, Ok(()));
+        }
+        if !self.loading.insert(digest) {
+            return;
+        }
+        match self.components.contains(digest) {
+            true => self.load(digest),
+            false => self.control(COORDINATOR, &Envelope::Want(digest)),
+        }
+    }
+
+    /// Compiles a component, which takes a while, beside everything else.
+    fn load(&self, digest: Digest) {
+        let (engine, path, events) = (self.engine.clone(), self.components.path(digest), self.events.clone());
+        let load = move || {
+            let result = engine.load(digest, &path).map_err(|error| error.to_string());
+            drop(events.send(Event::Loaded(digest, result)));
+        };
+        if let Err(error) = std::thread::Builder::new().name("styx-load".into()).spawn(load) {
+            fatal(&format!("cannot start a thread: {error}"));
+        }
+    }
+
+    fn loaded(&mut self, digest: Digest, result: Result<(), String>) {
+        self.loading.remove(&digest);
+        self.control(COORDINATOR, &Envelope::Readied(digest, result.clone()));
+        let Some(serving) = self.serving.as_mut() else { return };
+        if !serving.missing.contains(&digest) {
+            return;
+        }
+        if let Err(error) = result {
+            // It runs on others, or ran once: this worker is not fit.
+            fatal(&format!("a deployed component cannot be loaded: {error}"));
+        }
+        serving.missing.remove(&digest);
+        if serving.missing.is_empty() {
+            for (from, message) in std::mem::take(&mut serving.stalled) {
+                self.hear(from, message);
+            }
+        }
+    }
+
+    // Clients' questions.
+
+    fn ask(&mut self, node: NodeId, Ask { ticket, generation, question }: Ask) {
+        let asker = Asker { node, ticket };
+        let current = self.serving.as_mut().filter(|serving| serving.invite.generation == generation);
+        let Some(serving) = current else {
+            return self.control(node, &Envelope::Told(vec![Told { ticket, answer: Answer::Moved }]));
+        };
+        let remembers = |id| memory_of(id, &serving.invite.placement) == serving.invite.me;
+        let input = match question {
+            Question::Submit(request, _) if request.retained && !remembers(request.id) => None,
+            Question::Await(id) if !remembers(id) => None,
+            Question::Submit(request, receipt) => Some(Input::Submit { request, waiter: asker, receipt }),
+            Question::Query(request) => {
+                let request = Arc::unwrap_or_clone(request);
+                Some(Input::Query { request, waiter: asker })
+            }
+            Question::Await(id) => Some(Input::Await { id, waiter: asker }),
+            Question::Inquire(inquiry) => {
+                let (machine, seat) = (&serving.machine, serving.machine.seat());
+                let seen = machine.position().0;
+                let sight = Sight {
+                    worker: seat.me,
+                    owns: &|partition| seat.placement.owner(partition) == seat.me,
+                    state: machine.state(),
+                    catalog: machine.catalog(),
+                    epoch: seen,
+                    waiting: machine.backlog(),
+                    remembered: machine.remembered(),
+                };
+                let answer = sight.answer(&inquiry);
+                match seen <= serving.durable {
+                    true => serving.tells.entry(node).or_default().push(Told { ticket, answer }),
+                    false => serving.looks.push_back((seen, asker, answer)),
+                }
+                return;
+            }
+        };
+        match input {
+            Some(input) => self.step(input),
+            None => self.answer(asker, Answer::Moved),
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, answer: Answer) {
+        if let Some(serving) = &mut self.serving {
+            serving.tells.entry(asker.node).or_default().push(Told { ticket: asker.ticket, answer });
+        }
+    }
+
+    /// Sends the answers that have come together.
+    fn tell(&mut self) {
+        let Some(serving) = &mut self.serving else { return };
+        for (node, tells) in std::mem::take(&mut serving.tells) {
+            drop(self.network.send_control(node, Envelope::Told(tells).encode()));
+        }
+    }
+
+    // The machine.
+
+    fn step(&mut self, input: Input<Asker>) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let Some(serving) = self.serving.as_mut() else { return };
+            let mut actions = Vec::new();
+            serving.machine.step(input, &mut actions);
+            for action in actions {
+                inputs.extend(self.perform(action));
+            }
+        }
+    }
+
+    /// Does what the machine says; what was done at once is its next input.
+    fn perform(&mut self, action: Action<Asker>) -> Option<Input<Asker>> {
+        match action {
+            Action::Send { to, message } => {
+                let serving = self.serving.as_ref()?;
+                let node = match to {
+                    Node::Coordinator => COORDINATOR,
+                    Node::Worker(worker) => NodeId(serving.invite.members[usize::from(worker.0)].0),
+                };
+                if let Err(error) = self.network.send(node, message.encode()) {
+                    tracing::warn!(node = node.0, "a message cannot be sent: {error}");
+                    self.lost.insert(node, Instant::now() - SILENT);
+                }
+                None
+            }
+            Action::Execute(batch) => self.execute(batch),
+            Action::Advance(pieces) => self.advance(pieces),
+            Action::FallBack(batch) => self.fall_back(batch),
+            Action::Reply { waiter, reply } => {
+                let outcome = reply.outcome.map(Bytes);
+                let reply = Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome };
+                self.answer(waiter, Answer::Reply(reply));
+                None
+            }
+            Action::Accepted { waiter, id } => {
+                self.answer(waiter, Answer::Accepted(id));
+                None
+            }
+            Action::Unknown { waiter } => {
+                self.answer(waiter, Answer::Unknown);
+                None
+            }
+            Action::Logs { tid, lines } => {
+                let catalog = self.serving.as_ref()?.machine.catalog().clone();
+                lines.iter().for_each(|line| crate::worker::show(&catalog, tid, line));
+                None
+            }
+            Action::Finished(summary) => {
+                self.finished(&summary);
+                None
+            }
+            Action::Append(_) | Action::Controlled { .. } | Action::Expel { .. } => {
+                unreachable!("this is the coordinator's")
+            }
+        }
+    }
+
+    fn finished(&mut self, summary: &EpochSummary) {
+        let Some(serving) = &self.serving else { return };
+        self.stats.finished(summary, serving.started.elapsed().as_micros() as u64);
+        self.stats.entities.store(serving.machine.state().len() as u64, Ordering::Relaxed);
+        self.stats.state_bytes.store(serving.machine.state().bytes(), Ordering::Relaxed);
+    }
+
+    fn execute(&mut self, batch: Batch) -> Option<Input<Asker>> {
+        let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
+        let serving = self.serving.as_mut()?;
+        let crew = self.crew.as_ref().filter(|_| transactions + queries > INLINE_MAX);
+        let Some(crew) = crew else {
+            let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
+            let transactions = batch.transactions.iter().map(&mut run).collect();
+            let queries = batch.queries.iter().map(&mut run).collect();
+            drop(batch);
+            return Some(Input::Executed(Executed { transactions, queries }));
+        };
+        let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
+        let missing = crew.execute(batch);
+        self.out += missing;
+        serving.gathering = Some(Gathering { missing, transactions, executions, outcomes: Vec::new() });
+        None
+    }
+
+    fn fall_back(&mut self, batch: FallbackBatch) -> Option<Input<Asker>> {
+        let members: usize = batch.components.iter().map(Vec::len).sum();
+        let serving = self.serving.as_mut()?;
+        let crew = self.crew.as_ref().filter(|_| members > INLINE_MAX);
+        let Some(crew) = crew else {
+            let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
+            let outcomes = batch.components.iter().map(run).collect();
+            drop(batch);
+            return Some(Input::FellBack(outcomes));
+        };
+        let missing = crew.fall_back(batch);
+        self.out += missing;
+        serving.gathering = Some(Gathering { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
+        None
+    }
+
+    /// Pieces go where their guest waits; those that begin go anywhere.
+    fn advance(&mut self, pieces: Vec<Piece>) -> Option<Input<Asker>> {
+        let serving = self.serving.as_mut()?;
+        let few = pieces.len() <= INLINE_MAX;
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        for piece in pieces {
+            let home = match &piece.task {
+                Task::Resume { parked, .. } => serving.parked.remove(&parked.0).map(Some),
+                _ if few || self.crew.is_none() => None,
+                _ => Some(None),
+            };
+            match home {
+                Some(thread) => there.push((thread, piece)),
+                None => here.push(piece),
+            }
+        }
+        if let Some(crew) = self.crew.as_mut().filter(|_| !there.is_empty()) {
+            self.out += crew.advance(there);
+        }
+        if here.is_empty() {
+            return None;
+        }
+        Some(Input::Advanced(here.into_iter().map(|piece| self.executor.advance(piece)).collect()))
+    }
+
+    fn part(&mut self, part: Part) {
+        let Some(serving) = self.serving.as_mut() else { return };
+        let gathering = &mut serving.gathering;
+        match part {
+            Part::Advanced(thread, advanced) => {
+                for advanced in &advanced {
+                    if let Progress::Waits(parked, _) = &advanced.progress {
+                        serving.parked.insert(parked.0, thread);
+                    }
+                }
+                return self.step(Input::Advanced(advanced));
+            }
+            Part::Executed(thread, executions) => {
+                let gathering = gathering.as_mut().expect("parts come of jobs that were handed out");
+                for (at, started) in executions {
+                    if let Started::Open(_, Progress::Waits(parked, _)) = &started {
+                        serving.parked.insert(parked.0, thread);
+                    }
+                    gathering.executions[at] = Some(started);
+                }
+            }
+            Part::FellBack(outcomes) => {
+                let gathering = gathering.as_mut().expect("parts come of jobs that were handed out");
+                gathering.outcomes.extend(outcomes);
+            }
+        }
+        let gathered = gathering.as_mut().expect("just seen");
+        gathered.missing -= 1;
+        if gathered.missing > 0 {
+            return;
+        }
+        let Gathering { transactions, executions, outcomes, .. } = gathering.take().expect("just seen");
+        if executions.is_empty() {
+            return self.step(Input::FellBack(outcomes));
+        }
+        let mut executions = executions.into_iter().map(|started| started.expect("every position was claimed"));
+        let transactions = executions.by_ref().take(transactions).collect();
+        self.step(Input::Executed(Executed { transactions, queries: executions.collect() }));
+    }
+}
+
+/// Components that a catalog names and that are not ready.
+pub(super) fn missing(engine: &Engine, catalog: &Catalog) -> BTreeSet<Digest> {
+    let named = catalog.operators().map(|operator| operator.component);
+    named.filter(|digest| !engine.is_loaded(*digest)).collect()
+}
