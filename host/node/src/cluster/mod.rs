@@ -1,5 +1,6 @@
 //! A cluster of processes: one coordinator, workers, gateways.
 
+pub(crate) mod archive;
 pub mod envelope;
 pub mod inquiry;
 pub mod worker;

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fallback::{ComponentOutcome, run_component};
-use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::ids::{Epoch, RequestId, WorkerId};
 use styx_protocol::machine::message::{Message, Node};
 use styx_protocol::machine::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input, Worker};
 use styx_protocol::membership::{Build, Member};
@@ -22,14 +22,15 @@ use styx_protocol::modes::Modes;
 use styx_protocol::piece::{Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::memory_of;
+use tokio::sync::oneshot;
 
 use super::COORDINATOR;
-use super::envelope::{Answer, Ask, Bytes, Envelope, Invite, Question, Reply, Told};
+use super::envelope::{Answer, Ask, Bytes, Envelope, Inquiry, Invite, Question, Reply, Told};
 use super::inquiry::Sight;
 use crate::components::ComponentStore;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 use crate::worker::crew::{Crew, Part, execute};
-use crate::worker::{Stats, fatal, fatal_on_panic, now};
+use crate::worker::{Handle, Stats, Waiter, fatal, fatal_on_panic, now};
 
 /// How a worker process runs.
 #[derive(Clone, Debug)]
@@ -81,6 +82,7 @@ enum Event {
 
 /// A running worker process.
 pub struct WorkerNode {
+    handle: Handle,
     events: Sender<Event>,
     thread: Option<JoinHandle<()>>,
     address: Option<SocketAddr>,
@@ -117,7 +119,11 @@ impl WorkerNode {
             })?),
         };
         let address = network.address();
+        let (messages, requests) = unbounded();
+        let handle = Handle::new(messages, options.backlog_max, stats.clone());
         let driver = Driver {
+            handle: handle.clone(),
+            requests,
             member: Member::new(now().0, build(&engine)),
             executor: engine.executor(),
             address: address.map(|address| address.to_string()).unwrap_or_default(),
@@ -140,12 +146,18 @@ impl WorkerNode {
             .name("styx-driver".into())
             .stack_size(EXECUTION_STACK_BYTES)
             .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
-        Ok(WorkerNode { events, thread: Some(thread), address, stats, network })
+        Ok(WorkerNode { handle, events, thread: Some(thread), address, stats, network })
     }
 
     /// Where other nodes reach it.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// A handle for clients in this very process. Their requests are sequenced here; one with a key
+    /// must be this worker's to remember.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// Counters of the worker.
@@ -172,11 +184,19 @@ pub(super) fn build(engine: &Engine) -> Build {
     Build { version: env!("CARGO_PKG_VERSION").into(), engine: engine.engine_hash() }
 }
 
-/// Whoever waits for an answer: a gateway, and its ticket.
-#[derive(Clone, Copy, Debug)]
-struct Asker {
-    node: NodeId,
-    ticket: u64,
+/// Whoever waits for an answer.
+#[derive(Debug)]
+enum Asker {
+    /// A gateway, and its ticket.
+    Remote(NodeId, u64),
+    /// A client in this process.
+    Local(Waiter),
+}
+
+/// Whoever waits for a look.
+enum Looker {
+    Remote(NodeId, u64),
+    Local(oneshot::Sender<Answer>),
 }
 
 /// A membership.
@@ -193,8 +213,41 @@ struct Serving {
     tells: BTreeMap<NodeId, Vec<Told>>,
     durable: Epoch,
     /// Looks at an epoch that is not yet durable.
-    looks: VecDeque<(Epoch, Asker, Answer)>,
+    looks: VecDeque<(Epoch, Looker, Answer)>,
     started: Instant,
+}
+
+impl Serving {
+    fn remembers(&self, id: RequestId) -> bool {
+        memory_of(id, &self.invite.placement) == self.invite.me
+    }
+
+    fn tell(&mut self, looker: Looker, answer: Answer) {
+        match looker {
+            Looker::Remote(node, ticket) => self.tells.entry(node).or_default().push(Told { ticket, answer }),
+            Looker::Local(to) => drop(to.send(answer)),
+        }
+    }
+
+    /// Looks at the machine; the answer is given once all that it tells is durable.
+    fn look(&mut self, looker: Looker, inquiry: &Inquiry) {
+        let (machine, seat) = (&self.machine, self.machine.seat());
+        let seen = machine.position().0;
+        let sight = Sight {
+            worker: seat.me,
+            owns: &|partition| seat.placement.owner(partition) == seat.me,
+            state: machine.state(),
+            catalog: machine.catalog(),
+            epoch: seen,
+            waiting: machine.backlog(),
+            remembered: machine.remembered(),
+        };
+        let answer = sight.answer(inquiry);
+        match seen <= self.durable {
+            true => self.tell(looker, answer),
+            false => self.looks.push_back((seen, looker, answer)),
+        }
+    }
 }
 
 /// Parts of a batch or of components that threads work on.
@@ -206,6 +259,8 @@ struct Gathering {
 }
 
 struct Driver {
+    handle: Handle,
+    requests: Receiver<crate::worker::Message>,
     options: WorkerNodeOptions,
     engine: Arc<Engine>,
     components: ComponentStore,
@@ -231,21 +286,27 @@ impl Driver {
     fn serve(mut self) {
         loop {
             self.greet();
-            let event = match self.postponed.pop_front() {
-                Some(event) => Ok(event),
-                None => self.inbox.recv_timeout(HEARTBEAT.saturating_sub(self.said_hello.elapsed())),
-            };
-            match event {
-                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(event) => self.take(event),
-                Err(RecvTimeoutError::Timeout) => continue,
+            if self.postponed.is_empty() {
+                let patience = HEARTBEAT.saturating_sub(self.said_hello.elapsed());
+                let mut select = Select::new();
+                select.recv(&self.inbox);
+                select.recv(&self.requests);
+                if select.ready_timeout(patience).is_err() {
+                    continue;
+                }
             }
             for _ in 0..BURST_MAX {
-                match self.inbox.try_recv() {
-                    Ok(Event::Stop) => return,
-                    Ok(event) => self.take(event),
-                    Err(_) => break,
+                let event = self.postponed.pop_front().or_else(|| self.inbox.try_recv().ok());
+                let request = self.requests.try_recv().ok();
+                if event.is_none() && request.is_none() {
+                    break;
                 }
+                match event {
+                    Some(Event::Stop) => return,
+                    Some(event) => self.take(event),
+                    None => {}
+                }
+                request.into_iter().for_each(|request| self.local(request));
             }
             self.tell();
         }
@@ -331,6 +392,7 @@ impl Driver {
         if self.serving.take().is_none() {
             return;
         }
+        self.handle.show_catalog(Arc::default());
         tracing::info!("the generation is over");
         while self.out > 0 {
             match self.inbox.recv() {
@@ -425,8 +487,8 @@ impl Driver {
         if let Message::Durable(epoch) = &message {
             serving.durable = *epoch;
             while serving.looks.front().is_some_and(|(seen, ..)| seen <= epoch) {
-                if let Some((_, asker, answer)) = serving.looks.pop_front() {
-                    serving.tells.entry(asker.node).or_default().push(Told { ticket: asker.ticket, answer });
+                if let Some((_, looker, answer)) = serving.looks.pop_front() {
+                    serving.tell(looker, answer);
                 }
             }
         }
@@ -482,50 +544,63 @@ impl Driver {
     // Clients' questions.
 
     fn ask(&mut self, node: NodeId, Ask { ticket, generation, question }: Ask) {
-        let asker = Asker { node, ticket };
+        let waiter = Asker::Remote(node, ticket);
         let current = self.serving.as_mut().filter(|serving| serving.invite.generation == generation);
         let Some(serving) = current else {
             return self.control(node, &Envelope::Told(vec![Told { ticket, answer: Answer::Moved }]));
         };
-        let remembers = |id| memory_of(id, &serving.invite.placement) == serving.invite.me;
         let input = match question {
-            Question::Submit(request, _) if request.retained && !remembers(request.id) => None,
-            Question::Await(id) if !remembers(id) => None,
-            Question::Submit(request, receipt) => Some(Input::Submit { request, waiter: asker, receipt }),
-            Question::Query(request) => {
-                let request = Arc::unwrap_or_clone(request);
-                Some(Input::Query { request, waiter: asker })
-            }
-            Question::Await(id) => Some(Input::Await { id, waiter: asker }),
-            Question::Inquire(inquiry) => {
-                let (machine, seat) = (&serving.machine, serving.machine.seat());
-                let seen = machine.position().0;
-                let sight = Sight {
-                    worker: seat.me,
-                    owns: &|partition| seat.placement.owner(partition) == seat.me,
-                    state: machine.state(),
-                    catalog: machine.catalog(),
-                    epoch: seen,
-                    waiting: machine.backlog(),
-                    remembered: machine.remembered(),
-                };
-                let answer = sight.answer(&inquiry);
-                match seen <= serving.durable {
-                    true => serving.tells.entry(node).or_default().push(Told { ticket, answer }),
-                    false => serving.looks.push_back((seen, asker, answer)),
-                }
-                return;
-            }
+            Question::Submit(request, _) if request.retained && !serving.remembers(request.id) => None,
+            Question::Await(id) if !serving.remembers(id) => None,
+            Question::Submit(request, receipt) => Some(Input::Submit { request, waiter, receipt }),
+            Question::Query(request) => Some(Input::Query { request: Arc::unwrap_or_clone(request), waiter }),
+            Question::Await(id) => Some(Input::Await { id, waiter }),
+            Question::Inquire(inquiry) => return serving.look(Looker::Remote(node, ticket), &inquiry),
         };
         match input {
             Some(input) => self.step(input),
-            None => self.answer(asker, Answer::Moved),
+            None => serving.tell(Looker::Remote(node, ticket), Answer::Moved),
         }
     }
 
-    fn answer(&mut self, asker: Asker, answer: Answer) {
-        if let Some(serving) = &mut self.serving {
-            serving.tells.entry(asker.node).or_default().push(Told { ticket: asker.ticket, answer });
+    /// Takes what a client in this process asks for.
+    fn local(&mut self, message: crate::worker::Message) {
+        match message {
+            crate::worker::Message::Request(input) => {
+                self.handle.taken();
+                self.step_local(input);
+            }
+            crate::worker::Message::Input(input) => self.step_local(input),
+            crate::worker::Message::Inquire(inquiry, to) => {
+                // Outside of a generation nobody can say; the asker sees the channel close.
+                if let Some(serving) = &mut self.serving {
+                    serving.look(Looker::Local(to), &inquiry);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn step_local(&mut self, input: Input<Waiter>) {
+        // Outside of a generation the waiter is dropped, and its channel closes.
+        match input {
+            Input::Submit { request, waiter, receipt } => {
+                self.step(Input::Submit { request, waiter: Asker::Local(waiter), receipt });
+            }
+            Input::Query { request, waiter } => self.step(Input::Query { request, waiter: Asker::Local(waiter) }),
+            Input::Await { id, waiter } => self.step(Input::Await { id, waiter: Asker::Local(waiter) }),
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, remote: Answer, local: impl FnOnce() -> crate::worker::Answer) {
+        match asker {
+            Asker::Local(waiter) => waiter.answer(local()),
+            Asker::Remote(node, ticket) => {
+                if let Some(serving) = &mut self.serving {
+                    serving.tell(Looker::Remote(node, ticket), remote);
+                }
+            }
         }
     }
 
@@ -569,18 +644,22 @@ impl Driver {
             Action::Execute(batch) => self.execute(batch),
             Action::Advance(pieces) => self.advance(pieces),
             Action::FallBack(batch) => self.fall_back(batch),
-            Action::Reply { waiter, reply } => {
+            Action::Reply { waiter: Asker::Local(waiter), reply } => {
+                waiter.answer(crate::worker::Answer::Reply(reply));
+                None
+            }
+            Action::Reply { waiter: Asker::Remote(node, ticket), reply } => {
                 let outcome = reply.outcome.map(Bytes);
                 let reply = Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome };
-                self.answer(waiter, Answer::Reply(reply));
+                self.serving.as_mut()?.tell(Looker::Remote(node, ticket), Answer::Reply(reply));
                 None
             }
             Action::Accepted { waiter, id } => {
-                self.answer(waiter, Answer::Accepted(id));
+                self.answer(waiter, Answer::Accepted(id), || crate::worker::Answer::Accepted(id));
                 None
             }
             Action::Unknown { waiter } => {
-                self.answer(waiter, Answer::Unknown);
+                self.answer(waiter, Answer::Unknown, || crate::worker::Answer::Unknown);
                 None
             }
             Action::Logs { tid, lines } => {
@@ -600,6 +679,9 @@ impl Driver {
 
     fn finished(&mut self, summary: &EpochSummary) {
         let Some(serving) = &self.serving else { return };
+        if self.handle.catalog().version() != serving.machine.catalog().version() {
+            self.handle.show_catalog(serving.machine.catalog().clone());
+        }
         self.stats.finished(summary, serving.started.elapsed().as_micros() as u64);
         self.stats.entities.store(serving.machine.state().len() as u64, Ordering::Relaxed);
         self.stats.state_bytes.store(serving.machine.state().bytes(), Ordering::Relaxed);
