@@ -99,7 +99,8 @@ pub enum Input<P> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<P> {
     /// Stop the generation that runs, if any: append nothing more. Make durable that lower generations
-    /// may not append either, then say [`Input::Persisted`].
+    /// may not append either, then say [`Input::Persisted`]. If another coordinator has taken the
+    /// number meanwhile ([`Fence::raise`]), stop for good.
     Persist(u64),
     /// Begin a generation: read the log, invite the members, replay, go live.
     Begin {
@@ -384,9 +385,12 @@ impl Fence {
         self.generation
     }
 
-    /// Raises it; lower generations may append no more.
-    pub fn raise(&mut self, generation: u64) {
+    /// Raises it; lower generations may append no more. Fails if the number is taken.
+    #[must_use]
+    pub fn raise(&mut self, generation: u64) -> bool {
+        let free = generation > self.generation || planted(Bug::GenerationShared);
         self.generation = self.generation.max(generation);
+        free
     }
 
     /// Whether a generation may append.

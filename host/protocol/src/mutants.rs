@@ -146,6 +146,8 @@ bugs! {
     DeliveredEarly,
     /// A log takes what a replaced coordinator appends.
     FenceIgnored,
+    /// Two coordinators may begin generations of the same number.
+    GenerationShared,
     /// A generation's number is used before it is durable.
     GenerationNotDurable,
     /// A worker follows an invitation to a generation that is over.

@@ -21,6 +21,8 @@ struct Slot {
     current: Option<usize>,
     /// What it will ask next: what for, and how.
     todo: Option<(usize, Kind)>,
+    /// How often it has asked for this in vain.
+    tries: u32,
     /// It has nothing left to ask.
     finished: bool,
 }
@@ -210,7 +212,7 @@ impl Clients {
             let delay = random.between(plan.network.0, plan.network.1);
             queue.after(random, delay, Event::Message(node, attempt, message));
         }
-        let patience = random.between(plan.timeout.0, plan.timeout.1);
+        let patience = random.between(plan.timeout.0, plan.timeout.1) << self.slots[slot].tries.min(4);
         queue.after(random, patience, Event::Timeout(attempt));
     }
 
@@ -237,6 +239,7 @@ impl Clients {
             _ => (None, 0),
         };
         self.slots[slot].todo = todo;
+        self.slots[slot].tries = 0;
         let think = outside.plan.think;
         let delay = delay + outside.random.between(think.0, think.1);
         outside.queue.after(&mut outside.random, delay, Event::Wake(slot));
@@ -259,7 +262,8 @@ impl Clients {
             Kind::Query => false,
         };
         self.slots[slot].todo = safe.then_some((of, kind));
-        let delay = outside.random.between(0, 5_000);
+        self.slots[slot].tries += 1;
+        let delay = outside.random.between(0, 5_000 << self.slots[slot].tries.min(6));
         outside.queue.after(&mut outside.random, delay, Event::Wake(slot));
     }
 

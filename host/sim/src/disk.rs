@@ -1,5 +1,5 @@
-//! A disk with one file, the log, and a number beside it: the fence. What is synced stays; of the
-//! rest, a crash leaves any part of the beginning, the last record torn.
+//! A disk with one file, the log. What is synced stays; of the rest, a crash leaves any part of the
+//! beginning, the last record torn. Whoever has written a generation keeps lower ones from appending.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub struct Disk {
     durable: Epoch,
     /// Who may append.
     fence: Fence,
-    /// A fence that is being written.
-    raising: Option<u64>,
+    /// The node that raised it last.
+    owner: Option<usize>,
     /// Power failures so far.
     failures: u32,
 }
@@ -44,11 +44,15 @@ impl Disk {
             return None;
         }
         let epoch = record.epoch;
-        let record = Record::Epoch(record).encode();
+        Some(self.write(&Record::Epoch(record), epoch))
+    }
+
+    fn write(&mut self, record: &Record, epoch: Epoch) -> End {
+        let record = record.encode();
         self.bytes.extend((record.len() as u32).to_le_bytes());
         self.bytes.extend(xxh3_64(&record).to_le_bytes());
         self.bytes.extend(record);
-        Some(End { len: self.bytes.len(), epoch, failures: self.failures })
+        End { len: self.bytes.len(), epoch, failures: self.failures }
     }
 
     /// Everything up to there is durable.
@@ -69,15 +73,21 @@ impl Disk {
         self.fence
     }
 
-    /// The fence is being raised.
-    pub fn raise(&mut self, generation: u64) {
-        self.raising = Some(generation);
+    /// Raises the fence, which is not yet durable, unless another one has raised it as far.
+    pub fn raise(&mut self, owner: usize, generation: u64) -> Option<End> {
+        if !self.fence.raise(generation) {
+            return None;
+        }
+        self.owner = Some(owner);
+        // Whoever led before may have died in the middle of a record.
+        self.recover();
+        let _ = self.fence.raise(generation);
+        Some(self.write(&Record::Generation(generation), Epoch(0)))
     }
 
-    /// The fence is raised, and durable.
-    pub fn raised(&mut self, generation: u64) {
-        self.raising = None;
-        self.fence.raise(generation);
+    /// The node that writes.
+    pub fn owner(&self) -> Option<usize> {
+        self.owner
     }
 
     /// The power fails.
@@ -96,9 +106,6 @@ impl Disk {
             let garbage = random.number() as u8;
             self.bytes[at..].fill(garbage);
         }
-        if let Some(generation) = self.raising.take().filter(|_| random.chance(500)) {
-            self.fence.raise(generation);
-        }
     }
 
     /// Records up to the first that is not whole; the rest of the file is cut off.
@@ -108,8 +115,13 @@ impl Disk {
         assert!(at >= self.synced, "what is synced survives");
         self.bytes.truncate(at);
         self.synced = at;
-        if let Some(Record::Epoch(last)) = records.last() {
-            self.durable = last.epoch;
+        self.fence = Fence::default();
+        for record in &records {
+            match record {
+                Record::Epoch(record) => self.durable = record.epoch,
+                Record::Generation(generation) => drop(self.fence.raise(*generation)),
+                Record::Genesis(_) => {}
+            }
         }
         records
     }

@@ -7,6 +7,9 @@ use clap::Parser;
 use styx_sim::run::{run, simulate};
 use styx_sim::world::World;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about = "Simulates Styx under faults, from a seed, and checks all that it promises")]
 struct Options {

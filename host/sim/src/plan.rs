@@ -48,6 +48,8 @@ pub struct Plan {
     pub pace: Delay,
     /// Fsyncs that fail, in a thousand.
     pub sync_failures: u32,
+    /// On how many workers the log is replayed at the end: 1 to 4, each or not.
+    pub verified: [bool; 4],
     /// Mean time between crashes, pauses, clock jumps, slow times of the disk, deployments, cuts in
     /// the network, changes of the number of members, replaced coordinators; 0: never.
     pub faults: [u64; FAULTS],
@@ -174,23 +176,26 @@ impl Plan {
             fault(&[20_000, 80_000]),
             fault(&[40_000, 100_000]),
         ];
+        let mut verified = [100, 350, 350, 350].map(|share| random.chance(share));
+        verified[random.between(1, 3) as usize] = true;
         Plan {
             config,
             cluster,
             shape: Shape::draw(random),
             snapshots: random.pick(&[0, 0, 100, 500]),
             requests: random.between(100, 900),
-            slots: random.pick(&[1, 10, 40, 80, 120]),
+            slots: random.pick(&[1, 12, 40, 80, 120, 160, 160]),
             mix,
             timeout: random.pick(&[(3_000, 20_000), (20_000, 60_000), (100_000, 200_000)]),
             think: random.pick(&[(0, 0), (0, 0), (0, 200), (0, 5_000)]),
-            network: random.pick(&[(10, 50), (20, 1_000), (100, 5_000)]),
+            network: random.pick(&[(10, 50), (10, 50), (20, 1_000), (100, 5_000)]),
             loss: random.pick(&[0, 0, 5, 50]),
             threads: random.between(1, 4),
             execution: random.pick(&[(1, 10), (5, 300), (100, 2_000)]),
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             pace: random.pick(&[(0, 0), (0, 2_000), (2_000, 6_000), (2_000, 10_000)]),
             sync_failures: random.pick(&[0, 0, 0, 5]),
+            verified,
             faults,
         }
     }

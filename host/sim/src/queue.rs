@@ -1,7 +1,7 @@
 //! Virtual time: what happens next. Things due at the same instant happen in any order.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use crate::random::Random;
 
@@ -9,14 +9,16 @@ use crate::random::Random;
 #[derive(Debug)]
 pub struct Queue<E> {
     now: u64,
-    heap: BinaryHeap<Reverse<(u64, u64, u64)>>,
-    events: BTreeMap<u64, E>,
+    /// When, in which order by chance and at last by age, and the event's place.
+    heap: BinaryHeap<Reverse<(u64, u32, u64, u32)>>,
+    events: Vec<Option<E>>,
+    free: Vec<u32>,
     next: u64,
 }
 
 impl<E> Default for Queue<E> {
     fn default() -> Self {
-        Queue { now: 0, heap: BinaryHeap::new(), events: BTreeMap::new(), next: 0 }
+        Queue { now: 0, heap: BinaryHeap::new(), events: Vec::new(), free: Vec::new(), next: 0 }
     }
 }
 
@@ -29,14 +31,24 @@ impl<E> Queue<E> {
     /// Lets an event happen after a delay.
     pub fn after(&mut self, random: &mut Random, delay: u64, event: E) {
         self.next += 1;
-        self.heap.push(Reverse((self.now + delay, random.number(), self.next)));
-        self.events.insert(self.next, event);
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.events[place as usize] = Some(event);
+                place
+            }
+            None => {
+                self.events.push(Some(event));
+                self.events.len() as u32 - 1
+            }
+        };
+        self.heap.push(Reverse((self.now + delay, random.number() as u32, self.next, place)));
     }
 
     /// The next event; time goes on to it.
     pub fn pop(&mut self) -> Option<E> {
-        let Reverse((time, _, id)) = self.heap.pop()?;
+        let Reverse((time, _, _, place)) = self.heap.pop()?;
         self.now = time;
-        self.events.remove(&id)
+        self.free.push(place);
+        self.events[place as usize].take()
     }
 }

@@ -1,7 +1,7 @@
 //! Reads a log again, on any number of workers, in any order of threads and messages: it must come
 //! to the same.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_protocol::attempt::Placement;
@@ -91,11 +91,16 @@ pub struct Cluster {
     coordinator: Coordinator<u64>,
     workers: Vec<Worker<u64>>,
     threads: Vec<Threads>,
-    mail: BTreeMap<(Peer, Peer), VecDeque<Message>>,
+    /// By sender and receiver, the coordinator last.
+    mail: Vec<VecDeque<Message>>,
+    /// Which of them are not empty.
+    ready: Vec<usize>,
     work: Vec<(usize, Work)>,
     summaries: Vec<EpochSummary>,
     ended: Option<Chain>,
     random: Random,
+    /// Kept for its memory.
+    actions: Vec<Action<u64>>,
 }
 
 impl Cluster {
@@ -107,7 +112,9 @@ impl Cluster {
             coordinator: Coordinator::new(config.clone(), placement.clone()),
             workers,
             threads: (0..placement.workers()).map(|_| Threads::new(threads, false)).collect(),
-            mail: BTreeMap::new(),
+            mail: (0..(placement.workers() + 1).pow(2)).map(|_| VecDeque::new()).collect(),
+            ready: Vec::new(),
+            actions: Vec::new(),
             work: Vec::new(),
             summaries: Vec::new(),
             ended: None,
@@ -122,10 +129,10 @@ impl Cluster {
     pub fn replay(&mut self, record: &Arc<EpochRecord>) -> Checked<Ended> {
         self.step(Peer::Coordinator, Input::Replay(record.clone()))?;
         while self.ended.is_none() {
-            let things = (self.mail.len() + self.work.len()) as u64;
+            let things = (self.ready.len() + self.work.len()) as u64;
             ensure(things > 0, "liveness", || format!("epoch {} never ends in a replay", record.epoch))?;
             let at = self.random.below(things) as usize;
-            match at.checked_sub(self.mail.len()) {
+            match at.checked_sub(self.ready.len()) {
                 None => self.deliver(at)?,
                 Some(at) => self.do_work(at)?,
             }
@@ -143,13 +150,17 @@ impl Cluster {
 
     /// Delivers the next message of a pair.
     fn deliver(&mut self, at: usize) -> Checked {
-        let pair = *self.mail.keys().nth(at).expect("below the number of pairs");
-        let queue = self.mail.get_mut(&pair).expect("just seen");
-        let message = queue.pop_front().expect("empty ones are removed");
-        if queue.is_empty() {
-            self.mail.remove(&pair);
+        let pair = self.ready[at];
+        let message = self.mail[pair].pop_front().expect("it is not empty");
+        if self.mail[pair].is_empty() {
+            self.ready.swap_remove(at);
         }
-        self.step(pair.1, Input::Message { from: pair.0, message })
+        let nodes = self.workers.len() + 1;
+        let [from, to] = [pair / nodes, pair % nodes].map(|node| match node + 1 == nodes {
+            true => Peer::Coordinator,
+            false => Peer::Worker(WorkerId(node as u16)),
+        });
+        self.step(to, Input::Message { from, message })
     }
 
     fn do_work(&mut self, at: usize) -> Checked {
@@ -167,7 +178,7 @@ impl Cluster {
     }
 
     fn step(&mut self, node: Peer, input: Input<u64>) -> Checked {
-        let mut actions = Vec::new();
+        let mut actions = std::mem::take(&mut self.actions);
         let worker = match node {
             Peer::Coordinator => {
                 self.coordinator.step(input, &mut actions);
@@ -179,9 +190,20 @@ impl Cluster {
                 at
             }
         };
-        for action in actions {
+        for action in actions.drain(..) {
             match action {
-                Action::Send { to, message } => self.mail.entry((node, to)).or_default().push_back(message),
+                Action::Send { to, message } => {
+                    let nodes = self.workers.len() + 1;
+                    let [from, to] = [node, to].map(|node| match node {
+                        Peer::Coordinator => nodes - 1,
+                        Peer::Worker(worker) => usize::from(worker.0),
+                    });
+                    let pair = from * nodes + to;
+                    if self.mail[pair].is_empty() {
+                        self.ready.push(pair);
+                    }
+                    self.mail[pair].push_back(message);
+                }
                 Action::Execute(batch) => self.work.push((worker, Work::Execute(batch))),
                 Action::FallBack(batch) => self.work.push((worker, Work::FallBack(batch))),
                 Action::Advance(pieces) => {
@@ -195,6 +217,7 @@ impl Cluster {
                 other => return Err(speaks(&other)),
             }
         }
+        self.actions = actions;
         Ok(())
     }
 }

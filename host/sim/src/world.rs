@@ -49,6 +49,8 @@ pub enum Event {
 
 /// How long everything may take to end once faults have stopped, in microseconds.
 const END_MAX: u64 = 120_000_000;
+/// When faults stop at the latest.
+const FAULTS_END: u64 = 3_000_000;
 /// Events of a world; more means that something goes round in circles.
 const EVENTS_MAX: u64 = 4_000_000;
 
@@ -139,9 +141,11 @@ impl World {
             self.follow()?;
             events += 1;
             let now = self.outside.queue.now();
+            if !self.outside.calm && (self.clients.are_spent() || now > FAULTS_END) {
+                self.calm();
+            }
             if self.clients.are_spent() && deadline.is_none() {
                 deadline = Some(now + END_MAX);
-                self.calm()?;
             }
             if self.outside.calm && self.clients.are_done() && self.is_quiet() {
                 return self.end();
@@ -163,13 +167,12 @@ impl World {
     }
 
     /// Faults stop.
-    fn calm(&mut self) -> Checked {
+    fn calm(&mut self) {
         self.outside.calm = true;
         self.outside.wire.heal();
         self.nodes.iter_mut().for_each(|node| node.slow_disk(1));
         let now = self.outside.queue.now();
         self.outside.trace.event(now, [15], || "faults stop".into());
-        Ok(())
     }
 
     /// Whether nothing is left to be done.
@@ -205,7 +208,7 @@ impl World {
                 .map_err(|failure| failure.at("one process"))?;
             figures.verified += ended.order.len() as u64;
         }
-        for workers in 1..=4 {
+        for workers in (1..=4).filter(|workers| plan.verified[usize::from(*workers) - 1]) {
             let owners = (0..partitions)
                 .map(|_| styx_protocol::ids::WorkerId(random.below(u64::from(workers)) as u16))
                 .collect();

@@ -58,9 +58,10 @@ impl CoordinatorNode {
         let log = records(outside.disk.recover())?;
         let durable = outside.disk.durable();
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
-        outside.judge.opened(&log)?;
+        // Another one may still append, until the fence is raised.
+        let generation = outside.disk.fence().generation();
         let of_log = log.iter().map(|record| record.generation).max().unwrap_or(0);
-        let generation = of_log.max(outside.disk.fence().generation());
+        ensure(of_log <= generation, "log", || format!("generation {of_log} appended before it was durable"))?;
         let cluster = &outside.plan.cluster;
         let patience = Patience { silent_us: cluster.silent, settle_us: cluster.settle };
         let build = Build { version: "1".into(), engine: outside.plan.config.engine };
@@ -138,8 +139,8 @@ impl CoordinatorNode {
                     office.step(Input::Durable(outside.disk.durable()), &mut self.appender, &mut self.deposed, outside)?;
                 }
             }
-            NodeEvent::Raised(generation, _) => {
-                outside.disk.raised(generation);
+            NodeEvent::Raised(generation, end, _) => {
+                outside.disk.sync(end);
                 self.member(membership::Input::Persisted(generation), outside)?;
             }
             NodeEvent::Share(..) | NodeEvent::Piece(_) => panic!("a coordinator executes nothing"),
@@ -181,10 +182,13 @@ impl CoordinatorNode {
                 membership::Action::Refuse(to, _) => outside.send(me, to, Packet::Refusal),
                 membership::Action::Persist(generation) => {
                     self.close(outside);
-                    outside.disk.raise(generation);
+                    let Some(end) = outside.disk.raise(me, generation) else {
+                        self.deposed = true;
+                        continue;
+                    };
                     let delay = self.appender.sync_time(outside);
                     let works = outside.calm || !outside.random.chance(outside.plan.sync_failures);
-                    outside.later(self.life, delay, NodeEvent::Raised(generation, works));
+                    outside.later(self.life, delay, NodeEvent::Raised(generation, end, works));
                 }
                 membership::Action::Begin { generation, members } => self.begin(generation, &members, outside)?,
                 membership::Action::Invite(seated) => {

@@ -41,7 +41,7 @@ pub enum NodeEvent {
     /// The fsync of the file up to an end is done; or failed.
     Synced(End, bool),
     /// The fence is raised and durable; or that failed.
-    Raised(u64, bool),
+    Raised(u64, End, bool),
     /// Heartbeats, repetitions, acknowledgements.
     Pulse,
 }
@@ -141,11 +141,10 @@ impl Node {
         outside.trace.event(now, [7, life.node as u64, outside.disk.durable().0], || {
             format!("{life} crashes; epoch {} was durable", outside.disk.durable())
         });
-        let deposed = matches!(&self.process, Some(Process::Coordinator(node)) if node.is_deposed());
         self.process = None;
         self.paused_until = 0;
-        // Who was replaced has nothing more to write.
-        if self.role != Role::Worker && !deposed {
+        // What of two coordinators one writes, the other's death does not undo.
+        if self.role != Role::Worker && outside.disk.owner().is_none_or(|owner| owner == life.node) {
             outside.disk.crash(&mut outside.random);
         }
     }
@@ -235,7 +234,7 @@ impl Node {
     /// # Errors
     /// A check is broken.
     pub fn take(&mut self, life: Life, event: NodeEvent, outside: &mut Outside) -> Checked<bool> {
-        if let NodeEvent::Synced(_, false) | NodeEvent::Raised(_, false) = event {
+        if let NodeEvent::Synced(_, false) | NodeEvent::Raised(_, _, false) = event {
             return Ok(false);
         }
         match self.process.as_mut().expect("the process runs") {
@@ -267,10 +266,11 @@ impl Node {
 /// The epochs of a log.
 fn records(log: Vec<Record>) -> Checked<Vec<Arc<EpochRecord>>> {
     let epoch = |record| match record {
-        Record::Epoch(record) => Ok(record),
-        Record::Genesis(_) => Err(Failure::new("log", "the simulated log holds epochs only")),
+        Record::Epoch(record) => Some(Ok(record)),
+        Record::Generation(_) => None,
+        Record::Genesis(_) => Some(Err(Failure::new("log", "the simulated log holds no genesis"))),
     };
-    log.into_iter().map(epoch).collect()
+    log.into_iter().filter_map(epoch).collect()
 }
 
 impl Outside {
