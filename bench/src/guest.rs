@@ -15,6 +15,8 @@ pub struct Guest {
     pub engine: Arc<Engine>,
     /// The component.
     pub digest: Digest,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
 }
 
 /// Builds the guest in `source` and loads it into an engine of its own.
@@ -26,7 +28,8 @@ pub fn load(source: &Path, directory: &Path, executors: usize) -> anyhow::Result
     let bytes = bundle.components.values().next().context("the bundle has a component")?;
     let digest = Digest(sha2::Sha256::digest(bytes).into());
     let file = directory.join("component.wasm");
-    std::fs::write(&file, bytes)?;
+    let bytes = bytes.to_vec();
+    std::fs::write(&file, &bytes)?;
     let options = EngineOptions {
         cache_dir: directory.join("cache"),
         determinism: Determinism::Off,
@@ -36,5 +39,5 @@ pub fn load(source: &Path, directory: &Path, executors: usize) -> anyhow::Result
     };
     let engine = Engine::new(options)?;
     engine.load(digest, &file)?;
-    Ok(Guest { engine, digest })
+    Ok(Guest { engine, digest, bytes })
 }

@@ -115,14 +115,18 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Run {
-    elapsed: Duration,
-    latency_us: Histogram<u64>,
-    aborted: usize,
+/// What a run came to.
+pub(crate) struct Run {
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// Of each request, µs.
+    pub latency_us: Histogram<u64>,
+    /// Those that ended without effect.
+    pub aborted: usize,
 }
 
 /// Submits all requests, a bounded number in flight, and waits for all answers.
-fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize) -> anyhow::Result<Run> {
+pub(crate) fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize) -> anyhow::Result<Run> {
     let (to, mut answers): (_, UnboundedReceiver<(u64, Answer)>) = unbounded_channel();
     let started = Instant::now();
     let total = requests.len();
@@ -150,7 +154,7 @@ fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize) -> anyhow:
     Ok(Run { elapsed: started.elapsed(), latency_us, aborted })
 }
 
-fn deployment(guest: &guest::Guest) -> Deployment {
+pub(crate) fn deployment(guest: &guest::Guest) -> Deployment {
     let function = |name: &str, read_only| Function {
         name: name.into(),
         parameters: vec![],
@@ -183,7 +187,7 @@ fn deployment(guest: &guest::Guest) -> Deployment {
 }
 
 /// CPU time of this process.
-fn cpu() -> Duration {
+pub(crate) fn cpu() -> Duration {
     // SAFETY: getrusage fills the structure that it is given.
     let usage = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();

@@ -1,5 +1,6 @@
 //! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
 
+mod cluster;
 mod demo;
 mod guest;
 mod inprocess;
@@ -24,6 +25,10 @@ enum Verb {
     Demo(demo::Options),
     /// YCSB-T inside one process: protocol, engine and log
     Inprocess(inprocess::Options),
+    /// YCSB-T on several worker processes: protocol, engine, log and the network between workers
+    Cluster(cluster::Options),
+    #[command(hide = true)]
+    ClusterMember(cluster::Member),
     /// YCSB-T over WebSockets against a server process
     Websocket(websocket::Options),
 }
@@ -33,6 +38,8 @@ fn main() -> anyhow::Result<()> {
     match cli.verb {
         Verb::Demo(options) => demo::run(&options),
         Verb::Inprocess(options) => inprocess::run(&options),
+        Verb::Cluster(options) => cluster::run(&options),
+        Verb::ClusterMember(member) => cluster::run_member(&member),
         Verb::Websocket(options) => websocket::run(&options),
     }
 }

@@ -280,6 +280,7 @@ impl Driver {
         let (epoch, chain) = self.office.as_ref().map(|office| office.machine.position()).unwrap_or_default();
         Overview {
             single: false,
+            engine: self.engine.engine_hash(),
             generation: self.membership.generation(),
             live: self.office.as_ref().is_some_and(|office| office.live),
             epoch,
