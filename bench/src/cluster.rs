@@ -56,6 +56,9 @@ pub struct Options {
     /// Transfers to an account of another worker, in a hundred
     #[arg(long, default_value_t = 0)]
     multi_partition: u32,
+    /// The function: `transfer` calls the other account and waits, `transfer_async` does not wait
+    #[arg(long, default_value = "transfer_async")]
+    function: String,
     /// `memory`, or `embedded` with fsync
     #[arg(long, default_value = "memory")]
     log: String,
@@ -93,6 +96,7 @@ struct Load {
     epoch: usize,
     multi_partition: u32,
     modes: String,
+    function: String,
     seed: u64,
 }
 
@@ -144,6 +148,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         epoch: options.epoch,
         multi_partition: if options.workers > 1 { options.multi_partition } else { 0 },
         modes: options.modes.clone(),
+        function: options.function.clone(),
         seed: options.seed,
     };
     let mut members = Vec::new();
@@ -173,7 +178,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         "{}",
         json!({
             "workload": "ycsb-t", "guest": options.guest, "driver": "cluster", "log": options.log, "workers": options.workers,
-            "threads": options.threads, "multi_partition": options.multi_partition, "modes": options.modes,
+            "threads": options.threads, "multi_partition": options.multi_partition, "modes": options.modes, "function": options.function,
             "transactions": total, "tps": (total as f64 / seconds).round(),
             "cpu_us_per_transaction": (busy * 1e6 / total as f64 * 100.0).round() / 100.0,
             "coordinator_cpu_us_per_transaction": (coordinating.as_secs_f64() * 1e6 / total as f64 * 100.0).round() / 100.0,
@@ -270,12 +275,12 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
             id: RequestId(id),
             operator: OperatorId(0),
             function: function.clone(),
-            key: key.clone(),
+    let (insert, transfer): (Arc<str>, Arc<str>) = ("insert".into(), load.function.as_str().into());
             args: args.as_bytes().into(),
             retained: false,
         })
     };
-    let (insert, transfer): (Arc<str>, Arc<str>) = ("insert".into(), "transfer".into());
+    let (insert, transfer): (Arc<str>, Arc<str>) = ("insert".into(), load.function.as_str().into());
     let inserts = own.iter().map(|key| request(&insert, key, "[1000000]")).collect();
     drive(&handle, inserts, load.window)?;
     println!("inserted");

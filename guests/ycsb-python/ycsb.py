@@ -62,3 +62,16 @@ def transfer(ctx: Context, to_key: str) -> int:
         raise ValueError(f"account {ctx.key} has nothing left")
     ctx.state.put(balance - 1)
     return balance - 1
+
+
+@account.register
+def transfer_async(ctx: Context, to_key: str) -> int:
+    """The same with an asynchronous call, which runs when this function has returned."""
+    if to_key == ctx.key:
+        raise ValueError("a transfer needs two accounts")
+    balance = _balance(ctx)
+    ctx.call_async(account, to_key, credit)
+    if balance < 1:
+        raise ValueError(f"account {ctx.key} has nothing left")
+    ctx.state.put(balance - 1)
+    return balance - 1

@@ -38,6 +38,16 @@ impl Account {
         Ok(balance - 1)
     }
 
+    /// The same with an asynchronous call, which runs when this function has returned.
+    pub fn transfer_async(ctx: &mut Context, to: String) -> Result<i64> {
+        ensure!(to != ctx.key(), "a transfer needs two accounts");
+        let balance = Self::load(ctx)?;
+        ctx.call_async("account", &to, "credit", ())?;
+        ensure!(balance > 0, "account {} has nothing left", ctx.key());
+        Self::store(ctx, balance - 1);
+        Ok(balance - 1)
+    }
+
     /// Adds one; the other half of a transfer.
     pub fn credit(ctx: &mut Context) -> Result<()> {
         Self::add(ctx, 1).map(drop)
