@@ -275,7 +275,7 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
             id: RequestId(id),
             operator: OperatorId(0),
             function: function.clone(),
-    let (insert, transfer): (Arc<str>, Arc<str>) = ("insert".into(), load.function.as_str().into());
+            key: key.clone(),
             args: args.as_bytes().into(),
             retained: false,
         })

@@ -176,7 +176,8 @@ pub(crate) fn deployment(guest: &guest::Guest) -> Deployment {
             doc: String::new(),
             functions: vec![
                 function("insert", false),
-                function("transfer", false), function("transfer_async", false),
+                function("transfer", false),
+                function("transfer_async", false),
                 function("credit", false),
                 function("update", false),
                 function("read", true),
