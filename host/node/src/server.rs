@@ -15,7 +15,7 @@ use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
-use crate::services::{HttpOptions, Services};
+use crate::services::{Deploys, HttpOptions, Services};
 use crate::worker::{Handle, Prepare, Recovered, Worker, WorkerOptions};
 use crate::{admin, gateway};
 
@@ -60,7 +60,7 @@ impl Server {
 
         let shutdown = Shutdown::default();
         let services =
-            Services::new(worker.handle().clone(), engine, components, HttpOptions::default(), shutdown.clone());
+            Services::new(worker.handle().clone(), Some(Deploys { engine, components }), HttpOptions::default(), shutdown.clone());
         let address = |listener: &TcpListener| listener.local_addr().map_err(|error| failed(&error));
         let (ingress_addr, admin_addr) = (address(&ingress)?, address(&admin_listener)?);
         let serving = vec![

@@ -48,18 +48,25 @@ impl Default for HttpOptions {
     }
 }
 
+/// What takes deployments.
+#[derive(Clone)]
+pub struct Deploys {
+    /// Checks uploads.
+    pub engine: Arc<Engine>,
+    /// Keeps uploads.
+    pub components: ComponentStore,
+}
+
 /// Everything that a handler may use. Cheap to clone.
 #[derive(Clone)]
 pub struct Services(Arc<Parts>);
 
 /// The parts of [`Services`].
 pub struct Parts {
-    /// The worker.
+    /// The worker, or what speaks with those of other processes.
     pub handle: Handle,
-    /// Checks uploads.
-    pub engine: Arc<Engine>,
-    /// Keeps uploads.
-    pub components: ComponentStore,
+    /// Where apps are deployed; elsewhere none.
+    pub deploys: Option<Deploys>,
     /// Bounds and settings.
     pub options: HttpOptions,
     /// Says when to come to an end.
@@ -78,8 +85,7 @@ impl Services {
     /// Puts the parts together.
     pub fn new(
         handle: Handle,
-        engine: Arc<Engine>,
-        components: ComponentStore,
+        deploys: Option<Deploys>,
         options: HttpOptions,
         shutdown: Shutdown,
     ) -> Self {
@@ -89,8 +95,7 @@ impl Services {
             directories: Directories::default(),
             latencies: Latencies::default(),
             handle,
-            engine,
-            components,
+            deploys,
             options,
             shutdown,
         }))

@@ -1,49 +1,97 @@
-//! The cluster, its workers and partitions. One process is all of it.
+//! The cluster, its workers and partitions.
 
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
+use styx_protocol::ids::WorkerId;
 
+use super::ask;
+use crate::cluster::envelope::{Answer, Holding, Inquiry, Overview, Standing};
 use crate::http::ApiError;
 use crate::services::Services;
 
+async fn overview(services: &Services) -> Result<Overview, ApiError> {
+    match ask(services, Inquiry::Cluster).await? {
+        Answer::Cluster(overview) => Ok(overview),
+        other => Err(super::misunderstood(&other)),
+    }
+}
+
+async fn standings(services: &Services) -> Result<Vec<Standing>, ApiError> {
+    match ask(services, Inquiry::Workers).await? {
+        Answer::Workers(standings) => Ok(standings),
+        other => Err(super::misunderstood(&other)),
+    }
+}
+
 /// `GET /v1/cluster`
 pub async fn cluster(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let seen = services.handle.inspect(|machine| {
-        let (epoch, chain) = machine.position();
-        json!({ "partitions": machine.state().partitions().len(), "entities": machine.state().len(), "bytes": machine.state().bytes(), "epoch": epoch, "chain": chain.to_string(), "backlog": machine.backlog() })
+    let seen = overview(&services).await?;
+    let mut cluster = json!({
+        "mode": if seen.single { "single-process" } else { "cluster" },
+        "version": env!("CARGO_PKG_VERSION"),
+        "engine": format!("{:016x}", seen.engine),
+        "generation": seen.generation,
+        "live": seen.live,
+        "workers": if seen.single { 1 } else { seen.members.len() },
+        "partitions": seen.partitions,
+        "epoch": seen.epoch,
+        "chain": seen.chain.to_string(),
+        "apps": services.handle.catalog().apps().count(),
     });
-    let mut cluster = seen.await.ok_or_else(ApiError::shutting_down)?;
-    cluster["mode"] = "single-process".into();
-    cluster["version"] = env!("CARGO_PKG_VERSION").into();
-    cluster["workers"] = 1.into();
-    cluster["apps"] = services.handle.catalog().apps().count().into();
-    cluster["engine"] = format!("{:016x}", services.engine.engine_hash()).into();
+    // What only the workers know is left out while there are none.
+    if seen.live {
+        let standings = standings(&services).await?;
+        let sum = |of: fn(&Standing) -> u64| standings.iter().map(of).sum::<u64>();
+        cluster["entities"] = sum(|standing| standing.entities).into();
+        cluster["bytes"] = sum(|standing| standing.bytes).into();
+        cluster["backlog"] = sum(|standing| standing.waiting).into();
+    }
+    if let Some(admin) = seen.admin {
+        cluster["coordinator_admin"] = admin.into();
+    }
     Ok(Json(cluster))
 }
 
 /// `GET /v1/workers`
 pub async fn workers(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let seen = services.handle.inspect(|machine| {
-        let state = machine.state();
-        json!([{ "worker": 1, "status": "alive", "partitions": state.partitions().len(), "entities": state.len(), "bytes": state.bytes(), "epoch": machine.position().0 }])
-    });
-    Ok(Json(json!({ "workers": seen.await.ok_or_else(ApiError::shutting_down)? })))
+    let members = overview(&services).await?.members;
+    let workers: Vec<Value> = standings(&services)
+        .await?
+        .iter()
+        .map(|standing| {
+            let mut worker = json!({
+                "worker": number(standing.worker),
+                "status": "alive",
+                "partitions": standing.partitions,
+                "entities": standing.entities,
+                "bytes": standing.bytes,
+                "epoch": standing.epoch,
+            });
+            if let Some((node, address)) = members.get(usize::from(standing.worker.0)) {
+                worker["node"] = format!("{node:016x}").into();
+                worker["address"] = address.as_str().into();
+            }
+            worker
+        })
+        .collect();
+    Ok(Json(json!({ "workers": workers })))
+}
+
+/// Workers are counted from 1.
+fn number(worker: WorkerId) -> u32 {
+    u32::from(worker.0) + 1
 }
 
 /// `GET /v1/partitions`
 pub async fn partitions(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let seen = services.handle.inspect(|machine| {
-        let partitions = machine.state().partitions().iter().enumerate();
-        partitions.map(|(id, partition)| (id, partition.len(), partition.bytes())).collect::<Vec<_>>()
-    });
-    let partitions = seen.await.ok_or_else(ApiError::shutting_down)?;
-    let partitions: Vec<Value> = partitions
-        .into_iter()
-        .map(|(id, entities, bytes)| json!({ "partition": id, "worker": 1, "entities": entities, "bytes": bytes }))
-        .collect();
-    Ok(Json(json!({ "partitions": partitions })))
+    let holdings = match ask(&services, Inquiry::Partitions).await? {
+        Answer::Partitions(holdings) => holdings,
+        other => return Err(super::misunderstood(&other)),
+    };
+    let view = |holding: &Holding| json!({ "partition": holding.partition, "worker": number(holding.worker), "entities": holding.entities, "bytes": holding.bytes });
+    Ok(Json(json!({ "partitions": holdings.iter().map(view).collect::<Vec<_>>() })))
 }
 
 /// `GET /v1/epochs`: the latest, newest first.
@@ -55,7 +103,7 @@ pub async fn epochs(State(services): State<Services>) -> Json<Value> {
 
 /// `GET /v1/requests`: how many wait, and how many replies are remembered.
 pub async fn requests(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let seen =
-        services.handle.inspect(|machine| json!({ "waiting": machine.backlog(), "remembered": machine.remembered() }));
-    Ok(Json(seen.await.ok_or_else(ApiError::shutting_down)?))
+    let standings = standings(&services).await?;
+    let sum = |of: fn(&Standing) -> u64| standings.iter().map(of).sum::<u64>();
+    Ok(Json(json!({ "waiting": sum(|standing| standing.waiting), "remembered": sum(|standing| standing.remembered) })))
 }

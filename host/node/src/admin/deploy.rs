@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use styx_protocol::catalog::{Activation, Control};
 
+use super::elsewhere;
 use super::apps::{app_of, deployment_view, summary};
 use super::upload::{Kind, Upload, refused_change};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
@@ -37,6 +38,9 @@ pub async fn deploy(
         Ok(kind) => kind,
         Err(error) => return Err(refuse(error, &headers, body).await),
     };
+    let Some(deploys) = services.deploys.clone() else {
+        return Err(refuse(elsewhere(&services).await, &headers, body).await);
+    };
     let Ok(held) = services.uploads.clone().try_acquire_owned() else {
         return Err(refuse(ApiError::overloaded("too many uploads are waiting to be checked"), &headers, body).await);
     };
@@ -51,10 +55,10 @@ pub async fn deploy(
         blocking(move || {
             // Held for as long as the work goes on, even if the client does not wait for it.
             let _held = (held, checking);
-            let upload = Upload::check(&services, &app, kind, &body)?;
+            let upload = Upload::check(&deploys.engine, &services.options, &app, kind, &body)?;
             services.handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
             if !wishes.dry_run {
-                upload.store(&services.components)?;
+                upload.store(&deploys.components)?;
             }
             Ok(upload)
         })

@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use super::ask;
+use crate::cluster::envelope::{Answer, Inquiry};
 use crate::http::ApiError;
 use crate::services::Services;
 
@@ -18,17 +20,19 @@ pub async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// `GET /readyz`: the worker answers, and no shutdown has begun.
+/// `GET /readyz`: the workers answer, and no shutdown has begun.
 pub async fn readyz(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
     if services.shutdown.begun() {
         return Err(ApiError::shutting_down());
     }
-    match tokio::time::timeout(ANSWER_MAX, services.handle.inspect(|machine| machine.position().0)).await {
-        Ok(Some(epoch)) => Ok(Json(json!({ "status": "ready", "epoch": epoch }))),
-        Ok(None) => Err(ApiError::shutting_down()),
-        Err(_) => {
-            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", "the worker is busy and does not answer")
-                .hint("see /v1/epochs for what it does"))
+    match tokio::time::timeout(ANSWER_MAX, ask(&services, Inquiry::Workers)).await {
+        Ok(Ok(Answer::Workers(standings))) => {
+            let epoch = standings.iter().map(|standing| standing.epoch).max();
+            Ok(Json(json!({ "status": "ready", "epoch": epoch })))
         }
+        Ok(Ok(other)) => Err(super::misunderstood(&other)),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", "the workers do not answer yet: they are busy, recover, or are missing")
+            .hint("see /v1/epochs for what they do, and /v1/cluster for who is there")),
     }
 }

@@ -16,12 +16,17 @@ mod upload;
 
 pub use api::{ENDPOINTS, Endpoint};
 
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
-use crate::http::{check_origin, method_not_allowed, not_found};
+use crate::cluster::envelope::{Answer, Inquiry, Overview};
+use crate::http::{ApiError, check_origin, method_not_allowed, not_found, refuse};
 use crate::services::Services;
+use crate::worker::Failure;
 
 /// The admin port's routes.
 pub fn router(services: Services) -> Router {
@@ -50,6 +55,52 @@ pub fn router(services: Services) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(origins, check_origin))
         .with_state(services)
+}
+
+/// The routes of a gateway's admin port: how it is. Everything else is the coordinator's.
+pub fn gateway_router(services: Services) -> Router {
+    let origins = services.options.origins.clone();
+    Router::new()
+        .route("/", get(index))
+        .route("/v1/cluster", get(cluster::cluster))
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .fallback(misdirected)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(origins, check_origin))
+        .with_state(services)
+}
+
+async fn misdirected(State(services): State<Services>, headers: HeaderMap, body: Body) -> ApiError {
+    refuse(elsewhere(&services).await, &headers, body).await
+}
+
+/// This is a gateway, and the coordinator is asked for what only it can do.
+async fn elsewhere(services: &Services) -> ApiError {
+    let hint = match services.handle.inquire(Inquiry::Cluster).await {
+        Some(Answer::Cluster(Overview { admin: Some(admin), .. })) => format!("ask the coordinator, at http://{admin}"),
+        _ => "ask the coordinator's admin port".to_owned(),
+    };
+    ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a gateway: it only takes calls").hint(hint)
+}
+
+/// Asks how things are.
+///
+/// # Errors
+/// Nobody can say: the process ends, or no worker serves.
+async fn ask(services: &Services, inquiry: Inquiry) -> Result<Answer, ApiError> {
+    services.handle.inquire(inquiry).await.ok_or_else(|| match services.shutdown.begun() {
+        true => ApiError::shutting_down(),
+        false => ApiError::from(Failure::Unavailable),
+    })
+}
+
+/// An answer to something that was not asked.
+fn misunderstood(answer: &Answer) -> ApiError {
+    tracing::error!(?answer, "an inquiry was answered with something else");
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", "another node answered what was not asked")
+        .hint("run the same release on all nodes")
 }
 
 async fn index() -> Json<Value> {

@@ -7,14 +7,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::ops::Bound;
-use std::sync::Arc;
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{Catalog, Operator};
-use styx_protocol::entity::{Entity, Key, Value};
-use styx_protocol::range::KeyRange;
+use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::{Key, Value};
 
 use super::apps::app_of;
+use super::ask;
+use crate::cluster::envelope::{Answer, Bytes, Inquiry};
 use crate::http::{ApiError, Options, PathParts, nearest::suggestion, shorten, status_of};
 use crate::services::Services;
 
@@ -22,7 +21,7 @@ use crate::services::Services;
 const LIMIT_MAX: usize = 1000;
 const LIMIT_DEFAULT: usize = 100;
 /// Bytes of values on one page, the last one's excepted.
-const PAGE_BYTES_MAX: usize = 8 << 20;
+const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 /// A value as JSON if it is JSON, else in base64.
 #[derive(Debug, Serialize)]
@@ -71,16 +70,13 @@ pub async fn get(
     State(services): State<Services>,
     PathParts((app, operator, key)): PathParts<(String, String, String)>,
 ) -> Result<Json<One>, ApiError> {
+    let found = operator_of(&services.handle.catalog(), &app, &operator)?;
     let key: Key = key.into();
-    let (names, wanted) = ((app.clone(), operator.clone()), key.clone());
-    let seen = services.handle.inspect(move |machine| {
-        let found = operator_of(machine.catalog(), &names.0, &names.1)?;
-        let state = machine.state();
-        let entity = Entity::new(&state.layout(), found.id, found.composite, wanted);
-        Ok::<_, ApiError>((state.get(&entity).cloned(), entity.partition().0, machine.position().0.0))
-    });
-    let (value, partition, epoch) = seen.await.ok_or_else(ApiError::shutting_down)??;
-    let value = value.ok_or_else(|| {
+    let (value, partition, epoch) = match ask(&services, Inquiry::Get { operator: found, key: key.to_string() }).await? {
+        Answer::Value { value, partition, epoch } => (value, partition, epoch.0),
+        other => return Err(super::misunderstood(&other)),
+    };
+    let Bytes(value) = value.ok_or_else(|| {
         ApiError::new(
             StatusCode::NOT_FOUND,
             "UNKNOWN_ENTITY",
@@ -121,32 +117,28 @@ pub async fn scan(
         return Err(ApiError::bad_request(format!("limit is {limit}, and it may be 1 to {LIMIT_MAX}"))
             .hint("for more, go on with after=<next>"));
     }
-    let seen = services.handle.inspect(move |machine| {
-        let found = operator_of(machine.catalog(), &app, &operator)?;
-        let state = machine.state();
-        let lower = page.after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.into()));
-        let partition = state.layout().partition_of_prefix(&page.prefix, found.composite);
-        let range = KeyRange::new(&page.prefix, lower, Bound::Unbounded);
-        // One more than asked for tells whether there is a next page.
-        Ok::<_, ApiError>((state.scan(found.id, &range, partition, limit + 1, false), machine.position().0.0))
-    });
-    let (mut found, epoch) = seen.await.ok_or_else(ApiError::shutting_down)??;
-    let mut bytes = 0;
-    let fits = found.iter().take(limit).take_while(|(_, value)| {
-        let fits = bytes < PAGE_BYTES_MAX;
-        bytes += value.len();
-        fits
-    });
-    let fits = fits.count();
-    let next = (fits < found.len()).then(|| found[fits - 1].0.clone());
-    found.truncate(fits);
-    let entries = found.into_iter().map(|(key, value)| Entry { shown: Shown::of(&value), key }).collect();
+    let found = operator_of(&services.handle.catalog(), &app, &operator)?;
+    let scan = Inquiry::Scan {
+        operator: found,
+        prefix: page.prefix,
+        after: page.after,
+        limit: limit as u32,
+        bytes: PAGE_BYTES_MAX,
+    };
+    let (found, more, epoch) = match ask(&services, scan).await? {
+        Answer::Entries { entries, more, epoch } => (entries, more, epoch.0),
+        other => return Err(super::misunderstood(&other)),
+    };
+    let next = found.last().filter(|_| more).map(|found| found.0.clone());
+    let entries = found.into_iter().map(|found| Entry { shown: Shown::of(&found.1), key: found.0 }).collect();
     Ok(Json(Entries { entries, next, epoch }))
 }
 
-fn operator_of<'a>(catalog: &'a Catalog, app: &str, operator: &str) -> Result<&'a Arc<Operator>, ApiError> {
+/// The id of an operator.
+fn operator_of(catalog: &Catalog, app: &str, operator: &str) -> Result<u32, ApiError> {
     let known = app_of(catalog, app)?;
-    catalog.find(app, operator).map_err(|_| {
+    let found = catalog.find(app, operator).map(|found| found.id.0);
+    found.map_err(|_| {
         let names = known.live().operators.iter().map(|operator| operator.name.as_str());
         let code = Code::UnknownOperator;
         ApiError::new(

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use axum::http::{HeaderMap, StatusCode, header};
-use styx_engine::{CALL_DEPTH_MAX, MEMORY_BYTES_MAX, UploadError};
+use styx_engine::{CALL_DEPTH_MAX, Engine, MEMORY_BYTES_MAX, UploadError};
 use styx_protocol::abort::{Abort, Code as AbortCode};
-use styx_protocol::catalog::{Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{Consistency, Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
 use crate::build::error::Code;
@@ -16,7 +16,7 @@ use crate::build::{BuildError, Bundle};
 use crate::components::ComponentStore;
 use crate::gateway::check_schemas;
 use crate::http::{ApiError, nearest::suggestion, shorten};
-use crate::services::Services;
+use crate::services::HttpOptions;
 
 /// What is uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,19 +63,19 @@ impl Upload {
     ///
     /// # Errors
     /// Why it is refused.
-    pub fn check(services: &Services, app: &str, kind: Kind, bytes: &[u8]) -> Result<Self, ApiError> {
+    pub fn check(engine: &Engine, options: &HttpOptions, app: &str, kind: Kind, bytes: &[u8]) -> Result<Self, ApiError> {
         check_name("an app", app).map_err(refused_bundle)?;
         let bundle = match kind {
-            Kind::Bundle => Bundle::read(bytes, &services.options.bundle).map_err(refused_bundle)?,
+            Kind::Bundle => Bundle::read(bytes, &options.bundle).map_err(refused_bundle)?,
             Kind::Component => {
                 Bundle { manifest: Manifest::default(), components: [(app.to_owned(), bytes.to_vec())].into() }
             }
         };
-        let limits = limits(&bundle.manifest.limits, services.options.body_bytes_max)?;
+        let limits = limits(&bundle.manifest.limits, options.body_bytes_max)?;
         let mut components = Vec::new();
         let mut operators: BTreeMap<String, OperatorSpec> = BTreeMap::new();
         for (index, (name, bytes)) in bundle.components.iter().enumerate() {
-            let checked = services.engine.check_upload(bytes).map_err(|error| refused_component(name, kind, &error))?;
+            let checked = engine.check_upload(bytes).map_err(|error| refused_component(name, kind, &error))?;
             if checked.memory > limits.memory {
                 return Err(refused(
                     format!(
@@ -102,6 +102,17 @@ impl Upload {
                         Some(manifest::Isolation::Fresh) => Isolation::Fresh,
                         Some(manifest::Isolation::Warm) | None => Isolation::Warm,
                     };
+                let snapshot = bundle.manifest.operators.get(&operator.name).map(|settings| &settings.snapshot[..]);
+                for name in snapshot.unwrap_or_default() {
+                    let Some(function) = operator.functions.iter_mut().find(|function| function.name == *name) else {
+                        let known = operator.functions.iter().map(|function| function.name.as_str());
+                        return Err(refused(
+                            format!("styx.toml: operator.{}.snapshot names \"{name}\", which is no function of it", operator.name),
+                            suggestion(name, known, "the operator has no functions"),
+                        ));
+                    };
+                    function.consistency = Consistency::Snapshot;
+                }
                 if let Some(other) = operators.get(&operator.name) {
                     let other = &components[other.component as usize].name;
                     return Err(refused(

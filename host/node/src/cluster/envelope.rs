@@ -11,7 +11,7 @@ use styx_protocol::abort::Abort;
 use styx_protocol::attempt::{Entry, Placement};
 use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::entity::{Layout, Value};
-use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
+use styx_protocol::ids::{Epoch, RequestId, Tid, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::record::Chain;
 use styx_protocol::transaction::Request;
@@ -118,11 +118,13 @@ pub enum Question {
     Inquire(Inquiry),
 }
 
-/// A look at a node.
+/// A look at how things are.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum Inquiry {
-    /// Where it stands.
-    Standing,
+    /// The cluster at a glance; for the coordinator.
+    Cluster,
+    /// Where each worker stands.
+    Workers,
     /// Entities and bytes of each partition.
     Partitions,
     /// The value of an entity, as of the last durable epoch.
@@ -132,7 +134,7 @@ pub enum Inquiry {
         /// The key.
         key: String,
     },
-    /// Entries of an operator.
+    /// Entries of an operator, in key order.
     Scan {
         /// The operator's id.
         operator: u32,
@@ -142,6 +144,8 @@ pub enum Inquiry {
         after: Option<String>,
         /// Most entries.
         limit: u32,
+        /// Most bytes of values, the last one's excepted.
+        bytes: u64,
     },
 }
 
@@ -163,14 +167,30 @@ pub enum Answer {
     Accepted(RequestId),
     /// Nothing is known of a request.
     Unknown,
-    /// Where a node stands.
-    Standing(Standing),
-    /// Per partition that is here: its number, entities, bytes.
-    Partitions(Vec<(u16, u64, u64)>),
+    /// The cluster at a glance.
+    Cluster(Overview),
+    /// Where workers stand, by worker.
+    Workers(Vec<Standing>),
+    /// What partitions hold, by partition.
+    Partitions(Vec<Holding>),
     /// The value of an entity.
-    Value(Option<Bytes>),
+    Value {
+        /// The value; none if there is no such entity.
+        value: Option<Bytes>,
+        /// The partition that it belongs to.
+        partition: u16,
+        /// As of this epoch.
+        epoch: Epoch,
+    },
     /// Entries in key order.
-    Entries(Vec<Entry>),
+    Entries {
+        /// The entries.
+        entries: Vec<Entry>,
+        /// Whether there are more after the last one.
+        more: bool,
+        /// As of this epoch; of several workers, the earliest.
+        epoch: Epoch,
+    },
     /// This is another generation: ask again where the newest view says.
     Moved,
 }
@@ -192,23 +212,59 @@ pub struct Reply {
     pub outcome: Result<Bytes, Abort>,
 }
 
-/// Where a node stands.
+/// The cluster at a glance, as its coordinator sees it.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Standing {
+pub struct Overview {
+    /// Whether everything is in one process.
+    pub single: bool,
+    /// The generation.
+    pub generation: u64,
+    /// Whether it serves; otherwise it recovers, or waits for workers.
+    pub live: bool,
     /// The last epoch that ended.
     pub epoch: Epoch,
-    /// The state hash chain that it knows.
+    /// The state hash chain after it.
     pub chain: Chain,
+    /// All members, by worker: node ids and addresses.
+    pub members: Vec<(u64, String)>,
+    /// Number of partitions.
+    pub partitions: u16,
+    /// Hash of the engine's configuration.
+    pub engine: u64,
+    /// Where the coordinator's admin endpoints are.
+    pub admin: Option<String>,
+}
+
+/// Where a worker stands.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Standing {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The last epoch that ended there.
+    pub epoch: Epoch,
     /// Requests that wait.
     pub waiting: u64,
     /// Replies remembered.
     pub remembered: u64,
+    /// Partitions.
+    pub partitions: u64,
     /// Entities.
     pub entities: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// When that was.
-    pub time: Timestamp,
+}
+
+/// What a partition holds.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Holding {
+    /// The partition.
+    pub partition: u16,
+    /// Whose it is.
+    pub worker: WorkerId,
+    /// Entities.
+    pub entities: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
 }
 
 impl Envelope {

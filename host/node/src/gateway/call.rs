@@ -19,9 +19,10 @@ use super::json::is_json;
 use super::latency::Outcome;
 use super::path;
 use super::request::{Call, check_idempotency_key, parse_id, prepare};
+use crate::cluster::envelope::Inquiry;
 use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body, refuse};
 use crate::services::Services;
-use crate::worker::{Answer, Waiter};
+use crate::worker::{Answer, Failure, Waiter};
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
 const EPOCH: HeaderName = HeaderName::from_static("styx-epoch");
@@ -33,6 +34,7 @@ pub async fn call(State(services): State<Services>, uri: Uri, headers: HeaderMap
     let started = Instant::now();
     let (outcome, response) = match submit(&services, &uri, "/v1/call/", &headers, body, false).await {
         Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only),
+        Ok((Answer::Failed(failure), _)) => failed(failure),
         Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
         Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
     };
@@ -51,6 +53,7 @@ pub async fn send(State(services): State<Services>, uri: Uri, headers: HeaderMap
         }
         // A refusal.
         Ok((Answer::Reply(reply), _)) => answer(reply, false),
+        Ok((Answer::Failed(failure), _)) => failed(failure),
         Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
         Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
     };
@@ -136,6 +139,12 @@ fn answer(reply: Reply, read_only: bool) -> (Outcome, Response) {
     (outcome, response)
 }
 
+/// The response when the cluster cannot say what became of a request.
+fn failed(failure: Failure) -> (Outcome, Response) {
+    let error = ApiError::from(failure);
+    (Outcome::of_error(error.status), error.into_response())
+}
+
 fn number(id: RequestId) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(id.to_string())).expect("hexadecimal digits may stand in a header")
 }
@@ -165,10 +174,10 @@ pub async fn request(
     };
     let ended = services.handle.wait_for(id);
     tokio::pin!(ended);
-    // The worker takes messages in order: once it has been looked at after the question, an answer
-    // that does not need waiting for has been given.
+    // Workers take messages in order: once they have said how they are after the question, an
+    // answer that does not need waiting for has been given.
     let asked = async {
-        services.handle.inspect(|_| ()).await;
+        services.handle.inquire(Inquiry::Workers).await;
         tokio::time::sleep(wait).await;
     };
     let answer = tokio::select! {
@@ -186,6 +195,7 @@ pub async fn request(
             Err(ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_REQUEST", format!("nothing is known of request {id}"))
                 .hint("replies are kept for sends and for calls with an Idempotency-Key, and not for ever"))
         }
+        Some(Answer::Failed(failure)) => Err(failure.into()),
         _ => Err(ApiError::shutting_down()),
     }
 }

@@ -236,6 +236,11 @@ impl Pipeline {
                     reply(&slot.id, end, out);
                     outcome
                 }
+                Answer::Failed(failure) => {
+                    let error = ApiError::from(failure);
+                    refusal(&slot.id, &error, out);
+                    Outcome::of_error(error.status)
+                }
                 Answer::Accepted(_) | Answer::Unknown | Answer::Controlled(_) => {
                     refusal(&slot.id, &ApiError::shutting_down(), out);
                     Outcome::Overloaded

@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use styx_protocol::abort::{Abort, Code};
 
-/// An error reply. None of the request's writes happened.
+use crate::worker::Failure;
+
+/// An error reply. None of the request's writes happened, unless it says that nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// HTTP status.
@@ -90,6 +92,24 @@ impl From<Abort> for ApiError {
             hint: Cow::Borrowed(hint_of(abort.code)),
             closes: false,
         }
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        let (code, message, hint) = match failure {
+            Failure::Unavailable => (
+                "UNAVAILABLE",
+                "no worker serves this now, and nothing was done",
+                "try again; /v1/cluster on the coordinator's admin port shows who is there",
+            ),
+            Failure::OutcomeUnknown => (
+                "OUTCOME_UNKNOWN",
+                "the worker that had the request was lost before it answered: it may or may not have happened",
+                "look before you repeat it; with an Idempotency-Key it would have been repeated for you, exactly once",
+            ),
+        };
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message).hint(hint)
     }
 }
 

@@ -278,6 +278,8 @@ impl<E: Executor + Pieces> Driver<E> {
                 lines.iter().for_each(|line| super::show(&catalog, tid, line));
             },
             Action::Finished(summary) => {
+                // An epoch of deployments alone executes nothing.
+                self.prepare_catalog();
                 let stats = self.handle.stats();
                 stats.finished(&summary, self.started.elapsed().as_micros() as u64);
                 stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);

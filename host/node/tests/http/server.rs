@@ -10,7 +10,7 @@ use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOp
 use styx_node::components::ComponentStore;
 use styx_node::http::{ConnectionLimits, Shutdown, serve};
 use styx_node::log::MemoryDisk;
-use styx_node::services::{HttpOptions, Services};
+use styx_node::services::{Deploys, HttpOptions, Services};
 use styx_node::worker::{Worker, WorkerOptions};
 use styx_node::{admin, gateway};
 use tokio::net::TcpListener;
@@ -97,7 +97,7 @@ impl Server {
         let make = engine.clone();
         let worker = Worker::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
         let shutdown = Shutdown::default();
-        let services = Services::new(worker.handle().clone(), engine, components, options, shutdown.clone());
+        let services = Services::new(worker.handle().clone(), Some(Deploys { engine, components }), options, shutdown.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![

@@ -1,0 +1,204 @@
+//! Answers to inquiries: from what one worker has, and from what several workers say together.
+
+use std::ops::Bound;
+
+use styx_protocol::attempt::Entry;
+use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::{Entity, Key, Value};
+use styx_protocol::ids::{Epoch, OperatorId, PartitionId, WorkerId};
+use styx_protocol::range::KeyRange;
+use styx_protocol::state::State;
+
+use super::envelope::{Answer, Bytes, Holding, Inquiry, Standing};
+
+/// What a worker can see of itself between two steps.
+pub struct Sight<'a> {
+    /// Which worker it is.
+    pub worker: WorkerId,
+    /// Whether a partition is its own.
+    pub owns: &'a dyn Fn(PartitionId) -> bool,
+    /// The committed state.
+    pub state: &'a State,
+    /// What is deployed.
+    pub catalog: &'a Catalog,
+    /// The last epoch that ended.
+    pub epoch: Epoch,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// Replies remembered.
+    pub remembered: usize,
+}
+
+impl Sight<'_> {
+    /// The worker's own part of an answer. What only a coordinator knows is no worker's to say:
+    /// it answers [`Answer::Unknown`].
+    pub fn answer(&self, inquiry: &Inquiry) -> Answer {
+        match inquiry {
+            Inquiry::Cluster => Answer::Unknown,
+            Inquiry::Workers => Answer::Workers(vec![self.standing()]),
+            Inquiry::Partitions => Answer::Partitions(self.holdings().collect()),
+            Inquiry::Get { operator, key } => {
+                let operator = OperatorId(*operator);
+                let entity = Entity::new(&self.state.layout(), operator, self.composite(operator), key.as_str().into());
+                Answer::Value {
+                    value: self.state.get(&entity).cloned().map(Bytes),
+                    partition: entity.partition().0,
+                    epoch: self.epoch,
+                }
+            }
+            Inquiry::Scan { operator, prefix, after, limit, bytes } => {
+                let (operator, limit) = (OperatorId(*operator), *limit as usize);
+                let lower = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str().into()));
+                let range = KeyRange::new(prefix, lower, Bound::Unbounded);
+                let partition = self.state.layout().partition_of_prefix(prefix, self.composite(operator));
+                // One more than asked for tells whether there are more.
+                let found = self.state.scan(operator, &range, partition, limit + 1, false);
+                let mut page = Page::new(limit, *bytes);
+                let fits = found.iter().take_while(|(_, value)| page.takes(value)).count();
+                let more = fits < found.len();
+                let entries = found.into_iter().take(fits).map(|(key, value)| Entry(key, value)).collect();
+                Answer::Entries { entries, more, epoch: self.epoch }
+            }
+        }
+    }
+
+    fn composite(&self, operator: OperatorId) -> bool {
+        self.catalog.operator(operator).is_some_and(|operator| operator.composite)
+    }
+
+    fn holdings(&self) -> impl Iterator<Item = Holding> {
+        let partitions = self.state.partitions().iter().enumerate();
+        let own = partitions.filter(|(id, _)| (self.owns)(PartitionId(*id as u16)));
+        own.map(|(id, partition)| Holding {
+            partition: id as u16,
+            worker: self.worker,
+            entities: partition.len() as u64,
+            bytes: partition.bytes(),
+        })
+    }
+
+    fn standing(&self) -> Standing {
+        let mut standing = Standing {
+            worker: self.worker,
+            epoch: self.epoch,
+            waiting: self.waiting as u64,
+            remembered: self.remembered as u64,
+            partitions: 0,
+            entities: 0,
+            bytes: 0,
+        };
+        for holding in self.holdings() {
+            standing.partitions += 1;
+            standing.entities += holding.entities;
+            standing.bytes += holding.bytes;
+        }
+        standing
+    }
+}
+
+/// How much of a scan fits on a page.
+struct Page {
+    entries: usize,
+    bytes: u64,
+}
+
+impl Page {
+    fn new(entries: usize, bytes: u64) -> Self {
+        Page { entries, bytes }
+    }
+
+    /// Whether another value fits; the last one may be larger than what is left.
+    fn takes(&mut self, value: &Value) -> bool {
+        if self.entries == 0 || self.bytes == 0 {
+            return false;
+        }
+        self.entries -= 1;
+        self.bytes = self.bytes.saturating_sub(value.len() as u64);
+        true
+    }
+}
+
+/// One answer from those of all workers that were asked; `None` if they do not answer the inquiry.
+pub fn merge(inquiry: &Inquiry, answers: Vec<Answer>) -> Option<Answer> {
+    match inquiry {
+        Inquiry::Cluster | Inquiry::Get { .. } => answers.into_iter().next(),
+        Inquiry::Workers => {
+            let mut all = Vec::new();
+            for answer in answers {
+                let Answer::Workers(standings) = answer else { return None };
+                all.extend(standings);
+            }
+            all.sort_unstable_by_key(|standing| standing.worker);
+            Some(Answer::Workers(all))
+        }
+        Inquiry::Partitions => {
+            let mut all = Vec::new();
+            for answer in answers {
+                let Answer::Partitions(holdings) = answer else { return None };
+                all.extend(holdings);
+            }
+            all.sort_unstable_by_key(|holding| holding.partition);
+            Some(Answer::Partitions(all))
+        }
+        Inquiry::Scan { limit, bytes, .. } => merge_entries(*limit as usize, *bytes, answers),
+    }
+}
+
+fn merge_entries(limit: usize, bytes: u64, answers: Vec<Answer>) -> Option<Answer> {
+    let (mut all, mut earliest) = (Vec::new(), Epoch(u64::MAX));
+    let mut anywhere_more = false;
+    // Beyond the last entry of a worker that has more, nothing is known of it.
+    let mut known_to: Option<Key> = None;
+    for answer in answers {
+        let Answer::Entries { entries, more, epoch } = answer else { return None };
+        if more {
+            anywhere_more = true;
+            let last = entries.last().map_or_else(|| "".into(), |Entry(key, _)| key.clone());
+            known_to = Some(known_to.map_or(last.clone(), |known| known.min(last)));
+        }
+        all.extend(entries);
+        earliest = earliest.min(epoch);
+    }
+    all.sort_unstable_by(|Entry(one, _), Entry(other, _)| one.cmp(other));
+    let mut page = Page::new(limit, bytes);
+    let known = |key: &Key| known_to.as_ref().is_none_or(|known| key <= known);
+    let fits = all.iter().take_while(|Entry(key, value)| known(key) && page.takes(value)).count();
+    let more = anywhere_more || fits < all.len();
+    all.truncate(fits);
+    Some(Answer::Entries { entries: all, more, epoch: earliest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(keys: &[&str], more: bool, epoch: u64) -> Answer {
+        let entries = keys.iter().map(|key| Entry((*key).into(), key.as_bytes().into())).collect();
+        Answer::Entries { entries, more, epoch: Epoch(epoch) }
+    }
+
+    fn scan(limit: u32, bytes: u64) -> Inquiry {
+        Inquiry::Scan { operator: 0, prefix: String::new(), after: None, limit, bytes }
+    }
+
+    #[test]
+    fn pages_of_workers_become_one_page_in_key_order() {
+        for (limit, bytes, answers, expect) in [
+            (9, 99, vec![entries(&["a", "c"], false, 5), entries(&["b"], false, 4)], entries(&["a", "b", "c"], false, 4)),
+            (2, 99, vec![entries(&["a", "c"], false, 5), entries(&["b"], false, 5)], entries(&["a", "b"], true, 5)),
+            // The first worker has more after "b": what the other has after it must wait for the next page.
+            (9, 99, vec![entries(&["a", "b"], true, 5), entries(&["c", "d"], false, 5)], entries(&["a", "b"], true, 5)),
+            (9, 2, vec![entries(&["a", "b"], false, 5), entries(&["c"], false, 5)], entries(&["a", "b"], true, 5)),
+            (9, 3, vec![entries(&["a", "b"], false, 5), entries(&["c"], false, 5)], entries(&["a", "b", "c"], false, 5)),
+            (1, 1, vec![entries(&[], false, 5), entries(&[], false, 5)], entries(&[], false, 5)),
+        ] {
+            assert_eq!(merge(&scan(limit, bytes), answers.clone()), Some(expect), "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_something_else_is_none() {
+        assert_eq!(merge(&Inquiry::Workers, vec![entries(&["a"], false, 1)]), None);
+        assert_eq!(merge(&scan(1, 1), vec![Answer::Unknown]), None);
+    }
+}
