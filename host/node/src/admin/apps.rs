@@ -108,6 +108,7 @@ fn operator_view(operator: &OperatorSpec) -> Value {
                 "name": function.name,
                 "doc": function.doc,
                 "read_only": function.read_only,
+                "consistency": function.consistency,
                 "parameters": function.parameters.iter().map(|parameter| json!({
                     "name": parameter.name,
                     "required": parameter.required,

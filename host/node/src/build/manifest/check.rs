@@ -18,7 +18,7 @@ const SECTIONS: &[(&str, Keys)] = &[
     ("app", Keys::Fixed(&["name", "language", "entry"])),
     ("component", Keys::Named(&["path", "language", "entry", "file"])),
     ("limits", Keys::Fixed(&["fuel", "transaction_fuel", "memory", "call_depth", "calls", "rw_set", "payload"])),
-    ("operator", Keys::Named(&["isolation"])),
+    ("operator", Keys::Named(&["isolation", "snapshot"])),
     ("server", Keys::Other),
 ];
 

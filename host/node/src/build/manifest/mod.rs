@@ -94,11 +94,17 @@ pub struct Limits {
 }
 
 /// `[operator.<name>]`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorSettings {
     /// Whether instances are used again.
     #[serde(default)]
     pub isolation: Isolation,
+    /// Functions whose transactions are promised snapshot isolation only, when a request calls them.
+    /// All they read is of one state, and no write is lost; but what they have read may have changed
+    /// by the time that their own writes take effect (write skew). In exchange their reads never
+    /// conflict with writers. What is not listed is strictly serializable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshot: Vec<String>,
 }
 
 /// Whether an instance serves one call or many.

@@ -22,6 +22,7 @@ fn good() {
         payload = 65536
         [operator.journal]
         isolation = "fresh"
+        snapshot = ["report"]
         [server]
         anything = "goes"
         "#,
@@ -33,7 +34,11 @@ fn good() {
                 payload: Some(Size(65536)),
                 ..Limits::default()
             },
-            operators: [("journal".into(), OperatorSettings { isolation: Isolation::Fresh })].into(),
+            operators: [(
+                "journal".into(),
+                OperatorSettings { isolation: Isolation::Fresh, snapshot: vec!["report".into()] },
+            )]
+            .into(),
             ..Manifest::default()
         }),
     );
