@@ -1,8 +1,11 @@
 //! A cluster of processes: one coordinator, workers, gateways.
 
 pub(crate) mod archive;
+pub mod coordinator;
 pub mod envelope;
+pub mod gateway;
 pub mod inquiry;
+mod relay;
 pub mod worker;
 
 use crate::transport::NodeId;

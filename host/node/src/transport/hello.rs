@@ -80,7 +80,8 @@ pub fn same_build(mine: &Hello, yours: &Hello) -> Result<(), Refusal> {
         );
         return Err(Refusal::new(Reason::UnknownVersion, message));
     }
-    if mine.engine != yours.engine {
+    let executes = |hello: &Hello| hello.kind != NodeKind::Gateway;
+    if mine.engine != yours.engine && executes(mine) && executes(yours) {
         let message = format!(
             "engine hash: mine {:016x}, yours {:016x}; run the same release with the same engine options on all nodes",
             mine.engine, yours.engine
@@ -151,6 +152,8 @@ mod tests {
             Some(Reason::OtherEngine),
             &["mine 00000000000000aa", "yours 00000000000000bb"],
         );
+        let executes_nothing = |yours: &mut Hello| (yours.kind, yours.engine) = (NodeKind::Gateway, 0);
+        check(&executes_nothing, None, &[]);
         check(&|yours| yours.version = 9, Some(Reason::UnknownVersion), &["mine 1", "yours 9"]);
     }
 }
