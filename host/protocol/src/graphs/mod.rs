@@ -128,7 +128,9 @@ impl Graphs {
 
     /// Takes a graph that is complete.
     pub fn close(&mut self, graph: GraphId) -> Part {
-        self.parts.remove(&graph).expect("what is complete is known")
+        let part = self.parts.remove(&graph).expect("what is complete is known");
+        self.start_reserved();
+        part
     }
 
     /// In the fallback: a write is decided.
@@ -318,7 +320,7 @@ impl Graphs {
         let OrderReply { graph, number, question, answer, share, used, report } = reply;
         let part = self.part(graph);
         debug_assert_eq!(part.header.number, number, "attempts follow each other");
-        part.drifted |= report.drifted;
+        part.drifted |= report.drifted && !planted(Bug::DriftAtRootOnly);
         part.report.merge(report);
         let fragment = part.fragment(question.fragment);
         if let Some(share) = share {
@@ -570,24 +572,36 @@ impl Graphs {
         let attempt = part.attempt.as_ref().expect("it is idle");
         let overtaken = report.overtaken && !planted(Bug::OvertakenIgnored);
         let failed_beside_others = report.doomed && report.branched && !planted(Bug::FirstFailureCounts);
-        let unsure = overtaken || failed_beside_others || attempt.is_over(&report.usage) || (mode.cached && (report.doomed || report.reached));
+        let unsure = overtaken || failed_beside_others || (attempt.is_over(&report.usage) && !planted(Bug::LimitsPerWorker)) || (mode.cached && (report.doomed || report.reached));
         let again = match () {
-            () if report.refused => Mode { strict: true, cached: false, reserved: true, ..mode },
-            () if report.suspect && !mode.fresh => Mode { strict: true, cached: false, fresh: true, ..mode },
+            () if report.refused && !planted(Bug::RefusalsCount) => Mode { strict: true, cached: false, reserved: true, ..mode },
+            () if report.suspect && !mode.fresh && !planted(Bug::SuspectsBelieved) => Mode { strict: true, cached: false, fresh: true, ..mode },
             () if !mode.strict && unsure => Mode { strict: true, cached: false, ..mode },
             () => {
-                let freed = self.room.release(graph, self.fallback);
+                self.room.release(graph);
                 self.concluded.push(graph);
-                return self.start_reserved(freed);
+                return self.start_reserved();
             }
         };
-        if !again.reserved || self.room.reserve(graph, again, self.fallback) {
-            self.run_again(graph, again);
+        match again.reserved {
+            true => {
+                self.room.line_up(graph, again);
+                self.start_reserved();
+            }
+            false => self.run_again(graph, again),
         }
     }
 
-    fn start_reserved(&mut self, freed: Option<(GraphId, Mode)>) {
-        if let Some((graph, mode)) = freed {
+    /// Lets the next graph run in the reserve, if it may. In Execute one does at a time. In the
+    /// fallback they wait for each other's locks: there it is the lowest that is rooted here, since
+    /// the lowest of all can always run.
+    fn start_reserved(&mut self) {
+        let Some(next) = self.room.next_in_line() else { return };
+        let may = match self.fallback {
+            false => self.room.is_reserve_free(),
+            true => self.parts.iter().find(|(_, part)| part.root.is_some()).is_some_and(|(lowest, _)| *lowest == next),
+        };
+        if may && let Some((graph, mode)) = self.room.reserve() {
             self.run_again(graph, mode);
         }
     }

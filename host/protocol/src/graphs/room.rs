@@ -65,32 +65,31 @@ impl Room {
         self.running -= 1;
     }
 
-    /// Whether a graph may run in the reserve at once: one may at a time. In the fallback it may
-    /// also if it ranks before those that do, since they may wait for its locks.
-    pub fn reserve(&mut self, graph: GraphId, mode: Mode, fallback: bool) -> bool {
-        let first = self.may_enter(graph, fallback);
-        match first {
-            true => self.reserved.insert(graph),
-            false => self.next.insert(graph, mode).is_none(),
-        };
-        first
+    /// Whether a graph runs in the reserve.
+    pub fn is_reserve_free(&self) -> bool {
+        self.reserved.is_empty()
     }
 
-    fn may_enter(&self, graph: GraphId, fallback: bool) -> bool {
-        self.reserved.first().is_none_or(|first| fallback && graph < *first)
+    /// A graph is to run in the reserve when its turn comes.
+    pub fn line_up(&mut self, graph: GraphId, mode: Mode) {
+        self.reserved.remove(&graph);
+        self.next.insert(graph, mode);
     }
 
-    /// A graph is over; if it ran in the reserve, tells which may run there next.
-    pub fn release(&mut self, graph: GraphId, fallback: bool) -> Option<(GraphId, Mode)> {
-        if !self.reserved.remove(&graph) {
-            return None;
-        }
-        let (next, _) = self.next.first_key_value()?;
-        if !self.may_enter(*next, fallback) {
-            return None;
-        }
-        let (next, mode) = self.next.pop_first()?;
-        self.reserved.insert(next);
-        Some((next, mode))
+    /// The next graph for the reserve.
+    pub fn next_in_line(&self) -> Option<GraphId> {
+        self.next.first_key_value().map(|(graph, _)| *graph)
+    }
+
+    /// The next graph enters the reserve.
+    pub fn reserve(&mut self) -> Option<(GraphId, Mode)> {
+        let (graph, mode) = self.next.pop_first()?;
+        self.reserved.insert(graph);
+        Some((graph, mode))
+    }
+
+    /// A graph is over.
+    pub fn release(&mut self, graph: GraphId) {
+        self.reserved.remove(&graph);
     }
 }
