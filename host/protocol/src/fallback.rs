@@ -67,10 +67,12 @@ pub fn run_component(
     for member in members {
         let execution;
         (execution, overlay) = executor.fall_back(&member.transaction, state, catalog, overlay, &member.cached);
-        if !execution.drifted || planted(Bug::DriftSeen) {
-            for write in execution.writes() {
-                overlay.apply(write);
-            }
+        if !execution.drifted {
+            execution.writes().for_each(|write| overlay.apply(write));
+        } else if planted(Bug::DriftSeen) {
+            let accesses = execution.footprint.accesses.iter();
+            let written = accesses.filter_map(|(entity, access)| Some((entity.clone(), access.write()?.cloned())));
+            written.for_each(|write| overlay.apply(write));
         }
         executions.push((member.index, execution));
     }

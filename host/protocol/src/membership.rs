@@ -356,10 +356,8 @@ impl Member {
 
     /// An invitation has come; whether to follow it, and so to drop everything and begin anew.
     pub fn invited(&mut self, generation: u64, life: u64) -> bool {
-        if life != self.life || generation <= self.entered {
-            return false;
-        }
-        if generation < self.newest && !planted(Bug::OldInvitations) {
+        let old = generation <= self.entered || generation < self.newest;
+        if life != self.life || (old && !planted(Bug::OldInvitations)) {
             return false;
         }
         self.newest = self.newest.max(generation);

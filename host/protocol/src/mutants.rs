@@ -146,11 +146,21 @@ bugs! {
     DeliveredEarly,
     /// A log takes what a replaced coordinator appends.
     FenceIgnored,
+    /// What had no room to wait counts as failed.
+    RefusalsCount,
+    /// What may be due to the past of an instance counts.
+    SuspectsBelieved,
+    /// Each worker holds a graph to the limits, nobody all of them together.
+    LimitsPerWorker,
+    /// Another membership starts with counters that others have passed.
+    CountersForgotten,
+    /// Two snapshots may write the same.
+    SnapshotsOverwrite,
     /// Two coordinators may begin generations of the same number.
     GenerationShared,
     /// A generation's number is used before it is durable.
     GenerationNotDurable,
-    /// A worker follows an invitation to a generation that is over.
+    /// A worker follows an invitation that is old, or that it has followed before.
     OldInvitations,
     /// Workers that run something else are members.
     BuildsMixed,

@@ -135,7 +135,7 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
         for (entity, access) in footprint.accesses.iter() {
             let reservation = reservations.at(places.next().expect("every access is reserved"));
             if access.is_write() {
-                bits.waw |= reservation.writer < tid;
+                bits.waw |= reservation.writer < tid && !(snapshot && planted(Bug::SnapshotsOverwrite));
                 bits.war |= reservation.reader < tid;
                 bits.war |= !planted(Bug::SkipRangeReaders) && ranges.reader(entity.operator(), entity.key()) < tid;
             }

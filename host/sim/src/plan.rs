@@ -40,6 +40,8 @@ pub struct Plan {
     pub loss: u32,
     /// Execution threads.
     pub threads: u64,
+    /// How often an instance that shares a graph with other workers fails for its own past, in a thousand.
+    pub misfortune: u32,
     /// One share of a batch on one thread.
     pub execution: Delay,
     /// One fsync.
@@ -191,6 +193,7 @@ impl Plan {
             network: random.pick(&[(10, 50), (10, 50), (20, 1_000), (100, 5_000)]),
             loss: random.pick(&[0, 0, 5, 50]),
             threads: random.between(1, 4),
+            misfortune: random.pick(&[0, 0, 0, 5, 50]),
             execution: random.pick(&[(1, 10), (5, 300), (100, 2_000)]),
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             pace: random.pick(&[(0, 0), (0, 2_000), (2_000, 6_000), (2_000, 10_000)]),

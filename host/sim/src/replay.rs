@@ -8,7 +8,7 @@ use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::message::{Message, Node as Peer};
 use styx_protocol::machine::{
-    Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Machine, Worker,
+    Action, Batch, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Machine, Worker,
 };
 use styx_protocol::piece::{Piece, Seat};
 use styx_protocol::record::{Chain, EpochRecord};
@@ -16,6 +16,7 @@ use styx_protocol::record::{Chain, EpochRecord};
 use crate::check::judge::Ended;
 use crate::check::{Checked, Failure, ensure};
 use crate::node::Threads;
+use crate::plan::Plan;
 use crate::random::Random;
 
 /// Replays a record where one process does everything.
@@ -105,13 +106,16 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster with an empty log.
-    pub fn new(config: &Config, placement: &Arc<Placement>, threads: u64, random: Random) -> Self {
+    pub fn new(plan: &Plan, placement: &Arc<Placement>, mut random: Random) -> Self {
+        let config = &plan.config;
         let seat = |at| Seat { me: WorkerId(at), placement: placement.clone() };
         let workers = (0..placement.workers()).map(|at| Worker::new(config.clone(), seat(at))).collect();
         Cluster {
             coordinator: Coordinator::new(config.clone(), placement.clone()),
             workers,
-            threads: (0..placement.workers()).map(|_| Threads::new(threads, false)).collect(),
+            threads: (0..placement.workers())
+                .map(|_| Threads::new(plan, false, Random::new(random.number())))
+                .collect(),
             mail: (0..(placement.workers() + 1).pow(2)).map(|_| VecDeque::new()).collect(),
             ready: Vec::new(),
             actions: Vec::new(),

@@ -144,7 +144,7 @@ impl World {
             if !self.outside.calm && (self.clients.are_spent() || now > FAULTS_END) {
                 self.calm();
             }
-            if self.clients.are_spent() && deadline.is_none() {
+            if self.outside.calm && deadline.is_none() {
                 deadline = Some(now + END_MAX);
             }
             if self.outside.calm && self.clients.are_done() && self.is_quiet() {
@@ -202,7 +202,7 @@ impl World {
         let Outside { plan, random, judge, figures, .. } = &mut self.outside;
         let partitions = plan.config.layout.partitions;
         let mut machine = styx_protocol::machine::Machine::new(plan.config.clone());
-        let mut threads = Threads::new(plan.threads, false);
+        let mut threads = Threads::new(plan, false, Random::new(random.number()));
         for (record, ended) in judge.records.iter().zip(&judge.ended) {
             again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
                 .map_err(|failure| failure.at("one process"))?;
@@ -213,8 +213,8 @@ impl World {
                 .map(|_| styx_protocol::ids::WorkerId(random.below(u64::from(workers)) as u16))
                 .collect();
             let placement = Arc::new(Placement::new(owners, workers));
-            let threads = random.between(1, 3);
-            let mut cluster = replay::Cluster::new(&plan.config, &placement, threads, Random::new(random.number()));
+            let plan = Plan { threads: random.between(1, 3), ..plan.clone() };
+            let mut cluster = replay::Cluster::new(&plan, &placement, Random::new(random.number()));
             for (record, ended) in judge.records.iter().zip(&judge.ended) {
                 cluster
                     .replay(record)

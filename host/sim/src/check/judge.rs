@@ -317,6 +317,10 @@ impl Judge {
             Rank::FellBack(_) => self.oracle.transaction(tid, time, false, request),
             _ => self.oracle.lock_free(tid, time, request),
         };
+        if let Some((first, second)) = self.oracle.overwritten {
+            let message = format!("transactions {first} and {second} overwrite each other in epoch {}", record.epoch);
+            return Err(Failure::new("lost update", message).about(&[first, second]));
+        }
         if let Some(touched) = &self.oracle.touched {
             sequenced.touched.clone_from(touched);
         }

@@ -38,6 +38,10 @@ pub struct Oracle {
     deployed: Deployed,
     /// The state at the start of the epoch, if somebody asks for a snapshot in it.
     base: Option<Entities>,
+    /// What was written in the lock-free phase of such an epoch.
+    written: BTreeMap<(u32, &'static str), Tid>,
+    /// Two transactions that overwrote each other unseen.
+    pub overwritten: Option<(Tid, Tid)>,
     /// Of the running transaction: what was there before its writes.
     undo: Vec<(u32, &'static str, Option<u64>)>,
     calls: u64,
@@ -113,6 +117,7 @@ impl Oracle {
     pub fn start_epoch<'a>(&mut self, mut requests: impl Iterator<Item = &'a Request>) {
         let wanted = requests.any(|request| self.is_snapshot(request));
         self.base = wanted.then(|| self.state.clone());
+        self.written.clear();
     }
 
     fn is_snapshot(&self, request: &Request) -> bool {
@@ -125,8 +130,16 @@ impl Oracle {
     /// # Errors
     /// It ends without effect.
     pub fn lock_free(&mut self, tid: Tid, time: u64, request: &Request) -> Result<u64, Abort> {
-        let base = if self.is_snapshot(request) { self.base.take() } else { None };
-        let Some(base) = base else { return self.transaction(tid, time, false, request) };
+        let snapshot = self.is_snapshot(request);
+        let base = if snapshot { self.base.take() } else { None };
+        let Some(base) = base else {
+            let result = self.transaction(tid, time, false, request);
+            if self.base.is_some() && result.is_ok() {
+                let written: Vec<_> = self.undo.iter().map(|(operator, key, _)| (*operator, *key)).collect();
+                self.wrote(tid, &written);
+            }
+            return result;
+        };
         let now = std::mem::replace(&mut self.state, base);
         let result = self.transaction(tid, time, false, request);
         let mut writes = Vec::new();
@@ -139,10 +152,20 @@ impl Oracle {
             }
         }
         self.base = Some(std::mem::replace(&mut self.state, now));
+        self.wrote(tid, &writes.iter().map(|(operator, key, _)| (*operator, *key)).collect::<Vec<_>>());
         for (operator, key, value) in writes {
             self.set(operator, key, value);
         }
         result
+    }
+
+    /// The first to write wins; nobody else in the lock-free phase may write the same.
+    fn wrote(&mut self, tid: Tid, keys: &[(u32, &'static str)]) {
+        for key in keys {
+            if let Some(other) = self.written.insert(*key, tid).filter(|other| *other != tid) {
+                self.overwritten = Some((other, tid));
+            }
+        }
     }
 
     /// Number of entities.

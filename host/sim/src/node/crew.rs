@@ -4,12 +4,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::attempt::Attempt;
 use styx_protocol::entity::Value;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Started, Task};
 
 use super::{Life, NodeEvent, Outside};
+use crate::plan::Plan;
 use crate::random::Random;
 use crate::toy::Toy;
 
@@ -52,15 +55,19 @@ pub struct Threads {
     toys: Vec<Toy>,
     /// Another engine: it comes to other results.
     strange: bool,
+    /// How often an instance fails for its own past, in a thousand; and whose chance that is.
+    misfortune: u32,
+    random: Random,
 }
 
 /// Where a thread's own number of a guest begins in the driver's.
 const THREAD: u32 = 48;
 
 impl Threads {
-    /// So many.
-    pub fn new(count: u64, strange: bool) -> Self {
-        Threads { toys: (0..count).map(|_| Toy::default()).collect(), strange }
+    /// As many as the plan says.
+    pub fn new(plan: &Plan, strange: bool, random: Random) -> Self {
+        let toys = (0..plan.threads).map(|_| Toy::default()).collect();
+        Threads { toys, strange, misfortune: plan.misfortune, random }
     }
 
     /// How many.
@@ -78,9 +85,16 @@ impl Threads {
         }
     }
 
-    fn progress(&self, thread: usize, progress: &mut Progress) {
+    fn progress(&mut self, thread: usize, attempt: &mut Attempt, progress: &mut Progress) {
         match progress {
-            Progress::Done(outcome) => self.outcome(outcome),
+            Progress::Done(outcome) => {
+                self.outcome(outcome);
+                if self.misfortune > 0 && !attempt.mode().fresh && self.random.chance(self.misfortune) {
+                    // What a warm instance's past does to it is settled by new instances.
+                    attempt.suspect();
+                    *outcome = Err(attempt.doom(Abort::new(Code::GuestTrap, "the instance has had a past")));
+                }
+            }
             Progress::Waits(parked, _) => *parked = Parked((thread as u64) << THREAD | parked.0),
         }
     }
@@ -98,7 +112,7 @@ impl Threads {
         };
         match &mut started {
             Started::Local(execution) => self.outcome(&mut execution.outcome),
-            Started::Open(_, progress) => self.progress(thread, progress),
+            Started::Open(attempt, progress) => self.progress(thread, attempt, progress),
         }
         started
     }
@@ -117,7 +131,7 @@ impl Threads {
             parked.0 &= (1 << THREAD) - 1;
         }
         let mut advanced = self.toys[thread].advance(piece);
-        self.progress(thread, &mut advanced.progress);
+        self.progress(thread, &mut advanced.attempt, &mut advanced.progress);
         advanced
     }
 
@@ -174,8 +188,9 @@ impl Job {
 
 impl Crew {
     /// The threads of a process.
-    pub(super) fn new(life: Life, threads: u64, strange: bool) -> Self {
-        let threads = Threads::new(threads, strange);
+    pub(super) fn new(life: Life, strange: bool, outside: &mut Outside) -> Self {
+        let random = Random::new(outside.random.number());
+        let threads = Threads::new(&outside.plan, strange, random);
         Crew { life, threads, job: None, jobs: 0, pieces: BTreeMap::new(), next_piece: 0 }
     }
 

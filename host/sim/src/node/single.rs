@@ -12,6 +12,7 @@ use super::{Life, Message, NodeEvent, Outside, records};
 use crate::check::judge::Ended;
 use crate::check::state::Holdings;
 use crate::check::{Checked, ensure};
+use crate::random::Random;
 use crate::replay;
 
 /// See the module.
@@ -38,11 +39,11 @@ impl Single {
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
         outside.judge.opened(&log)?;
         let machine = Machine::new(outside.plan.config.clone());
-        let crew = Crew::new(life, outside.plan.threads, false);
+        let crew = Crew::new(life, false, outside);
         let mut single = Single { life, machine, appender: Appender::new(), crew, ticking: false, round: None };
         outside.figures.replayed += log.len() as u64;
         single.machine.step(Input::Durable(durable), &mut Vec::new());
-        let mut threads = super::Threads::new(outside.plan.threads, false);
+        let mut threads = super::Threads::new(&outside.plan, false, Random::new(outside.random.number()));
         for record in &log {
             let ended = replay::one(&mut single.machine, record, &mut threads, &mut outside.random)?;
             outside.judge.finished(Some(record.epoch), ended)?;

@@ -192,7 +192,7 @@ impl WorkerNode {
         let machine = Worker::new(config, Seat { me, placement });
         let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
         let life = Life { part: generation, ..self.life };
-        let crew = Crew::new(life, outside.plan.threads, strange);
+        let crew = Crew::new(life, strange, outside);
         self.part = Some(Part { life, generation, machine, crew, links, live: false });
     }
 }
