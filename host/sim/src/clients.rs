@@ -36,6 +36,7 @@ pub struct Clients {
     keyed: Vec<usize>,
     next_id: u128,
     next_deployment: u64,
+    answers: u64,
 }
 
 impl Clients {
@@ -47,7 +48,7 @@ impl Clients {
         }
         let slots = (0..count).map(|_| Slot::default()).collect();
         let mut clients =
-            Clients { slots, left: outside.plan.requests, keyed: Vec::new(), next_id: 0, next_deployment: 0 };
+            Clients { slots, left: outside.plan.requests, keyed: Vec::new(), next_id: 0, next_deployment: 0, answers: 0 };
         clients.deploy(outside);
         clients
     }
@@ -60,6 +61,11 @@ impl Clients {
     /// Whether everybody has had the last answer.
     pub fn are_done(&self) -> bool {
         self.slots.iter().all(|slot| slot.finished)
+    }
+
+    /// Replies and receipts that clients were given.
+    pub fn answers(&self) -> u64 {
+        self.answers
     }
 
     /// Attempts that wait for an answer.
@@ -221,8 +227,12 @@ impl Clients {
         let now = outside.queue.now();
         let &Attempt { kind, of, slot, .. } = &outside.testimony.attempts[attempt];
         match &answer {
-            Answer::Reply(reply) => outside.testimony.asked[of].told.push((now, reply.clone())),
+            Answer::Reply(reply) => {
+                self.answers += 1;
+                outside.testimony.asked[of].told.push((now, reply.clone()));
+            }
             Answer::Accepted => {
+                self.answers += 1;
                 outside.testimony.asked[of].accepted.get_or_insert(now);
             }
             Answer::Controlled => outside.testimony.controls[of].1 = true,

@@ -47,8 +47,8 @@ pub enum Event {
     Fault(usize),
 }
 
-/// How long everything may take to end once faults have stopped, in microseconds.
-const END_MAX: u64 = 120_000_000;
+/// Once faults have stopped, an epoch ends or a client is answered at least so often, in microseconds.
+const PAUSE_MAX: u64 = 30_000_000;
 /// When faults stop at the latest.
 const FAULTS_END: u64 = 3_000_000;
 /// Events of a world; more means that something goes round in circles.
@@ -134,8 +134,7 @@ impl World {
     /// # Errors
     /// A check is broken.
     pub fn run(&mut self) -> Checked<Report> {
-        let mut deadline = None;
-        let mut events = 0;
+        let (mut events, mut last, mut done) = (0, 0, (0, 0));
         while let Some(event) = self.outside.queue.pop() {
             self.happen(event)?;
             self.follow()?;
@@ -144,13 +143,14 @@ impl World {
             if !self.outside.calm && (self.clients.are_spent() || now > FAULTS_END) {
                 self.calm();
             }
-            if self.outside.calm && deadline.is_none() {
-                deadline = Some(now + END_MAX);
+            let progress = (self.outside.judge.ended.len(), self.clients.answers());
+            if !self.outside.calm || progress != done {
+                (last, done) = (now, progress);
             }
             if self.outside.calm && self.clients.are_done() && self.is_quiet() {
                 return self.end();
             }
-            if deadline.is_some_and(|deadline| now > deadline) || events > EVENTS_MAX {
+            if now > last + PAUSE_MAX || events > EVENTS_MAX {
                 break;
             }
         }
