@@ -22,7 +22,6 @@ use styx_node::transport::{NodeId, Options as NetworkOptions};
 use styx_node::worker::Handle;
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{OperatorId, RequestId};
-use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
 
@@ -236,7 +235,7 @@ impl Drop for Process {
 /// Runs one worker process of the benchmark.
 pub fn run_member(member: &Member) -> anyhow::Result<()> {
     let load: Load = serde_json::from_str(&member.load)?;
-    let modes = Modes::LADDER.iter().find(|(name, _)| *name == load.modes).context("unknown modes")?.1;
+    let modes = inprocess::modes(&load.modes).map_err(|message| anyhow::anyhow!(message))?;
     let engine = Engine::new(EngineOptions {
         cache_dir: member.directory.join("cache"),
         determinism: Determinism::Off,

@@ -13,6 +13,7 @@ use styx_node::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use styx_node::worker::{Answer, Handle, Waiter, Worker, WorkerOptions};
 use styx_protocol::catalog::{Component, Control, Deployment, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
+use styx_protocol::modes::Modes;
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -39,12 +40,21 @@ pub struct Options {
     /// Most transactions of an epoch
     #[arg(long, default_value_t = 2000)]
     epoch: usize,
+    /// Which parts of the protocol are on: aria, reordering, fallback or caching
+    #[arg(long, default_value = "caching", value_parser = modes)]
+    modes: Modes,
     /// `memory`, or `embedded` with fsync
     #[arg(long, default_value = "memory")]
     log: String,
     /// Seed of the workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// A step of the ladder from Aria to everything.
+pub(crate) fn modes(name: &str) -> Result<Modes, String> {
+    let found = Modes::LADDER.iter().find(|(known, _)| *known == name);
+    found.map(|(_, modes)| *modes).ok_or_else(|| "it can be aria, reordering, fallback or caching".into())
 }
 
 /// Runs the benchmark and prints one JSON line.
@@ -60,6 +70,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         stack_bytes: styx_engine::EXECUTION_STACK_BYTES,
         epoch_size_max: options.epoch,
         backlog_max: options.window * 2,
+        modes: options.modes,
         engine: guest.engine.engine_hash(),
         ..WorkerOptions::default()
     };
