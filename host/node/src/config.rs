@@ -1,6 +1,7 @@
 //! Configuration of the server: flags over environment over `styx.toml` over defaults.
 //!
-//! The only module that reads the environment.
+//! The only module that reads the environment. What a role has no use for is refused when it is
+//! given as a flag; the file may be shared by all roles.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,22 @@ use crate::error::CliError;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, clap::Args)]
 #[serde(deny_unknown_fields)]
 pub struct ServerFlags {
-    /// Directory of the log, the components and the compiled code [default: ./.styx]
+    /// What this process does: everything, or one part of a cluster [default: single]
+    #[arg(long, value_enum)]
+    pub role: Option<Role>,
+    /// Where other processes of the cluster reach this one [default: 127.0.0.1:7000 for a coordinator, a free port for a worker]
+    #[arg(long, value_name = "ADDR")]
+    pub cluster_addr: Option<SocketAddr>,
+    /// Where a worker or a gateway finds the coordinator, as host:port
+    #[arg(long, value_name = "HOST:PORT")]
+    pub coordinator: Option<String>,
+    /// Workers that a coordinator waits for before the cluster first serves [default: 1]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// A name of this process, for people [default: its role and node id]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Directory of the log, the components and the compiled code [default: ./.styx; for a worker ./.styx/worker]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Where clients call functions [default: 127.0.0.1:8080]
@@ -55,6 +71,33 @@ pub struct ServerFlags {
     pub determinism_check: Option<String>,
 }
 
+/// What a process does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Everything, in one process.
+    #[default]
+    Single,
+    /// Owns the log, runs the epochs, takes deployments.
+    Coordinator,
+    /// Owns partitions and executes.
+    Worker,
+    /// Takes calls.
+    Gateway,
+}
+
+impl Role {
+    /// Its name, as the flag has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Single => "single",
+            Role::Coordinator => "coordinator",
+            Role::Worker => "worker",
+            Role::Gateway => "gateway",
+        }
+    }
+}
+
 /// Implementations of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -68,6 +111,18 @@ pub enum LogKind {
 /// The configuration in force.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerConfig {
+    /// What this process does.
+    pub role: Role,
+    /// Where other processes of the cluster reach it.
+    pub cluster_addr: SocketAddr,
+    /// Where the coordinator is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<String>,
+    /// Workers that a coordinator waits for before the cluster first serves.
+    pub workers: usize,
+    /// A name, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Directory of the log, the components and the compiled code.
     pub data_dir: PathBuf,
     /// Where clients call functions.
@@ -94,19 +149,28 @@ pub struct ServerConfig {
     pub determinism_check: String,
 }
 
-const KEYS: [&str; 11] = [
-    "data_dir",
-    "ingress_addr",
-    "admin_addr",
-    "log",
-    "threads",
-    "epoch_max_size",
-    "epoch_max_wait",
-    "backlog_max",
-    "reply_retention",
-    "reply_max",
-    "determinism_check",
-];
+/// All keys, and the roles that have a use for them.
+const KEYS: [(&str, &[Role]); 16] = {
+    use Role::{Coordinator, Gateway, Single, Worker};
+    [
+        ("role", &[Single, Coordinator, Worker, Gateway]),
+        ("cluster_addr", &[Coordinator, Worker]),
+        ("coordinator", &[Worker, Gateway]),
+        ("workers", &[Coordinator]),
+        ("name", &[Coordinator, Worker, Gateway]),
+        ("data_dir", &[Single, Coordinator, Worker]),
+        ("ingress_addr", &[Single, Gateway]),
+        ("admin_addr", &[Single, Coordinator, Gateway]),
+        ("log", &[Single, Coordinator]),
+        ("threads", &[Single, Worker]),
+        ("epoch_max_size", &[Single, Worker]),
+        ("epoch_max_wait", &[Single, Coordinator]),
+        ("backlog_max", &[Single, Coordinator, Worker, Gateway]),
+        ("reply_retention", &[Single, Worker]),
+        ("reply_max", &[Single, Worker]),
+        ("determinism_check", &[Single, Coordinator, Worker]),
+    ]
+};
 
 impl ServerConfig {
     /// Resolves the layers: `flags`, then `STYX__SERVER__KEY`, then `[server]` of `styx.toml` in `directory`.
@@ -123,10 +187,11 @@ impl ServerConfig {
             .add_source(Environment::with_prefix("STYX").prefix_separator("__").separator("__").try_parsing(true));
         let layers = layers.build().map_err(|error| invalid(&error.to_string()))?;
         if let Ok(section) = layers.get_table("server")
-            && let Some(unknown) = section.keys().find(|key| !KEYS.contains(&key.as_str()))
+            && let Some(unknown) = section.keys().find(|key| !KEYS.iter().any(|(known, _)| known == key))
         {
             let nearest = KEYS
                 .iter()
+                .map(|(key, _)| key)
                 .max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)));
             return Err(CliError::usage(
                 "CONFIG_UNKNOWN_KEY",
@@ -138,9 +203,21 @@ impl ServerConfig {
             Ok(_) => layers.get("server").map_err(|error| invalid(&error.to_string()))?,
             Err(_) => ServerFlags::default(),
         };
+        let role = flags.role.or(below.role).unwrap_or_default();
+        fits_role(&flags, role)?;
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let cluster_port = if role == Role::Coordinator { 7000 } else { 0 };
+        let data_dir = if role == Role::Worker { ".styx/worker" } else { ".styx" };
         let config = ServerConfig {
-            data_dir: flags.data_dir.or(below.data_dir).unwrap_or_else(|| ".styx".into()),
+            role,
+            cluster_addr: flags
+                .cluster_addr
+                .or(below.cluster_addr)
+                .unwrap_or_else(|| ([127, 0, 0, 1], cluster_port).into()),
+            coordinator: flags.coordinator.or(below.coordinator),
+            workers: flags.workers.or(below.workers).unwrap_or(1),
+            name: flags.name.or(below.name),
+            data_dir: flags.data_dir.or(below.data_dir).unwrap_or_else(|| data_dir.into()),
             ingress_addr: flags.ingress_addr.or(below.ingress_addr).unwrap_or_else(|| ([127, 0, 0, 1], 8080).into()),
             admin_addr: flags.admin_addr.or(below.admin_addr).unwrap_or_else(|| ([127, 0, 0, 1], 9070).into()),
             log: flags.log.or(below.log).unwrap_or(LogKind::Embedded),
@@ -156,6 +233,7 @@ impl ServerConfig {
             ("threads", config.threads),
             ("epoch_max_size", config.epoch_max_size),
             ("backlog_max", config.backlog_max),
+            ("workers", config.workers),
         ] {
             if value == 0 {
                 return Err(invalid(&format!("{key} must be at least 1")));
@@ -164,8 +242,61 @@ impl ServerConfig {
         if config.threads > 64 {
             return Err(invalid("threads must be at most 64"));
         }
+        config.fits()?;
         Ok(config)
     }
+}
+
+impl ServerConfig {
+    /// Whether the parts of a cluster can find each other.
+    fn fits(&self) -> Result<(), CliError> {
+        let role = self.role.name();
+        match (self.role, &self.coordinator) {
+            (Role::Worker | Role::Gateway, None) => {
+                return Err(CliError::usage(
+                    "CONFIG_INVALID",
+                    format!("a {role} must know where the coordinator is"),
+                    "give --coordinator HOST:PORT, the coordinator's --cluster-addr",
+                ));
+            }
+            (Role::Worker | Role::Gateway, Some(address)) => {
+                let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse());
+                if !matches!(port, Some(Ok(1u16..))) {
+                    return Err(CliError::usage(
+                        "CONFIG_INVALID",
+                        format!("\"{address}\" is no address of a coordinator"),
+                        "it is HOST:PORT, such as 127.0.0.1:7000",
+                    ));
+                }
+            }
+            (Role::Single | Role::Coordinator, _) => {}
+        }
+        if self.role == Role::Worker && self.cluster_addr.ip().is_unspecified() {
+            return Err(CliError::usage(
+                "CONFIG_INVALID",
+                format!("other processes cannot reach a worker at {}", self.cluster_addr),
+                "give --cluster-addr the address of this machine in the cluster's network",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a role has a use for all flags that were given.
+fn fits_role(flags: &ServerFlags, role: Role) -> Result<(), CliError> {
+    let given = serde_json::to_value(flags).expect("flags are plain data");
+    for (key, roles) in KEYS {
+        if given[key].is_null() || roles.contains(&role) {
+            continue;
+        }
+        let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+        return Err(CliError::usage(
+            "CONFIG_INVALID",
+            format!("role {} has no use for --{}", role.name(), key.replace('_', "-")),
+            format!("drop it, or choose --role {}", names.join(" or ")),
+        ));
+    }
+    Ok(())
 }
 
 fn invalid(message: &str) -> CliError {
@@ -196,6 +327,56 @@ mod tests {
     fn an_unknown_key_names_the_nearest_one() {
         let error = resolve("[server]\ntreads = 3\n", ServerFlags::default()).unwrap_err();
         assert_eq!((error.code, error.hint.as_str()), ("CONFIG_UNKNOWN_KEY", "did you mean \"threads\"?"));
+    }
+
+    #[test]
+    fn a_role_takes_what_it_has_a_use_for() {
+        let of = |role| ServerFlags { role: Some(role), ..Default::default() };
+        let at = |port: u16| Some(([127, 0, 0, 1], port).into());
+        let coordinator = || Some("127.0.0.1:7000".to_owned());
+        for (flags, expect) in [
+            (ServerFlags { workers: Some(2), cluster_addr: at(1), ..of(Role::Coordinator) }, Ok("127.0.0.1:1")),
+            (of(Role::Coordinator), Ok("127.0.0.1:7000")),
+            (ServerFlags { coordinator: coordinator(), threads: Some(1), ..of(Role::Worker) }, Ok("127.0.0.1:0")),
+            (ServerFlags { coordinator: coordinator(), ..of(Role::Gateway) }, Ok("127.0.0.1:0")),
+            (of(Role::Worker), Err("must know where the coordinator is")),
+            (of(Role::Gateway), Err("must know where the coordinator is")),
+            (ServerFlags { coordinator: Some("7000".into()), ..of(Role::Worker) }, Err("no address")),
+            (ServerFlags { coordinator: Some("host:0".into()), ..of(Role::Worker) }, Err("no address")),
+            (ServerFlags { workers: Some(2), ..Default::default() }, Err("single has no use for --workers")),
+            (ServerFlags { coordinator: coordinator(), ..Default::default() }, Err("no use for --coordinator")),
+            (ServerFlags { ingress_addr: at(1), ..of(Role::Coordinator) }, Err("coordinator has no use for --ingress-addr")),
+            (ServerFlags { threads: Some(1), coordinator: coordinator(), ..of(Role::Gateway) }, Err("no use for --threads")),
+            (ServerFlags { workers: Some(0), ..of(Role::Coordinator) }, Err("workers must be at least 1")),
+            (
+                ServerFlags {
+                    coordinator: coordinator(),
+                    cluster_addr: Some(([0, 0, 0, 0], 0).into()),
+                    ..of(Role::Worker)
+                },
+                Err("cannot reach a worker at 0.0.0.0:0"),
+            ),
+        ] {
+            let told = format!("{flags:?}");
+            match (resolve("", flags), expect) {
+                (Ok(config), Ok(address)) => assert_eq!(config.cluster_addr.to_string(), address, "{told}"),
+                (Err(error), Err(says)) => {
+                    assert!(error.message.contains(says) && !error.hint.is_empty(), "{told}: {error}");
+                }
+                (Ok(_), Err(says)) => panic!("{told} is not refused with {says:?}"),
+                (Err(error), Ok(_)) => panic!("{told}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn all_keys_are_known() {
+        let flags = serde_json::to_value(ServerFlags::default()).unwrap();
+        let mut fields: Vec<&str> = flags.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut keys: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
+        fields.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(fields, keys);
     }
 
     #[test]

@@ -61,7 +61,7 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run a server: everything in one process
+    /// Run a server: everything in one process, or one part of a cluster with --role
     Server {
         #[command(flatten)]
         flags: ServerFlags,

@@ -1,15 +1,14 @@
-//! `styx server`: everything in one process.
+//! `styx server`: everything in one process, or one part of a cluster.
 
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
 use super::output::Output;
 use crate::config::{ServerConfig, ServerFlags};
 use crate::error::CliError;
-use crate::server::Server;
+use crate::server::Process;
 
 pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Result<(), CliError> {
     let directory = std::env::current_dir().unwrap_or_else(|_| ".".into());
@@ -39,13 +38,15 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
         .thread_name("styx-io")
         .build()
         .map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))?;
-    let server = runtime.block_on(Server::start(&config, &progress))?;
+    let server = runtime.block_on(Process::start(&config, &progress))?;
     spinner.finish_and_clear();
-    let recovered = server.recovered();
     if output.is_json() {
-        output.value(&json!({"ready": true, "ingress": server.ingress_addr().to_string(), "admin": server.admin_addr().to_string(), "epochs_replayed": recovered.epochs}));
+        output.value(&server.ready());
     } else {
-        if recovered.epochs > 0 {
+        if let Process::Single(server) = &server
+            && server.recovered().epochs > 0
+        {
+            let recovered = server.recovered();
             output.done(&format!(
                 "recovered {} epochs in {:.2} s; state {}",
                 recovered.epochs,
@@ -53,13 +54,9 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
                 recovered.chain
             ));
         }
-        output.done(&format!(
-            "calls at http://{}, apps at http://{}, data in {}",
-            server.ingress_addr(),
-            server.admin_addr(),
-            config.data_dir.display()
-        ));
-        output.note("deploy an app with `styx deploy DIR`; stop with Ctrl-C");
+        let (done, next) = server.told(&config);
+        output.done(&done);
+        output.note(&next);
     }
     runtime.block_on(async {
         let mut terminate =

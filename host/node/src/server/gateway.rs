@@ -1,0 +1,69 @@
+//! A gateway's process: takes calls and asks the workers. It keeps nothing.
+
+use std::net::SocketAddr;
+
+use tokio::task::JoinHandle;
+
+use super::parts::{Surface, failed};
+use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
+use crate::config::ServerConfig;
+use crate::error::CliError;
+use crate::http::Shutdown;
+use crate::services::{HttpOptions, Services};
+use crate::transport::Options;
+use crate::{admin, gateway};
+
+/// A running gateway.
+pub struct GatewayServer {
+    node: GatewayNode,
+    ingress: SocketAddr,
+    admin: SocketAddr,
+    shutdown: Shutdown,
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl GatewayServer {
+    /// Starts it; requests wait until the cluster serves.
+    ///
+    /// # Errors
+    /// An address is taken.
+    pub async fn start(config: &ServerConfig) -> Result<GatewayServer, CliError> {
+        let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        let admin = Surface::bind(config.admin_addr, "--admin-addr").await?;
+        let options = GatewayNodeOptions {
+            name: config.name.clone().unwrap_or_else(|| "gateway".into()),
+            network: Options::default(),
+            coordinator: config.coordinator.clone().expect("checked with the configuration"),
+            backlog_max: config.backlog_max,
+        };
+        let node = GatewayNode::start(options).await.map_err(failed)?;
+        let shutdown = Shutdown::default();
+        let services = Services::new(node.handle().clone(), None, HttpOptions::default(), shutdown.clone());
+        let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let serving = vec![
+            ingress.serve(gateway::router(services.clone()), &shutdown),
+            admin.serve(admin::gateway_router(services), &shutdown),
+        ];
+        Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
+    }
+
+    /// Where clients call functions.
+    pub fn ingress_addr(&self) -> SocketAddr {
+        self.ingress
+    }
+
+    /// Where its health is seen.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Lets what is under way come to its end, then stops.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        for serving in self.serving {
+            drop(serving.await);
+        }
+        let node = self.node;
+        drop(tokio::task::spawn_blocking(move || node.stop()).await);
+    }
+}

@@ -1,0 +1,112 @@
+//! Processes: one that is everything, or one part of a cluster each.
+
+mod coordinator;
+mod gateway;
+mod node;
+mod parts;
+mod single;
+mod worker;
+
+pub use coordinator::CoordinatorServer;
+pub use gateway::GatewayServer;
+pub use single::Server;
+pub use worker::WorkerServer;
+
+use serde_json::{Value, json};
+
+use crate::config::{Role, ServerConfig};
+use crate::error::CliError;
+
+/// A running process of any role.
+pub enum Process {
+    /// Everything.
+    Single(Server),
+    /// A coordinator.
+    Coordinator(CoordinatorServer),
+    /// A worker.
+    Worker(WorkerServer),
+    /// A gateway.
+    Gateway(GatewayServer),
+}
+
+impl Process {
+    /// Starts what the configuration says. `progress` hears of recovery, where there is one before
+    /// the process serves: epochs replayed, and epochs in all.
+    ///
+    /// # Errors
+    /// What is wrong, before anything is touched, where that can be known.
+    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, CliError> {
+        Ok(match config.role {
+            Role::Single => Process::Single(Server::start(config, progress).await?),
+            Role::Coordinator => Process::Coordinator(CoordinatorServer::start(config).await?),
+            Role::Worker => Process::Worker(WorkerServer::start(config).await?),
+            Role::Gateway => Process::Gateway(GatewayServer::start(config).await?),
+        })
+    }
+
+    /// Where it is reached, for programs.
+    pub fn ready(&self) -> Value {
+        let mut ready = match self {
+            Process::Single(server) => json!({
+                "role": "single",
+                "ingress": server.ingress_addr(),
+                "admin": server.admin_addr(),
+                "epochs_replayed": server.recovered().epochs,
+            }),
+            Process::Coordinator(server) => json!({
+                "role": "coordinator",
+                "cluster": server.cluster_addr(),
+                "admin": server.admin_addr(),
+            }),
+            Process::Worker(server) => json!({
+                "role": "worker",
+                "cluster": server.cluster_addr(),
+                "node": server.node().to_string(),
+            }),
+            Process::Gateway(server) => json!({
+                "role": "gateway",
+                "ingress": server.ingress_addr(),
+                "admin": server.admin_addr(),
+            }),
+        };
+        ready["ready"] = true.into();
+        ready
+    }
+
+    /// Where it is reached, for people, and what to do next.
+    pub fn told(&self, config: &ServerConfig) -> (String, String) {
+        let data = config.data_dir.display();
+        let coordinator = config.coordinator.as_deref().unwrap_or_default();
+        match self {
+            Process::Single(server) => (
+                format!("calls at http://{}, apps at http://{}, data in {data}", server.ingress_addr(), server.admin_addr()),
+                "deploy an app with `styx deploy DIR`; stop with Ctrl-C".into(),
+            ),
+            Process::Coordinator(server) => (
+                format!("coordinator at {}, apps at http://{}, data in {data}", server.cluster_addr(), server.admin_addr()),
+                format!(
+                    "add workers and gateways with `styx server --role worker|gateway --coordinator {}`",
+                    server.cluster_addr()
+                ),
+            ),
+            Process::Worker(server) => (
+                format!("worker {} at {}, data in {data}", server.node(), server.cluster_addr()),
+                format!("joins the cluster at {coordinator}; stop with Ctrl-C"),
+            ),
+            Process::Gateway(server) => (
+                format!("calls at http://{}, health at http://{}", server.ingress_addr(), server.admin_addr()),
+                format!("for the cluster at {coordinator}; stop with Ctrl-C"),
+            ),
+        }
+    }
+
+    /// Lets what is under way come to its end, then stops.
+    pub async fn stop(self) {
+        match self {
+            Process::Single(server) => server.stop().await,
+            Process::Coordinator(server) => server.stop().await,
+            Process::Worker(server) => server.stop().await,
+            Process::Gateway(server) => server.stop().await,
+        }
+    }
+}

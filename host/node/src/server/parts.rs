@@ -1,0 +1,131 @@
+//! What several roles are made of: addresses, log, engine.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use styx_engine::{Cluster, Compiler, Determinism, Engine, EngineOptions};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::replies::Retention;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::components::ComponentStore;
+use crate::config::{LogKind, ServerConfig};
+use crate::error::CliError;
+use crate::http::{ConnectionLimits, Shutdown, serve};
+use crate::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
+use crate::worker::Prepare;
+
+/// The server cannot start.
+pub(super) fn failed(error: impl std::fmt::Display) -> CliError {
+    CliError::new("START", format!("{error:#}"), "")
+}
+
+/// A node of a cluster cannot start.
+pub(super) fn not_started(error: &anyhow::Error, address: SocketAddr) -> CliError {
+    match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied) => {
+            cannot_listen(address, error, "--cluster-addr")
+        }
+        _ => CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"),
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str) -> CliError {
+    CliError::new(
+        "ADDRESS",
+        format!("cannot listen on {address}: {error}"),
+        format!("choose another address with {flag}, or stop what listens there"),
+    )
+}
+
+/// An HTTP surface on a listener of its own.
+pub(super) struct Surface {
+    pub(super) address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl Surface {
+    /// Listens; nothing is answered yet.
+    pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, CliError> {
+        let listener = TcpListener::bind(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
+        Ok(Surface { address: listener.local_addr().map_err(failed)?, listener })
+    }
+
+    /// Answers from now on.
+    pub(super) fn serve(self, router: axum::Router, shutdown: &Shutdown) -> JoinHandle<()> {
+        tokio::spawn(serve(self.listener, router, shutdown.clone(), ConnectionLimits::default()))
+    }
+}
+
+/// How long replies are remembered.
+pub(super) fn retention(config: &ServerConfig) -> Retention {
+    Retention { age_us: config.reply_retention.as_micros() as u64, count: config.reply_max, ..Retention::default() }
+}
+
+/// The components' directory.
+pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliError> {
+    ComponentStore::open(config.data_dir.join("components")).map_err(failed)
+}
+
+/// The log that the configuration names.
+pub(super) fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> {
+    if config.log == LogKind::Memory {
+        return Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere")));
+    }
+    let log = EmbeddedLog::open(&config.data_dir.join("log"), EmbeddedOptions::default()).map_err(|error| {
+        let code = match &error {
+            LogError::Locked(_) => "LOG_LOCKED",
+            LogError::Corrupt { .. } => "LOG_CORRUPT",
+            LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
+            LogError::FullDisk(_) => "DISK_FULL",
+            _ => "LOG",
+        };
+        CliError::new(code, error.to_string(), "")
+    })?;
+    Ok(Box::new(log))
+}
+
+/// The engine of this process; `cluster` if its guests may have to wait for other workers.
+pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Cluster>) -> anyhow::Result<Arc<Engine>> {
+    let determinism = match config.determinism_check.as_str() {
+        "off" => Determinism::Off,
+        "all" => Determinism::All,
+        every => match every.parse() {
+            Ok(every) if every > 0 => Determinism::Sample(every),
+            _ => anyhow::bail!("determinism_check is \"{every}\"; it can be off, all, or a number such as 1000"),
+        },
+    };
+    // Untrusted code is compiled in a child, where its appetite for time and memory is bounded.
+    let compiler = Compiler::Child(compiler_binary()?);
+    Engine::new(EngineOptions {
+        cache_dir: config.data_dir.join("cache"),
+        determinism,
+        executors: threads + 1,
+        compiler,
+        cluster,
+    })
+}
+
+/// This binary, or, in a test, the one beside it.
+fn compiler_binary() -> anyhow::Result<std::path::PathBuf> {
+    let current = std::env::current_exe()?;
+    if current.file_stem().is_some_and(|name| name == "styx") {
+        return Ok(current);
+    }
+    let beside = current.ancestors().skip(1).map(|directory| directory.join("styx")).find(|path| path.is_file());
+    beside.ok_or_else(|| anyhow::anyhow!("there is no styx binary near {}", current.display()))
+}
+
+/// Loads the components of a catalog before the first transaction that may call them.
+pub(super) fn prepare(engine: Arc<Engine>, components: ComponentStore) -> Prepare {
+    Box::new(move |catalog: &Catalog| {
+        for operator in catalog.operators() {
+            let path = components.path(operator.component);
+            engine.load(operator.component, Path::new(&path))?;
+        }
+        Ok(())
+    })
+}

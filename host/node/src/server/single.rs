@@ -1,0 +1,91 @@
+//! Everything in one process: log, worker, engine and both HTTP surfaces.
+
+use std::net::SocketAddr;
+
+use styx_engine::EXECUTION_STACK_BYTES;
+use tokio::task::JoinHandle;
+
+use super::parts::{Surface, components, engine, failed, open_log, prepare, retention};
+use crate::config::ServerConfig;
+use crate::error::CliError;
+use crate::http::Shutdown;
+use crate::services::{Deploys, HttpOptions, Services};
+use crate::worker::{Handle, Recovered, Worker, WorkerOptions};
+use crate::{admin, gateway};
+
+/// A running server.
+pub struct Server {
+    worker: Worker,
+    ingress: SocketAddr,
+    admin: SocketAddr,
+    shutdown: Shutdown,
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Recovers and serves. `progress` hears of recovery: epochs replayed, and epochs in all.
+    ///
+    /// # Errors
+    /// What is wrong, before anything is touched, where that can be known.
+    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, CliError> {
+        let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        let admin = Surface::bind(config.admin_addr, "--admin-addr").await?;
+        let log = open_log(config)?;
+        let components = components(config)?;
+        let engine = engine(config, config.threads, None).map_err(failed)?;
+        let options = WorkerOptions {
+            threads: config.threads,
+            stack_bytes: EXECUTION_STACK_BYTES,
+            epoch_size_max: config.epoch_max_size,
+            epoch_max_wait: config.epoch_max_wait,
+            backlog_max: config.backlog_max,
+            retention: retention(config),
+            engine: engine.engine_hash(),
+            ..WorkerOptions::default()
+        };
+        let worker =
+            Worker::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
+        let worker = worker.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
+
+        let shutdown = Shutdown::default();
+        let services =
+            Services::new(worker.handle().clone(), Some(Deploys { engine, components }), HttpOptions::default(), shutdown.clone());
+        let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let serving = vec![
+            ingress.serve(gateway::router(services.clone()), &shutdown),
+            admin.serve(admin::router(services), &shutdown),
+        ];
+        Ok(Server { worker, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
+    }
+
+    /// Where clients call functions.
+    pub fn ingress_addr(&self) -> SocketAddr {
+        self.ingress
+    }
+
+    /// Where apps are deployed and watched.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// What recovery found.
+    pub fn recovered(&self) -> Recovered {
+        self.worker.recovered()
+    }
+
+    /// The worker.
+    pub fn handle(&self) -> &Handle {
+        self.worker.handle()
+    }
+
+    /// Lets what is under way come to its end, then stops.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        for serving in self.serving {
+            drop(serving.await);
+        }
+        let worker = self.worker;
+        drop(tokio::task::spawn_blocking(move || worker.stop()).await);
+    }
+}
+
