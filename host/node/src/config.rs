@@ -34,6 +34,9 @@ pub struct ServerFlags {
     /// Directory of the log, the components and the compiled code [default: ./.styx; for a worker ./.styx/worker]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Directory of the compiled code; processes on one machine may share it [default: cache, in the data directory]
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
     /// Where clients call functions [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     pub ingress_addr: Option<SocketAddr>,
@@ -125,6 +128,8 @@ pub struct ServerConfig {
     pub name: Option<String>,
     /// Directory of the log, the components and the compiled code.
     pub data_dir: PathBuf,
+    /// Directory of the compiled code.
+    pub cache_dir: PathBuf,
     /// Where clients call functions.
     pub ingress_addr: SocketAddr,
     /// Where apps are deployed and watched.
@@ -150,7 +155,7 @@ pub struct ServerConfig {
 }
 
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 16] = {
+const KEYS: [(&str, &[Role]); 17] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
@@ -159,6 +164,7 @@ const KEYS: [(&str, &[Role]); 16] = {
         ("workers", &[Coordinator]),
         ("name", &[Coordinator, Worker, Gateway]),
         ("data_dir", &[Single, Coordinator, Worker]),
+        ("cache_dir", &[Single, Coordinator, Worker]),
         ("ingress_addr", &[Single, Gateway]),
         ("admin_addr", &[Single, Coordinator, Gateway]),
         ("log", &[Single, Coordinator]),
@@ -208,6 +214,7 @@ impl ServerConfig {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let cluster_port = if role == Role::Coordinator { 7000 } else { 0 };
         let data_dir = if role == Role::Worker { ".styx/worker" } else { ".styx" };
+        let data_dir = flags.data_dir.or(below.data_dir).unwrap_or_else(|| data_dir.into());
         let config = ServerConfig {
             role,
             cluster_addr: flags
@@ -217,7 +224,8 @@ impl ServerConfig {
             coordinator: flags.coordinator.or(below.coordinator),
             workers: flags.workers.or(below.workers).unwrap_or(1),
             name: flags.name.or(below.name),
-            data_dir: flags.data_dir.or(below.data_dir).unwrap_or_else(|| data_dir.into()),
+            cache_dir: flags.cache_dir.or(below.cache_dir).unwrap_or_else(|| data_dir.join("cache")),
+            data_dir,
             ingress_addr: flags.ingress_addr.or(below.ingress_addr).unwrap_or_else(|| ([127, 0, 0, 1], 8080).into()),
             admin_addr: flags.admin_addr.or(below.admin_addr).unwrap_or_else(|| ([127, 0, 0, 1], 9070).into()),
             log: flags.log.or(below.log).unwrap_or(LogKind::Embedded),

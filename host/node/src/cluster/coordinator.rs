@@ -26,7 +26,7 @@ use styx_protocol::replies::Retention;
 
 use super::COORDINATOR;
 use super::archive::{self, Archive, Archived};
-use super::envelope::{Answer as Told, Envelope, Inquiry, Invite, Overview, View};
+use super::envelope::{self, Answer as Told, Envelope, Inquiry, Invite, Overview, Question, View};
 use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
@@ -129,7 +129,7 @@ impl CoordinatorNode {
             incoming,
             office: None,
             controls: Vec::new(),
-            known: BTreeMap::new(),
+            gateways: BTreeMap::new(),
             deploying: VecDeque::new(),
             ticked: Instant::now(),
             stopping: false,
@@ -190,6 +190,17 @@ impl Office {
     }
 }
 
+/// A gateway that wants to be told of changes.
+struct Watching {
+    /// How many deployments it knows.
+    known: usize,
+    /// When it was last heard of.
+    heard: Instant,
+}
+
+/// A gateway that was not heard of for so long is gone: they are new ones each time they start.
+const GATEWAY_GONE: Duration = Duration::from_secs(30);
+
 /// A deployment whose components are being made ready everywhere.
 struct Deploying {
     control: Control,
@@ -215,8 +226,7 @@ struct Driver {
     office: Option<Box<Office>>,
     /// Deployments that have taken effect in this generation, replayed ones included.
     controls: Vec<Control>,
-    /// How many of them each gateway knows.
-    known: BTreeMap<NodeId, usize>,
+    gateways: BTreeMap<NodeId, Watching>,
     deploying: VecDeque<Deploying>,
     ticked: Instant,
     stopping: bool,
@@ -355,8 +365,19 @@ impl Driver {
             }
             Envelope::Readied(digest, result) => self.readied(peer, digest, result),
             Envelope::Watch { known } => {
-                self.known.insert(peer, known as usize);
+                self.gateways.insert(peer, Watching { known: known as usize, heard: Instant::now() });
                 self.show(peer);
+            }
+            Envelope::Ask(asks) => {
+                let told = asks.into_iter().map(|ask| {
+                    let answer = match ask.question {
+                        Question::Inquire(Inquiry::Cluster) => Told::Cluster(self.overview()),
+                        // The rest is the workers' to say.
+                        _ => Told::Moved,
+                    };
+                    envelope::Told { ticket: ask.ticket, answer }
+                });
+                self.control(peer, &Envelope::Told(told.collect()));
             }
             Envelope::Told(told) => self.relay.told(peer, told),
             other => tracing::warn!(node = peer.0, "a message that is not for the coordinator was dropped: {other:?}"),
@@ -458,12 +479,12 @@ impl Driver {
     fn show_all(&mut self) {
         let view = self.view(0);
         self.relay.view(view);
-        let gateways: Vec<NodeId> = self.known.keys().copied().collect();
+        let gateways: Vec<NodeId> = self.gateways.keys().copied().collect();
         gateways.into_iter().for_each(|gateway| self.show(gateway));
     }
 
     fn show(&mut self, gateway: NodeId) {
-        let known = self.known.get(&gateway).copied().unwrap_or(0);
+        let known = self.gateways.get(&gateway).map_or(0, |watching| watching.known);
         let view = self.view(known);
         self.control(gateway, &Envelope::View(view));
     }
@@ -544,6 +565,11 @@ impl Driver {
     }
 
     fn expire(&mut self) {
+        let gone = self.gateways.iter().filter(|(_, watching)| watching.heard.elapsed() > GATEWAY_GONE);
+        for gateway in gone.map(|(gateway, _)| *gateway).collect::<Vec<_>>() {
+            self.gateways.remove(&gateway);
+            self.network.forget(gateway);
+        }
         while self.deploying.front().is_some_and(|deploying| deploying.since.elapsed() > READY_MAX) {
             if let Some(deploying) = self.deploying.pop_front() {
                 let message = "workers took too long to make the deployment's components ready; try again";

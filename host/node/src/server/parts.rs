@@ -101,7 +101,7 @@ pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Clus
     // Untrusted code is compiled in a child, where its appetite for time and memory is bounded.
     let compiler = Compiler::Child(compiler_binary()?);
     Engine::new(EngineOptions {
-        cache_dir: config.data_dir.join("cache"),
+        cache_dir: config.cache_dir.clone(),
         determinism,
         executors: threads + 1,
         compiler,
