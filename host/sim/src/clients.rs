@@ -11,7 +11,7 @@ use styx_protocol::transaction::Request;
 
 use crate::check::testimony::{Asked, Attempt, Kind, refused};
 use crate::node::{Answer, Message, Outside};
-use crate::toy;
+use crate::toy::{self, Lists};
 use crate::world::Event;
 
 /// What one slot of a client is doing.
@@ -37,6 +37,8 @@ pub struct Clients {
     next_id: u128,
     next_deployment: u64,
     answers: u64,
+    /// Programs whose histories others can judge, if these are wanted.
+    lists: Option<Lists>,
 }
 
 impl Clients {
@@ -46,9 +48,10 @@ impl Clients {
         for slot in 0..count {
             outside.queue.after(&mut outside.random, 0, Event::Wake(slot));
         }
+        let lists = outside.plan.workload.map(|_| Lists::new(&mut outside.random));
         let slots = (0..count).map(|_| Slot::default()).collect();
         let mut clients =
-            Clients { slots, left: outside.plan.requests, keyed: Vec::new(), next_id: 0, next_deployment: 0, answers: 0 };
+            Clients { slots, left: outside.plan.requests, keyed: Vec::new(), next_id: 0, next_deployment: 0, answers: 0, lists };
         clients.deploy(outside);
         clients
     }
@@ -167,7 +170,10 @@ impl Clients {
         let read_only = query || random.chance(20);
         let function = if read_only { 1 } else { 2 * usize::from(snapshot) };
         let shape = &plan.shape;
-        let code = shape.program(random, pure);
+        let code = match (&mut self.lists, plan.workload) {
+            (Some(lists), Some(workload)) => lists.program(random, workload, pure || read_only),
+            _ => shape.program(random, pure),
+        };
         Request {
             id,
             operator: random.pick(&operators),

@@ -8,6 +8,7 @@
 pub mod check;
 pub mod clients;
 pub mod disk;
+pub mod export;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod node;

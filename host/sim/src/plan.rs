@@ -21,6 +21,8 @@ pub struct Plan {
     pub cluster: ClusterPlan,
     /// What programs look like.
     pub shape: Shape,
+    /// Instead, programs whose histories others can judge.
+    pub workload: Option<Workload>,
     /// Requests that clients make.
     pub requests: u64,
     /// How often a request that may write asks for a snapshot only, in a thousand.
@@ -123,7 +125,29 @@ impl ClusterPlan {
     }
 }
 
+/// Programs whose histories say all: they name the keys that they touch, and show what they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Values are lists that grow.
+    Append,
+    /// Values are numbers, each written once.
+    Register,
+}
+
 impl Plan {
+    /// A plan for a workload, with all faults but those that take state away.
+    pub fn draw_for(random: &mut Random, workload: Workload) -> Self {
+        let mut plan = Plan::draw(random);
+        plan.workload = Some(workload);
+        plan.config.retention = Retention::default();
+        plan.mix = [10, 6, 4, 5, 2, 0, 0];
+        plan.slots = plan.slots.max(12);
+        plan.snapshots = 0;
+        plan.faults[4] = 0;
+        plan.cluster.stranger = false;
+        plan
+    }
+
     /// Nodes that coordinate.
     pub fn coordinators(&self) -> impl Iterator<Item = usize> + use<> {
         let standby = self.cluster.standby.then_some(self.standby());
@@ -189,6 +213,7 @@ impl Plan {
             config,
             cluster,
             shape: Shape::draw(random),
+            workload: None,
             snapshots: random.pick(&[0, 0, 100, 500]),
             requests: random.between(100, 900),
             slots: random.pick(&[1, 12, 40, 80, 120, 160, 160]),

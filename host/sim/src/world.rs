@@ -6,7 +6,7 @@ use styx_protocol::attempt::Placement;
 use styx_protocol::ids::Epoch;
 
 use crate::check::judge::{Judge, again};
-use crate::check::testimony::Testimony;
+use crate::check::testimony::{Asked, Testimony};
 use crate::check::{Checked, Failure};
 use crate::clients::Clients;
 use crate::disk::Disk;
@@ -192,7 +192,9 @@ impl World {
         let now = self.outside.queue.now();
         self.outside.testimony.check(&self.outside.judge)?;
         self.nodes.iter().try_for_each(|node| node.check(&self.outside))?;
-        self.verify()?;
+        if !self.outside.judge.is_lenient() {
+            self.verify()?;
+        }
         self.outside.trace.event(now, [0], || "all is done".into());
         Ok(Report { figures: self.outside.figures, trace: self.outside.trace.hash() })
     }
@@ -431,6 +433,21 @@ impl World {
             lines.extend(trace[trace.len().saturating_sub(60)..].iter().cloned());
         }
         lines
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.outside.plan
+    }
+
+    /// What clients asked, and what they were told.
+    pub fn asked(&self) -> &[Asked] {
+        &self.outside.testimony.asked
+    }
+
+    /// Leaves it to others to judge what transactions come to.
+    pub fn be_lenient(&mut self) {
+        self.outside.judge.be_lenient();
     }
 
     /// What has been done so far.

@@ -98,6 +98,8 @@ pub struct Judge {
     carried: Vec<Tid>,
     /// TIDs up to this one may have been given.
     highest: u64,
+    /// Somebody else judges what transactions come to.
+    lenient: bool,
     time: Timestamp,
 }
 
@@ -116,8 +118,19 @@ impl Judge {
             live: Vec::new(),
             carried: Vec::new(),
             highest: 0,
+            lenient: false,
             time: Timestamp(0),
         }
+    }
+
+    /// Leaves it to somebody else to judge what transactions come to.
+    pub fn be_lenient(&mut self) {
+        self.lenient = true;
+    }
+
+    /// Whether somebody else judges what transactions come to.
+    pub fn is_lenient(&self) -> bool {
+        self.lenient
     }
 
     /// The last epoch that ended.
@@ -169,6 +182,7 @@ impl Judge {
         // What was lost was told to nobody; it has not happened.
         let notes = self.oracle.touched.is_some();
         let mut judge = Judge::new(&self.config, self.remembered.placement().clone(), notes);
+        judge.lenient = self.lenient;
         for (at, record) in log.iter().enumerate() {
             judge.take(record, false)?;
             if let Some(ended) = self.ended.get(at) {
@@ -275,7 +289,7 @@ impl Judge {
             return ensure(ended.order.is_empty(), "log", || "a round without a record ran transactions".into());
         };
         if let Some(first) = self.ended.get(epoch.0 as usize - 1) {
-            return again(epoch, first, &ended);
+            return if self.lenient { Ok(()) } else { again(epoch, first, &ended) };
         }
         let at = self.ended.len();
         let Some(record) = self.current().filter(|record| record.epoch == epoch).cloned() else {
@@ -317,14 +331,14 @@ impl Judge {
             Rank::FellBack(_) => self.oracle.transaction(tid, time, false, request),
             _ => self.oracle.lock_free(tid, time, request),
         };
-        if let Some((first, second)) = self.oracle.overwritten {
+        if let Some((first, second)) = self.oracle.overwritten.filter(|_| !self.lenient) {
             let message = format!("transactions {first} and {second} overwrite each other in epoch {}", record.epoch);
             return Err(Failure::new("lost update", message).about(&[first, second]));
         }
         if let Some(touched) = &self.oracle.touched {
             sequenced.touched.clone_from(touched);
         }
-        if !same(&expected, outcome) {
+        if !same(&expected, outcome) && !self.lenient {
             let message = format!(
                 "transaction {tid} in epoch {} came to {}; in the claimed order ({rank:?}) it comes to {expected:x?}",
                 record.epoch,
@@ -406,7 +420,7 @@ fn show(outcome: &Outcome) -> String {
 /// what a function says when it aborts is not.
 pub fn same(expected: &Result<u64, Abort>, outcome: &Outcome) -> bool {
     match (expected, outcome) {
-        (Ok(expected), Ok(value)) => value[..] == expected.to_le_bytes(),
+        (Ok(expected), Ok(value)) => value[..8] == expected.to_le_bytes(),
         (Err(expected), Err(abort)) => {
             expected.code == abort.code && (abort.code != Code::Aborted || expected.message == abort.message)
         }

@@ -24,6 +24,9 @@ impl Judge {
     /// # Errors
     /// They differ.
     pub fn compare(&self, position: (Epoch, Chain), workers: &[Holdings<'_>], thoroughly: bool) -> Checked {
+        if self.is_lenient() {
+            return Ok(());
+        }
         let (epoch, chain) = position;
         ensure((epoch, chain) == (self.epoch(), self.chain()), "state hash", || {
             format!("the machine stands at epoch {epoch} with {chain}, its log at {} with {}", self.epoch(), self.chain())

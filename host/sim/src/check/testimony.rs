@@ -113,7 +113,7 @@ impl Testimony {
             let Some(queried) = self.queries.get(&reply.id) else {
                 return Err(Failure::new("own reply", format!("a query that did not run is answered: {reply:?}")));
             };
-            ensure(same(&queried.expected, &reply.outcome), "serial order", || {
+            ensure(judge.is_lenient() || same(&queried.expected, &reply.outcome), "serial order", || {
                 format!("a query came to {reply:?}; after epoch {} it comes to {:?}", queried.base, queried.expected)
             })?;
             queried.base

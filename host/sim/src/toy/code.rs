@@ -83,6 +83,12 @@ pub enum Op<'a> {
     Time,
     /// Folds in a random number.
     Random,
+    /// Takes what is under a key as a list of bytes, and adds one.
+    Append(Place, u8),
+    /// Writes a number.
+    Set(Place, u16),
+    /// Folds in what is under a key, and shows it in the result.
+    Show(Place),
 }
 
 impl Place {
@@ -148,6 +154,20 @@ impl Op<'_> {
             Op::SkipIfOdd(n) => code.extend([9, n]),
             Op::Time => code.push(10),
             Op::Random => code.push(11),
+            Op::Append(at, element) => {
+                code.push(12);
+                at.encode(code);
+                code.push(element);
+            }
+            Op::Set(at, value) => {
+                code.push(13);
+                at.encode(code);
+                code.extend(value.to_le_bytes());
+            }
+            Op::Show(at) => {
+                code.push(14);
+                at.encode(code);
+            }
         }
     }
 
@@ -214,6 +234,9 @@ impl<'a> Reader<'a> {
             9 => Op::SkipIfOdd(self.byte()?),
             10 => Op::Time,
             11 => Op::Random,
+            12 => Op::Append(self.place()?, self.byte()?),
+            13 => Op::Set(self.place()?, u16::from_le_bytes([self.byte()?, self.byte()?])),
+            14 => Op::Show(self.place()?),
             _ => return None,
         })
     }
@@ -253,6 +276,9 @@ pub fn show(mut code: &[u8]) -> String {
             Op::SkipIfOdd(n) => format!("if odd skip {n}"),
             Op::Time => "time".into(),
             Op::Random => "random".into(),
+            Op::Append(at, element) => format!("append {element} to {}", place(at)),
+            Op::Set(at, value) => format!("set {} to {value}", place(at)),
+            Op::Show(at) => format!("show {}", place(at)),
         };
         let separator = if text.is_empty() { "" } else { "; " };
         write!(text, "{separator}{op}").expect("writing to a string");

@@ -85,16 +85,19 @@ async fn invoke(guest: Rc<Guest>) -> Result<Value, Abort> {
         let frame = attempt.frame();
         (attempt.operator().component.0[0], frame.entity.key().clone(), frame.args.clone())
     });
-    let acc = interpret(version, &own, &args, &mut Program(guest)).await?;
-    Ok(Value::from(acc.to_le_bytes()))
+    let mut program = Program(guest, Vec::new());
+    let acc = interpret(version, &own, &args, &mut program).await?;
+    let mut result = acc.to_le_bytes().to_vec();
+    result.extend(program.1);
+    Ok(result.into())
 }
 
-/// The world of a running program.
-struct Program(Rc<Guest>);
+/// The world of a running program, and the bytes that its result shows.
+struct Program(Rc<Guest>, Vec<u8>);
 
-/// The number that a value stands for.
+/// The number that a value stands for; results may show more behind it.
 fn number(value: &Value) -> u64 {
-    u64::from_le_bytes(value[..].try_into().expect("toy values have eight bytes"))
+    u64::from_le_bytes(value[..8].try_into().expect("toy values have eight bytes"))
 }
 
 impl World for Program {
@@ -144,12 +147,18 @@ impl World for Program {
 
     async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
         let next = self.0.with(|attempt| attempt.call(operator, key, function, args));
-        self.0.go(next).await.map(|value| number(&value))
+        let result = self.0.go(next).await?;
+        self.1.extend(&result[8..]);
+        Ok(number(&result))
     }
 
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort> {
         self.0.with(|attempt| attempt.call_async(operator, key, function, args));
         Ok(())
+    }
+
+    fn show(&mut self, value: u64) {
+        self.1.extend(value.to_le_bytes());
     }
 
     fn time(&mut self) -> u64 {

@@ -39,6 +39,8 @@ pub trait World {
     /// # Errors
     /// Where it is refused at once.
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort>;
+    /// A value that the result is to show; results of calls pass it on.
+    fn show(&mut self, _: u64) {}
     /// The logged time.
     fn time(&mut self) -> u64;
     /// A random number.
@@ -118,6 +120,16 @@ pub async fn interpret(version: u8, own: &str, arguments: &[u8], world: &mut imp
             Op::SkipIfOdd(n) => skip = if odd { n } else { 0 },
             Op::Time => acc = fold(acc, world.time()),
             Op::Random => acc = fold(acc, world.random()),
+            Op::Append(at, element) => {
+                let list = world.get(key(at)).await.unwrap_or(0);
+                world.put(key(at), Some(list << 8 | u64::from(element))).await?;
+            }
+            Op::Set(at, value) => world.put(key(at), Some(u64::from(value))).await?,
+            Op::Show(at) => {
+                let value = world.get(key(at)).await.unwrap_or(0);
+                world.show(value);
+                acc = fold(acc, value);
+            }
         }
     }
     Ok(acc)
