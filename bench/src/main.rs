@@ -4,6 +4,7 @@ mod cluster;
 mod demo;
 mod guest;
 mod inprocess;
+mod process;
 mod server;
 mod websocket;
 

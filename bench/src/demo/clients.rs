@@ -86,7 +86,7 @@ impl Progress {
     }
 
     /// Answers over time, as a line of bars.
-    pub(super) fn timeline(&self, elapsed: Duration, recoveries: &[(Duration, Duration, u64)]) -> String {
+    pub(super) fn timeline(&self, elapsed: Duration, recoveries: &[(Duration, Duration)]) -> String {
         const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         const WIDTH: usize = 64;
         let seen = self.seen.lock().expect("nothing panics while holding this lock");
@@ -100,7 +100,7 @@ impl Progress {
         let bars: String =
             columns.iter().map(|count| BARS[(*count as usize * 8).div_ceil(highest as usize).min(8)]).collect();
         let mut marks = vec![' '; WIDTH];
-        for (killed, _, _) in recoveries {
+        for (killed, _) in recoveries {
             marks[column((killed.as_micros() / SLOT.as_micros()) as usize)] = '✗';
         }
         let marks: String = marks.into_iter().collect();
@@ -225,7 +225,7 @@ async fn client(
             let index = answer.id.context("an answer without id")?;
             let outcome = match (answer.ok, answer.error) {
                 (Some(ok), _) => Outcome::Committed(ok.get().to_string()),
-                (None, Some(error)) if error.code == "OVERLOADED" => {
+                (None, Some(error)) if matches!(&*error.code, "OVERLOADED" | "UNAVAILABLE" | "OUTCOME_UNKNOWN") => {
                     waiting.push_back(index);
                     flying.remove(&index);
                     progress.in_flight.fetch_sub(1, Ordering::Relaxed);

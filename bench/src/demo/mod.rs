@@ -1,8 +1,9 @@
-//! The main job, end to end: two apps in two languages, a real server that is killed in the
-//! middle, clients that notice nothing but a pause, and a proof that nothing is lost or doubled.
+//! The main job, end to end: two apps in two languages, a real server (or a cluster of them) that
+//! is killed in the middle, clients that notice nothing but a pause, and a proof that nothing is lost or doubled.
 
 mod clients;
 mod proof;
+mod site;
 mod workload;
 
 use std::path::PathBuf;
@@ -15,9 +16,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use clients::{Address, Progress};
+use site::{Plan, Site};
 use workload::Workload;
 
-use crate::server::ServerProcess;
 
 /// How the demonstration runs.
 #[derive(Debug, clap::Args)]
@@ -31,9 +32,12 @@ pub struct Options {
     /// Calls to make
     #[arg(long, default_value_t = 20_000)]
     calls: usize,
-    /// How often to kill the server meanwhile
-    #[arg(long, default_value_t = 1)]
-    kills: usize,
+    /// Run a cluster of so many worker processes, with a coordinator and a gateway, instead of one server
+    #[arg(long)]
+    workers: Option<usize>,
+    /// How often to kill the server meanwhile, or processes of the cluster [default: 1, or 3 for a cluster]
+    #[arg(long)]
+    kills: Option<usize>,
     /// Pipelined connections
     #[arg(long, default_value_t = 4)]
     connections: usize,
@@ -56,18 +60,28 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 
 async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
-    step("starting the server", directory.path().display().to_string());
-    let flags = ["--determinism-check".to_string(), options.determinism_check.clone()];
-    let mut server = ServerProcess::start(&options.styx, directory.path(), None, &flags).await?;
+    let what = match options.workers {
+        None => "starting the server".to_owned(),
+        Some(workers) => format!("starting a coordinator, a gateway and {workers} workers"),
+    };
+    step(&what, directory.path().display().to_string());
+    let plan = Plan {
+        styx: &options.styx,
+        directory: directory.path(),
+        workers: options.workers,
+        determinism_check: &options.determinism_check,
+    };
+    let mut site = Site::start(&plan).await?;
+    let kills = options.kills.unwrap_or(site.kills());
     for app in ["travel", "cart"] {
         let started = Instant::now();
-        server.deploy(&options.guests.join(app)).with_context(|| format!("deploying {app}"))?;
+        site.deploy(&options.guests.join(app)).with_context(|| format!("deploying {app}"))?;
         step(&format!("deployed {app}"), format!("{:.1} s", started.elapsed().as_secs_f64()));
     }
 
     let workload = Workload::generate(options.calls, options.seed);
-    let address = Address::new(server.ingress());
-    clients::setup(server.ingress(), &workload).await.context("creating hotels, flights, items and users")?;
+    let address = Address::new(site.ingress());
+    clients::setup(site.ingress(), &workload).await.context("creating hotels, flights, items and users")?;
     step(
         "created",
         format!(
@@ -97,29 +111,30 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let answered = progress.answered.load(Ordering::Relaxed);
         bar.set_position(answered as u64);
-        let next_kill = workload.calls.len() * (recoveries.len() + 1) / (options.kills + 1);
-        if recoveries.len() < options.kills && answered >= next_kill {
+        let next_kill = workload.calls.len() * (recoveries.len() + 1) / (kills + 1);
+        if recoveries.len() < kills && answered >= next_kill {
             let killed = Instant::now();
-            address.down();
-            server.kill().await?;
+            if site.goes_down() {
+                address.down();
+            }
             bar.println(format!(
                 "  ✗ kill -9 after {answered} answers, with {} calls in flight",
                 progress.in_flight.load(Ordering::Relaxed)
             ));
-            server = ServerProcess::start(&options.styx, directory.path(), Some(&server), &flags).await?;
-            address.up(server.ingress());
-            recoveries.push((killed.duration_since(progress.started), killed.elapsed(), server.epochs_replayed()));
+            let healed = site.kill(recoveries.len()).await?;
+            address.up(site.ingress());
+            recoveries.push((killed.duration_since(progress.started), killed.elapsed()));
             bar.println(format!(
-                "  ✓ recovered in {:.0} ms: {} epochs replayed",
+                "  ✓ serves again after {:.0} ms: {}",
                 killed.elapsed().as_secs_f64() * 1e3,
-                server.epochs_replayed()
+                healed.what
             ));
         }
     }
     let outcomes = load.await??;
     bar.finish_and_clear();
     let elapsed = progress.started.elapsed();
-    let pause: Duration = recoveries.iter().map(|(_, pause, _)| *pause).sum();
+    let pause: Duration = recoveries.iter().map(|(_, pause)| *pause).sum();
     let serving = elapsed.saturating_sub(pause);
 
     println!("{}", progress.timeline(elapsed, &recoveries));
@@ -146,18 +161,19 @@ async fn demonstrate(options: &Options) -> anyhow::Result<()> {
     }
     println!("{table}");
 
-    let proofs = proof::check(server.ingress(), &workload, &outcomes).await?;
-    let repeated = clients::repeat(server.ingress(), &workload, &outcomes).await?;
-    for proof in proofs.iter().chain(std::iter::once(&repeated)) {
+    let mut proofs = proof::check(site.ingress(), &workload, &outcomes).await?;
+    proofs.push(clients::repeat(site.ingress(), &workload, &outcomes).await?);
+    proofs.extend(site.proofs().await?);
+    for proof in &proofs {
         println!("  {} {}", if proof.holds { "✓" } else { "✗" }, proof.claim);
     }
-    let holds = proofs.iter().chain(std::iter::once(&repeated)).all(|proof| proof.holds);
-    server.stop().await?;
+    let holds = proofs.iter().all(|proof| proof.holds);
+    site.stop().await?;
     println!(
         "{}",
         json!({
             "demo": "travel+cart", "calls": workload.calls.len(), "committed": outcomes.committed(), "aborted": outcomes.aborted(),
-            "kills": recoveries.len(), "tps": tps.round(), "p50_ms": p50, "p99_ms": p99, "recovery_ms": pause.as_millis() as u64, "consistent": holds,
+            "workers": options.workers, "kills": recoveries.len(), "tps": tps.round(), "p50_ms": p50, "p99_ms": p99, "recovery_ms": pause.as_millis() as u64, "consistent": holds,
         })
     );
     anyhow::ensure!(holds, "a promise was broken: see the lines above");
