@@ -20,9 +20,10 @@ test: setup
     just build
     target/release/styx-bench inprocess --transactions 20000
     target/release/styx-bench websocket --seconds 1
+    target/release/styx-bench cluster --transactions 20000 --multi-partition 50
     target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
 
-# Measure: `inprocess` (protocol, engine, log) or `websocket` (a server process); one JSON line
+# Measure: `inprocess` (protocol, engine, log), `cluster` (several worker processes) or `websocket` (a server process)
 bench what *args: build
     target/release/styx-bench {{what}} {{args}}
 
@@ -42,9 +43,9 @@ test-python:
 test-guests:
     cargo test --release --quiet --manifest-path guests/Cargo.toml
 
-# The purity of the protocol and the simulator, and the format
+# The purity of the protocol, the simulator and the model, and the format
 lint:
-    cargo clippy --release --quiet -p styx-protocol -p styx-sim -- -D warnings
+    cargo clippy --release --quiet -p styx-protocol -p styx-sim -p styx-model -- -D warnings
     cargo fmt --check
 
 # Licences, advisories and sources of all dependencies
@@ -54,6 +55,10 @@ deny:
 # Simulate under faults, from a seed; every promise checked
 sim *args:
     cargo run --release --quiet -p styx-sim -- {{args}}
+
+# Explore the model of commit, fallback and membership exhaustively; with a planted mistake's name, its counterexample
+model *args:
+    cargo run --release --quiet -p styx-model -- {{args}}
 
 # Plant each bug in the protocol; the simulator must catch every one
 mutants *args:
