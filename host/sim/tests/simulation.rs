@@ -1,12 +1,15 @@
 //! A short run with everything that can go wrong; and the proofs that a seed means one run and that
 //! bugs are found.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use styx_sim::run::{run, simulate, world_seed};
 use styx_sim::world::World;
 
-#[test]
-fn nothing_breaks_under_faults() {
-    let run = run(20_260_101, 500_000, |_, _| {});
+/// A quarter of all: tests run beside each other.
+fn nothing_breaks(seed: u64) {
+    let run = run(seed, 500_000, |_, _| {});
     if let Some((world, failure)) = run.failure {
         panic!("styx-sim --world {world} shows {}: {}", failure.check, failure.message);
     }
@@ -17,19 +20,48 @@ fn nothing_breaks_under_faults() {
         figures.rescheduled,
         figures.aborted,
         figures.queries,
+        figures.shared,
         figures.crashes,
+        figures.generations,
         figures.deployments,
         figures.disturbances,
         figures.lost,
+        figures.stale,
+        figures.doubled,
+        figures.misdirected,
+        figures.refused,
     ];
-    assert!(rare.iter().all(|count| *count > 500), "the worlds are adversarial: {figures:?}");
+    assert!(rare.iter().all(|count| *count > 1_000), "the worlds are adversarial: {figures:?}");
+    assert!(figures.clustered > figures.transactions / 3, "most worlds are clusters: {figures:?}");
+    assert!(figures.verified > figures.transactions, "every log is read again: {figures:?}");
+}
+
+#[test]
+fn nothing_breaks_under_faults() {
+    nothing_breaks(20_260_101);
+}
+
+#[test]
+fn nothing_breaks_under_other_faults() {
+    nothing_breaks(20_260_102);
+}
+
+#[test]
+fn nothing_breaks_under_any_faults() {
+    nothing_breaks(20_260_103);
+}
+
+#[test]
+fn nothing_breaks_whatever_happens() {
+    nothing_breaks(20_260_104);
 }
 
 #[test]
 fn a_seed_means_one_run() {
     let trace = |seed| {
-        let run = run(seed, 5_000, |_, _| {});
+        let run = run(seed, 20_000, |_, _| {});
         assert!(run.failure.is_none());
+        assert!(run.figures.generations > 100 && run.figures.shared > 1_000, "clusters too: {:?}", run.figures);
         run.trace
     };
     assert_eq!(trace(3), trace(3));
@@ -38,7 +70,7 @@ fn a_seed_means_one_run() {
 
 #[test]
 fn notes_change_nothing() {
-    for at in 0..20 {
+    for at in 0..40 {
         let world = |notes| simulate(&mut World::new(world_seed(5, at), notes)).expect("nothing breaks").trace;
         assert_eq!(world(false), world(true));
     }
