@@ -100,7 +100,7 @@ pub enum Input<P> {
 pub enum Action<P> {
     /// Stop the generation that runs, if any: append nothing more. Make durable that lower generations
     /// may not append either, then say [`Input::Persisted`]. If another coordinator has taken the
-    /// number meanwhile ([`Fence::raise`]), stop for good.
+    /// number, or a higher one, by then ([`Fence`]), stop for good.
     Persist(u64),
     /// Begin a generation: read the log, invite the members, replay, go live.
     Begin {

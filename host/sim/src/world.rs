@@ -360,7 +360,18 @@ impl World {
                 let leader = outside.gateways.coordinator;
                 let other = if leader == 0 { outside.plan.standby() } else { 0 };
                 if nodes[leader].is_up() && !nodes[other].is_up() {
-                    nodes[leader].paused_until = now + random.between(1_000, 100_000);
+                    match random.below(3) {
+                        // It lives, and some workers reach only one of the two.
+                        0 => {
+                            let until = now + random.between(10_000, 200_000);
+                            for worker in 1..=outside.plan.cluster.workers {
+                                let cut = if random.chance(500) { leader } else { other };
+                                outside.wire.cut(worker, cut, until);
+                                outside.wire.cut(cut, worker, until);
+                            }
+                        }
+                        _ => nodes[leader].paused_until = now + random.between(1_000, 100_000),
+                    }
                     outside.queue.after(random, 0, Event::Start(other));
                 }
             }

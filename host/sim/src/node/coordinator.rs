@@ -141,7 +141,11 @@ impl CoordinatorNode {
             }
             NodeEvent::Raised(generation, end, _) => {
                 outside.disk.sync(end);
-                self.member(membership::Input::Persisted(generation), outside)?;
+                // Another one may have begun a later generation in the meantime.
+                match outside.disk.fence().admits(generation) {
+                    true => self.member(membership::Input::Persisted(generation), outside)?,
+                    false => self.deposed = true,
+                }
             }
             NodeEvent::Share(..) | NodeEvent::Piece(_) => panic!("a coordinator executes nothing"),
         }
