@@ -3,6 +3,8 @@
 //!
 //! Travels on control links, which know no generations; what belongs to one says so.
 
+#![allow(missing_docs, reason = "some fields that rkyv derives lack them; all of ours have them")]
+
 use std::sync::Arc;
 
 use rkyv::rancor;
