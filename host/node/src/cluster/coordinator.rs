@@ -131,6 +131,7 @@ impl CoordinatorNode {
             controls: Vec::new(),
             gateways: BTreeMap::new(),
             deploying: VecDeque::new(),
+            announcing: VecDeque::new(),
             ticked: Instant::now(),
             stopping: false,
             options,
@@ -201,6 +202,21 @@ struct Watching {
 /// A gateway that was not heard of for so long is gone: they are new ones each time they start.
 const GATEWAY_GONE: Duration = Duration::from_secs(30);
 
+/// A gateway that was not heard of for so long is not waited for.
+const GATEWAY_SLOW: Duration = Duration::from_secs(3);
+
+/// How long a deployment that is durable waits for gateways to know of it.
+const ANNOUNCE_MAX: Duration = Duration::from_secs(1);
+
+/// A deployment that is durable, and who waits for it.
+struct Announcing {
+    /// Gateways that know so many deployments know of it.
+    known: usize,
+    since: Instant,
+    waiter: Waiter,
+    result: Result<(), Abort>,
+}
+
 /// A deployment whose components are being made ready everywhere.
 struct Deploying {
     control: Control,
@@ -228,6 +244,7 @@ struct Driver {
     controls: Vec<Control>,
     gateways: BTreeMap<NodeId, Watching>,
     deploying: VecDeque<Deploying>,
+    announcing: VecDeque<Announcing>,
     ticked: Instant,
     stopping: bool,
 }
@@ -367,6 +384,7 @@ impl Driver {
             Envelope::Watch { known } => {
                 self.gateways.insert(peer, Watching { known: known as usize, heard: Instant::now() });
                 self.show(peer);
+                self.announce();
             }
             Envelope::Ask(asks) => {
                 let told = asks.into_iter().map(|ask| {
@@ -564,7 +582,19 @@ impl Driver {
         }
     }
 
+    /// Tells those whose deployments the gateways know by now: whoever calls next finds them.
+    fn announce(&mut self) {
+        let present = |watching: &&Watching| watching.heard.elapsed() < GATEWAY_SLOW;
+        let known = self.gateways.values().filter(present).map(|watching| watching.known).min().unwrap_or(usize::MAX);
+        while self.announcing.front().is_some_and(|next| next.known <= known || next.since.elapsed() > ANNOUNCE_MAX) {
+            if let Some(Announcing { waiter, result, .. }) = self.announcing.pop_front() {
+                waiter.answer(Answer::Controlled(result));
+            }
+        }
+    }
+
     fn expire(&mut self) {
+        self.announce();
         let gone = self.gateways.iter().filter(|(_, watching)| watching.heard.elapsed() > GATEWAY_GONE);
         for gateway in gone.map(|(gateway, _)| *gateway).collect::<Vec<_>>() {
             self.gateways.remove(&gateway);
@@ -667,7 +697,11 @@ impl Driver {
                     tracing::warn!(node = node.0, "a message cannot be sent: {error}");
                 }
             }
-            Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
+            Action::Controlled { waiter, result } => {
+                let known = self.controls.len();
+                self.announcing.push_back(Announcing { known, since: Instant::now(), waiter, result });
+                self.announce();
+            }
             Action::Expel { worker, expected, found } => {
                 let node = office.node(worker);
                 let why = format!(

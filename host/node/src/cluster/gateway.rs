@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
+use tokio::sync::watch;
 
 use super::COORDINATOR;
 use super::envelope::Envelope;
@@ -40,6 +41,7 @@ pub struct GatewayNode {
     inbox: Sender<Message>,
     thread: Option<JoinHandle<()>>,
     network: Arc<Network>,
+    informed: watch::Receiver<bool>,
 }
 
 impl GatewayNode {
@@ -56,7 +58,9 @@ impl GatewayNode {
         let network = Arc::new(network.await?);
         network.connect(COORDINATOR, options.coordinator);
         let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
+        let (inform, informed) = watch::channel(false);
         let driver = Driver {
+            inform,
             relay: Relay::of_gateway(network.clone(), handle.clone(), options.backlog_max),
             network: network.clone(),
             messages,
@@ -67,12 +71,17 @@ impl GatewayNode {
         let thread = std::thread::Builder::new()
             .name("styx-relay".into())
             .spawn(move || fatal_on_panic("relay", move || driver.serve()))?;
-        Ok(GatewayNode { handle, inbox, thread: Some(thread), network })
+        Ok(GatewayNode { handle, inbox, thread: Some(thread), network, informed })
     }
 
     /// A handle for clients.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Becomes true when it first knows what is deployed.
+    pub fn informed(&self) -> watch::Receiver<bool> {
+        self.informed.clone()
     }
 
     /// The connections.
@@ -90,6 +99,7 @@ impl GatewayNode {
 }
 
 struct Driver {
+    inform: watch::Sender<bool>,
     relay: Relay,
     network: Arc<Network>,
     messages: Receiver<Message>,
@@ -140,7 +150,11 @@ impl Driver {
     fn hear(&mut self, event: Incoming) {
         match event {
             Incoming::Control { peer, body, .. } => match Envelope::decode(&body) {
-                Ok(Envelope::View(view)) if peer == COORDINATOR => self.relay.view(view),
+                Ok(Envelope::View(view)) if peer == COORDINATOR => {
+                    let live = view.live;
+                    self.relay.view(view);
+                    self.inform.send_if_modified(|informed| live && !std::mem::replace(informed, true));
+                }
                 Ok(Envelope::Told(told)) => self.relay.told(peer, told),
                 Ok(other) => tracing::warn!(node = peer.0, "a message that is not for a gateway was dropped: {other:?}"),
                 Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),

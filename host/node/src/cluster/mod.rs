@@ -5,7 +5,7 @@ pub mod coordinator;
 pub mod envelope;
 pub mod gateway;
 pub mod inquiry;
-mod relay;
+pub(crate) mod relay;
 pub mod worker;
 
 use crate::transport::NodeId;

@@ -30,7 +30,7 @@ use crate::worker::{self, Failure, Handle, Message, Waiter};
 mod tests;
 
 /// How long a client's question waits for workers that serve.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long somebody who asks how things are waits.
 const INQUIRY_PATIENCE: Duration = Duration::from_secs(5);

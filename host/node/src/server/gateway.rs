@@ -2,15 +2,21 @@
 
 use std::net::SocketAddr;
 
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::parts::{Surface, failed};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::config::ServerConfig;
 use crate::error::CliError;
-use crate::http::Shutdown;
+use crate::cluster::relay::PATIENCE;
+use crate::http::{ApiError, Shutdown};
 use crate::services::{HttpOptions, Services};
 use crate::transport::Options;
+use crate::worker::Failure;
 use crate::{admin, gateway};
 
 /// A running gateway.
@@ -39,9 +45,10 @@ impl GatewayServer {
         let node = GatewayNode::start(options).await.map_err(failed)?;
         let shutdown = Shutdown::default();
         let services = Services::new(node.handle().clone(), None, HttpOptions::default(), shutdown.clone());
+        let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
         let serving = vec![
-            ingress.serve(gateway::router(services.clone()), &shutdown),
+            ingress.serve(gateway::router(services.clone()).layer(from_fn_with_state(waiting, wait)), &shutdown),
             admin.serve(admin::gateway_router(services), &shutdown),
         ];
         Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
@@ -66,4 +73,24 @@ impl GatewayServer {
         let node = self.node;
         drop(tokio::task::spawn_blocking(move || node.stop()).await);
     }
+}
+
+/// What requests wait for that come before the gateway knows what is deployed.
+#[derive(Clone)]
+struct Waiting {
+    informed: watch::Receiver<bool>,
+    shutdown: Shutdown,
+}
+
+async fn wait(State(mut waiting): State<Waiting>, request: Request, next: Next) -> Response {
+    if !*waiting.informed.borrow() {
+        let informed = tokio::select! {
+            informed = tokio::time::timeout(PATIENCE, waiting.informed.wait_for(|informed| *informed)) => informed.is_ok_and(|known| known.is_ok()),
+            () = waiting.shutdown.wait() => return ApiError::shutting_down().into_response(),
+        };
+        if !informed {
+            return ApiError::from(Failure::Unavailable).into_response();
+        }
+    }
+    next.run(request).await
 }

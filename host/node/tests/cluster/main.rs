@@ -1,0 +1,9 @@
+//! A cluster of real processes: it does what one process does, and goes on when parts of it are killed.
+
+mod endpoints;
+mod equal;
+mod kills;
+#[path = "../process/mod.rs"]
+mod process;
+mod refusals;
+mod support;

@@ -1,0 +1,110 @@
+//! What does not belong into a cluster is refused, in words that say why.
+
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Method};
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::process::told;
+use crate::support::{Cluster, PATIENCE, Part, coordinator, gateway};
+
+/// Runs a server that must not start.
+async fn fails(arguments: &[&str]) -> Output {
+    let run = Command::new(env!("CARGO_BIN_EXE_styx")).arg("server").args(arguments).kill_on_drop(true).output();
+    tokio::time::timeout(PATIENCE, run).await.expect("it ends").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_is_refused_in_one_line() {
+    for (arguments, says) in [
+        (&["--role", "worker"][..], "a worker must know where the coordinator is; give --coordinator HOST:PORT"),
+        (&["--role", "gateway"], "a gateway must know where the coordinator is"),
+        (&["--role", "gateway", "--coordinator", "localhost"], "\"localhost\" is no address of a coordinator"),
+        (&["--role", "coordinator", "--coordinator", "localhost:1"], "role coordinator has no use for --coordinator"),
+        (&["--role", "coordinator", "--ingress-addr", "127.0.0.1:1"], "no use for --ingress-addr"),
+        (&["--role", "coordinator", "--workers", "0"], "workers must be at least 1"),
+        (&["--workers", "3"], "role single has no use for --workers; drop it, or choose --role coordinator"),
+        (&["--role", "worker", "--coordinator", "a:1", "--cluster-addr", "0.0.0.0:0"], "cannot reach a worker at 0.0.0.0"),
+    ] {
+        let output = fails(arguments).await;
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.starts_with("error CONFIG_INVALID: ") && told.contains(says), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_and_an_address_belong_to_one_process() {
+    let cluster = Cluster::start(1).await;
+    let data = cluster.directory().join("worker-0");
+    let at = cluster.coordinator.at("cluster");
+    let output = fails(&["--role", "worker", "--coordinator", at, "--data-dir", data.to_str().unwrap()]).await;
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("error DATA_LOCKED: another worker uses"), "{told}");
+    let other = cluster.directory().join("other");
+    let output = fails(&[
+        "--role",
+        "coordinator",
+        "--cluster-addr",
+        at,
+        "--admin-addr",
+        "127.0.0.1:0",
+        "--data-dir",
+        other.to_str().unwrap(),
+    ])
+    .await;
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("error ADDRESS: cannot listen on") && told.contains("--cluster-addr"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_with_another_engine_is_refused_with_both_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all").await;
+    let http = Client::builder().timeout(PATIENCE).build().unwrap();
+    let of_cluster = || told(http.request(Method::GET, format!("http://{}/v1/cluster", coordinator.at("admin"))));
+    let data = directory.path().join("worker");
+    let arguments = ["--role", "worker", "--coordinator", coordinator.at("cluster"), "--determinism-check", "off"];
+    let arguments = [&arguments[..], &["--data-dir", data.to_str().unwrap()]].concat();
+    let worker = Part::start(directory.path(), "worker", &arguments).await;
+    let own = of_cluster().await.body["engine"].as_str().unwrap().to_owned();
+    let started = Instant::now();
+    let line = loop {
+        let said = worker.said() + &coordinator.said();
+        if let Some(line) = said.lines().find(|line| line.contains("engine hash: mine")) {
+            break line.to_owned();
+        }
+        assert!(started.elapsed() < PATIENCE, "nobody says what is wrong: {said}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(line.contains(&own) && line.contains("yours"), "{line}");
+    let seen = of_cluster().await.body;
+    assert_eq!((&seen["live"], &seen["workers"]), (&json!(false), &json!(0)), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_workers_nothing_is_ready_and_requests_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all").await;
+    let gateway = gateway(directory.path(), coordinator.at("cluster")).await;
+    let http = Client::builder().timeout(PATIENCE).build().unwrap();
+    for address in [coordinator.at("admin"), gateway.at("admin")] {
+        let alive = told(http.get(format!("http://{address}/healthz"))).await;
+        assert_eq!(alive.status, 200);
+        let ready = told(http.get(format!("http://{address}/readyz"))).await;
+        ready.is_error("readyz", 503, "NOT_READY", "missing");
+    }
+    // Whether there is such an app shows when there are workers.
+    let call = http.post(format!("http://{}/v1/call/shop/stock/apple/take", gateway.at("ingress"))).body("[]");
+    let call = tokio::spawn(told(call));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!call.is_finished());
+    let (address, data) = (coordinator.at("cluster"), directory.path().join("worker"));
+    let data = data.to_str().unwrap();
+    let worker = ["--role", "worker", "--coordinator", address, "--determinism-check", "all", "--data-dir", data];
+    let _worker = Part::start(directory.path(), "worker", &worker).await;
+    call.await.unwrap().is_error("a call", 404, "UNKNOWN_APP", "shop");
+}

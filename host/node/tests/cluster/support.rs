@@ -1,0 +1,220 @@
+//! A coordinator, workers and a gateway, each a process that may be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::process::{Told, testkit, told};
+
+/// Longer than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process of some role; killed when dropped.
+pub struct Part {
+    pub child: Child,
+    pub ready: Value,
+    /// Where it writes what it has to say.
+    pub log: PathBuf,
+}
+
+impl Part {
+    /// Starts one and waits until it is ready.
+    pub async fn start(directory: &Path, name: &str, arguments: &[&str]) -> Part {
+        let log = directory.join(format!("{name}.log"));
+        let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
+            .args(["server", "--json"])
+            .args(arguments)
+            .env("STYX_LOG", "info")
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+        let line = line.unwrap_or_else(|| panic!("{name} ended: {}", std::fs::read_to_string(&log).unwrap()));
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(ready["ready"], true, "{ready}");
+        Part { child, ready, log }
+    }
+
+    pub fn at(&self, name: &str) -> &str {
+        self.ready[name].as_str().unwrap()
+    }
+
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+/// A cluster on free ports.
+pub struct Cluster {
+    pub coordinator: Part,
+    pub workers: Vec<Option<Part>>,
+    pub gateway: Part,
+    pub http: Client,
+    determinism: &'static str,
+    directory: TempDir,
+}
+
+impl Cluster {
+    /// A cluster of so many workers that serves.
+    pub async fn start(workers: usize) -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let determinism = "all";
+        let coordinator =
+            coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", workers, determinism).await;
+        let mut cluster = Cluster {
+            gateway: gateway(directory.path(), coordinator.at("cluster")).await,
+            coordinator,
+            workers: (0..workers).map(|_| None).collect(),
+            http: Client::builder().timeout(PATIENCE).build().unwrap(),
+            determinism,
+            directory,
+        };
+        for number in 0..workers {
+            cluster.start_worker(number).await;
+        }
+        cluster.settles(workers, 0).await;
+        cluster
+    }
+
+    /// A cluster with the guest whose functions misbehave deployed as `testkit`.
+    pub async fn with_testkit(workers: usize) -> Cluster {
+        let cluster = Cluster::start(workers).await;
+        let deployed = cluster.deploy("testkit", testkit().await).await;
+        assert_eq!(deployed.status, 201, "{}", deployed.body);
+        cluster
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub async fn deploy(&self, app: &str, bundle: Vec<u8>) -> Told {
+        let request = self.to_admin(Method::POST, &format!("/v1/apps/{app}/deployments"));
+        told(request.header("content-type", "application/zip").body(bundle)).await
+    }
+
+    pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.gateway.at("ingress")))
+    }
+
+    /// To the coordinator's admin port.
+    pub fn to_admin(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.coordinator.at("admin")))
+    }
+
+    /// To the gateway's.
+    pub fn to_gateway(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.gateway.at("admin")))
+    }
+
+    /// What the coordinator's admin path shows.
+    pub async fn get(&self, path: &str) -> Value {
+        let told = told(self.to_admin(Method::GET, path)).await;
+        assert_eq!(told.status, 200, "{path}: {}", told.body);
+        told.body
+    }
+
+    /// Waits until a later generation than `after` serves with so many workers; returns its number.
+    pub async fn settles(&self, workers: usize, after: u64) -> u64 {
+        let started = Instant::now();
+        loop {
+            let seen = self.get("/v1/cluster").await;
+            let generation = seen["generation"].as_u64().unwrap();
+            if seen["live"] == true && seen["workers"] == workers && generation > after {
+                return generation;
+            }
+            assert!(started.elapsed() < PATIENCE, "{workers} workers do not serve: {seen}\n{}", self.coordinator.said());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub async fn generation(&self) -> u64 {
+        self.get("/v1/cluster").await["generation"].as_u64().unwrap()
+    }
+
+    /// The epoch and the hash of all state up to it.
+    pub async fn position(&self) -> (u64, String) {
+        let cluster = self.get("/v1/cluster").await;
+        (cluster["epoch"].as_u64().unwrap(), cluster["chain"].as_str().unwrap().to_owned())
+    }
+
+    pub async fn start_worker(&mut self, number: usize) {
+        let address = self.coordinator.at("cluster").to_owned();
+        let data = self.directory().join(format!("worker-{number}"));
+        let cache = self.directory().join("cache");
+        let arguments = [
+            "--role",
+            "worker",
+            "--coordinator",
+            &address,
+            "--threads",
+            "2",
+            "--determinism-check",
+            self.determinism,
+            "--data-dir",
+            data.to_str().unwrap(),
+            "--cache-dir",
+            cache.to_str().unwrap(),
+        ];
+        self.workers[number] = Some(Part::start(self.directory(), &format!("worker-{number}"), &arguments).await);
+    }
+
+    pub async fn kill_worker(&mut self, number: usize) {
+        self.workers[number].take().unwrap().kill().await;
+    }
+
+    /// Kills the coordinator and starts it again at the same addresses.
+    pub async fn restart_coordinator(&mut self) {
+        self.coordinator.kill().await;
+        let (cluster, admin) = (self.coordinator.at("cluster").to_owned(), self.coordinator.at("admin").to_owned());
+        let workers = self.workers.len();
+        self.coordinator = coordinator(self.directory(), &cluster, &admin, workers, self.determinism).await;
+    }
+}
+
+pub async fn coordinator(directory: &Path, cluster: &str, admin: &str, workers: usize, determinism: &str) -> Part {
+    let (data, cache) = (directory.join("coordinator"), directory.join("cache"));
+    Part::start(
+        directory,
+        "coordinator",
+        &[
+            "--role",
+            "coordinator",
+            "--cluster-addr",
+            cluster,
+            "--admin-addr",
+            admin,
+            "--workers",
+            &workers.to_string(),
+            "--determinism-check",
+            determinism,
+            "--data-dir",
+            data.to_str().unwrap(),
+            "--cache-dir",
+            cache.to_str().unwrap(),
+        ],
+    )
+    .await
+}
+
+pub async fn gateway(directory: &Path, coordinator: &str) -> Part {
+    let free = "127.0.0.1:0";
+    let arguments =
+        ["--role", "gateway", "--coordinator", coordinator, "--ingress-addr", free, "--admin-addr", free];
+    Part::start(directory, "gateway", &arguments).await
+}
