@@ -363,7 +363,7 @@ impl World {
                     match random.below(3) {
                         // It lives, and some workers reach only one of the two.
                         0 => {
-                            let until = now + random.between(10_000, 200_000);
+                            let until = now + random.between(10_000, 800_000);
                             for worker in 1..=outside.plan.cluster.workers {
                                 let cut = if random.chance(500) { leader } else { other };
                                 outside.wire.cut(worker, cut, until);

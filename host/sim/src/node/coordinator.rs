@@ -136,7 +136,7 @@ impl CoordinatorNode {
             NodeEvent::Synced(end, _) => {
                 self.appender.synced(end, self.life, outside);
                 if let Some(office) = self.office.as_mut().filter(|office| office.live) {
-                    office.step(Input::Durable(outside.disk.durable()), &mut self.appender, &mut self.deposed, outside)?;
+                    office.step(Input::Durable(end.epoch), &mut self.appender, &mut self.deposed, outside)?;
                 }
             }
             NodeEvent::Raised(generation, end, _) => {
@@ -358,6 +358,11 @@ impl Office {
         for action in actions {
             match action {
                 Action::Send { to, message } => {
+                    if matches!(message, Told::Settle { .. }) && !outside.disk.fence().admits(self.generation) {
+                        // Read-only requests would be answered from a state that is over.
+                        *deposed = true;
+                        return Ok(());
+                    }
                     if matches!(message, Told::Settle { .. }) {
                         // All workers have executed: what queries come to rests on the state of now.
                         let seen = outside.generations.get_mut(&self.generation);

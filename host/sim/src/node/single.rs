@@ -92,7 +92,7 @@ impl Single {
             NodeEvent::Piece(piece) => self.crew.piece_done(piece, &mut inputs),
             NodeEvent::Synced(end, _) => {
                 self.appender.synced(end, self.life, outside);
-                inputs.push_back(Input::Durable(outside.disk.durable()));
+                inputs.push_back(Input::Durable(end.epoch));
             }
             NodeEvent::Pulse | NodeEvent::Raised(..) => panic!("there is nobody else"),
         }
