@@ -52,6 +52,8 @@ pub struct Beat {
     pub number: u64,
     /// The newest generation.
     pub generation: u64,
+    /// The last beat that the worker had heard when it said the hello which this answers.
+    pub answers: u64,
 }
 
 /// How patient the coordinator is.
@@ -210,7 +212,7 @@ impl<P: Ord + Clone> Membership<P> {
         if hello.build != self.build && !planted(Bug::BuildsMixed) {
             return actions.push(Action::Refuse(from, refusal(&hello.build, &self.build)));
         }
-        actions.push(Action::Beat(from.clone(), Beat { number: now, generation: self.generation }));
+        actions.push(Action::Beat(from.clone(), Beat { number: now, generation: self.generation, answers: hello.heard }));
         let lost_before = now.saturating_sub(self.patience.silent_us);
         match self.peers.get_mut(&from) {
             // Delayed: the process has died since.
@@ -363,6 +365,30 @@ impl Member {
         self.newest = self.newest.max(generation);
         (self.generation, self.entered) = (generation, generation);
         true
+    }
+}
+
+/// Whether a worker's generation was still the newest when something happened there: what it does
+/// not know may have been told to another one since. Two beats later it is sure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Doubt {
+    /// A beat that was heard since.
+    heard: Option<u64>,
+}
+
+impl Doubt {
+    /// A beat has come to a member of `generation`. Gives whether the doubt is over.
+    pub fn hear(&mut self, beat: Beat, generation: u64) -> bool {
+        match self.heard {
+            _ if beat.generation != generation => false,
+            // It may have been on its way before.
+            None => {
+                self.heard = Some(beat.number);
+                false
+            }
+            // It answers what was said since.
+            Some(heard) => beat.answers >= heard,
+        }
     }
 }
 

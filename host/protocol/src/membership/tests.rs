@@ -268,11 +268,21 @@ fn a_worker_follows_no_invitation_that_is_old_or_meant_for_another_life() {
     assert!(!member.invited(4, 3), "for another life");
     assert!(member.invited(4, 5));
     assert!(!member.invited(4, 5) && !member.invited(3, 5));
-    assert!(member.beat(Beat { number: 10, generation: 6 }), "its generation is over");
+    assert!(member.beat(Beat { number: 10, generation: 6, answers: 0 }), "its generation is over");
     assert_eq!(member.generation(), 0);
     assert!(!member.invited(4, 5) && !member.invited(5, 5), "so are these");
-    assert!(!member.beat(Beat { number: 20, generation: 5 }), "this coordinator was replaced");
+    assert!(!member.beat(Beat { number: 20, generation: 5, answers: 0 }), "this coordinator was replaced");
     assert_eq!(member.hello(vec![]).heard, 10);
     assert!(member.invited(6, 5));
-    assert!(!member.beat(Beat { number: 30, generation: 6 }));
+    assert!(!member.beat(Beat { number: 30, generation: 6, answers: 10 }));
+}
+
+#[test]
+fn a_doubt_is_over_when_a_beat_answers_what_was_said_since() {
+    let beat = |number, generation, answers| Beat { number, generation, answers };
+    let mut doubt = Doubt::default();
+    assert!(!doubt.hear(beat(10, 3, 8), 3), "it may have been sent before");
+    assert!(!doubt.hear(beat(11, 3, 9), 3), "so may this");
+    assert!(!doubt.hear(beat(13, 4, 10), 3), "the generation is over");
+    assert!(doubt.hear(beat(13, 3, 10), 3));
 }

@@ -150,15 +150,18 @@ impl Testimony {
         })
     }
 
-    /// The machine says that it knows nothing of a request. One that was replaced cannot know better;
-    /// its client asks again.
+    /// Whether a request that a client asks for must be known.
+    pub fn is_known(&self, attempt: usize, judge: &Judge) -> bool {
+        judge.remembered.contains(self.asked[self.attempts[attempt].of].request.id)
+    }
+
+    /// A client is told that nothing is known of a request, which was to be known or not when it asked.
     ///
     /// # Errors
-    /// It must know.
-    pub fn unknown(&mut self, attempt: usize, judge: &Judge, current: bool) -> Checked {
+    /// It was.
+    pub fn unknown(&mut self, attempt: usize, known: bool) -> Checked {
         let of = self.answer(attempt)?.of;
-        let id = self.asked[of].request.id;
-        ensure(!current || !judge.remembered.contains(id), "acknowledged kept", || format!("request {id} is no longer known"))
+        ensure(!known, "acknowledged kept", || format!("request {} is no longer known", self.asked[of].request.id))
     }
 
     /// The machine says what became of a deployment.

@@ -81,6 +81,12 @@ impl CoordinatorNode {
         self.deposed
     }
 
+    /// Whether another one has raised the fence above it.
+    fn is_replaced(&self, outside: &Outside) -> bool {
+        let other = outside.disk.owner().is_some_and(|owner| owner != self.life.node);
+        other && !outside.disk.fence().admits(self.membership.generation())
+    }
+
     /// The generation that it leads, if that is live and has nothing left to do.
     pub(super) fn quiet_generation(&self) -> Option<u64> {
         let quiet = |office: &&Office| office.live && office.machine.is_idle() && !office.machine.has_work();
@@ -182,6 +188,8 @@ impl CoordinatorNode {
         let me = self.life.node;
         for action in actions {
             match action {
+                // Who hears a beat may rely on its being sent by the one who leads.
+                membership::Action::Beat(..) if self.is_replaced(outside) => self.deposed = true,
                 membership::Action::Beat(to, beat) => outside.send(me, to, Packet::Beat(beat)),
                 membership::Action::Refuse(to, _) => outside.send(me, to, Packet::Refusal),
                 membership::Action::Persist(generation) => {
@@ -389,7 +397,7 @@ impl Office {
                     let message = format!("worker {worker} has deployed {found:x}, not {expected:x}");
                     return Err(crate::check::Failure::new("deployment", message));
                 }
-                told => outside.tell(self.life, told, true)?,
+                told => outside.tell(self.life, told)?,
             }
         }
         letters.into_iter().try_for_each(|(to, messages)| self.links.send(to, messages, outside))

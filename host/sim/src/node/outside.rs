@@ -182,7 +182,7 @@ impl Outside {
     ///
     /// # Errors
     /// It must not be told.
-    pub fn tell(&mut self, life: Life, action: Action<u64>, current: bool) -> Checked {
+    pub fn tell(&mut self, life: Life, action: Action<u64>) -> Checked {
         let now = self.queue.now();
         let durable = self.disk.durable();
         let (waiter, answer) = match action {
@@ -200,9 +200,8 @@ impl Outside {
                 (waiter, Answer::Accepted)
             }
             Action::Unknown { waiter } => {
-                self.trace.event(now, [4, waiter], || format!("{life} knows nothing for {waiter}"));
-                self.testimony.unknown(waiter as usize, &self.judge, current)?;
-                (waiter, Answer::Unknown)
+                let known = self.testimony.is_known(waiter as usize, &self.judge);
+                return self.tell_unknown(life, waiter, known);
             }
             Action::Controlled { waiter, result } => {
                 self.trace.event(now, [5, waiter, u64::from(result.is_ok())], || {
@@ -213,15 +212,31 @@ impl Outside {
             }
             other => panic!("{other:?} is not for a client"),
         };
+        self.answer(life, waiter, answer);
+        Ok(())
+    }
+
+    /// Tells a client that nothing is known of its request, which was to be known or not when it asked.
+    ///
+    /// # Errors
+    /// It was.
+    pub fn tell_unknown(&mut self, life: Life, waiter: u64, known: bool) -> Checked {
+        let now = self.queue.now();
+        self.trace.event(now, [4, waiter], || format!("{life} knows nothing for {waiter}"));
+        self.testimony.unknown(waiter as usize, known)?;
+        self.answer(life, waiter, Answer::Unknown);
+        Ok(())
+    }
+
+    fn answer(&mut self, life: Life, waiter: u64, answer: Answer) {
         if !self.calm && self.random.chance(self.plan.loss) {
             self.figures.lost += 1;
             self.testimony.attempts[waiter as usize].lost = true;
-            return Ok(());
+            return;
         }
         let delay = self.delay(self.plan.network);
         let event = Event::Answer(Some(life), waiter as usize, answer);
         self.queue.after(&mut self.random, delay, event);
-        Ok(())
     }
 
     /// Gateways learn what is deployed.

@@ -146,7 +146,7 @@ impl Single {
             }
             Action::Logs { .. } => {}
             Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
-            told => outside.tell(self.life, told, true)?,
+            told => outside.tell(self.life, told)?,
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use styx_protocol::machine::message::{Message as Told, Node as Peer};
 use styx_protocol::machine::{Action, Config, Input, Worker};
-use styx_protocol::membership::{Build, Member};
+use styx_protocol::membership::{Beat, Build, Doubt, Member};
 use styx_protocol::piece::Seat;
 use styx_protocol::route::memory_of;
 
@@ -32,6 +32,9 @@ struct Part {
     links: Links,
     /// Clients may come.
     live: bool,
+    /// Clients whose requests are not known here, until it is sure that nobody else is asked since;
+    /// and whether they must be known.
+    doubts: Vec<(Doubt, u64, bool)>,
 }
 
 impl WorkerNode {
@@ -130,7 +133,7 @@ impl WorkerNode {
                 if self.member.beat(beat) {
                     self.leave(outside);
                 }
-                Ok(())
+                self.part.as_mut().map_or(Ok(()), |part| part.hear(beat, outside))
             }
             Packet::Refusal => {
                 outside.figures.refused += 1;
@@ -193,11 +196,22 @@ impl WorkerNode {
         let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
         let life = Life { part: generation, ..self.life };
         let crew = Crew::new(life, strange, outside);
-        self.part = Some(Part { life, generation, machine, crew, links, live: false });
+        self.part = Some(Part { life, generation, machine, crew, links, live: false, doubts: vec![] });
     }
 }
 
 impl Part {
+    /// A beat has come: what this worker does not know, nobody knows, unless another generation has begun.
+    fn hear(&mut self, beat: Beat, outside: &mut Outside) -> Checked {
+        for (mut doubt, waiter, known) in std::mem::take(&mut self.doubts) {
+            match doubt.hear(beat, self.generation) {
+                true => outside.tell_unknown(self.life, waiter, known)?,
+                false => self.doubts.push((doubt, waiter, known)),
+            }
+        }
+        Ok(())
+    }
+
     /// Steps the machine and does what it says, as the real driver does.
     fn step(&mut self, mut inputs: Inputs, outside: &mut Outside) -> Checked {
         let mut actions = Vec::new();
@@ -242,10 +256,11 @@ impl Part {
             Action::Send { .. } | Action::Append(_) | Action::Expel { .. } => {
                 panic!("a worker does not do this: {action:?}")
             }
-            told => {
-                let current = outside.newest() == self.generation;
-                outside.tell(self.life, told, current)?;
+            Action::Unknown { waiter } => {
+                let known = outside.testimony.is_known(waiter as usize, &outside.judge);
+                self.doubts.push((Doubt::default(), waiter, known));
             }
+            told => outside.tell(self.life, told)?,
         }
         Ok(())
     }
