@@ -7,6 +7,8 @@ use sha2::{Digest as _, Sha256};
 use wasmparser::WasmFeatures;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
+use crate::pool::Idle;
+
 /// The version of wasmtime that this crate is pinned to.
 pub const WASMTIME_VERSION: &str = "48.0.8";
 
@@ -40,8 +42,18 @@ pub const START_FUEL: u64 = 2_000_000_000;
 /// Idle instances that one executor keeps, over all components.
 const IDLE_INSTANCES_MAX: usize = 64;
 
-/// Idle instances that all executors together keep where room is needed for guests that wait.
-const IDLE_INSTANCES_BESIDE_WAITING: usize = 1024;
+/// Where guests wait, as many instances serve at once, and are idle when all of that is over. One
+/// executor keeps so many,
+const IDLE_INSTANCES_CLUSTER_MAX: usize = 1024;
+
+/// and all of them together so many,
+const IDLE_INSTANCES_CLUSTER_TOTAL: usize = 2048;
+
+/// with so many bytes of linear memory: a thousand small guests, or a hundred with an interpreter.
+const IDLE_BYTES_CLUSTER_TOTAL: usize = 2 << 30;
+
+/// Bytes of linear memory that guests which wait may hold.
+pub(crate) const SUSPENDED_BYTES_MAX: usize = 4 << 30;
 
 /// Calls after which an instance is replaced.
 pub(crate) const INSTANCE_CALLS_MAX: u32 = 10_000;
@@ -142,21 +154,25 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
     config
 }
 
-/// Idle instances that one of so many executors keeps.
-pub(crate) fn idle_instances_max(executors: usize, cluster: Option<Cluster>) -> usize {
+/// What one of so many executors keeps idle.
+pub(crate) fn idle_max(executors: usize, cluster: Option<Cluster>) -> Idle {
+    let executors = executors.max(1);
     match cluster {
-        Some(_) => IDLE_INSTANCES_MAX.min(IDLE_INSTANCES_BESIDE_WAITING / executors.max(1)),
-        None => IDLE_INSTANCES_MAX,
+        Some(_) => Idle {
+            instances: IDLE_INSTANCES_CLUSTER_MAX.min(IDLE_INSTANCES_CLUSTER_TOTAL / executors),
+            bytes: IDLE_BYTES_CLUSTER_TOTAL / executors,
+        },
+        None => Idle { instances: IDLE_INSTANCES_MAX, bytes: usize::MAX },
     }
 }
 
 /// Slots for every instance that can be alive at once, so that the pool never runs dry: per
 /// executor one for each level of nesting and each idle instance; those of guests that wait for
-/// other workers; a few for `describe`. All of it is address space until it is used: 65 TiB with
+/// other workers; a few for `describe`. All of it is address space until it is used: 73 TiB with
 /// every bound at its highest. A process has 128, and the largest gap in them is not much over 80.
 fn pool(executors: usize, cluster: Option<Cluster>) -> PoolingAllocationConfig {
     let executors = executors.clamp(1, EXECUTORS_MAX);
-    let per_executor = CALL_DEPTH_MAX as usize + idle_instances_max(executors, cluster) + 1;
+    let per_executor = CALL_DEPTH_MAX as usize + idle_max(executors, cluster).instances + 1;
     let suspended = cluster.map_or(0, |cluster| cluster.guests().min(WAITING_MAX));
     let instances = (executors * per_executor + suspended + 4) as u32;
     // An idle instance keeps the stack of its last call.

@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::instance::{Call, Ended, Instance};
 use crate::parking::Exchange;
 use crate::pool::{KindId, Pool};
+use crate::room::Guests;
 
 /// Which instances an attempt may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub(crate) enum Instances {
 
 /// The attempt and its means.
 pub(crate) struct Context {
-    pub attempt: Attempt,
+    /// Boxed for good: it is large, and goes from hand to hand.
+    pub attempt: Box<Attempt>,
     pub means: Box<Means>,
 }
 
@@ -46,25 +48,25 @@ pub(crate) struct Means {
     /// Whether the attempt's outcome may be due to such a past, so that it must not be believed.
     pub suspect: bool,
     /// Guests under way, each in an instance.
-    pub guests: usize,
+    pub guests: Guests,
 }
 
 impl Means {
     pub fn new(engine: Arc<Engine>, exchange: Exchange) -> Self {
         Means {
-            pool: Pool::new(engine.idle_instances_max()),
+            pool: Pool::new(engine.idle_max()),
             engine,
             exchange,
             instances: Instances::Warm,
             reused: false,
             apart: false,
             suspect: false,
-            guests: 0,
+            guests: Guests::default(),
         }
     }
 
     /// For a piece of work that begins.
-    pub fn renew(&mut self, instances: Instances, apart: bool, guests: usize) {
+    pub fn renew(&mut self, instances: Instances, apart: bool, guests: Guests) {
         (self.instances, self.apart, self.guests) = (instances, apart, guests);
         (self.reused, self.suspect) = (false, false);
     }
@@ -165,12 +167,12 @@ impl Context {
     /// A guest begins.
     fn enter(&mut self, instance: &Instance) {
         self.means.reused |= instance.is_warm();
-        self.means.guests += 1;
+        self.means.guests.enter(instance.bytes());
     }
 
     /// A guest has ended.
     fn leave(&mut self, job: &Job, instance: Instance, ended: Ended) -> Result<Value, Abort> {
-        self.means.guests -= 1;
+        self.means.guests.leave(instance.bytes_at_entry());
         let past = self.means.reused || (self.means.apart && !self.attempt.mode().fresh);
         if ended.doubtful && past && !self.is_decided() {
             self.means.suspect = true;

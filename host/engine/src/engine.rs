@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use styx_protocol::catalog::Digest;
@@ -12,6 +12,8 @@ use crate::component::Ready;
 use crate::config::{self, Cluster, Purpose};
 use crate::determinism::Determinism;
 use crate::executor::Executor;
+use crate::pool::Idle;
+use crate::room::{Guests, Room, Suspended};
 
 /// Where components are compiled.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +68,7 @@ pub struct Engine {
     pub(crate) describing: Mutex<()>,
     executors: AtomicU64,
     /// Guests that wait for other workers.
-    suspended: AtomicUsize,
+    room: Arc<Room>,
 }
 
 impl Engine {
@@ -94,6 +96,8 @@ impl Engine {
         let purpose = Purpose::Run { executors: options.executors, cluster: options.cluster };
         let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(purpose)).map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
+        let suspended = options.cluster.map_or(0, |cluster| cluster.suspended);
+        let room = Room::new(suspended, config::SUSPENDED_BYTES_MAX);
         Ok(Arc::new(Engine {
             wasmtime,
             options,
@@ -102,7 +106,7 @@ impl Engine {
             compiling: Mutex::default(),
             describing: Mutex::default(),
             executors: AtomicU64::new(0),
-            suspended: AtomicUsize::new(0),
+            room: Arc::new(room),
         }))
     }
 
@@ -211,36 +215,21 @@ impl Engine {
     }
 
     /// Idle instances that an executor keeps.
-    pub(crate) fn idle_instances_max(&self) -> usize {
-        config::idle_instances_max(self.options.executors, self.options.cluster)
+    pub(crate) fn idle_max(&self) -> Idle {
+        config::idle_max(self.options.executors, self.options.cluster)
     }
 
     /// Guests that wait for other workers, over all executors.
     pub fn suspended_guests(&self) -> usize {
-        self.suspended.load(Ordering::Relaxed)
+        self.room.taken()
     }
 
     /// Room for guests that are to wait, if there is some; always `beyond` the budget.
-    pub(crate) fn suspend(self: &Arc<Self>, guests: usize, beyond: bool) -> Option<Suspended> {
-        let most = self.options.cluster.map_or(0, |cluster| cluster.suspended);
-        let admit = |now: usize| (beyond || guests == 0 || now + guests <= most).then_some(now + guests);
-        self.suspended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admit).ok()?;
-        Some(Suspended { engine: self.clone(), guests })
+    pub(crate) fn suspend(&self, guests: Guests, beyond: bool) -> Option<Suspended> {
+        self.room.take(guests, beyond)
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
-    }
-}
-
-/// Room that guests take while they wait.
-pub(crate) struct Suspended {
-    engine: Arc<Engine>,
-    pub guests: usize,
-}
-
-impl Drop for Suspended {
-    fn drop(&mut self) {
-        self.engine.suspended.fetch_sub(self.guests, Ordering::Relaxed);
     }
 }

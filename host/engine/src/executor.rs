@@ -20,6 +20,7 @@ use crate::context::{Carrier, Context, Instances, Means};
 use crate::determinism::{self, Determinism};
 use crate::engine::Engine;
 use crate::parking::{Exchange, Parking};
+use crate::room::Guests;
 
 /// Runs transactions in warm instances of its own. One per execution thread; the thread needs
 /// [`crate::EXECUTION_STACK_BYTES`] of stack.
@@ -161,19 +162,20 @@ impl Executor {
             Some(Fallback { overlay, cached }) => (attempt.fall_back(overlay, cached.clone()), Some(cached)),
             None => (attempt, None),
         };
-        let (attempt, outcome) = match self.engine.is_clustered() {
+        let attempt = Box::new(attempt);
+        let (mut attempt, outcome) = match self.engine.is_clustered() {
             false => self.run(attempt, instances),
             true => self.run_on_fibers(attempt, instances),
         };
-        let (execution, overlay) = attempt.finish(outcome);
-        if let (Some(overlay), Some(cached)) = (overlay, cached) {
+        let execution = attempt.take_execution(outcome);
+        if let (Some(overlay), Some(cached)) = (attempt.take_overlay(), cached) {
             *fallback = Some(Fallback { overlay, cached });
         }
         execution
     }
 
-    fn run(&mut self, attempt: Attempt, instances: Instances) -> (Attempt, Result<Value, Abort>) {
-        let means = self.lend(instances, false, 0);
+    fn run(&mut self, attempt: Box<Attempt>, instances: Instances) -> (Box<Attempt>, Result<Value, Abort>) {
+        let means = self.lend(instances, false, Guests::default());
         let mut carrier = Carrier::new(Box::new(Context { attempt, means }));
         let outcome = run(&mut carrier);
         let Context { attempt, means } = *carrier.into_inner();
@@ -182,7 +184,7 @@ impl Executor {
     }
 
     /// The means for a piece of work; they come back with it.
-    pub(crate) fn lend(&mut self, instances: Instances, apart: bool, guests: usize) -> Box<Means> {
+    pub(crate) fn lend(&mut self, instances: Instances, apart: bool, guests: Guests) -> Box<Means> {
         let mut means = self.means.take().expect("an attempt panicked, and the executor with it");
         means.renew(instances, apart, guests);
         means

@@ -53,7 +53,7 @@ impl Guest {
 
     /// The attempt, for WASI: none at start-up and in `describe`.
     pub fn attempt(&mut self) -> Option<&mut Attempt> {
-        self.context.as_deref_mut().map(|context| &mut context.attempt)
+        self.context.as_deref_mut().map(|context| &mut *context.attempt)
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Instance {
     invoke: Invoke,
     calls: u32,
     memory_at_start: usize,
+    /// Bytes of linear memory when the last call began.
+    memory_at_entry: usize,
 }
 
 /// What an invocation needs to know.
@@ -76,7 +78,7 @@ impl Instance {
         match started {
             Ok(invoke) => {
                 let memory_at_start = store.data().memory.used;
-                Ok(Instance { store, invoke, calls: 0, memory_at_start })
+                Ok(Instance { store, invoke, calls: 0, memory_at_start, memory_at_entry: memory_at_start })
             }
             Err(error) => {
                 assert_room(&error);
@@ -99,6 +101,16 @@ impl Instance {
     /// Whether it has served a call before.
     pub fn is_warm(&self) -> bool {
         self.calls > 0
+    }
+
+    /// Bytes of linear memory.
+    pub fn bytes(&self) -> usize {
+        self.store.data().memory.used
+    }
+
+    /// The same when the last call began: known while it runs.
+    pub fn bytes_at_entry(&self) -> usize {
+        self.memory_at_entry
     }
 
     /// Whether it has served long enough.
@@ -125,6 +137,7 @@ impl Instance {
     /// Hands the transaction to the guest, with fuel.
     fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, u64) {
         self.calls += 1;
+        self.memory_at_entry = self.bytes();
         let frame = context.attempt.frame();
         let (key, args) = (frame.entity.key().clone(), frame.args.clone());
         let allowed = context.attempt.fuel_allowed();

@@ -26,6 +26,7 @@ mod outcome;
 mod parking;
 mod pieces;
 mod pool;
+mod room;
 mod upload;
 mod wasi;
 

@@ -16,7 +16,7 @@ use styx_protocol::entity::Value;
 use styx_protocol::piece::Parked;
 
 use crate::context::{Context, Instances};
-use crate::engine::Suspended;
+use crate::room::Suspended;
 
 /// A piece under way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = (Box<Context>, Result<Value, Abort>)> + Send>>;

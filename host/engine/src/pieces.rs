@@ -19,25 +19,27 @@ use crate::context::{Context, Instances};
 use crate::determinism::Determinism;
 use crate::executor::Executor;
 use crate::parking::{Running, Waiting, poll};
+use crate::room::Guests;
 
 /// Needs an engine that is set up for it ([`crate::EngineOptions::cluster`]), and panics otherwise.
 impl Pieces for Executor {
     fn start(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, seat: &Seat) -> Started {
         self.settle(transaction, |executor, instances| {
-            let attempt = seat.attempt(transaction, state, catalog, Mode::default());
+            let attempt = Box::new(seat.attempt(transaction, state, catalog, Mode::default()));
             let (mut attempt, progress, apart) = executor.begin(attempt, instances, false, Attempt::start);
             match progress {
-                Progress::Done(outcome) if attempt.is_local() && !apart => Started::Local(attempt.finish(outcome).0),
+                Progress::Done(outcome) if attempt.is_local() && !apart => {
+                    Started::Local(attempt.take_execution(outcome))
+                },
                 progress => {
                     executor.tell(&mut attempt);
-                    Started::Open(Box::new(attempt), progress)
+                    Started::Open(attempt, progress)
                 }
             }
         })
     }
 
     fn advance(&mut self, Piece { graph, attempt, task }: Piece) -> Advanced {
-        let attempt = *attempt;
         // Where every attempt is proved, those that cannot be are as good as proved.
         let fresh = attempt.mode().fresh || self.engine.determinism() == Determinism::All;
         let instances = if fresh { Instances::Fresh } else { Instances::Warm };
@@ -49,7 +51,7 @@ impl Pieces for Executor {
             Task::Resume { parked, answers } => self.resume(attempt, parked, answers),
         };
         self.tell(&mut attempt);
-        Advanced { graph, attempt: Box::new(attempt), progress }
+        Advanced { graph, attempt, progress }
     }
 
     fn forget(&mut self) {
@@ -59,7 +61,11 @@ impl Pieces for Executor {
 
 impl Executor {
     /// Runs an attempt that has nobody to wait for.
-    pub(crate) fn run_on_fibers(&mut self, attempt: Attempt, instances: Instances) -> (Attempt, Result<Value, Abort>) {
+    pub(crate) fn run_on_fibers(
+        &mut self,
+        attempt: Box<Attempt>,
+        instances: Instances,
+    ) -> (Box<Attempt>, Result<Value, Abort>) {
         match self.begin(attempt, instances, false, Attempt::start) {
             (attempt, Progress::Done(outcome), _) => (attempt, outcome),
             (_, Progress::Waits(..), _) => panic!("an attempt of a single worker reached for another"),
@@ -84,20 +90,25 @@ impl Executor {
     /// anything of other workers.
     fn begin(
         &mut self,
-        attempt: Attempt,
+        attempt: Box<Attempt>,
         instances: Instances,
         apart: bool,
         start: impl FnOnce(&mut Attempt) -> Next,
-    ) -> (Attempt, Progress, bool) {
+    ) -> (Box<Attempt>, Progress, bool) {
         assert!(self.engine.is_clustered(), "pieces need an engine that is set up for a cluster");
-        let means = self.lend(instances, apart, 0);
+        let means = self.lend(instances, apart, Guests::default());
         let mut context = Box::new(Context { attempt, means });
         let next = start(&mut context.attempt);
         self.drive(Box::pin(context.finish(next)))
     }
 
     /// Goes on with a piece that waits.
-    fn resume(&mut self, mut attempt: Attempt, parked: Parked, answers: Vec<Answer>) -> (Attempt, Progress, bool) {
+    fn resume(
+        &mut self,
+        mut attempt: Box<Attempt>,
+        parked: Parked,
+        answers: Vec<Answer>,
+    ) -> (Box<Attempt>, Progress, bool) {
         let Waiting { running, fragment, instances, room } = self.parking.take(parked);
         attempt.unpark(fragment);
         let means = self.lend(instances, true, room.guests);
@@ -106,7 +117,7 @@ impl Executor {
         self.drive(running)
     }
 
-    fn drive(&mut self, mut running: Running) -> (Attempt, Progress, bool) {
+    fn drive(&mut self, mut running: Running) -> (Box<Attempt>, Progress, bool) {
         loop {
             match poll(&mut running) {
                 Poll::Ready((context, outcome)) => {

@@ -4,6 +4,7 @@
 //! cannot happen. Apps do not share instances, even of the same component: what one leaves in its
 //! globals is nobody else's.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_protocol::catalog::{Digest, Operator};
@@ -16,7 +17,8 @@ use crate::instance::Instance;
 struct Kind {
     app: Arc<str>,
     component: Arc<Ready>,
-    idle: Vec<Instance>,
+    /// The one that served last is last.
+    idle: VecDeque<Instance>,
     /// When it last served, in calls of this executor.
     used: u64,
     /// Operators that it serves.
@@ -35,9 +37,29 @@ struct Slot {
 pub(crate) struct Pool {
     slots: Vec<Option<Slot>>,
     kinds: Vec<Option<Kind>>,
-    idle: usize,
-    idle_max: usize,
+    idle: Idle,
+    idle_max: Idle,
     clock: u64,
+}
+
+/// Instances that wait for a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Idle {
+    pub instances: usize,
+    /// Bytes of their linear memories.
+    pub bytes: usize,
+}
+
+impl Idle {
+    fn add(&mut self, instance: &Instance) {
+        self.instances += 1;
+        self.bytes += instance.bytes();
+    }
+
+    fn remove(&mut self, instance: &Instance) {
+        self.instances -= 1;
+        self.bytes -= instance.bytes();
+    }
 }
 
 /// Where an operator's instances are.
@@ -46,8 +68,8 @@ pub(crate) struct KindId(usize);
 
 impl Pool {
     /// None yet; keeps so many idle instances.
-    pub fn new(idle_max: usize) -> Self {
-        Pool { slots: Vec::new(), kinds: Vec::new(), idle: 0, idle_max, clock: 0 }
+    pub fn new(idle_max: Idle) -> Self {
+        Pool { slots: Vec::new(), kinds: Vec::new(), idle: Idle::default(), idle_max, clock: 0 }
     }
 
     /// The instances and the function's name for a call, if the operator was seen before.
@@ -69,7 +91,7 @@ impl Pool {
             let kind = Kind {
                 app: operator.app.clone(),
                 component: component(operator.component),
-                idle: Vec::new(),
+                idle: VecDeque::new(),
                 used: self.clock,
                 slots: 0,
             };
@@ -91,7 +113,8 @@ impl Pool {
             let kind = self.kind_mut(slot.kind);
             kind.slots -= 1;
             if kind.slots == 0 {
-                self.idle -= self.kinds[slot.kind].take().expect("was there").idle.len();
+                let kind = self.kinds[slot.kind].take().expect("was there");
+                kind.idle.iter().for_each(|instance| self.idle.remove(instance));
             }
         }
     }
@@ -111,8 +134,8 @@ impl Pool {
         let now = self.clock;
         let kind = self.kind_mut(kind);
         kind.used = now;
-        let instance = kind.idle.pop()?;
-        self.idle -= 1;
+        let instance = kind.idle.pop_back()?;
+        self.idle.remove(&instance);
         Some(instance)
     }
 
@@ -121,11 +144,14 @@ impl Pool {
         if instance.is_worn() {
             return;
         }
-        if self.idle >= self.idle_max {
-            self.evict();
+        let room = self.idle_max.bytes.saturating_sub(instance.bytes());
+        while self.idle.instances >= self.idle_max.instances || self.idle.bytes > room {
+            if !self.evict() {
+                break; // The only one is kept, however large.
+            }
         }
-        self.kind_mut(kind).idle.push(instance);
-        self.idle += 1;
+        self.idle.add(&instance);
+        self.kind_mut(kind).idle.push_back(instance);
     }
 
     /// Gives an instance that was made for one call only; it is kept if none waits.
@@ -138,20 +164,20 @@ impl Pool {
     /// Drops all idle instances.
     pub fn clear(&mut self) {
         self.kinds.iter_mut().flatten().for_each(|kind| kind.idle.clear());
-        self.idle = 0;
+        self.idle = Idle::default();
     }
 
-    /// Drops an idle instance of the kind that served least recently.
-    fn evict(&mut self) {
+    /// Drops an idle instance of the kind that served least recently, if there is one.
+    fn evict(&mut self) -> bool {
         let oldest = self.kinds.iter_mut().flatten().filter(|kind| !kind.idle.is_empty()).min_by_key(|kind| kind.used);
-        if let Some(kind) = oldest {
-            kind.idle.remove(0);
-            self.idle -= 1;
-        }
+        let Some(kind) = oldest else { return false };
+        let instance = kind.idle.pop_front().expect("just seen");
+        self.idle.remove(&instance);
+        true
     }
 
     /// Idle instances.
     pub fn idle(&self) -> usize {
-        self.idle
+        self.idle.instances
     }
 }

@@ -120,6 +120,10 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
     pub fn iter(&self) -> std::slice::Iter<'_, (E, T)> {
         self.entries.iter()
     }
+    /// The same, values to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&E, &mut T)> {
+        self.entries.iter_mut().map(|(entity, value)| (&*entity, value))
+    }
     /// Takes everything out, in insertion order.
     pub fn into_entries(self) -> Vec<(E, T)> {
         self.entries

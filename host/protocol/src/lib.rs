@@ -29,3 +29,4 @@ pub mod shared;
 pub mod state;
 pub mod transaction;
 pub mod validate;
+pub mod worker_set;

@@ -5,11 +5,8 @@
 //! others when its end is decided. Everybody waits for lower TIDs only, on every worker alike; so
 //! nothing deadlocks.
 
-use std::collections::BTreeMap;
-
 use crate::attempt::Footprint;
-use crate::entity::Key;
-use crate::ids::OperatorId;
+use crate::entity::{Entity, EntityMap};
 use crate::mutants::{Bug, planted};
 
 /// Who waits for whom. Transactions are named by their position in TID order.
@@ -25,24 +22,25 @@ impl Locks {
     /// Locks for RW sets in TID order.
     pub fn new(footprints: &[&Footprint]) -> Self {
         // A key that nobody writes makes nobody wait.
-        let mut queues: BTreeMap<(OperatorId, Key), Vec<(usize, bool)>> = BTreeMap::new();
+        let mut queues: EntityMap<Vec<(usize, bool)>, &Entity> = EntityMap::default();
         for (entity, _) in footprints.iter().flat_map(|footprint| {
             footprint.accesses.iter().filter(|(_, access)| access.is_write())
         }) {
-            queues.entry((entity.operator(), entity.key().clone())).or_default();
+            queues.place(&entity, Vec::new);
         }
         for (member, footprint) in footprints.iter().enumerate() {
             for (entity, access) in footprint.accesses.iter() {
                 if planted(Bug::LocksIgnoreReaders) && !access.is_write() {
                     continue;
                 }
-                if let Some(queue) = queues.get_mut(&(entity.operator(), entity.key().clone())) {
-                    queue.push((member, access.is_write()));
+                if let Some(place) = queues.find(entity) {
+                    queues.at_mut(place).push((member, access.is_write()));
                 }
             }
             for read in footprint.ranges.iter().filter(|_| !planted(Bug::LocksIgnoreRanges)) {
-                let of_operator = (read.operator, Key::from(""))..(OperatorId(read.operator.0 + 1), Key::from(""));
-                for (_, queue) in queues.range_mut(of_operator).filter(|((_, key), _)| read.range.contains(key)) {
+                let inside =
+                    |entity: &Entity| entity.operator() == read.operator && read.range.contains(entity.key());
+                for (_, queue) in queues.iter_mut().filter(|(entity, _)| inside(entity)) {
                     if queue.last().is_none_or(|(last, _)| *last != member) {
                         queue.push((member, false));
                     }
@@ -50,7 +48,7 @@ impl Locks {
             }
         }
         let mut locks = Locks { blocked: vec![0; footprints.len()], dependents: vec![Vec::new(); footprints.len()] };
-        for queue in queues.values() {
+        for (_, queue) in queues.iter() {
             let (mut writer, mut readers) = (None, Vec::new());
             for &(member, writes) in queue {
                 if let Some(writer) = writer {

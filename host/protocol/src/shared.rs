@@ -11,7 +11,9 @@ use rkyv::vec::{ArchivedVec, VecResolver};
 use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
 use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
-/// Archives `Arc<str>`, `Arc<[u8]>`, `Arc<[u32]>` and bounds of keys by content: `#[rkyv(with = Plain)]`.
+use crate::attempt::Path;
+
+/// Archives `Arc<str>`, `Arc<[u8]>`, paths and bounds of keys by content: `#[rkyv(with = Plain)]`.
 pub struct Plain;
 
 impl ArchiveWith<Arc<str>> for Plain {
@@ -58,22 +60,22 @@ impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<u8>, Arc<[u8]>, D> for Pl
     }
 }
 
-impl ArchiveWith<Arc<[u32]>> for Plain {
+impl ArchiveWith<Path> for Plain {
     type Archived = ArchivedVec<rkyv::Archived<u32>>;
     type Resolver = VecResolver;
-    fn resolve_with(field: &Arc<[u32]>, resolver: Self::Resolver, out: Place<Self::Archived>) {
+    fn resolve_with(field: &Path, resolver: Self::Resolver, out: Place<Self::Archived>) {
         ArchivedVec::resolve_from_slice(field, resolver, out);
     }
 }
 
-impl<S: Fallible + Writer + Allocator + ?Sized> SerializeWith<Arc<[u32]>, S> for Plain {
-    fn serialize_with(field: &Arc<[u32]>, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+impl<S: Fallible + Writer + Allocator + ?Sized> SerializeWith<Path, S> for Plain {
+    fn serialize_with(field: &Path, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
         ArchivedVec::<rkyv::Archived<u32>>::serialize_from_slice(field, serializer)
     }
 }
 
-impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<rkyv::Archived<u32>>, Arc<[u32]>, D> for Plain {
-    fn deserialize_with(field: &ArchivedVec<rkyv::Archived<u32>>, _: &mut D) -> Result<Arc<[u32]>, D::Error> {
+impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<rkyv::Archived<u32>>, Path, D> for Plain {
+    fn deserialize_with(field: &ArchivedVec<rkyv::Archived<u32>>, _: &mut D) -> Result<Path, D::Error> {
         Ok(field.iter().map(|number| number.to_native()).collect())
     }
 }

@@ -1,18 +1,10 @@
 //! Calls: what is called, what runs, and what is remembered of it.
 
-use std::sync::Arc;
-
 use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
 
+use super::path::{ASYNC, Path};
 use super::{Asked, Operation, Stamp, Usage};
-
-/// Where a call stands in its transaction's call graph: one number per level, so that comparing
-/// two paths compares when the calls ran. Kept only where several workers share a graph.
-pub type Path = Arc<[u32]>;
-
-/// In a [`Path`], asynchronous calls come after all synchronous ones of the same caller.
-pub const ASYNC: u32 = 1 << 31;
 
 /// A function to be called for an entity.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -115,7 +107,7 @@ impl Frame {
     pub(super) fn next_call(&self, synchronous: bool) -> (u64, Option<Path>) {
         let place = mix(self.place ^ u64::from(self.issued + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93));
         let step = if synchronous { self.synchronous } else { ASYNC + (self.issued - self.synchronous) };
-        (place, self.path.as_ref().map(|path| path.iter().copied().chain([step]).collect()))
+        (place, self.path.as_ref().map(|path| path.below(step)))
     }
 
     /// splitmix64: well mixed for any seed, one add per number.

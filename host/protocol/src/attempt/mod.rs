@@ -10,6 +10,7 @@ mod accesses;
 mod frame;
 mod index;
 mod overlay;
+mod path;
 mod run;
 mod scan;
 mod site;
@@ -18,8 +19,9 @@ mod stamp;
 use std::sync::Arc;
 
 pub use accesses::{Access, Accesses, Footprint};
-pub use frame::{ASYNC, CallRecord, Frame, LogLevel, LogLine, Path, Target};
+pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target};
 pub use overlay::Overlay;
+pub use path::{ASYNC, Path};
 pub use run::{Functions, Next, call, run};
 pub use site::{Answer, Ask, Asked, Done, Entered, Entry, Mode, Operation, Placement, Report, Scan, Usage};
 pub use stamp::Stamp;
@@ -32,6 +34,7 @@ use crate::mutants::{Bug, planted};
 use crate::range::RangeRead;
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
+use crate::worker_set::WorkerSet;
 use index::KeyIndex;
 use scan::PendingScan;
 use site::Site;
@@ -229,30 +232,39 @@ impl Attempt {
     }
 
     /// Ends the attempt.
-    pub fn finish(self, outcome: Result<Value, Abort>) -> (Execution, Option<Box<Overlay>>) {
-        let outcome = match self.doom {
+    pub fn finish(mut self, outcome: Result<Value, Abort>) -> (Execution, Option<Box<Overlay>>) {
+        (self.take_execution(outcome), self.overlay)
+    }
+
+    /// Ends the attempt where it is, without moving it.
+    pub fn take_execution(&mut self, outcome: Result<Value, Abort>) -> Execution {
+        let outcome = match self.doom.take() {
             Some(doom) => Err(doom),
             None => outcome,
         };
-        let execution = Execution {
+        Execution {
             outcome,
-            footprint: self.footprint,
-            calls: self.calls,
-            left: self.left,
-            scans: self.scans,
-            entered: self.entered,
-            logs: self.logs,
+            footprint: std::mem::take(&mut self.footprint),
+            calls: std::mem::take(&mut self.calls),
+            left: std::mem::take(&mut self.left),
+            scans: std::mem::take(&mut self.scans),
+            entered: std::mem::take(&mut self.entered),
+            logs: std::mem::take(&mut self.logs),
             fuel: self.usage.fuel,
             drifted: self.drifted,
-        };
-        (execution, self.overlay)
+        }
+    }
+
+    /// Takes back what [`Attempt::fall_back`] was given.
+    pub fn take_overlay(&mut self) -> Option<Box<Overlay>> {
+        self.overlay.take()
     }
 
     // What connects the parts of an attempt that runs on several workers.
 
     /// Whether the whole attempt ran here and is over: nobody else was asked or called.
     pub fn is_local(&self) -> bool {
-        self.site.as_ref().is_none_or(|site| site.outgoing.is_empty() && site.report.workers.len() == 1)
+        self.site.as_ref().is_none_or(|site| site.outgoing.is_empty() && site.report.workers == WorkerSet::only(site.me))
     }
 
     /// How the graph is run; the default where one worker owns everything.
@@ -264,7 +276,7 @@ impl Attempt {
     pub fn take_report(&mut self) -> Report {
         let Some(site) = &mut self.site else { return Report::default() };
         let mut report = std::mem::take(&mut site.report);
-        report.workers = if report.workers.is_empty() { vec![site.me] } else { report.workers };
+        report.workers.merge(WorkerSet::only(site.me));
         report
     }
 

@@ -278,7 +278,7 @@ impl Attempt {
             read_only: operator.function(function).read_only || self.transaction.query,
             depth: 0,
             place: mix(self.layout.seed ^ mix(self.transaction.tid.0)),
-            path: self.site.is_some().then(|| [].into()),
+            path: self.site.is_some().then_some(super::Path::ROOT),
         };
         self.issue(&target)?;
         Ok(target)

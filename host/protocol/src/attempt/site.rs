@@ -8,6 +8,7 @@ use crate::abort::Abort;
 use crate::entity::{Entity, Key, Value};
 use crate::ids::{OperatorId, PartitionId, WorkerId};
 use crate::range::{KeyRange, RangeRead};
+use crate::worker_set::{WORKERS_MAX, WorkerSet};
 
 /// Which worker owns which partition, for one generation.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -20,8 +21,9 @@ impl Placement {
     /// Partition *p* belongs to `owners[p]`.
     ///
     /// # Panics
-    /// An owner is not among the `workers`.
+    /// An owner is not among the `workers`, or there are too many of these.
     pub fn new(owners: Vec<WorkerId>, workers: u16) -> Self {
+        assert!(workers <= WORKERS_MAX, "a cluster has at most {WORKERS_MAX} workers");
         assert!(owners.iter().all(|owner| owner.0 < workers), "a partition's owner is a member");
         Placement { owners, workers }
     }
@@ -90,8 +92,8 @@ impl Usage {
 pub struct Report {
     /// What was used.
     pub usage: Usage,
-    /// Workers that took part, ascending.
-    pub workers: Vec<WorkerId>,
+    /// Workers that took part.
+    pub workers: WorkerSet,
     /// Whether something was written.
     pub wrote: bool,
     /// Whether a function read or wrote state of its operator on another worker.
@@ -114,11 +116,7 @@ impl Report {
     /// Adds another part's report.
     pub fn merge(&mut self, other: Report) {
         self.usage.add(other.usage);
-        for worker in other.workers {
-            if let Err(at) = self.workers.binary_search(&worker) {
-                self.workers.insert(at, worker);
-            }
-        }
+        self.workers.merge(other.workers);
         self.wrote |= other.wrote;
         self.reached |= other.reached;
         self.branched |= other.branched;
@@ -241,7 +239,7 @@ pub(super) struct Site {
 
 impl Site {
     pub fn new(me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
-        let report = Report { workers: vec![me], ..Report::default() };
+        let report = Report { workers: WorkerSet::only(me), ..Report::default() };
         Site { me, placement, mode, stamps: Vec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
     }
 

@@ -1,9 +1,8 @@
 //! When, in the serial order of its transaction, something was done.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use super::frame::Path;
+use super::path::Path;
 
 /// The path of the function that did it, and how many synchronous calls that had made before.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -25,24 +24,21 @@ impl Stamp {
 
     /// From [`Stamp::parts`].
     pub fn from_parts(path: &[u32], step: u32) -> Self {
-        Stamp { path: path.into(), step }
+        Stamp { path: path.iter().copied().collect(), step }
     }
 }
 
 impl Ord for Stamp {
     fn cmp(&self, other: &Self) -> Ordering {
-        if Arc::ptr_eq(&self.path, &other.path) {
-            return self.step.cmp(&other.step);
-        }
-        let steps =
-            |stamp: &Stamp, at: usize| stamp.path.get(at).copied().or((at == stamp.path.len()).then_some(stamp.step));
-        let longest = self.path.len().max(other.path.len()) + 1;
         // A call precedes what its caller does next, and follows what its caller did before: what
         // ends first comes first.
-        (0..longest)
-            .map(|at| steps(self, at).cmp(&steps(other, at)))
+        let steps = |stamp: &Stamp| stamp.path.len() + 1;
+        let step = |stamp: &Stamp, at: usize| stamp.path.get(at).copied().unwrap_or(stamp.step);
+        let common = steps(self).min(steps(other));
+        (0..common)
+            .map(|at| step(self, at).cmp(&step(other, at)))
             .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
+            .unwrap_or_else(|| steps(self).cmp(&steps(other)))
     }
 }
 
@@ -54,7 +50,7 @@ impl PartialOrd for Stamp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::ASYNC;
+    use super::super::path::ASYNC;
     use super::*;
 
     #[test]

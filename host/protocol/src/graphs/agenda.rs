@@ -6,8 +6,6 @@
 //! No circle can wait: whoever waits for a call waits for something later in the serial order,
 //! which waits only for what lies between the two.
 
-use std::collections::BTreeMap;
-
 use super::part::{Job, Origin};
 use super::{Graphs, Part};
 use crate::abort::Abort;
@@ -23,11 +21,11 @@ pub(super) struct Agenda {
     /// In serial order; the next one last.
     entries: Vec<Entered>,
     /// The entry of each fragment.
-    current: BTreeMap<u32, Entered>,
+    current: Vec<(u32, Entered)>,
     /// Functions that wait, the innermost last: the call's path and its place.
     blocked: Vec<(u32, Path, u64)>,
     /// Results that have come, by the call's place.
-    results: BTreeMap<u64, Answer>,
+    results: Vec<(u64, Answer)>,
     /// The root was told.
     told: bool,
 }
@@ -37,13 +35,13 @@ impl Part {
     pub(super) fn plan(&mut self, cached: &Execution) {
         let mut entries = cached.entered.clone();
         entries.sort_by(|a, b| b.target.path.cmp(&a.target.path));
-        self.agenda = Some(Agenda {
+        self.agenda = Some(Box::new(Agenda {
             entries,
-            current: BTreeMap::new(),
+            current: Vec::new(),
             blocked: Vec::new(),
-            results: BTreeMap::new(),
+            results: Vec::new(),
             told: false,
-        });
+        }));
     }
 
     /// What can be done next; `None` when all is done.
@@ -54,7 +52,9 @@ impl Part {
             (Some((_, path, _)), Some(entry)) if starts_with(entry, path) => {}
             (Some((fragment, _, place)), _) => {
                 let fragment = *fragment;
-                let Some(answer) = agenda.results.remove(place) else { return Some(Job::Wait) };
+                let found = agenda.results.iter().position(|(of, _)| of == place);
+                let Some(found) = found else { return Some(Job::Wait) };
+                let (_, answer) = agenda.results.swap_remove(found);
                 agenda.blocked.pop();
                 let waiting = self.fragment(fragment);
                 waiting.expect_answers(1);
@@ -70,7 +70,7 @@ impl Part {
             Some(issuer) => Task::Call { target: entry.target.clone(), issuer },
         };
         let fragment = self.add_fragment(Origin::Async, Shares::default());
-        self.agenda.as_mut().expect("there is an agenda").current.insert(fragment, entry);
+        self.agenda.as_mut().expect("there is an agenda").current.push((fragment, entry));
         Some(Job::Start { fragment, task })
     }
 
@@ -94,9 +94,10 @@ impl Graphs {
     /// A function of the agenda is over.
     pub(super) fn entry_done(&mut self, graph: GraphId, fragment: u32, result: Result<Value, Abort>) {
         let part = self.part(graph);
-        part.fragments.remove(&fragment).expect("it ran");
+        part.remove_fragment(fragment);
         let agenda = part.agenda.as_mut().expect("there is an agenda");
-        let entry = agenda.current.remove(&fragment).expect("it was on the agenda");
+        let at = agenda.current.iter().position(|(of, _)| *of == fragment).expect("it was on the agenda");
+        let (_, entry) = agenda.current.swap_remove(at);
         let number = part.header.number;
         match entry.issuer {
             None => part.root.as_mut().expect("the root has no issuer").result = Some(result),
@@ -109,9 +110,9 @@ impl Graphs {
 
     /// Another worker's function is over for which one here may wait.
     pub(super) fn cached_result(&mut self, result: CachedResult) {
-        let Some(part) = self.parts.get_mut(&result.graph) else { return };
+        let Some(part) = self.parts.get_mut(result.graph) else { return };
         let Some(agenda) = part.agenda.as_mut().filter(|_| part.header.number == result.number) else { return };
-        agenda.results.insert(result.place, result.answer);
+        agenda.results.push((result.place, result.answer));
         self.run(result.graph);
     }
 

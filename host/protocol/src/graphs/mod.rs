@@ -11,6 +11,7 @@
 
 mod agenda;
 mod part;
+mod parts;
 mod room;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,8 +29,10 @@ use crate::share::{Share, Shares};
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
 use crate::validate::Kind;
+use crate::worker_set::WorkerSet;
 pub(crate) use part::Part;
 use part::{Fragment, Job, Origin, Root};
+use parts::Parts;
 use room::Room;
 
 /// What attempts stand on, in one phase of a round.
@@ -43,7 +46,7 @@ struct Ground {
 #[derive(Debug)]
 pub(crate) struct Graphs {
     seat: Seat,
-    parts: BTreeMap<GraphId, Part>,
+    parts: Parts,
     round: u64,
     fallback: bool,
     ground: Option<Ground>,
@@ -63,7 +66,7 @@ impl Graphs {
     pub fn new(seat: Seat, suspended_max: usize) -> Self {
         Graphs {
             seat,
-            parts: BTreeMap::new(),
+            parts: Parts::default(),
             round: 0,
             fallback: false,
             ground: None,
@@ -89,11 +92,11 @@ impl Graphs {
         (self.round, self.fallback) = (round, true);
     }
 
-    /// The phase is over: lets go of the state, and gives the parts away.
-    pub fn end(&mut self) -> BTreeMap<GraphId, Part> {
+    /// The phase is over: lets go of the state, and gives the parts away, the lowest graph first.
+    pub fn end(&mut self) -> Vec<Box<Part>> {
         assert!(self.room.is_quiet() && self.pieces.is_empty(), "nothing runs when a phase ends");
         self.ground = None;
-        std::mem::take(&mut self.parts)
+        self.parts.take()
     }
 
     /// In the fallback: what was decided, once the phase is over.
@@ -127,8 +130,8 @@ impl Graphs {
     }
 
     /// Takes a graph that is complete.
-    pub fn close(&mut self, graph: GraphId) -> Part {
-        let part = self.parts.remove(&graph).expect("what is complete is known");
+    pub fn close(&mut self, graph: GraphId) -> Box<Part> {
+        let part = self.parts.remove(graph).expect("what is complete is known");
         self.start_reserved();
         part
     }
@@ -139,12 +142,12 @@ impl Graphs {
     }
 
     fn part(&mut self, graph: GraphId) -> &mut Part {
-        self.parts.get_mut(&graph).expect("a graph that something happens to is known")
+        self.parts.get_mut(graph).expect("a graph that something happens to is known")
     }
 
     /// How a graph that is rooted here ended.
     pub fn end_of(&self, graph: GraphId) -> GraphEnd {
-        let part = &self.parts[&graph];
+        let part = self.parts.get(graph).expect("what is complete is known");
         let root = part.root.as_ref().expect("it is rooted here");
         let failed = !matches!(root.result, Some(Ok(_)));
         let kind = match (failed, part.report.wrote) {
@@ -158,7 +161,7 @@ impl Graphs {
             kind,
             cacheable: !part.report.reached,
             snapshot: false,
-            workers: part.report.workers.clone(),
+            workers: part.report.workers,
         }
     }
 
@@ -184,7 +187,7 @@ impl Graphs {
         transaction: Transaction,
         root: WorkerId,
         mode: Mode,
-        participants: &[WorkerId],
+        participants: WorkerSet,
         cached: Arc<Execution>,
     ) {
         let mut part = match root == self.seat.me {
@@ -195,7 +198,7 @@ impl Graphs {
         if mode.cached {
             part.plan(&cached);
             if let Some(root) = &mut part.root {
-                root.missing = participants.to_vec();
+                root.missing = participants;
             }
         } else if part.root.is_some() {
             let fragment = part.add_fragment(Origin::Root, Shares::default());
@@ -214,10 +217,10 @@ impl Graphs {
 
     /// Applies what a graph did here, and forgets it; gives what its guests logged.
     pub fn decide(&mut self, graph: GraphId, number: u32, commits: bool) -> Option<(Tid, Vec<LogLine>)> {
-        let part = self.parts.remove(&graph).expect("what is decided took part here");
+        let part = self.parts.remove(graph).expect("what is decided took part here");
         assert!(part.is_idle(), "a graph is decided when nothing of it runs");
-        let attempt = part.attempt.filter(|_| part.header.number == number)?;
-        let (execution, _) = attempt.finish(Ok(Value::default()));
+        let mut attempt = part.attempt.filter(|_| part.header.number == number)?;
+        let execution = attempt.take_execution(Ok(Value::default()));
         if !commits {
             return None;
         }
@@ -228,10 +231,10 @@ impl Graphs {
     }
 
     /// Tells the other workers that took part what becomes of a graph.
-    pub fn announce(&mut self, workers: &[WorkerId], decision: Decision) {
+    pub fn announce(&mut self, workers: WorkerSet, decision: Decision) {
         let me = self.seat.me;
-        for worker in workers.iter().filter(|worker| **worker != me) {
-            self.mail(*worker).decisions.push(decision);
+        for worker in workers.iter().filter(|worker| *worker != me) {
+            self.mail(worker).decisions.push(decision);
         }
     }
 
@@ -272,7 +275,8 @@ impl Graphs {
     fn order(&mut self, from: WorkerId, order: Order) {
         let Order { header, asked, question, share, report } = order;
         let graph = header.graph;
-        if !self.parts.contains_key(&graph) {
+        let known = self.parts.get(graph).map(|part| part.header.number);
+        if known.is_none() {
             if self.fallback {
                 // It took no part before: whatever it does here is drift.
                 let question = question.expect("in the fallback, who asks waits");
@@ -292,7 +296,7 @@ impl Graphs {
             part.header = header;
             self.parts.insert(graph, part);
             self.renew(graph);
-        } else if self.parts[&graph].header.number < header.number {
+        } else if known < Some(header.number) {
             self.part(graph).restart(header);
             self.renew(graph);
         }
@@ -312,8 +316,7 @@ impl Graphs {
             }
             _ => Job::Serve { from, question: question.expect("who asks waits"), asked },
         };
-        part.jobs.push_back(job);
-        self.run(graph);
+        self.take_on(graph, job);
     }
 
     fn reply(&mut self, reply: OrderReply) {
@@ -328,8 +331,7 @@ impl Graphs {
         }
         fragment.used = used;
         if fragment.answered(question.index as usize, answer) {
-            part.jobs.push_back(Job::Resume { fragment: question.fragment });
-            self.run(graph);
+            self.take_on(graph, Job::Resume { fragment: question.fragment });
         }
     }
 
@@ -340,7 +342,7 @@ impl Graphs {
         let root = part.root.as_mut().expect("shares go to the root");
         match ack.share {
             Some(share) => root.gathered.add(share),
-            None => root.missing.retain(|worker| *worker != from),
+            None => root.missing.remove(from),
         }
         self.conclude_if_complete(ack.graph);
     }
@@ -350,7 +352,7 @@ impl Graphs {
     /// Gives a part a new attempt, if it may run.
     fn renew(&mut self, graph: GraphId) {
         let ground = self.ground.as_ref().expect("graphs run inside a phase");
-        let part = self.parts.get_mut(&graph).expect("a graph that something happens to is known");
+        let part = self.parts.get_mut(graph).expect("a graph that something happens to is known");
         if !part.granted {
             return;
         }
@@ -365,10 +367,23 @@ impl Graphs {
         part.attempt = Some(Box::new(attempt));
     }
 
+    /// Does what can be done for a graph that there is one more job for.
+    fn take_on(&mut self, graph: GraphId, job: Job) {
+        let part = self.part(graph);
+        if part.attempt.is_some() && part.jobs.is_empty() && part.agenda.is_none() {
+            if !self.work(graph, job) {
+                return;
+            }
+        } else {
+            part.jobs.push_back(job);
+        }
+        self.run(graph);
+    }
+
     /// Does what can be done for a graph.
     fn run(&mut self, graph: GraphId) {
         loop {
-            let Some(part) = self.parts.get_mut(&graph) else { return };
+            let Some(part) = self.parts.get_mut(graph) else { return };
             if part.attempt.is_none() {
                 return;
             }
@@ -382,37 +397,46 @@ impl Graphs {
                 }
             }
             let Some(job) = part.jobs.pop_front() else { return };
-            match job {
-                Job::Wait => return,
-                Job::Serve { from, question, asked } => {
-                    let attempt = part.attempt.as_mut().expect("just seen");
-                    attempt.resume(asked.used, part.drifted);
-                    let answer = attempt.serve(asked);
-                    let (used, report) = (attempt.used(), part.take_report());
-                    self.answer(graph, from, question, answer, None, used, report);
-                }
-                Job::Start { fragment, task } => match self.room.enter(part.header.mode.reserved) {
-                    room::Entry::Free => self.send_out(graph, fragment, task),
-                    room::Entry::Later => {
-                        part.jobs.push_front(Job::Start { fragment, task });
-                        self.waiting.push_back(graph);
-                        return;
-                    }
-                    room::Entry::Refused => {
-                        part.report.refused = true;
-                        let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
-                        self.progressed(graph, fragment, Progress::Done(Err(abort)));
-                    }
-                },
-                Job::Resume { fragment } => {
-                    self.room.resume();
-                    let waiting = part.fragment(fragment);
-                    let parked = waiting.parked.take().expect("what waits is parked");
-                    let answers = waiting.take_answers();
-                    self.send_out(graph, fragment, Task::Resume { parked, answers });
-                }
+            if !self.work(graph, job) {
+                return;
             }
         }
+    }
+
+    /// Does a job; whether the next one may follow.
+    fn work(&mut self, graph: GraphId, job: Job) -> bool {
+        let part = self.parts.get_mut(graph).expect("who has a job is known");
+        match job {
+            Job::Wait => return false,
+            Job::Serve { from, question, asked } => {
+                let attempt = part.attempt.as_mut().expect("what works here is here");
+                attempt.resume(asked.used, part.drifted);
+                let answer = attempt.serve(asked);
+                let (used, report) = (attempt.used(), part.take_report());
+                self.answer(graph, from, question, answer, None, used, report);
+            }
+            Job::Start { fragment, task } => match self.room.enter(part.header.mode.reserved) {
+                room::Entry::Free => self.send_out(graph, fragment, task),
+                room::Entry::Later => {
+                    part.jobs.push_front(Job::Start { fragment, task });
+                    self.waiting.push_back(graph);
+                    return false;
+                }
+                room::Entry::Refused => {
+                    part.report.refused = true;
+                    let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
+                    self.progressed(graph, fragment, Progress::Done(Err(abort)));
+                }
+            },
+            Job::Resume { fragment } => {
+                self.room.resume();
+                let waiting = part.fragment(fragment);
+                let parked = waiting.parked.take().expect("what waits is parked");
+                let answers = waiting.take_answers();
+                self.send_out(graph, fragment, Task::Resume { parked, answers });
+            }
+        }
+        true
     }
 
     fn send_out(&mut self, graph: GraphId, fragment: u32, task: Task) {
@@ -475,7 +499,7 @@ impl Graphs {
         outgoing: Vec<(WorkerId, Target)>,
     ) {
         let part = self.part(graph);
-        let Fragment { origin, mut shares, .. } = part.fragments.remove(&fragment).expect("it ran");
+        let Fragment { origin, mut shares, .. } = part.remove_fragment(fragment);
         let used = part.attempt.as_ref().expect("it is back").used();
         let strict = part.header.mode.strict;
         let mut left = shares.take();
@@ -599,7 +623,7 @@ impl Graphs {
         let Some(next) = self.room.next_in_line() else { return };
         let may = match self.fallback {
             false => self.room.is_reserve_free(),
-            true => self.parts.iter().find(|(_, part)| part.root.is_some()).is_some_and(|(lowest, _)| *lowest == next),
+            true => self.parts.lowest(|part| part.root.is_some()) == Some(next),
         };
         if may && let Some((graph, mode)) = self.room.reserve() {
             self.run_again(graph, mode);
@@ -624,8 +648,8 @@ fn transaction_of(header: &Header) -> Transaction {
     let request = crate::transaction::Request {
         id: header.request,
         operator: header.operator,
-        function: "".into(),
-        key: "".into(),
+        function: Arc::default(),
+        key: Arc::default(),
         args: Value::default(),
         retained: false,
     };

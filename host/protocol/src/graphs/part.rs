@@ -1,6 +1,6 @@
 //! What one worker knows of a graph.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::agenda::Agenda;
@@ -12,6 +12,7 @@ use crate::machine::message::{Header, Question};
 use crate::piece::{GraphId, Parked, Task};
 use crate::share::Shares;
 use crate::transaction::Transaction;
+use crate::worker_set::WorkerSet;
 
 /// See the module.
 #[derive(Debug)]
@@ -31,9 +32,10 @@ pub(crate) struct Part {
     pub root: Option<Root>,
     pub(super) running: Option<u32>,
     pub(super) jobs: VecDeque<Job>,
-    pub(super) fragments: BTreeMap<u32, Fragment>,
+    /// Few at a time.
+    fragments: Vec<(u32, Fragment)>,
     next_fragment: u32,
-    pub(super) agenda: Option<Agenda>,
+    pub(super) agenda: Option<Box<Agenda>>,
 }
 
 /// What only the root's worker knows.
@@ -42,7 +44,7 @@ pub(crate) struct Root {
     /// Ack shares that came back.
     pub gathered: Shares,
     /// Workers that have not yet re-invoked their part.
-    pub missing: Vec<WorkerId>,
+    pub missing: WorkerSet,
     /// What the root function returned.
     pub result: Option<Result<Value, Abort>>,
 }
@@ -111,7 +113,7 @@ impl Part {
             root: None,
             running: None,
             jobs: VecDeque::new(),
-            fragments: BTreeMap::new(),
+            fragments: Vec::new(),
             next_fragment: 0,
             agenda: None,
         }
@@ -135,12 +137,21 @@ impl Part {
     pub(super) fn add_fragment(&mut self, origin: Origin, shares: Shares) -> u32 {
         self.next_fragment += 1;
         let fragment = Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new() };
-        self.fragments.insert(self.next_fragment, fragment);
+        if self.fragments.is_empty() {
+            self.fragments.reserve_exact(1); // Most have one only.
+        }
+        self.fragments.push((self.next_fragment, fragment));
         self.next_fragment
     }
 
     pub(super) fn fragment(&mut self, fragment: u32) -> &mut Fragment {
-        self.fragments.get_mut(&fragment).expect("a function that something happens to is known")
+        let found = self.fragments.iter_mut().find(|(known, _)| *known == fragment);
+        &mut found.expect("a function that something happens to is known").1
+    }
+
+    pub(super) fn remove_fragment(&mut self, fragment: u32) -> Fragment {
+        let at = self.fragments.iter().position(|(known, _)| *known == fragment);
+        self.fragments.swap_remove(at.expect("it ran")).1
     }
 
     /// Takes what has happened here, to be told.

@@ -1,6 +1,5 @@
 //! A worker's part of a round, from its cut to its end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
@@ -18,6 +17,7 @@ use crate::replies::Reply;
 use crate::state::State;
 use crate::transaction::{Request, Transaction};
 use crate::validate::{Bits, Kind, Ranked, Verdict, dependencies, verdict};
+use crate::worker_set::WorkerSet;
 
 #[derive(Debug)]
 pub(super) enum Phase<W> {
@@ -62,9 +62,10 @@ enum Stage {
 /// What this worker knows when all graphs are complete.
 #[derive(Debug)]
 struct Settled {
-    ends: BTreeMap<Tid, GraphEnd>,
-    /// Parts of graphs that are rooted elsewhere.
-    foreign: BTreeMap<Tid, Foreign>,
+    /// Graphs of several workers, in TID order.
+    ends: Vec<GraphEnd>,
+    /// Parts of graphs that are rooted elsewhere, in TID order.
+    foreign: Vec<Foreign>,
     /// Dependencies as seen here, of all in TID order.
     bits: Vec<(Tid, Kind, Bits)>,
 }
@@ -367,52 +368,54 @@ impl<W> Worker<W> {
     fn concluded(&mut self, graph: GraphId) {
         let snapshot_reads = self.snapshot_reads();
         let mut end = self.graphs.end_of(graph);
-        let part = self.graphs.close(graph);
+        let mut part = self.graphs.close(graph);
         end.snapshot = snapshot_reads(&part.transaction);
         let me = self.seat.me;
         let running = self.running();
         running.open -= 1;
-        let (_, execution) = execution_of(part);
+        let execution = take_execution(&mut part);
         if graph.0 & QUERY != 0 {
             running.answers[(graph.0 & 0xFF_FFFF_FFFF) as usize] = Some(execution);
             return;
         }
         let at = running.slots.binary_search_by_key(&end.tid, |slot| slot.transaction.tid);
         running.executions[at.expect("it is rooted here")] = Some(execution);
-        if end.workers != [me] {
+        if end.workers != WorkerSet::only(me) {
             running.ends.push(end);
         }
     }
 
     /// All graphs of all workers are complete.
     pub(super) fn settle(&mut self, round: u64, logged: bool, ends: Vec<GraphEnd>, actions: &mut Vec<Action<W>>) {
-        let parts = if self.is_one_of_several() { self.graphs.end() } else { BTreeMap::new() };
+        let parts = if self.is_one_of_several() { self.graphs.end() } else { Vec::new() };
         let (me, time, snapshot_reads) = (self.seat.me, self.time, self.snapshot_reads());
         let running = self.running();
         assert!(running.round == round && matches!(running.stage, Stage::Executed), "a round settles once");
-        let ends: BTreeMap<Tid, GraphEnd> = ends.into_iter().map(|end| (end.tid, end)).collect();
-        let mut foreign = BTreeMap::new();
-        for (graph, part) in parts {
-            let counts = ends.get(&Tid(graph.0)).is_some_and(|end| {
-                (end.number == part.header.number && end.workers.contains(&me)) || planted(Bug::StalePartsValidated)
-            });
-            if counts {
-                let (root, transaction) = (part.header.root, part.transaction.clone());
-                let (_, execution) = execution_of(part);
-                foreign.insert(Tid(graph.0), Foreign { transaction, root, execution });
+        let mut foreign = Vec::with_capacity(parts.len());
+        let mut walk = Walk::new(&ends, |end| end.tid);
+        for mut part in parts {
+            let Some(end) = walk.find(Tid(part.header.graph.0)) else { continue };
+            let current = end.number == part.header.number && end.workers.contains(me);
+            if current || planted(Bug::StalePartsValidated) {
+                let execution = take_execution(&mut part);
+                let Part { transaction, header, .. } = *part;
+                foreign.push(Foreign { transaction, root: header.root, execution });
             }
         }
         let mut ranked: Vec<Ranked<'_>> = Vec::with_capacity(running.slots.len() + foreign.len());
+        let mut walk = Walk::new(&ends, |end| end.tid);
         for (slot, execution) in running.slots.iter().zip(&running.executions) {
             let execution = execution.as_ref().expect("every root is complete");
             let tid = slot.transaction.tid;
-            let kind = ends.get(&tid).map_or_else(|| kind_of(execution), |end| end.kind);
+            let kind = walk.find(tid).map_or_else(|| kind_of(execution), |end| end.kind);
             let snapshot = snapshot_reads(&slot.transaction);
             ranked.push(Ranked { tid, kind, snapshot, footprint: &execution.footprint });
         }
-        for (tid, foreign) in &foreign {
-            let (kind, snapshot) = (ends[tid].kind, ends[tid].snapshot);
-            ranked.push(Ranked { tid: *tid, kind, snapshot, footprint: &foreign.execution.footprint });
+        let mut walk = Walk::new(&ends, |end| end.tid);
+        for Foreign { transaction, execution, .. } in &foreign {
+            let end = walk.find(transaction.tid).expect("it was found before");
+            let (tid, kind, snapshot) = (end.tid, end.kind, end.snapshot);
+            ranked.push(Ranked { tid, kind, snapshot, footprint: &execution.footprint });
         }
         if !foreign.is_empty() {
             ranked.sort_unstable_by_key(|ranked| ranked.tid);
@@ -420,9 +423,10 @@ impl<W> Worker<W> {
         let bits = dependencies(&ranked);
         let bits: Vec<(Tid, Kind, Bits)> =
             ranked.iter().zip(bits).map(|(ranked, bits)| (ranked.tid, ranked.kind, bits)).collect();
+        let mut walk = Walk::new(&ends, |end| end.tid);
         let shared: Vec<(Tid, Bits)> = bits
             .iter()
-            .filter(|(tid, _, bits)| !bits.is_empty() && ends.contains_key(tid))
+            .filter(|(tid, _, bits)| !bits.is_empty() && walk.find(*tid).is_some())
             .map(|(tid, _, bits)| (*tid, *bits))
             .collect();
         let alone = ends.is_empty();
@@ -436,7 +440,7 @@ impl<W> Worker<W> {
             return self.finish(false, actions);
         }
         match alone {
-            true => self.commit(&BTreeMap::new(), actions),
+            true => self.commit(&[], actions),
             false => self.send(Node::Coordinator, Message::Bits { round, bits: shared }, actions),
         }
     }
@@ -466,22 +470,28 @@ impl<W> Worker<W> {
     /// The dependencies of all workers are known.
     pub(super) fn decide(&mut self, round: u64, bits: Vec<(Tid, Bits)>, actions: &mut Vec<Action<W>>) {
         assert_eq!(self.running().round, round, "messages of a round come inside it");
-        self.commit(&bits.into_iter().collect(), actions);
+        self.commit(&bits, actions);
     }
 
     /// Commits who has no conflict; the others fall back.
-    fn commit(&mut self, merged: &BTreeMap<Tid, Bits>, actions: &mut Vec<Action<W>>) {
+    fn commit(&mut self, merged: &[(Tid, Bits)], actions: &mut Vec<Action<W>>) {
         let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             panic!("a round commits while it is under way");
         };
         let Stage::Settled(settled) = std::mem::replace(&mut running.stage, Stage::Executed) else {
             panic!("a round commits when all of its graphs are complete");
         };
-        let Settled { mut ends, mut foreign, bits } = settled;
+        let Settled { ends, foreign, bits } = settled;
+        let (mut ends, mut merged) = (Walk::new(&ends, |end| end.tid), Walk::new(merged, |(tid, _)| *tid));
+        let mut foreign = foreign.into_iter();
         let mut conflicting = Vec::new();
         let mut slots = (0..running.slots.len()).peekable();
         for (tid, kind, own) in bits {
-            let bits = if ends.contains_key(&tid) { merged.get(&tid).copied().unwrap_or_default() } else { own };
+            let end = ends.find(tid);
+            let bits = match end {
+                Some(_) => merged.find(tid).map_or_else(Bits::default, |(_, bits)| *bits),
+                None => own,
+            };
             let verdict = verdict(kind, bits, self.config.modes);
             let index = slots.next_if(|at| running.slots[*at].transaction.tid == tid);
             if let Some(index) = index {
@@ -491,7 +501,7 @@ impl<W> Worker<W> {
                     if planted(Bug::ConflictsApplied) {
                         execution.writes().for_each(|write| exclusive(&mut self.state).apply(write));
                     }
-                    let (root, end) = (self.seat.me, ends.remove(&tid));
+                    let (root, end) = (self.seat.me, end.cloned());
                     conflicting.push(Conflicting { index: Some(index), transaction, root, execution, end });
                     continue;
                 }
@@ -507,9 +517,9 @@ impl<W> Worker<W> {
                 running.summary.committed += usize::from(execution.outcome.is_ok());
                 self.end(&mut running, index, execution, actions);
             } else {
-                let Foreign { transaction, root, execution } = foreign.remove(&tid).expect("it is here");
+                let Foreign { transaction, root, execution } = foreign.next().expect("it is here");
                 if verdict == Verdict::Conflict {
-                    conflicting.push(Conflicting { index: None, transaction, root, execution, end: ends.remove(&tid) });
+                    conflicting.push(Conflicting { index: None, transaction, root, execution, end: end.cloned() });
                 } else if kind != Kind::Aborted {
                     let state = exclusive(&mut self.state);
                     execution.writes().for_each(|write| state.apply(write));
@@ -628,10 +638,30 @@ impl<W> Worker<W> {
 }
 
 /// What a part of a graph did here; at the root with its outcome.
-pub(super) fn execution_of(part: Part) -> (crate::attempt::Report, Execution) {
-    let outcome = part.root.and_then(|root| root.result).unwrap_or_else(|| Ok(Value::default()));
-    let attempt = part.attempt.expect("nothing of it runs");
-    (part.report, attempt.finish(outcome).0)
+pub(super) fn take_execution(part: &mut Part) -> Execution {
+    let outcome = part.root.take().and_then(|root| root.result).unwrap_or_else(|| Ok(Value::default()));
+    part.attempt.as_mut().expect("nothing of it runs").take_execution(outcome)
+}
+
+/// Looks in a list in TID order for one TID after the other, ascending.
+struct Walk<'a, T> {
+    rest: &'a [T],
+    tid: fn(&T) -> Tid,
+}
+
+impl<'a, T> Walk<'a, T> {
+    fn new(list: &'a [T], tid: fn(&T) -> Tid) -> Self {
+        Walk { rest: list, tid }
+    }
+
+    fn find(&mut self, tid: Tid) -> Option<&'a T> {
+        while let [first, rest @ ..] = self.rest
+            && (self.tid)(first) < tid
+        {
+            self.rest = rest;
+        }
+        self.rest.first().filter(|first| (self.tid)(first) == tid)
+    }
 }
 
 fn kind_of(execution: &Execution) -> Kind {

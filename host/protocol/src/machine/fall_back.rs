@@ -5,19 +5,19 @@
 //! thread ([`crate::fallback`]). The rest runs as its locks are granted, and releases them only when
 //! the root knows that every worker has kept to what it had locked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::epoch::{Conflicting, execution_of};
+use super::epoch::{Conflicting, take_execution};
 use super::message::Decision;
 use super::worker::Worker;
 use super::{Action, FallbackBatch};
 use crate::attempt::{Execution, Mode};
 use crate::fallback::{ComponentOutcome, Member, components};
-use crate::ids::WorkerId;
 use crate::locks::Locks;
 use crate::mutants::{Bug, planted};
 use crate::piece::GraphId;
+use crate::worker_set::WorkerSet;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,13 +25,12 @@ pub(super) struct FallingBack {
     /// Whether components are out.
     components: bool,
     locks: Locks,
-    /// Those that wait for locks, in TID order, by their position among them.
-    members: BTreeMap<GraphId, usize>,
+    /// Those that wait for locks, in TID order.
     graphs: Vec<LockedGraph>,
     /// Those whose end is not decided.
-    undecided: BTreeSet<GraphId>,
+    undecided: usize,
     /// What became of those rooted here, in the order of the round.
-    ended: BTreeMap<usize, Execution>,
+    ended: BTreeMap<usize, Box<Execution>>,
 }
 
 #[derive(Debug)]
@@ -39,8 +38,15 @@ struct LockedGraph {
     graph: GraphId,
     index: Option<usize>,
     /// Who took part in its first execution.
-    workers: Vec<WorkerId>,
+    workers: WorkerSet,
     decided: bool,
+}
+
+impl FallingBack {
+    /// Where a graph stands among those that wait for locks.
+    fn member(&self, graph: GraphId) -> usize {
+        self.graphs.binary_search_by_key(&graph, |locked| locked.graph).expect("it waits for locks, or did")
+    }
 }
 
 impl<W> Worker<W> {
@@ -70,9 +76,9 @@ impl<W> Worker<W> {
                     let cached = self.config.modes.caching && end.cacheable;
                     (Mode { cached, strict: !cached, ..Mode::default() }, end.workers)
                 }
-                None => (Mode { strict: true, ..Mode::default() }, vec![self.seat.me]),
+                None => (Mode { strict: true, ..Mode::default() }, WorkerSet::only(self.seat.me)),
             };
-            locked.push((graph, member.transaction, conflicting.root, mode, workers.clone(), member.cached));
+            locked.push((graph, member.transaction, conflicting.root, mode, workers, member.cached));
             graphs.push(LockedGraph { graph, index: conflicting.index, workers, decided: false });
         }
         // What a component's members are called is where they stand in the round.
@@ -90,8 +96,7 @@ impl<W> Worker<W> {
         let falling_back = FallingBack {
             components: !alone.is_empty(),
             locks,
-            members: graphs.iter().enumerate().map(|(at, locked)| (locked.graph, at)).collect(),
-            undecided: graphs.iter().map(|locked| locked.graph).collect(),
+            undecided: graphs.len(),
             graphs,
             ended: BTreeMap::new(),
         };
@@ -103,7 +108,7 @@ impl<W> Worker<W> {
         if self.is_one_of_several() {
             self.graphs.begin(round, true, self.state.clone(), self.catalog.clone());
             for (graph, transaction, root, mode, workers, cached) in locked {
-                self.graphs.lock(graph, transaction, root, mode, &workers, cached);
+                self.graphs.lock(graph, transaction, root, mode, workers, cached);
             }
             self.hear_early();
             self.grant(free);
@@ -136,7 +141,8 @@ impl<W> Worker<W> {
             for write in outcome.writes {
                 self.graphs.apply(write);
             }
-            self.falling_back().ended.extend(outcome.executions);
+            let ended = outcome.executions.into_iter().map(|(index, execution)| (index, Box::new(execution)));
+            self.falling_back().ended.extend(ended);
         }
         self.go_on(actions);
     }
@@ -160,7 +166,7 @@ impl<W> Worker<W> {
             }
         }
         let falling_back = self.falling_back();
-        if !falling_back.components && falling_back.undecided.is_empty() {
+        if !falling_back.components && falling_back.undecided == 0 {
             let ended = std::mem::take(&mut falling_back.ended);
             if self.is_one_of_several() {
                 let left = self.graphs.end();
@@ -173,7 +179,7 @@ impl<W> Worker<W> {
             for (index, execution) in ended {
                 match execution.drifted && !planted(Bug::DriftCommitted) {
                     true => self.reschedule(index),
-                    false => self.end_fallen(index, execution, actions),
+                    false => self.end_fallen(index, *execution, actions),
                 }
             }
             self.finish(true, actions);
@@ -183,26 +189,27 @@ impl<W> Worker<W> {
     /// All workers have confirmed what they did of a graph that is rooted here.
     fn conclude(&mut self, graph: GraphId) {
         let number = self.graphs.end_of(graph).number;
-        let (report, mut execution) = execution_of(self.graphs.close(graph));
-        execution.drifted |= report.drifted && !planted(Bug::DriftAtRootOnly);
+        let mut part = self.graphs.close(graph);
+        let mut execution = take_execution(&mut part);
+        execution.drifted |= part.report.drifted && !planted(Bug::DriftAtRootOnly);
         let commits = execution.outcome.is_ok() && (!execution.drifted || planted(Bug::DriftCommitted));
         if commits {
             execution.writes().for_each(|write| self.graphs.apply(write));
         }
         let falling_back = self.falling_back();
-        let locked = &falling_back.graphs[falling_back.members[&graph]];
-        let (workers, index) = (locked.workers.clone(), locked.index.expect("it is rooted here"));
-        falling_back.ended.insert(index, execution);
-        self.graphs.announce(&workers, Decision { graph, number, commits });
+        let locked = &falling_back.graphs[falling_back.member(graph)];
+        let (workers, index) = (locked.workers, locked.index.expect("it is rooted here"));
+        falling_back.ended.insert(index, Box::new(execution));
+        self.graphs.announce(workers, Decision { graph, number, commits });
         self.released(graph);
     }
 
     /// The end of a graph is decided: its locks are released, and who waited for them may run.
     fn released(&mut self, graph: GraphId) {
         let falling_back = self.falling_back();
-        let member = falling_back.members[&graph];
-        falling_back.graphs[member].decided = true;
-        falling_back.undecided.remove(&graph);
+        let member = falling_back.member(graph);
+        let decided = std::mem::replace(&mut falling_back.graphs[member].decided, true);
+        falling_back.undecided -= usize::from(!decided);
         if falling_back.locks.is_free(member) {
             let freed = falling_back.locks.release(member);
             self.grant(freed);

@@ -17,6 +17,7 @@ use crate::share::Share;
 use crate::state::StateHash;
 use crate::transaction::Request;
 use crate::validate::{Bits, Kind};
+use crate::worker_set::WorkerSet;
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +101,9 @@ impl Message {
     /// The bytes are not a message.
     pub fn decode(bytes: &[u8]) -> Result<Message, rancor::Error> {
         // Archived data is aligned; what comes from a socket may not be.
+        if bytes.as_ptr().cast::<u128>().is_aligned() {
+            return rkyv::from_bytes::<Message, rancor::Error>(bytes);
+        }
         let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
         aligned.extend_from_slice(bytes);
         rkyv::from_bytes::<Message, rancor::Error>(&aligned)
@@ -149,7 +153,7 @@ pub struct GraphEnd {
     /// Whether its calls can be invoked again from their cached parameters, all at once.
     pub cacheable: bool,
     /// Who took part in it.
-    pub workers: Vec<WorkerId>,
+    pub workers: WorkerSet,
 }
 
 /// A worker's end of a round.
