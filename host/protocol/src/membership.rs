@@ -142,7 +142,10 @@ enum Phase<P> {
     /// No generation runs, since then.
     Gathering(u64),
     Persisting(Vec<Seated<P>>),
-    Running { members: Vec<Seated<P>>, live: bool },
+    Running {
+        members: Vec<Seated<P>>,
+        live: bool,
+    },
 }
 
 /// A worker that was heard of.
@@ -212,7 +215,8 @@ impl<P: Ord + Clone> Membership<P> {
         if hello.build != self.build && !planted(Bug::BuildsMixed) {
             return actions.push(Action::Refuse(from, refusal(&hello.build, &self.build)));
         }
-        actions.push(Action::Beat(from.clone(), Beat { number: now, generation: self.generation, answers: hello.heard }));
+        actions
+            .push(Action::Beat(from.clone(), Beat { number: now, generation: self.generation, answers: hello.heard }));
         let lost_before = now.saturating_sub(self.patience.silent_us);
         match self.peers.get_mut(&from) {
             // Delayed: the process has died since.
@@ -227,14 +231,16 @@ impl<P: Ord + Clone> Membership<P> {
             }
             None => {
                 let echo = if hello.heard <= now { hello.heard } else { 0 };
-                self.peers.insert(from.clone(), Peer { life: hello.life, since: now, echo, shunned_until: 0, shunned: 0 });
+                self.peers
+                    .insert(from.clone(), Peer { life: hello.life, since: now, echo, shunned_until: 0, shunned: 0 });
             }
         }
         let Phase::Running { members, .. } = &self.phase else { return };
         let Some(at) = members.iter().position(|member| member.place == from) else { return };
         if hello.generation < self.generation && members[at].life == hello.life {
             actions.push(Action::Invite(members[at].clone()));
-        } else if let Some(silent) = hello.silent.iter().map(|worker| usize::from(worker.0)).find(|other| *other != at) {
+        } else if let Some(silent) = hello.silent.iter().map(|worker| usize::from(worker.0)).find(|other| *other != at)
+        {
             // Between two that do not reach each other, the later one goes, for a while.
             let later = members.get(at.max(silent));
             if let Some(peer) = later.and_then(|later| self.peers.get_mut(&later.place)) {
@@ -272,9 +278,8 @@ impl<P: Ord + Clone> Membership<P> {
             Phase::Running { members, live } => {
                 let all_there = members.iter().all(|member| able.contains(member));
                 let place_taken = |able: &Seated<P>| members.iter().any(|member| member.place == able.place);
-                let settled = |able: &Seated<P>| {
-                    now.saturating_sub(self.peers[&able.place].since) >= self.patience.settle_us
-                };
+                let settled =
+                    |able: &Seated<P>| now.saturating_sub(self.peers[&able.place].since) >= self.patience.settle_us;
                 !all_there || (*live && able.iter().any(|able| !place_taken(able) && settled(able)))
             }
         };

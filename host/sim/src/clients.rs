@@ -50,8 +50,15 @@ impl Clients {
         }
         let lists = outside.plan.workload.map(|_| Lists::new(&mut outside.random));
         let slots = (0..count).map(|_| Slot::default()).collect();
-        let mut clients =
-            Clients { slots, left: outside.plan.requests, keyed: Vec::new(), next_id: 0, next_deployment: 0, answers: 0, lists };
+        let mut clients = Clients {
+            slots,
+            left: outside.plan.requests,
+            keyed: Vec::new(),
+            next_id: 0,
+            next_deployment: 0,
+            answers: 0,
+            lists,
+        };
         clients.deploy(outside);
         clients
     }

@@ -37,9 +37,7 @@ fn operation(process: usize, asked: &Asked, lists: bool, lines: &mut Vec<Line>) 
         return;
     }
     let micros = micros(operator, keys::intern(&request.key), &request.args[2..]);
-    let line = |kind: &str, shown: Option<&[u8]>| {
-        json!({ "type": kind, "process": process, "value": values(&micros, shown, lists) })
-    };
+    let line = |kind: &str, shown: Option<&[u8]>| json!({ "type": kind, "process": process, "value": values(&micros, shown, lists) });
     lines.push((asked.submitted, false, line("invoke", None)));
     let told = asked.told.iter().find(|(_, reply)| !refused(reply));
     if let Some((time, reply)) = told {

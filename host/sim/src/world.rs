@@ -183,7 +183,8 @@ impl World {
             Some(0) => true,
             Some(generation) => {
                 let members = &self.outside.generations[&generation].members;
-                generation == self.outside.newest() && members.iter().all(|member| self.nodes[*member].is_quiet(generation))
+                generation == self.outside.newest()
+                    && members.iter().all(|member| self.nodes[*member].is_quiet(generation))
             }
         }
     }

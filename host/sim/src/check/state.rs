@@ -29,7 +29,11 @@ impl Judge {
         }
         let (epoch, chain) = position;
         ensure((epoch, chain) == (self.epoch(), self.chain()), "state hash", || {
-            format!("the machine stands at epoch {epoch} with {chain}, its log at {} with {}", self.epoch(), self.chain())
+            format!(
+                "the machine stands at epoch {epoch} with {chain}, its log at {} with {}",
+                self.epoch(),
+                self.chain()
+            )
         })?;
         let counts: Vec<usize> = workers.iter().map(|worker| worker.remembered).collect();
         ensure(counts == self.remembered.counts(), "reply table", || {

@@ -110,7 +110,12 @@ impl CoordinatorNode {
             return Ok(());
         };
         let Message::Control(control) = message else { panic!("requests go to workers") };
-        office.step(Input::Control { control, waiter: attempt as u64 }, &mut self.appender, &mut self.deposed, outside)?;
+        office.step(
+            Input::Control { control, waiter: attempt as u64 },
+            &mut self.appender,
+            &mut self.deposed,
+            outside,
+        )?;
         self.go_on(outside)
     }
 
@@ -248,8 +253,13 @@ impl CoordinatorNode {
         outside.judge.opened(&log)?;
         outside.judge.seated(placement.clone());
         let summaries = members.iter().map(|_| VecDeque::new()).collect();
-        let seen =
-            Generation { placement: placement.clone(), members: members.clone(), summaries, queries: vec![], live: false };
+        let seen = Generation {
+            placement: placement.clone(),
+            members: members.clone(),
+            summaries,
+            queries: vec![],
+            live: false,
+        };
         outside.generations.insert(generation, seen);
         outside.gateways.coordinator = me;
         let config = Config { generation, ..outside.plan.config.clone() };

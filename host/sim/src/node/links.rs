@@ -69,7 +69,12 @@ impl Links {
     }
 
     /// Takes a frame of a node; what is complete is delivered, in order.
-    pub(super) fn receive(&mut self, from: usize, frame: Frame<Parcel>, outside: &mut Outside) -> (Option<Peer>, Vec<Parcel>) {
+    pub(super) fn receive(
+        &mut self,
+        from: usize,
+        frame: Frame<Parcel>,
+        outside: &mut Outside,
+    ) -> (Option<Peer>, Vec<Parcel>) {
         let Some((peer, end)) = self.ends.iter_mut().find(|(_, end)| end.node == from) else {
             outside.figures.stale += 1;
             return (None, Vec::new());

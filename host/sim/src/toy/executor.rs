@@ -136,7 +136,9 @@ impl World for Program {
         let mut reach = self.0.with(|attempt| attempt.scan(prefix, lower, upper, limit, reverse));
         loop {
             match reach {
-                Reach::Here(found) => return found.iter().map(|(key, value)| (keys::number(key), number(value))).collect(),
+                Reach::Here(found) => {
+                    return found.iter().map(|(key, value)| (keys::number(key), number(value))).collect();
+                }
                 Reach::Away(ask) => {
                     let answers = self.0.ask(ask).await;
                     reach = self.0.with(|attempt| attempt.scanned(answers));
@@ -195,7 +197,11 @@ impl Toy {
     }
 
     /// Begins something with an attempt.
-    fn begin(&mut self, mut attempt: Box<Attempt>, start: impl FnOnce(&mut Attempt) -> Next) -> (Box<Attempt>, Progress) {
+    fn begin(
+        &mut self,
+        mut attempt: Box<Attempt>,
+        start: impl FnOnce(&mut Attempt) -> Next,
+    ) -> (Box<Attempt>, Progress) {
         let next = start(&mut attempt);
         let guest = Rc::new(Guest::default());
         guest.attempt.replace(Some(attempt));
@@ -232,13 +238,7 @@ impl Executor for Toy {
 }
 
 impl Pieces for Toy {
-    fn start(
-        &mut self,
-        transaction: &Transaction,
-        state: &Arc<State>,
-        catalog: &Arc<Catalog>,
-        seat: &Seat,
-    ) -> Started {
+    fn start(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, seat: &Seat) -> Started {
         let attempt = seat.attempt(transaction, state, catalog, Mode::default());
         match self.begin(Box::new(attempt), Attempt::start) {
             (attempt, Progress::Done(result)) if attempt.is_local() => Started::Local(attempt.finish(result).0),

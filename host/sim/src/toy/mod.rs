@@ -8,8 +8,8 @@ mod code;
 mod executor;
 mod generate;
 mod interpret;
-mod lists;
 pub mod keys;
+mod lists;
 
 pub use code::{Bound, Call, Op, Place, Scan, decode, show};
 pub use executor::Toy;
