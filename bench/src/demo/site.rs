@@ -271,6 +271,6 @@ async fn worker(
     flags: &[String],
 ) -> anyhow::Result<Process> {
     let data = directory.join(format!("worker-{number}")).to_string_lossy().into_owned();
-    let own = ["--role", "worker", "--coordinator", coordinator, "--threads", "1", "--data-dir", &data];
+    let own = ["--role", "worker", "--coordinator", coordinator, "--threads", "2", "--data-dir", &data];
     Process::start(styx, &[&own.map(str::to_owned)[..], flags].concat()).await
 }
