@@ -6,7 +6,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 default:
     @just --list --unsorted
 
-# The whole way on one machine: set up, build, deploy, call, kill -9, recover, prove
+# The whole way on one machine: set up, build, deploy, call, kill -9, recover, prove; --workers N for a cluster
 demo *args: build
     target/release/styx-bench demo {{args}}
 
@@ -22,6 +22,7 @@ test: setup
     target/release/styx-bench websocket --seconds 1
     target/release/styx-bench cluster --transactions 20000 --multi-partition 50
     target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
+    target/release/styx-bench demo --workers 2 --calls 8000 --kills 2
 
 # Measure: `inprocess` (protocol, engine, log), `cluster` (several worker processes) or `websocket` (a server process)
 bench what *args: build

@@ -106,7 +106,7 @@ impl From<Failure> for ApiError {
             Failure::OutcomeUnknown => (
                 "OUTCOME_UNKNOWN",
                 "the worker that had the request was lost before it answered: it may or may not have happened",
-                "look before you repeat it; with an Idempotency-Key it would have been repeated for you, exactly once",
+                "look before you repeat it; a call with an Idempotency-Key is safe to repeat, and gateways do so by themselves",
             ),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message).hint(hint)
