@@ -19,7 +19,6 @@ use clients::{Address, Progress};
 use site::{Plan, Site};
 use workload::Workload;
 
-
 /// How the demonstration runs.
 #[derive(Debug, clap::Args)]
 pub struct Options {

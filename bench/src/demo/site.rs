@@ -164,7 +164,11 @@ impl Cluster {
             {
                 return Ok(seen);
             }
-            ensure!(started.elapsed() < RECOVERY_MAX, "the cluster does not come to serve again: {:?}", self.overview().await);
+            ensure!(
+                started.elapsed() < RECOVERY_MAX,
+                "the cluster does not come to serve again: {:?}",
+                self.overview().await
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

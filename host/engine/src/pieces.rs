@@ -30,7 +30,7 @@ impl Pieces for Executor {
             match progress {
                 Progress::Done(outcome) if attempt.is_local() && !apart => {
                     Started::Local(attempt.take_execution(outcome))
-                },
+                }
                 progress => {
                     executor.tell(&mut attempt);
                     Started::Open(attempt, progress)

@@ -34,8 +34,14 @@ fn main() -> ExitCode {
 
 fn engine(cache: &std::path::Path) -> std::sync::Arc<Engine> {
     let compiler = Compiler::Child(std::env::current_exe().unwrap());
-    Engine::new(EngineOptions { cache_dir: cache.to_owned(), determinism: Determinism::Off, executors: 1, compiler, cluster: None })
-        .unwrap()
+    Engine::new(EngineOptions {
+        cache_dir: cache.to_owned(),
+        determinism: Determinism::Off,
+        executors: 1,
+        compiler,
+        cluster: None,
+    })
+    .unwrap()
 }
 
 const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";

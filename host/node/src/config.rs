@@ -353,8 +353,14 @@ mod tests {
             (ServerFlags { coordinator: Some("host:0".into()), ..of(Role::Worker) }, Err("no address")),
             (ServerFlags { workers: Some(2), ..Default::default() }, Err("single has no use for --workers")),
             (ServerFlags { coordinator: coordinator(), ..Default::default() }, Err("no use for --coordinator")),
-            (ServerFlags { ingress_addr: at(1), ..of(Role::Coordinator) }, Err("coordinator has no use for --ingress-addr")),
-            (ServerFlags { threads: Some(1), coordinator: coordinator(), ..of(Role::Gateway) }, Err("no use for --threads")),
+            (
+                ServerFlags { ingress_addr: at(1), ..of(Role::Coordinator) },
+                Err("coordinator has no use for --ingress-addr"),
+            ),
+            (
+                ServerFlags { threads: Some(1), coordinator: coordinator(), ..of(Role::Gateway) },
+                Err("no use for --threads"),
+            ),
             (ServerFlags { workers: Some(0), ..of(Role::Coordinator) }, Err("workers must be at least 1")),
             (
                 ServerFlags {

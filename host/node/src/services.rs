@@ -83,12 +83,7 @@ pub struct Parts {
 
 impl Services {
     /// Puts the parts together.
-    pub fn new(
-        handle: Handle,
-        deploys: Option<Deploys>,
-        options: HttpOptions,
-        shutdown: Shutdown,
-    ) -> Self {
+    pub fn new(handle: Handle, deploys: Option<Deploys>, options: HttpOptions, shutdown: Shutdown) -> Self {
         Services(Arc::new(Parts {
             uploads: Arc::new(Semaphore::new(options.uploads_max)),
             checking: Arc::new(Semaphore::new(1)),

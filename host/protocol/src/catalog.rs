@@ -375,7 +375,8 @@ impl Catalog {
             return Vec::new();
         }
         self.version += 1;
-        let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(control).expect("a change in memory can be written to memory");
+        let bytes =
+            rkyv::to_bytes::<rkyv::rancor::Error>(control).expect("a change in memory can be written to memory");
         self.hash = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, self.hash);
         match control {
             Control::Deploy(deployment) => {

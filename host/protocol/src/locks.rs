@@ -23,9 +23,9 @@ impl Locks {
     pub fn new(footprints: &[&Footprint]) -> Self {
         // A key that nobody writes makes nobody wait.
         let mut queues: EntityMap<Vec<(usize, bool)>, &Entity> = EntityMap::default();
-        for (entity, _) in footprints.iter().flat_map(|footprint| {
-            footprint.accesses.iter().filter(|(_, access)| access.is_write())
-        }) {
+        for (entity, _) in
+            footprints.iter().flat_map(|footprint| footprint.accesses.iter().filter(|(_, access)| access.is_write()))
+        {
             queues.place(&entity, Vec::new);
         }
         for (member, footprint) in footprints.iter().enumerate() {
@@ -38,8 +38,7 @@ impl Locks {
                 }
             }
             for read in footprint.ranges.iter().filter(|_| !planted(Bug::LocksIgnoreRanges)) {
-                let inside =
-                    |entity: &Entity| entity.operator() == read.operator && read.range.contains(entity.key());
+                let inside = |entity: &Entity| entity.operator() == read.operator && read.range.contains(entity.key());
                 for (_, queue) in queues.iter_mut().filter(|(entity, _)| inside(entity)) {
                     if queue.last().is_none_or(|(last, _)| *last != member) {
                         queue.push((member, false));

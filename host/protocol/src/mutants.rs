@@ -156,6 +156,10 @@ bugs! {
     CountersForgotten,
     /// Two snapshots may write the same.
     SnapshotsOverwrite,
+    /// What a worker does not know is believed, though it may have been replaced.
+    DoubtIgnored,
+    /// A request taken again after it was forgotten is forgotten with the first.
+    TakenAgainForgotten,
     /// Two coordinators may begin generations of the same number.
     GenerationShared,
     /// A generation's number is used before it is durable.

@@ -9,9 +9,7 @@
 use crate::mutants::{Bug, planted};
 
 /// A share of 2^-n.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Share(pub u32);
 
 impl Share {

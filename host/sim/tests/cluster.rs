@@ -4,20 +4,22 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use styx_protocol::abort::Abort;
 use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::run_component;
 use styx_protocol::ids::{OperatorId, RequestId, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::message::{Message, Node};
-use styx_protocol::machine::{Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Rank, Worker};
+use styx_protocol::machine::{
+    Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Rank, Worker,
+};
 use styx_protocol::modes::Modes;
 use styx_protocol::piece::{Piece, Pieces, Seat, Started, Task};
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
 use styx_protocol::transaction::Request;
-use styx_protocol::abort::Abort;
 use styx_sim::check::judge::same;
 use styx_sim::check::oracle::Oracle;
 use styx_sim::random::Random;
@@ -133,12 +135,9 @@ impl Cluster {
         } else {
             self.current.order.extend(summary.order);
             self.current.outcomes.extend(summary.outcomes);
-            for (figure, number) in self.figures.iter_mut().zip([
-                summary.committed,
-                summary.fell_back,
-                summary.rescheduled,
-                summary.shared,
-            ]) {
+            for (figure, number) in
+                self.figures.iter_mut().zip([summary.committed, summary.fell_back, summary.rescheduled, summary.shared])
+            {
                 *figure += number;
             }
         }
@@ -146,7 +145,8 @@ impl Cluster {
 
     /// Lets one thing happen, any.
     fn happen(&mut self) -> bool {
-        let pairs: Vec<(Node, Node)> = self.mail.iter().filter(|(_, mail)| !mail.is_empty()).map(|(pair, _)| *pair).collect();
+        let pairs: Vec<(Node, Node)> =
+            self.mail.iter().filter(|(_, mail)| !mail.is_empty()).map(|(pair, _)| *pair).collect();
         let choices = pairs.len() + self.work.len();
         if choices == 0 {
             return false;
@@ -163,7 +163,12 @@ impl Cluster {
             Work::Execute(batch) => {
                 let mut start = |transaction| match &batch.seat {
                     Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),
-                    None => Started::Local(styx_protocol::fallback::Executor::execute(toy, transaction, &batch.state, &batch.catalog)),
+                    None => Started::Local(styx_protocol::fallback::Executor::execute(
+                        toy,
+                        transaction,
+                        &batch.state,
+                        &batch.catalog,
+                    )),
                 };
                 let transactions = batch.transactions.iter().map(&mut start).collect();
                 let queries = batch.queries.iter().map(&mut start).collect();
@@ -174,7 +179,11 @@ impl Cluster {
                 Input::Advanced(vec![toy.advance(piece)])
             }
             Work::FallBack(batch) => Input::FellBack(
-                batch.components.iter().map(|members| run_component(toy, members, &batch.state, &batch.catalog)).collect(),
+                batch
+                    .components
+                    .iter()
+                    .map(|members| run_component(toy, members, &batch.state, &batch.catalog))
+                    .collect(),
             ),
         };
         self.step(Node::Worker(WorkerId(at as u16)), input);
@@ -210,7 +219,10 @@ fn check(seed: u64) -> [usize; 4] {
     let workers = random.between(2, 4) as u16;
     let mut live = Cluster::new(&config, workers, Random::new(random.number()));
     let version = random.between(1, 9);
-    live.step(Node::Coordinator, Input::Control { control: Control::Deploy(toy::deployment(version)), waiter: u64::MAX });
+    live.step(
+        Node::Coordinator,
+        Input::Control { control: Control::Deploy(toy::deployment(version)), waiter: u64::MAX },
+    );
     live.round(1);
     let mut id = 0u64;
     for epoch in 2..random.between(3, 6) {
@@ -257,7 +269,8 @@ fn check(seed: u64) -> [usize; 4] {
     let mut records = live.log.iter().peekable();
     for (at, epoch) in live.epochs.iter().enumerate() {
         // Rounds of queries have no record.
-        let Some(record) = records.next_if(|record| at == 0 || live.epochs[at - 1].chain == record.before && epoch.chain != record.before)
+        let Some(record) = records
+            .next_if(|record| at == 0 || live.epochs[at - 1].chain == record.before && epoch.chain != record.before)
         else {
             assert!(epoch.order.is_empty());
             continue;
@@ -283,7 +296,13 @@ fn check(seed: u64) -> [usize; 4] {
     if std::env::var("STYX_TRACE").is_ok() {
         println!("live on {workers} workers, {:?}", config.modes);
         for (tid, (_, request)) in &requests {
-            println!("{tid} {}.{} {}: {}", request.operator, request.function, request.key, toy::show(&request.args[2..]));
+            println!(
+                "{tid} {}.{} {}: {}",
+                request.operator,
+                request.function,
+                request.key,
+                toy::show(&request.args[2..])
+            );
         }
         for epoch in &epochs {
             println!("{epoch:?}");

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use styx_protocol::catalog::{Activation, Control};
 
-use super::elsewhere;
 use super::apps::{app_of, deployment_view, summary};
+use super::elsewhere;
 use super::upload::{Kind, Upload, refused_change};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
 use crate::services::Services;

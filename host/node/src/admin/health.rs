@@ -32,7 +32,11 @@ pub async fn readyz(State(services): State<Services>) -> Result<Json<Value>, Api
         }
         Ok(Ok(other)) => Err(super::misunderstood(&other)),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", "the workers do not answer yet: they are busy, recover, or are missing")
-            .hint("see /v1/epochs for what they do, and /v1/cluster for who is there")),
+        Err(_) => Err(ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "NOT_READY",
+            "the workers do not answer yet: they are busy, recover, or are missing",
+        )
+        .hint("see /v1/epochs for what they do, and /v1/cluster for who is there")),
     }
 }

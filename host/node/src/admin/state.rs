@@ -72,7 +72,8 @@ pub async fn get(
 ) -> Result<Json<One>, ApiError> {
     let found = operator_of(&services.handle.catalog(), &app, &operator)?;
     let key: Key = key.into();
-    let (value, partition, epoch) = match ask(&services, Inquiry::Get { operator: found, key: key.to_string() }).await? {
+    let (value, partition, epoch) = match ask(&services, Inquiry::Get { operator: found, key: key.to_string() }).await?
+    {
         Answer::Value { value, partition, epoch } => (value, partition, epoch.0),
         other => return Err(super::misunderstood(&other)),
     };

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::http::{HeaderMap, StatusCode, header};
 use styx_engine::{CALL_DEPTH_MAX, Engine, MEMORY_BYTES_MAX, UploadError};
 use styx_protocol::abort::{Abort, Code as AbortCode};
-use styx_protocol::catalog::{Consistency, Component, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
 use crate::build::error::Code;
@@ -63,7 +63,13 @@ impl Upload {
     ///
     /// # Errors
     /// Why it is refused.
-    pub fn check(engine: &Engine, options: &HttpOptions, app: &str, kind: Kind, bytes: &[u8]) -> Result<Self, ApiError> {
+    pub fn check(
+        engine: &Engine,
+        options: &HttpOptions,
+        app: &str,
+        kind: Kind,
+        bytes: &[u8],
+    ) -> Result<Self, ApiError> {
         check_name("an app", app).map_err(refused_bundle)?;
         let bundle = match kind {
             Kind::Bundle => Bundle::read(bytes, &options.bundle).map_err(refused_bundle)?,
@@ -107,7 +113,10 @@ impl Upload {
                     let Some(function) = operator.functions.iter_mut().find(|function| function.name == *name) else {
                         let known = operator.functions.iter().map(|function| function.name.as_str());
                         return Err(refused(
-                            format!("styx.toml: operator.{}.snapshot names \"{name}\", which is no function of it", operator.name),
+                            format!(
+                                "styx.toml: operator.{}.snapshot names \"{name}\", which is no function of it",
+                                operator.name
+                            ),
                             suggestion(name, known, "the operator has no functions"),
                         ));
                     };

@@ -36,10 +36,7 @@ const READ_AHEAD: usize = 64;
 
 impl Archive {
     /// Starts the thread; `done` hears of what is durable.
-    pub(super) fn start(
-        mut log: Box<dyn Log>,
-        done: impl Fn(Archived) + Send + 'static,
-    ) -> std::io::Result<Archive> {
+    pub(super) fn start(mut log: Box<dyn Log>, done: impl Fn(Archived) + Send + 'static) -> std::io::Result<Archive> {
         let (orders, inbox) = unbounded::<Order>();
         let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
             fatal_on_panic("log", move || {

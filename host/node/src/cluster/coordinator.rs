@@ -327,7 +327,9 @@ impl Driver {
     fn take(&mut self, event: Event) {
         match event {
             Event::Incoming(Incoming::Message { peer, generation, body }) => {
-                let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else { return };
+                let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
+                    return;
+                };
                 let Some(worker) = office.worker(peer) else { return };
                 match Message::decode(&body) {
                     Ok(message) => self.step(Input::Message { from: Node::Worker(worker), message }),
@@ -356,7 +358,9 @@ impl Driver {
             }
             Event::Archived(Archived::Raised(generation)) => self.member(membership::Input::Persisted(generation)),
             Event::Archived(Archived::Synced(generation, epoch)) => {
-                let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else { return };
+                let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else {
+                    return;
+                };
                 office.durable = epoch;
                 self.step(Input::Durable(epoch));
             }
@@ -370,7 +374,9 @@ impl Driver {
                 self.member(membership::Input::Hello { from: peer, hello });
             }
             Envelope::Joined { generation } => {
-                let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else { return };
+                let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else {
+                    return;
+                };
                 office.joined.insert(peer);
                 if office.joined.len() == office.members.len() && office.replay.is_none() && !office.live {
                     office.replay = Some(self.archive.read());

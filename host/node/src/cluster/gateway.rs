@@ -156,7 +156,9 @@ impl Driver {
                     self.inform.send_if_modified(|informed| live && !std::mem::replace(informed, true));
                 }
                 Ok(Envelope::Told(told)) => self.relay.told(peer, told),
-                Ok(other) => tracing::warn!(node = peer.0, "a message that is not for a gateway was dropped: {other:?}"),
+                Ok(other) => {
+                    tracing::warn!(node = peer.0, "a message that is not for a gateway was dropped: {other:?}")
+                }
                 Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
             },
             Incoming::Connected { peer: COORDINATOR, .. } => {

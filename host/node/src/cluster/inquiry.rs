@@ -184,12 +184,22 @@ mod tests {
     #[test]
     fn pages_of_workers_become_one_page_in_key_order() {
         for (limit, bytes, answers, expect) in [
-            (9, 99, vec![entries(&["a", "c"], false, 5), entries(&["b"], false, 4)], entries(&["a", "b", "c"], false, 4)),
+            (
+                9,
+                99,
+                vec![entries(&["a", "c"], false, 5), entries(&["b"], false, 4)],
+                entries(&["a", "b", "c"], false, 4),
+            ),
             (2, 99, vec![entries(&["a", "c"], false, 5), entries(&["b"], false, 5)], entries(&["a", "b"], true, 5)),
             // The first worker has more after "b": what the other has after it must wait for the next page.
             (9, 99, vec![entries(&["a", "b"], true, 5), entries(&["c", "d"], false, 5)], entries(&["a", "b"], true, 5)),
             (9, 2, vec![entries(&["a", "b"], false, 5), entries(&["c"], false, 5)], entries(&["a", "b"], true, 5)),
-            (9, 3, vec![entries(&["a", "b"], false, 5), entries(&["c"], false, 5)], entries(&["a", "b", "c"], false, 5)),
+            (
+                9,
+                3,
+                vec![entries(&["a", "b"], false, 5), entries(&["c"], false, 5)],
+                entries(&["a", "b", "c"], false, 5),
+            ),
             (1, 1, vec![entries(&[], false, 5), entries(&[], false, 5)], entries(&[], false, 5)),
         ] {
             assert_eq!(merge(&scan(limit, bytes), answers.clone()), Some(expect), "{answers:?}");

@@ -197,7 +197,10 @@ impl Relay {
         }
         let (workers, partitions) = (usize::from(view.placement.workers()), view.placement.partitions());
         if view.live && (workers == 0 || workers != view.members.len() || partitions != view.layout.partitions) {
-            tracing::error!(generation = view.generation, "the coordinator sent a view that contradicts itself; it is ignored");
+            tracing::error!(
+                generation = view.generation,
+                "the coordinator sent a view that contradicts itself; it is ignored"
+            );
             return;
         }
         self.learn(&view);
@@ -240,8 +243,12 @@ impl Relay {
     /// What was asked of earlier generations is asked again, if it can be.
     fn part_from_the_past(&mut self, now: Instant) {
         let Some(generation) = self.view.as_ref().map(|view| view.generation) else { return };
-        let over: Vec<u64> =
-            self.flights.iter().filter(|(_, flight)| flight.generation < generation).map(|(ticket, _)| *ticket).collect();
+        let over: Vec<u64> = self
+            .flights
+            .iter()
+            .filter(|(_, flight)| flight.generation < generation)
+            .map(|(ticket, _)| *ticket)
+            .collect();
         for ticket in over {
             if let Some(flight) = self.flights.get_mut(&ticket)
                 && let What::Client(question, _) = &flight.what
@@ -291,7 +298,14 @@ impl Relay {
         if let Asked::Inquiry(Inquiry::Cluster, to) = asked {
             if self.gateway {
                 // Of no generation: the coordinator always knows.
-                let flight = Flight { since, node: COORDINATOR, generation: u64::MAX, tried, what: What::Overview(to), until: None };
+                let flight = Flight {
+                    since,
+                    node: COORDINATOR,
+                    generation: u64::MAX,
+                    tried,
+                    what: What::Overview(to),
+                    until: None,
+                };
                 self.fly(flight, Question::Inquire(Inquiry::Cluster));
             }
             return;
@@ -339,9 +353,7 @@ impl Relay {
     /// The worker that alone can answer an inquiry.
     fn only_worker_for(&self, view: &View, inquiry: &Inquiry) -> Option<WorkerId> {
         let partition = match inquiry {
-            Inquiry::Get { operator, key } => {
-                view.layout.partition(key, self.composite(OperatorId(*operator)))
-            }
+            Inquiry::Get { operator, key } => view.layout.partition(key, self.composite(OperatorId(*operator))),
             Inquiry::Scan { operator, prefix, .. } => {
                 view.layout.partition_of_prefix(prefix, self.composite(OperatorId(*operator)))?
             }
@@ -460,7 +472,9 @@ impl Relay {
             .flights
             .iter()
             .filter(|(_, flight)| match &flight.what {
-                What::Client(..) => flight.until.is_some_and(|until| until <= now) || forsaken && old(flight.since, PATIENCE),
+                What::Client(..) => {
+                    flight.until.is_some_and(|until| until <= now) || forsaken && old(flight.since, PATIENCE)
+                }
                 What::Part(gather) => !self.gathers.contains_key(gather),
                 What::Overview(_) => old(flight.since, INQUIRY_PATIENCE),
             })

@@ -140,6 +140,7 @@ impl WorkerNode {
             postponed: VecDeque::new(),
             loading: BTreeSet::new(),
             said_hello: Instant::now() - HEARTBEAT,
+            unanswered: VecDeque::new(),
             lost: BTreeMap::new(),
         };
         let thread = std::thread::Builder::new()
@@ -193,6 +194,12 @@ enum Asker {
     Local(Waiter),
 }
 
+/// What waits for the coordinator to show that the generation was the current one.
+enum Doubt {
+    Unknown(Asker),
+    Look(Looker, Answer),
+}
+
 /// Whoever waits for a look.
 enum Looker {
     Remote(NodeId, u64),
@@ -212,8 +219,14 @@ struct Serving {
     missing: BTreeSet<Digest>,
     tells: BTreeMap<NodeId, Vec<Told>>,
     durable: Epoch,
+    /// Whether the log has been replayed. Before, a request might be one that is still to come again.
+    live: bool,
     /// Looks at an epoch that is not yet durable.
     looks: VecDeque<(Epoch, Looker, Answer)>,
+    /// Questions whose answer is that nothing is known: held until the coordinator shows that this
+    /// generation was still the current one when they came.
+    /// What was looked up after them waits behind them.
+    doubts: VecDeque<(Instant, Doubt)>,
     started: Instant,
 }
 
@@ -244,7 +257,8 @@ impl Serving {
         };
         let answer = sight.answer(inquiry);
         match seen <= self.durable {
-            true => self.tell(looker, answer),
+            true if self.doubts.is_empty() => self.tell(looker, answer),
+            true => self.doubts.push_back((Instant::now(), Doubt::Look(looker, answer))),
             false => self.looks.push_back((seen, looker, answer)),
         }
     }
@@ -279,6 +293,8 @@ struct Driver {
     postponed: VecDeque<Event>,
     loading: BTreeSet<Digest>,
     said_hello: Instant,
+    /// When heartbeats were sent that the coordinator has not answered.
+    unanswered: VecDeque<Instant>,
     lost: BTreeMap<NodeId, Instant>,
 }
 
@@ -318,6 +334,7 @@ impl Driver {
             return;
         }
         self.said_hello = Instant::now();
+        self.unanswered.push_back(self.said_hello);
         let silent = match &self.serving {
             Some(serving) => {
                 let long = self.lost.iter().filter(|(_, since)| since.elapsed() > SILENT);
@@ -340,7 +357,12 @@ impl Driver {
                 Ok(envelope) => self.envelope(peer, envelope),
                 Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
             },
-            Event::Incoming(Incoming::Connected { peer, .. }) => drop(self.lost.remove(&peer)),
+            Event::Incoming(Incoming::Connected { peer, restarted, .. }) => {
+                self.lost.remove(&peer);
+                if peer == COORDINATOR && restarted {
+                    self.unanswered.clear();
+                }
+            }
             Event::Incoming(Incoming::Lost { peer, why }) => {
                 tracing::info!(node = peer.0, "connection lost: {why}");
                 self.lost.entry(peer).or_insert_with(Instant::now);
@@ -367,8 +389,13 @@ impl Driver {
                 if self.member.beat(beat) {
                     self.leave();
                 }
+                let said = self.unanswered.pop_front();
+                self.settle_doubts(said);
             }
-            Envelope::Refused(why) => tracing::error!("the coordinator refuses this worker: {why}"),
+            Envelope::Refused(why) => {
+                self.unanswered.pop_front();
+                tracing::error!("the coordinator refuses this worker: {why}");
+            }
             Envelope::Invite(invite) if peer == COORDINATOR => {
                 if self.member.invited(invite.generation, invite.life) {
                     self.join(invite);
@@ -384,6 +411,21 @@ impl Driver {
             },
             Envelope::Ask(asks) => asks.into_iter().for_each(|ask| self.ask(peer, ask)),
             other => tracing::warn!(node = peer.0, "a message that is not for a worker was dropped: {other:?}"),
+        }
+    }
+
+    /// The coordinator has answered a heartbeat of `said`: what came before that was asked of a member.
+    fn settle_doubts(&mut self, said: Option<Instant>) {
+        let Some(said) = said else { return };
+        loop {
+            let Some(serving) = &mut self.serving else { return };
+            match serving.doubts.pop_front_if(|(asked, _)| *asked < said) {
+                None => return,
+                Some((_, Doubt::Look(looker, answer))) => serving.tell(looker, answer),
+                Some((_, Doubt::Unknown(asker))) => {
+                    self.answer(asker, Answer::Unknown, || crate::worker::Answer::Unknown);
+                }
+            }
         }
     }
 
@@ -443,7 +485,9 @@ impl Driver {
             missing: BTreeSet::new(),
             tells: BTreeMap::new(),
             durable: Epoch(0),
+            live: false,
             looks: VecDeque::new(),
+            doubts: VecDeque::new(),
             started: Instant::now(),
         }));
         self.control(COORDINATOR, &Envelope::Joined { generation });
@@ -485,7 +529,7 @@ impl Driver {
             }
         }
         if let Message::Durable(epoch) = &message {
-            serving.durable = *epoch;
+            (serving.durable, serving.live) = (*epoch, true);
             while serving.looks.front().is_some_and(|(seen, ..)| seen <= epoch) {
                 if let Some((_, looker, answer)) = serving.looks.pop_front() {
                     serving.tell(looker, answer);
@@ -545,7 +589,7 @@ impl Driver {
 
     fn ask(&mut self, node: NodeId, Ask { ticket, generation, question }: Ask) {
         let waiter = Asker::Remote(node, ticket);
-        let current = self.serving.as_mut().filter(|serving| serving.invite.generation == generation);
+        let current = self.serving.as_mut().filter(|serving| serving.live && serving.invite.generation == generation);
         let Some(serving) = current else {
             return self.control(node, &Envelope::Told(vec![Told { ticket, answer: Answer::Moved }]));
         };
@@ -582,7 +626,10 @@ impl Driver {
     }
 
     fn step_local(&mut self, input: Input<Waiter>) {
-        // Outside of a generation the waiter is dropped, and its channel closes.
+        // Outside of a live generation the waiter is dropped, and its channel closes.
+        if !self.serving.as_ref().is_some_and(|serving| serving.live) {
+            return;
+        }
         match input {
             Input::Submit { request, waiter, receipt } => {
                 self.step(Input::Submit { request, waiter: Asker::Local(waiter), receipt });
@@ -659,7 +706,7 @@ impl Driver {
                 None
             }
             Action::Unknown { waiter } => {
-                self.answer(waiter, Answer::Unknown, || crate::worker::Answer::Unknown);
+                self.serving.as_mut()?.doubts.push_back((Instant::now(), Doubt::Unknown(waiter)));
                 None
             }
             Action::Logs { tid, lines } => {

@@ -34,7 +34,14 @@ fn parameter(name: &str, schema: &str, required: bool) -> catalog::Parameter {
 }
 
 fn function(name: &str, read_only: bool, parameters: Vec<catalog::Parameter>) -> catalog::Function {
-    catalog::Function { name: name.into(), parameters, returns: "{}".into(), read_only, consistency: Default::default(), doc: String::new() }
+    catalog::Function {
+        name: name.into(),
+        parameters,
+        returns: "{}".into(),
+        read_only,
+        consistency: Default::default(),
+        doc: String::new(),
+    }
 }
 
 fn operator(functions: Vec<catalog::Function>) -> OperatorSpec {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tokio::task::JoinHandle;
 
 use super::parts::{Surface, components, engine, failed, open_log};
+use crate::admin;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE};
 use crate::config::ServerConfig;
 use crate::error::CliError;
@@ -12,7 +13,6 @@ use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
 use crate::transport::Options;
 use crate::worker::WorkerOptions;
-use crate::admin;
 
 /// A running coordinator.
 pub struct CoordinatorServer {

@@ -10,9 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::parts::{Surface, failed};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
+use crate::cluster::relay::PATIENCE;
 use crate::config::ServerConfig;
 use crate::error::CliError;
-use crate::cluster::relay::PATIENCE;
 use crate::http::{ApiError, Shutdown};
 use crate::services::{HttpOptions, Services};
 use crate::transport::Options;

@@ -79,11 +79,19 @@ impl Process {
         let coordinator = config.coordinator.as_deref().unwrap_or_default();
         match self {
             Process::Single(server) => (
-                format!("calls at http://{}, apps at http://{}, data in {data}", server.ingress_addr(), server.admin_addr()),
+                format!(
+                    "calls at http://{}, apps at http://{}, data in {data}",
+                    server.ingress_addr(),
+                    server.admin_addr()
+                ),
                 "deploy an app with `styx deploy DIR`; stop with Ctrl-C".into(),
             ),
             Process::Coordinator(server) => (
-                format!("coordinator at {}, apps at http://{}, data in {data}", server.cluster_addr(), server.admin_addr()),
+                format!(
+                    "coordinator at {}, apps at http://{}, data in {data}",
+                    server.cluster_addr(),
+                    server.admin_addr()
+                ),
                 format!(
                     "add workers and gateways with `styx server --role worker|gateway --coordinator {}`",
                     server.cluster_addr()

@@ -23,7 +23,8 @@ impl Identity {
     /// # Errors
     /// Another process is this worker, or the file cannot be taken.
     pub(super) fn open(directory: &Path) -> Result<Self, CliError> {
-        fs::create_dir_all(directory).map_err(|error| failed(format!("cannot make {}: {error}", directory.display())))?;
+        fs::create_dir_all(directory)
+            .map_err(|error| failed(format!("cannot make {}: {error}", directory.display())))?;
         let lock = File::create(directory.join("lock")).map_err(failed)?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => CliError::new(

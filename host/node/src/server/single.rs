@@ -48,8 +48,12 @@ impl Server {
         let worker = worker.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
 
         let shutdown = Shutdown::default();
-        let services =
-            Services::new(worker.handle().clone(), Some(Deploys { engine, components }), HttpOptions::default(), shutdown.clone());
+        let services = Services::new(
+            worker.handle().clone(),
+            Some(Deploys { engine, components }),
+            HttpOptions::default(),
+            shutdown.clone(),
+        );
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
         let serving = vec![
             ingress.serve(gateway::router(services.clone()), &shutdown),
@@ -88,4 +92,3 @@ impl Server {
         drop(tokio::task::spawn_blocking(move || worker.stop()).await);
     }
 }
-

@@ -128,12 +128,7 @@ impl Crew {
     }
 }
 
-fn work(
-    index: usize,
-    mut executor: impl Executor + Pieces,
-    inbox: &Receiver<Task>,
-    done: impl Fn(Part),
-) {
+fn work(index: usize, mut executor: impl Executor + Pieces, inbox: &Receiver<Task>, done: impl Fn(Part)) {
     for task in inbox {
         let job = match task {
             Task::Share(job) => job,

@@ -276,7 +276,7 @@ impl<E: Executor + Pieces> Driver<E> {
             Action::Logs { tid, lines } => {
                 let catalog = self.machine.catalog().clone();
                 lines.iter().for_each(|line| super::show(&catalog, tid, line));
-            },
+            }
             Action::Finished(summary) => {
                 // An epoch of deployments alone executes nothing.
                 self.prepare_catalog();

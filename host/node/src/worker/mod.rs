@@ -14,10 +14,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
+use styx_protocol::attempt::{LogLevel, LogLine};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor;
-use styx_protocol::attempt::{LogLevel, LogLine};
 use styx_protocol::ids::{Epoch, Tid, Timestamp};
 use styx_protocol::machine::{Config, Input, Machine};
 use styx_protocol::modes::Modes;

@@ -26,7 +26,10 @@ async fn nonsense_is_refused_in_one_line() {
         (&["--role", "coordinator", "--ingress-addr", "127.0.0.1:1"], "no use for --ingress-addr"),
         (&["--role", "coordinator", "--workers", "0"], "workers must be at least 1"),
         (&["--workers", "3"], "role single has no use for --workers; drop it, or choose --role coordinator"),
-        (&["--role", "worker", "--coordinator", "a:1", "--cluster-addr", "0.0.0.0:0"], "cannot reach a worker at 0.0.0.0"),
+        (
+            &["--role", "worker", "--coordinator", "a:1", "--cluster-addr", "0.0.0.0:0"],
+            "cannot reach a worker at 0.0.0.0",
+        ),
     ] {
         let output = fails(arguments).await;
         let told = String::from_utf8(output.stderr).unwrap();

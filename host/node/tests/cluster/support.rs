@@ -74,8 +74,7 @@ impl Cluster {
     pub async fn start(workers: usize) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let determinism = "all";
-        let coordinator =
-            coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", workers, determinism).await;
+        let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", workers, determinism).await;
         let mut cluster = Cluster {
             gateway: gateway(directory.path(), coordinator.at("cluster")).await,
             coordinator,
@@ -138,7 +137,11 @@ impl Cluster {
             if seen["live"] == true && seen["workers"] == workers && generation > after {
                 return generation;
             }
-            assert!(started.elapsed() < PATIENCE, "{workers} workers do not serve: {seen}\n{}", self.coordinator.said());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{workers} workers do not serve: {seen}\n{}",
+                self.coordinator.said()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -214,7 +217,6 @@ pub async fn coordinator(directory: &Path, cluster: &str, admin: &str, workers: 
 
 pub async fn gateway(directory: &Path, coordinator: &str) -> Part {
     let free = "127.0.0.1:0";
-    let arguments =
-        ["--role", "gateway", "--coordinator", coordinator, "--ingress-addr", free, "--admin-addr", free];
+    let arguments = ["--role", "gateway", "--coordinator", coordinator, "--ingress-addr", free, "--admin-addr", free];
     Part::start(directory, "gateway", &arguments).await
 }

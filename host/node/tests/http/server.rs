@@ -97,7 +97,8 @@ impl Server {
         let make = engine.clone();
         let worker = Worker::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
         let shutdown = Shutdown::default();
-        let services = Services::new(worker.handle().clone(), Some(Deploys { engine, components }), options, shutdown.clone());
+        let services =
+            Services::new(worker.handle().clone(), Some(Deploys { engine, components }), options, shutdown.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![

@@ -264,7 +264,9 @@ impl Attempt {
 
     /// Whether the whole attempt ran here and is over: nobody else was asked or called.
     pub fn is_local(&self) -> bool {
-        self.site.as_ref().is_none_or(|site| site.outgoing.is_empty() && site.report.workers == WorkerSet::only(site.me))
+        self.site
+            .as_ref()
+            .is_none_or(|site| site.outgoing.is_empty() && site.report.workers == WorkerSet::only(site.me))
     }
 
     /// How the graph is run; the default where one worker owns everything.

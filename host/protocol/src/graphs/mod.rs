@@ -491,13 +491,7 @@ impl Graphs {
     }
 
     /// A function that came from the root or another worker is over, with what it called here.
-    fn done(
-        &mut self,
-        graph: GraphId,
-        fragment: u32,
-        result: Result<Value, Abort>,
-        outgoing: Vec<(WorkerId, Target)>,
-    ) {
+    fn done(&mut self, graph: GraphId, fragment: u32, result: Result<Value, Abort>, outgoing: Vec<(WorkerId, Target)>) {
         let part = self.part(graph);
         let Fragment { origin, mut shares, .. } = part.remove_fragment(fragment);
         let used = part.attempt.as_ref().expect("it is back").used();
@@ -596,10 +590,17 @@ impl Graphs {
         let attempt = part.attempt.as_ref().expect("it is idle");
         let overtaken = report.overtaken && !planted(Bug::OvertakenIgnored);
         let failed_beside_others = report.doomed && report.branched && !planted(Bug::FirstFailureCounts);
-        let unsure = overtaken || failed_beside_others || (attempt.is_over(&report.usage) && !planted(Bug::LimitsPerWorker)) || (mode.cached && (report.doomed || report.reached));
+        let unsure = overtaken
+            || failed_beside_others
+            || (attempt.is_over(&report.usage) && !planted(Bug::LimitsPerWorker))
+            || (mode.cached && (report.doomed || report.reached));
         let again = match () {
-            () if report.refused && !planted(Bug::RefusalsCount) => Mode { strict: true, cached: false, reserved: true, ..mode },
-            () if report.suspect && !mode.fresh && !planted(Bug::SuspectsBelieved) => Mode { strict: true, cached: false, fresh: true, ..mode },
+            () if report.refused && !planted(Bug::RefusalsCount) => {
+                Mode { strict: true, cached: false, reserved: true, ..mode }
+            }
+            () if report.suspect && !mode.fresh && !planted(Bug::SuspectsBelieved) => {
+                Mode { strict: true, cached: false, fresh: true, ..mode }
+            }
             () if !mode.strict && unsure => Mode { strict: true, cached: false, ..mode },
             () => {
                 self.room.release(graph);

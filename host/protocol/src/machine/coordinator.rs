@@ -167,7 +167,11 @@ impl<W> Coordinator<W> {
             "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic",
             record.epoch
         );
-        assert_eq!(record.carried, self.carried, "rescheduled transactions diverged from the log in epoch {}", record.epoch);
+        assert_eq!(
+            record.carried, self.carried,
+            "rescheduled transactions diverged from the log in epoch {}",
+            record.epoch
+        );
         let workers = u64::from(self.placement.workers());
         if u64::from(record.sequencers) == workers {
             assert_eq!(record.counter, self.counter, "TIDs diverged from the log in epoch {}", record.epoch);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
 use super::fall_back::FallingBack;
+use super::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
 use super::worker::{Slot, Worker};
 use super::{Action, Batch, EpochSummary, Executed, Rank};
 use crate::attempt::Execution;
@@ -281,7 +281,8 @@ impl<W> Worker<W> {
 
     /// Does what has become possible.
     pub(super) fn go_on(&mut self, actions: &mut Vec<Action<W>>) {
-        let falling_back = matches!(&self.phase, Phase::Running(running) if matches!(running.stage, Stage::FallBack(_)));
+        let falling_back =
+            matches!(&self.phase, Phase::Running(running) if matches!(running.stage, Stage::FallBack(_)));
         match falling_back {
             true => self.fall_on(actions),
             false => self.execute_on(actions),

@@ -120,7 +120,12 @@ fn owner(key: &str) -> NodeId {
 
 fn reply(id: u128) -> Answer {
     let outcome = Ok(Bytes(b"1"[..].into()));
-    Answer::Reply(super::super::envelope::Reply { id: RequestId(id), tid: Default::default(), epoch: Epoch(3), outcome })
+    Answer::Reply(super::super::envelope::Reply {
+        id: RequestId(id),
+        tid: Default::default(),
+        epoch: Epoch(3),
+        outcome,
+    })
 }
 
 /// What a client was told, in a word.
