@@ -385,7 +385,6 @@ impl Doubt {
     /// A beat has come to a member of `generation`. Gives whether the doubt is over.
     pub fn hear(&mut self, beat: Beat, generation: u64) -> bool {
         match self.heard {
-            _ if planted(Bug::DoubtIgnored) => true,
             _ if beat.generation != generation => false,
             // It may have been on its way before.
             None => {

@@ -156,8 +156,6 @@ bugs! {
     CountersForgotten,
     /// Two snapshots may write the same.
     SnapshotsOverwrite,
-    /// What a worker does not know is believed, though it may have been replaced.
-    DoubtIgnored,
     /// A request taken again after it was forgotten is forgotten with the first.
     TakenAgainForgotten,
     /// Two coordinators may begin generations of the same number.
