@@ -258,7 +258,7 @@ impl Part {
             }
             Action::Unknown { waiter } => {
                 let known = outside.testimony.is_known(waiter as usize, &outside.judge);
-                outside.tell_unknown(self.life, waiter, known)?;
+                self.doubts.push((Doubt::default(), waiter, known));
             }
             told => outside.tell(self.life, told)?,
         }
