@@ -43,7 +43,7 @@ pub struct WorkerNodeOptions {
     pub network: Options,
     /// Where the coordinator is.
     pub coordinator: String,
-    /// Threads that execute transactions; one is the driver's own.
+    /// Threads that execute transactions, besides the driver, which runs what is too small to hand over.
     pub threads: usize,
     /// Which parts of the protocol are on.
     pub modes: Modes,
@@ -111,13 +111,11 @@ impl WorkerNode {
         network.connect(COORDINATOR, options.coordinator.clone());
         let stats = Arc::new(Stats::default());
         let parts = events.clone();
-        let extra = options.threads.saturating_sub(1);
-        let crew = match extra {
-            0 => None,
-            _ => Some(Crew::start(extra, EXECUTION_STACK_BYTES, &|| engine.executor(), move |part| {
-                drop(parts.send(Event::Part(part)));
-            })?),
-        };
+        // Never on the driver's thread alone: it must say hello while a batch runs.
+        let threads = options.threads.max(1);
+        let crew = Crew::start(threads, EXECUTION_STACK_BYTES, &|| engine.executor(), move |part| {
+            drop(parts.send(Event::Part(part)));
+        })?;
         let address = network.address();
         let (messages, requests) = unbounded();
         let handle = Handle::new(messages, options.backlog_max, stats.clone());
@@ -281,7 +279,7 @@ struct Driver {
     network: Arc<Network>,
     member: Member,
     address: String,
-    crew: Option<Crew>,
+    crew: Crew,
     executor: styx_engine::Executor,
     inbox: Receiver<Event>,
     events: Sender<Event>,
@@ -444,9 +442,7 @@ impl Driver {
             }
         }
         self.executor.forget();
-        if let Some(crew) = &self.crew {
-            crew.forget();
-        }
+        self.crew.forget();
     }
 
     fn join(&mut self, invite: Invite) {
@@ -737,16 +733,15 @@ impl Driver {
     fn execute(&mut self, batch: Batch) -> Option<Input<Asker>> {
         let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
         let serving = self.serving.as_mut()?;
-        let crew = self.crew.as_ref().filter(|_| transactions + queries > INLINE_MAX);
-        let Some(crew) = crew else {
+        if transactions + queries <= INLINE_MAX {
             let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
             let transactions = batch.transactions.iter().map(&mut run).collect();
             let queries = batch.queries.iter().map(&mut run).collect();
             drop(batch);
             return Some(Input::Executed(Executed { transactions, queries }));
-        };
+        }
         let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
-        let missing = crew.execute(batch);
+        let missing = self.crew.execute(batch);
         self.out += missing;
         serving.gathering = Some(Gathering { missing, transactions, executions, outcomes: Vec::new() });
         None
@@ -755,14 +750,13 @@ impl Driver {
     fn fall_back(&mut self, batch: FallbackBatch) -> Option<Input<Asker>> {
         let members: usize = batch.components.iter().map(Vec::len).sum();
         let serving = self.serving.as_mut()?;
-        let crew = self.crew.as_ref().filter(|_| members > INLINE_MAX);
-        let Some(crew) = crew else {
+        if members <= INLINE_MAX {
             let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
             let outcomes = batch.components.iter().map(run).collect();
             drop(batch);
             return Some(Input::FellBack(outcomes));
-        };
-        let missing = crew.fall_back(batch);
+        }
+        let missing = self.crew.fall_back(batch);
         self.out += missing;
         serving.gathering = Some(Gathering { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
         None
@@ -776,7 +770,7 @@ impl Driver {
         for piece in pieces {
             let home = match &piece.task {
                 Task::Resume { parked, .. } => serving.parked.remove(&parked.0).map(Some),
-                _ if few || self.crew.is_none() => None,
+                _ if few => None,
                 _ => Some(None),
             };
             match home {
@@ -784,8 +778,8 @@ impl Driver {
                 None => here.push(piece),
             }
         }
-        if let Some(crew) = self.crew.as_mut().filter(|_| !there.is_empty()) {
-            self.out += crew.advance(there);
+        if !there.is_empty() {
+            self.out += self.crew.advance(there);
         }
         if here.is_empty() {
             return None;

@@ -93,6 +93,7 @@ impl Graphs {
     }
 
     /// The phase is over: lets go of the state, and gives the parts away, the lowest graph first.
+    #[allow(clippy::vec_box, reason = "they are boxed already, and large")]
     pub fn end(&mut self) -> Vec<Box<Part>> {
         assert!(self.room.is_quiet() && self.pieces.is_empty(), "nothing runs when a phase ends");
         self.ground = None;

@@ -62,6 +62,7 @@ impl Parts {
     }
 
     /// Takes all of them out, the lowest first.
+    #[allow(clippy::vec_box, reason = "they are boxed already, and large")]
     pub fn take(&mut self) -> Vec<Box<Part>> {
         let mut parts: Vec<Box<Part>> = self.slots.drain(..).flatten().collect();
         parts.sort_unstable_by_key(|part| part.header.graph);
