@@ -105,9 +105,9 @@ impl Graphs {
         std::mem::take(&mut self.decided)
     }
 
-    /// Functions that wait or run.
-    pub fn under_way(&self) -> usize {
-        self.room.under_way()
+    /// Whether there is room for another function that may come to wait.
+    pub fn has_room(&self) -> bool {
+        self.room.has_room()
     }
 
     /// Pieces for the execution threads.

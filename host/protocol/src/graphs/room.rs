@@ -37,12 +37,7 @@ impl Room {
     }
 
     pub fn has_room(&self) -> bool {
-        self.under_way() < self.most
-    }
-
-    /// Functions that wait or run.
-    pub fn under_way(&self) -> usize {
-        self.parked + self.running
+        self.parked + self.running < self.most
     }
 
     /// A function is to start.
