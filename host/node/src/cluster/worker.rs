@@ -15,7 +15,7 @@ use styx_engine::{EXECUTION_STACK_BYTES, Engine};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::ids::{Epoch, RequestId, WorkerId};
-use styx_protocol::machine::message::{Message, Node};
+use styx_protocol::machine::message::{Mail, Message, Node};
 use styx_protocol::machine::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input, Worker};
 use styx_protocol::membership::{Build, Member};
 use styx_protocol::modes::Modes;
@@ -68,6 +68,12 @@ const INLINE_MAX: usize = 3;
 
 /// Bytes of arguments in one worker's part of a record.
 const EPOCH_BYTES_MAX: usize = 16 << 20;
+
+/// Parts of graphs taken from a mail at a time: what they need stays in the processor's caches.
+const MAIL_PIECE: usize = 64;
+
+/// Parts of graphs that wait for others to travel with.
+const MAIL_MAX: usize = 512;
 
 /// Messages taken before what they made possible is done.
 const BURST_MAX: usize = 1024;
@@ -216,6 +222,8 @@ struct Serving {
     stalled: VecDeque<(Node, Message)>,
     missing: BTreeSet<Digest>,
     tells: BTreeMap<NodeId, Vec<Told>>,
+    /// Mail to other workers that leaves with what else this burst brings.
+    mails: BTreeMap<NodeId, Mail>,
     durable: Epoch,
     /// Whether the log has been replayed. Before, a request might be one that is still to come again.
     live: bool,
@@ -310,6 +318,7 @@ impl Driver {
                 }
             }
             for _ in 0..BURST_MAX {
+                self.greet();
                 let event = self.postponed.pop_front().or_else(|| self.inbox.try_recv().ok());
                 let request = self.requests.try_recv().ok();
                 if event.is_none() && request.is_none() {
@@ -480,6 +489,7 @@ impl Driver {
             stalled: VecDeque::new(),
             missing: BTreeSet::new(),
             tells: BTreeMap::new(),
+            mails: BTreeMap::new(),
             durable: Epoch(0),
             live: false,
             looks: VecDeque::new(),
@@ -532,7 +542,14 @@ impl Driver {
                 }
             }
         }
-        self.step(Input::Message { from, message });
+        match message {
+            Message::Graphs(mail) => {
+                for mail in mail.split(MAIL_PIECE) {
+                    self.step(Input::Message { from, message: Message::Graphs(mail) });
+                }
+            }
+            message => self.step(Input::Message { from, message }),
+        }
     }
 
     // Components.
@@ -647,8 +664,12 @@ impl Driver {
         }
     }
 
-    /// Sends the answers that have come together.
+    /// Sends mail and answers that have come together.
     fn tell(&mut self) {
+        let Some(serving) = &mut self.serving else { return };
+        for (node, mail) in std::mem::take(&mut serving.mails) {
+            self.send(node, &Message::Graphs(mail));
+        }
         let Some(serving) = &mut self.serving else { return };
         for (node, tells) in std::mem::take(&mut serving.tells) {
             drop(self.network.send_control(node, Envelope::Told(tells).encode()));
@@ -678,9 +699,9 @@ impl Driver {
                     Node::Coordinator => COORDINATOR,
                     Node::Worker(worker) => NodeId(serving.invite.members[usize::from(worker.0)].0),
                 };
-                if let Err(error) = self.network.send(node, message.encode()) {
-                    tracing::warn!(node = node.0, "a message cannot be sent: {error}");
-                    self.lost.insert(node, Instant::now() - SILENT);
+                match message {
+                    Message::Graphs(mail) => self.post(node, mail),
+                    message => self.send(node, &message),
                 }
                 None
             }
@@ -717,6 +738,28 @@ impl Driver {
             Action::Append(_) | Action::Controlled { .. } | Action::Expel { .. } => {
                 unreachable!("this is the coordinator's")
             }
+        }
+    }
+
+    /// Keeps mail until the burst is over, unless there is much.
+    fn post(&mut self, node: NodeId, mail: Mail) {
+        let Some(serving) = self.serving.as_mut() else { return };
+        let held = serving.mails.entry(node).or_insert_with(|| Mail { round: mail.round, fallback: mail.fallback, ..Mail::default() });
+        let next = held.append(mail);
+        if next.is_none() && held.len() < MAIL_MAX {
+            return;
+        }
+        let full = match next {
+            Some(next) => std::mem::replace(held, next),
+            None => serving.mails.remove(&node).expect("just seen"),
+        };
+        self.send(node, &Message::Graphs(full));
+    }
+
+    fn send(&mut self, node: NodeId, message: &Message) {
+        if let Err(error) = self.network.send(node, message.encode()) {
+            tracing::warn!(node = node.0, "a message cannot be sent: {error}");
+            self.lost.insert(node, Instant::now() - SILENT);
         }
     }
 

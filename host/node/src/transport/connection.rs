@@ -31,6 +31,8 @@ pub(super) struct Connection {
     /// The part of `input` that is not decoded yet.
     unread: std::ops::Range<usize>,
     outgoing: Outgoing,
+    /// The system has not taken all that there was.
+    congested: bool,
     /// Reasons that were told, by their bits.
     told: u32,
     /// Something has arrived since this was last cleared.
@@ -49,6 +51,7 @@ impl Connection {
             input: vec![0; INPUT_BYTES].into(),
             unread: 0..0,
             outgoing: Outgoing::default(),
+            congested: false,
             told: 0,
             heard: false,
         }
@@ -130,11 +133,20 @@ impl Connection {
                     add(&self.counters.writes, 1);
                     add(&self.counters.bytes_sent, bytes as u64);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.congested = true;
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
+        self.congested = false;
         Ok(())
+    }
+
+    /// Whether the network is slower than this node: something that it was given still waits.
+    pub(super) fn is_congested(&self) -> bool {
+        self.congested
     }
 
     /// Bytes that the system has not taken yet.

@@ -46,7 +46,7 @@ impl fmt::Display for NodeId {
 pub struct Options {
     /// Where to accept connections; a node may only dial.
     pub listen: Option<SocketAddr>,
-    /// Bodies of more bytes are compressed.
+    /// Bodies of more bytes are compressed, while the network is slower than this node.
     pub compress_above_bytes: usize,
     /// Longest body, as it travels and decompressed.
     pub body_bytes_max: usize,

@@ -105,9 +105,9 @@ impl Graphs {
         std::mem::take(&mut self.decided)
     }
 
-    /// Whether there is room for another function that may come to wait.
-    pub fn has_room(&self) -> bool {
-        self.room.has_room()
+    /// Functions that wait or run.
+    pub fn under_way(&self) -> usize {
+        self.room.under_way()
     }
 
     /// Pieces for the execution threads.

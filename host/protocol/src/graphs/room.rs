@@ -37,7 +37,12 @@ impl Room {
     }
 
     pub fn has_room(&self) -> bool {
-        self.parked + self.running < self.most
+        self.under_way() < self.most
+    }
+
+    /// Functions that wait or run.
+    pub fn under_way(&self) -> usize {
+        self.parked + self.running
     }
 
     /// A function is to start.

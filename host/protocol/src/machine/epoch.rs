@@ -299,18 +299,19 @@ impl<W> Worker<W> {
             self.concluded(graph);
         }
         let several = self.is_one_of_several();
-        let (has_room, suspended_max) = (!several || self.graphs.has_room(), self.config.suspended_max);
+        // As many as may wait, less what others need here. A few at a time stay in the caches.
+        let most = if several { (self.config.suspended_max / 4).max(1) } else { usize::MAX };
+        let under_way = self.graphs.under_way();
         let Phase::Running(running) = &mut self.phase else { return };
         if !matches!(running.stage, Stage::Execute) || running.out {
             return;
         }
         let total = running.roots();
         if running.started < total {
-            if !has_room {
+            if under_way > most / 2 {
                 return; // Those that wait do not wait for these.
             }
-            let most = if several { suspended_max.max(1) } else { usize::MAX };
-            let range = running.started..total.min(running.started.saturating_add(most));
+            let range = running.started..total.min(running.started.saturating_add(most - under_way));
             let slots = running.slots.len();
             let transactions = range.start.min(slots)..range.end.min(slots);
             let queries = range.start.max(slots) - slots..range.end.max(slots) - slots;

@@ -191,13 +191,66 @@ pub struct Mail {
 }
 
 impl Mail {
+    /// Adds another mail of the same phase, if whoever reads it hears everything in the same order
+    /// as if it came after this one; gives it back otherwise.
+    pub fn append(&mut self, mut other: Mail) -> Option<Mail> {
+        let follows = self.last().is_none_or(|last| other.first().is_none_or(|first| last <= first));
+        if (self.round, self.fallback) != (other.round, other.fallback) || !follows {
+            return Some(other);
+        }
+        self.orders.append(&mut other.orders);
+        self.replies.append(&mut other.replies);
+        self.acks.append(&mut other.acks);
+        self.results.append(&mut other.results);
+        self.decisions.append(&mut other.decisions);
+        None
+    }
+
+    /// Splits it into mails of at most `most` entries that mean the same one after the other.
+    pub fn split(self, most: usize) -> Vec<Mail> {
+        if self.len() <= most {
+            return vec![self];
+        }
+        let Mail { round, fallback, orders, replies, acks, results, decisions } = self;
+        let mut mails = Vec::new();
+        let empty = Mail { round, fallback, ..Mail::default() };
+        in_pieces(orders, most, |orders| mails.push(Mail { orders, ..empty.clone() }));
+        in_pieces(replies, most, |replies| mails.push(Mail { replies, ..empty.clone() }));
+        in_pieces(acks, most, |acks| mails.push(Mail { acks, ..empty.clone() }));
+        in_pieces(results, most, |results| mails.push(Mail { results, ..empty.clone() }));
+        in_pieces(decisions, most, |decisions| mails.push(Mail { decisions, ..empty.clone() }));
+        mails
+    }
+
+    /// How many entries there are, of all kinds.
+    pub fn len(&self) -> usize {
+        self.counts().iter().sum()
+    }
+
+    /// Entries of each kind, in the order in which they are heard.
+    fn counts(&self) -> [usize; 5] {
+        [self.orders.len(), self.replies.len(), self.acks.len(), self.results.len(), self.decisions.len()]
+    }
+
+    fn first(&self) -> Option<usize> {
+        self.counts().iter().position(|count| *count > 0)
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.counts().iter().rposition(|count| *count > 0)
+    }
+
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.orders.is_empty()
-            && self.replies.is_empty()
-            && self.acks.is_empty()
-            && self.results.is_empty()
-            && self.decisions.is_empty()
+        self.len() == 0
+    }
+}
+
+/// Hands a list on in pieces, without copying what is in it.
+fn in_pieces<T>(list: Vec<T>, most: usize, mut piece: impl FnMut(Vec<T>)) {
+    let mut rest = list.into_iter();
+    while rest.len() > 0 {
+        piece(rest.by_ref().take(most).collect());
     }
 }
 
@@ -303,4 +356,38 @@ pub struct Decision {
     pub number: u32,
     /// Whether its writes are applied.
     pub commits: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(graph: u64) -> Decision {
+        Decision { graph: GraphId(graph), number: 1, commits: true }
+    }
+
+    fn ack(graph: u64) -> Ack {
+        Ack { graph: GraphId(graph), number: 1, share: None, report: Report::default() }
+    }
+
+    #[test]
+    fn mails_are_joined_only_where_their_order_stays() {
+        let acks = |graphs: std::ops::Range<u64>| Mail { round: 7, acks: graphs.map(ack).collect(), ..Mail::default() };
+        let decisions =
+            |graphs: std::ops::Range<u64>| Mail { round: 7, decisions: graphs.map(decision).collect(), ..Mail::default() };
+        let mut mail = acks(0..2);
+        assert_eq!(mail.append(acks(2..3)), None);
+        assert_eq!(mail.append(decisions(0..2)), None);
+        assert_eq!(mail.append(acks(3..4)), Some(acks(3..4)), "acks are heard before decisions");
+        assert_eq!(mail.append(Mail { round: 8, ..decisions(4..5) }).map(|other| other.round), Some(8));
+        assert_eq!(mail, Mail { decisions: decisions(0..2).decisions, ..acks(0..3) });
+
+        let whole = mail.clone();
+        let mut pieces = mail.split(2).into_iter();
+        assert_eq!(pieces.len(), 3);
+        let mut joined = pieces.next().unwrap();
+        assert_eq!(joined.len(), 2);
+        pieces.for_each(|piece| assert_eq!(joined.append(piece), None));
+        assert_eq!(joined, whole);
+    }
 }

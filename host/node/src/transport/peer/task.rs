@@ -189,7 +189,9 @@ impl Task {
         let Some(link) = link else {
             return self.peer.release(weight);
         };
-        let (wire, flags) = match self.compressor.compress(&body) {
+        // Compression costs more than a network that keeps up.
+        let worth_it = self.live.as_ref().is_none_or(|live| live.connection.is_congested());
+        let (wire, flags) = match worth_it.then(|| self.compressor.compress(&body)).flatten() {
             Some(smaller) => {
                 add(&self.context.counters.bytes_saved, (body.len() - smaller.len()) as u64);
                 (smaller, COMPRESSED)
