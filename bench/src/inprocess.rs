@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
-use styx_node::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use styx_node::worker::{Answer, Handle, Waiter, Worker, WorkerOptions};
 use styx_protocol::catalog::{Component, Control, Deployment, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};

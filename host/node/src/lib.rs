@@ -1,6 +1,6 @@
 //! The Styx server: everything around the pure protocol and the engine.
 //!
-//! Logs, threads, network, HTTP, command line, configuration and the clock live here and nowhere
+//! Threads, network, HTTP, command line, configuration and the clock live here and nowhere
 //! else. Nothing here decides the outcome of a transaction.
 
 pub mod admin;
@@ -12,7 +12,6 @@ pub mod config;
 pub mod error;
 pub mod gateway;
 pub mod http;
-pub mod log;
 pub mod server;
 pub mod services;
 pub mod transport;

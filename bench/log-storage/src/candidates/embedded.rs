@@ -4,7 +4,7 @@
 
 // The product uses all of it; the comparison only some.
 #[allow(dead_code, unused_imports)]
-#[path = "../../../../host/node/src/log/mod.rs"]
+#[path = "../../../../host/storage/src/log/mod.rs"]
 mod log;
 
 use std::path::Path;

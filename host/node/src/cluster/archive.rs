@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
-use crate::log::Log;
+use styx_storage::log::Log;
 use crate::worker::{fatal, fatal_on_panic};
 
 /// What has become of the log.

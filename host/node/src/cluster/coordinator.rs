@@ -30,7 +30,7 @@ use super::envelope::{self, Answer as Told, Envelope, Inquiry, Invite, Overview,
 use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
-use crate::log::Log;
+use styx_storage::log::Log;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 use crate::worker::{self, Answer, Handle, Stats, Waiter, WorkerOptions, fatal_on_panic, genesis, now};
 

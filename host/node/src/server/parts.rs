@@ -15,7 +15,7 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
-use crate::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use crate::worker::Prepare;
 
 /// The server cannot start.

@@ -9,7 +9,7 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_protocol::record::{EpochRecord, Record};
 
 use super::{Message, Stats, fatal, fatal_on_panic};
-use crate::log::Log;
+use styx_storage::log::Log;
 
 /// Starts the thread; it ends when the sender is dropped.
 pub(super) fn start(

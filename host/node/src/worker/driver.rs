@@ -17,7 +17,7 @@ use super::crew::{Crew, Part, execute};
 use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
-use crate::log::Log;
+use styx_storage::log::Log;
 
 /// Batches up to this many transactions run on the driver's own thread: handing over costs more.
 const INLINE_MAX: usize = 3;

@@ -30,7 +30,7 @@ pub use handle::{Answer, Failure, Handle, Waiter};
 pub use stats::{EpochReport, Stats};
 
 use crate::cluster::envelope::{Answer as Told, Inquiry};
-use crate::log::Log;
+use styx_storage::log::Log;
 use driver::{Driver, Pace};
 
 /// What the driver is told.

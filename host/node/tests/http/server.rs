@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
 use styx_node::components::ComponentStore;
 use styx_node::http::{ConnectionLimits, Shutdown, serve};
-use styx_node::log::MemoryDisk;
+use styx_storage::log::MemoryDisk;
 use styx_node::services::{Deploys, HttpOptions, Services};
 use styx_node::worker::{Worker, WorkerOptions};
 use styx_node::{admin, gateway};
