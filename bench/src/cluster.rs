@@ -17,13 +17,13 @@ use styx_node::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, P
 use styx_node::cluster::envelope::{Answer as Told, Inquiry};
 use styx_node::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use styx_node::components::ComponentStore;
-use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use styx_node::transport::{NodeId, Options as NetworkOptions};
 use styx_node::worker::Handle;
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 
 use crate::guest;
 use crate::inprocess::{self, deployment, drive};

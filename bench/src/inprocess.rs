@@ -9,12 +9,12 @@ use hdrhistogram::Histogram;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
-use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use styx_node::worker::{Answer, Handle, Waiter, Worker, WorkerOptions};
 use styx_protocol::catalog::{Component, Control, Deployment, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::modes::Modes;
 use styx_protocol::transaction::Request;
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::guest;

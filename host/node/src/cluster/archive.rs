@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
-use styx_storage::log::Log;
 use crate::worker::{fatal, fatal_on_panic};
+use styx_storage::log::Log;
 
 /// What has become of the log.
 pub(super) enum Archived {

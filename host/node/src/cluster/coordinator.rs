@@ -30,9 +30,9 @@ use super::envelope::{self, Answer as Told, Envelope, Inquiry, Invite, Overview,
 use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
-use styx_storage::log::Log;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 use crate::worker::{self, Answer, Handle, Stats, Waiter, WorkerOptions, fatal_on_panic, genesis, now};
+use styx_storage::log::Log;
 
 /// How a coordinator process runs.
 #[derive(Clone, Debug)]

@@ -744,7 +744,11 @@ impl Driver {
     /// Keeps mail until the burst is over, unless there is much.
     fn post(&mut self, node: NodeId, mail: Mail) {
         let Some(serving) = self.serving.as_mut() else { return };
-        let held = serving.mails.entry(node).or_insert_with(|| Mail { round: mail.round, fallback: mail.fallback, ..Mail::default() });
+        let held = serving.mails.entry(node).or_insert_with(|| Mail {
+            round: mail.round,
+            fallback: mail.fallback,
+            ..Mail::default()
+        });
         let next = held.append(mail);
         if next.is_none() && held.len() < MAIL_MAX {
             return;

@@ -15,8 +15,8 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
-use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use crate::worker::Prepare;
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 
 /// The server cannot start.
 pub(super) fn failed(error: impl std::fmt::Display) -> CliError {

@@ -30,8 +30,8 @@ pub use handle::{Answer, Failure, Handle, Waiter};
 pub use stats::{EpochReport, Stats};
 
 use crate::cluster::envelope::{Answer as Told, Inquiry};
-use styx_storage::log::Log;
 use driver::{Driver, Pace};
+use styx_storage::log::Log;
 
 /// What the driver is told.
 pub(crate) enum Message {

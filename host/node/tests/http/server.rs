@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
 use styx_node::components::ComponentStore;
 use styx_node::http::{ConnectionLimits, Shutdown, serve};
-use styx_storage::log::MemoryDisk;
 use styx_node::services::{Deploys, HttpOptions, Services};
 use styx_node::worker::{Worker, WorkerOptions};
 use styx_node::{admin, gateway};
+use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
