@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rkyv::with::{Map, Unshare};
 use serde::{Deserialize, Serialize};
 
 use crate::abort::{Abort, Code};
@@ -295,7 +296,79 @@ impl std::fmt::Debug for Catalog {
     }
 }
 
+/// A catalog as it stands in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CatalogImage {
+    version: u64,
+    hash: u64,
+    /// Operator ids given up to now, also of apps that were removed.
+    operators: u32,
+    apps: Vec<AppImage>,
+}
+
+/// An app as it stands in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+struct AppImage {
+    name: String,
+    active: String,
+    #[rkyv(with = Map<Unshare>)]
+    deployments: Vec<Arc<Deployment>>,
+    operators: Vec<OperatorImage>,
+}
+
+/// Where an operator's entities are.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+struct OperatorImage {
+    name: String,
+    id: OperatorId,
+    composite: bool,
+}
+
 impl Catalog {
+    /// The catalog as a snapshot holds it.
+    pub fn image(&self) -> CatalogImage {
+        let operators = |app: &App| {
+            let image =
+                |(name, &(id, composite)): (&Arc<str>, _)| OperatorImage { name: name.to_string(), id, composite };
+            app.operators.iter().map(image).collect()
+        };
+        let apps = self.apps.values().map(|app| AppImage {
+            name: app.name.to_string(),
+            active: app.active.clone(),
+            deployments: app.deployments.clone(),
+            operators: operators(app),
+        });
+        CatalogImage {
+            version: self.version,
+            hash: self.hash,
+            operators: self.operators.len() as u32,
+            apps: apps.collect(),
+        }
+    }
+
+    /// The catalog that a snapshot holds.
+    pub fn restored(image: &CatalogImage) -> Self {
+        let mut catalog = Catalog {
+            version: image.version,
+            hash: image.hash,
+            apps: BTreeMap::new(),
+            operators: vec![None; image.operators as usize],
+        };
+        for app in &image.apps {
+            let name: Arc<str> = app.name.as_str().into();
+            let operator = |image: &OperatorImage| (image.name.as_str().into(), (image.id, image.composite));
+            let restored = App {
+                name: name.clone(),
+                active: app.active.clone(),
+                deployments: app.deployments.clone(),
+                operators: app.operators.iter().map(operator).collect(),
+            };
+            catalog.apps.insert(name, restored);
+            catalog.enliven(&app.name);
+        }
+        catalog
+    }
+
     /// Versions kept per app; older ones that are not live are forgotten.
     pub const DEPLOYMENTS_MAX: usize = 64;
 

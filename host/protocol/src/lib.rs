@@ -26,6 +26,7 @@ pub mod route;
 pub mod sequencer;
 pub mod share;
 pub mod shared;
+pub mod snapshot;
 pub mod state;
 pub mod transaction;
 pub mod validate;

@@ -166,6 +166,20 @@ bugs! {
     OldInvitations,
     /// Workers that run something else are members.
     BuildsMixed,
+    /// A snapshot lacks what was deleted.
+    DeltaWithoutDeletes,
+    /// A snapshot holds values of epochs after it.
+    DeltaSeesLater,
+    /// A snapshot lacks the remembered replies.
+    RepliesNotInSnapshot,
+    /// A snapshot lacks the rescheduled transactions.
+    CarriedNotInSnapshot,
+    /// After a restart from a snapshot, TIDs begin again.
+    HighestNotRestored,
+    /// After a restart from a snapshot, logged time begins again.
+    TimeNotRestored,
+    /// Whoever restores a snapshot forgets which requests are under way.
+    PendingNotRestored,
 }
 
 /// Whether a bug is planted: never, in a product.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::abort::Abort;
+use crate::attempt::Done;
 use crate::entity::Value;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::mutants::{Bug, planted};
@@ -55,6 +56,42 @@ struct Entry {
     known: Known,
 }
 
+/// A reply as it stands in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Kept {
+    /// The request.
+    pub id: RequestId,
+    /// Hash of what was asked.
+    pub body: u64,
+    /// Its transaction.
+    pub tid: Tid,
+    /// The epoch in which it ended.
+    pub epoch: Epoch,
+    /// The logged time of that.
+    pub ended: Timestamp,
+    /// The result, or why there is none.
+    pub outcome: Result<Done, Abort>,
+}
+
+/// What has become of a remembered reply since the last snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyChange {
+    /// It is remembered.
+    Kept(Kept),
+    /// It was forgotten.
+    Forgotten(RequestId),
+}
+
+impl ReplyChange {
+    /// The request.
+    pub fn id(&self) -> RequestId {
+        match self {
+            ReplyChange::Kept(kept) => kept.id,
+            ReplyChange::Forgotten(id) => *id,
+        }
+    }
+}
+
 /// Replies by request id.
 #[derive(Debug)]
 pub struct ReplyTable {
@@ -63,6 +100,8 @@ pub struct ReplyTable {
     /// Ended requests, oldest first.
     ended: VecDeque<(Timestamp, RequestId)>,
     bytes: u64,
+    /// Since the last snapshot, oldest first; `None` while changes are not tracked.
+    changes: Option<Vec<ReplyChange>>,
 }
 
 /// Overhead counted per reply, so that empty results are bounded too.
@@ -71,7 +110,7 @@ const ENTRY_BYTES: u64 = 128;
 impl ReplyTable {
     /// An empty table.
     pub fn new(retention: Retention) -> Self {
-        ReplyTable { retention, entries: BTreeMap::new(), ended: VecDeque::new(), bytes: 0 }
+        ReplyTable { retention, entries: BTreeMap::new(), ended: VecDeque::new(), bytes: 0, changes: None }
     }
 
     /// What is known of a request, and the hash of its body.
@@ -105,6 +144,9 @@ impl ReplyTable {
     pub fn end(&mut self, reply: &Reply, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(&reply.id) {
             entry.known = Known::Done(reply.clone());
+            if let Some(changes) = self.changes.as_mut().filter(|_| !planted(Bug::RepliesNotInSnapshot)) {
+                changes.push(ReplyChange::Kept(Kept::new(reply, entry.body, now)));
+            }
             self.bytes += size(reply);
             self.ended.push_back((now, reply.id));
         }
@@ -122,8 +164,39 @@ impl ReplyTable {
             self.ended.pop_front();
             if let Some(Entry { known: Known::Done(reply), .. }) = self.entries.remove(&id) {
                 self.bytes -= size(&reply);
+                if let Some(changes) = &mut self.changes {
+                    changes.push(ReplyChange::Forgotten(id));
+                }
             }
         }
+    }
+
+    /// Tracks changes from now on, for snapshots.
+    pub fn track(&mut self) {
+        self.changes.get_or_insert_default();
+    }
+
+    /// Cuts off what has changed since the last time. Of several changes of one reply the last counts.
+    pub fn cut(&mut self) -> Vec<ReplyChange> {
+        self.changes.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Takes replies from a snapshot, in any order.
+    pub fn restore(&mut self, mut kept: Vec<Kept>) {
+        kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));
+        for Kept { id, body, tid, epoch, ended, outcome } in kept {
+            let reply = Reply { id, tid, epoch, outcome: outcome.map(|Done(value)| value) };
+            self.bytes += size(&reply);
+            self.ended.push_back((ended, id));
+            self.entries.insert(id, Entry { body, known: Known::Done(reply) });
+        }
+    }
+}
+
+impl Kept {
+    fn new(reply: &Reply, body: u64, ended: Timestamp) -> Self {
+        let Reply { id, tid, epoch, outcome } = reply.clone();
+        Kept { id, body, tid, epoch, ended, outcome: outcome.map(Done) }
     }
 }
 

@@ -179,6 +179,7 @@ impl Plan {
             retention,
             engine: 0,
             generation: 1,
+            snapshots: false,
             claim_order: true,
         };
         let mut mix = [10, 5, 3, 3, 2, 1, 2];

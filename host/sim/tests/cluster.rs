@@ -67,6 +67,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         retention: Retention::default(),
         engine: 0,
         generation: 1,
+        snapshots: false,
         claim_order: true,
     }
 }
@@ -122,6 +123,7 @@ impl Cluster {
                 Action::Finished(summary) => self.finished(node, summary),
                 Action::Logs { .. } | Action::Accepted { .. } | Action::Unknown { .. } => {}
                 Action::Expel { .. } => panic!("nobody differs"),
+                Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => panic!("nobody asked for it"),
             }
         }
     }

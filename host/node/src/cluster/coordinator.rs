@@ -456,6 +456,7 @@ impl Driver {
             retention: Retention::default(),
             engine: self.engine.engine_hash(),
             generation,
+            snapshots: false,
             claim_order: false,
         };
         self.controls.clear();
@@ -726,6 +727,9 @@ impl Driver {
             | Action::FallBack(_)
             | Action::Reply { .. }
             | Action::Accepted { .. }
+            | Action::Snapshot(_)
+            | Action::Part(_)
+            | Action::Changes { .. }
             | Action::Unknown { .. }
             | Action::Logs { .. } => unreachable!("this is a worker's"),
         }

@@ -469,6 +469,7 @@ impl Driver {
             retention: self.options.retention,
             engine: self.engine.engine_hash(),
             generation: invite.generation,
+            snapshots: false,
             claim_order: false,
         };
         let seat = Seat { me: invite.me, placement: Arc::new(invite.placement.clone()) };
@@ -734,6 +735,9 @@ impl Driver {
             Action::Finished(summary) => {
                 self.finished(&summary);
                 None
+            }
+            Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => {
+                unreachable!("no snapshot was asked for")
             }
             Action::Append(_) | Action::Controlled { .. } | Action::Expel { .. } => {
                 unreachable!("this is the coordinator's")

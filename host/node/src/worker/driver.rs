@@ -272,6 +272,7 @@ impl<E: Executor + Pieces> Driver<E> {
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
             Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
+            Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => unreachable!("no snapshot was asked for"),
             Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => unreachable!("one process is all of it"),
             Action::Logs { tid, lines } => {
                 let catalog = self.machine.catalog().clone();

@@ -134,6 +134,7 @@ impl Worker {
             retention: options.retention,
             engine: options.engine,
             generation: 1,
+            snapshots: false,
             claim_order: false,
         };
         let (inbox, messages) = unbounded();

@@ -16,6 +16,7 @@ use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::record::{Chain, EpochRecord, Sequence};
 use crate::route::sequencer_of;
+use crate::snapshot::Frame;
 use crate::state::StateHash;
 use crate::transaction::Request;
 use crate::validate::Bits;
@@ -39,6 +40,8 @@ pub struct Coordinator<W> {
     counter: u64,
     /// Transactions that were moved to the next epoch.
     carried: Vec<Tid>,
+    /// A snapshot is to be taken at the end of the round.
+    snapshot: bool,
     outbox: Outbox<W>,
 }
 
@@ -46,11 +49,10 @@ pub struct Coordinator<W> {
 #[derive(Debug)]
 struct Round {
     begin: Begin,
-    controls: Vec<Control>,
     shares: BTreeMap<WorkerId, Vec<Arc<Request>>>,
-    /// Whether all sequencers have said what they add.
+    /// Whether it is known what all sequencers add.
     cut: bool,
-    /// The record, once it is known whether there is one; in a replay from the start.
+    /// The record, if that is anything.
     record: Option<Arc<EpochRecord>>,
     executed: usize,
     ends: Vec<GraphEnd>,
@@ -76,8 +78,23 @@ impl<W> Coordinator<W> {
             time: Timestamp(0),
             counter: 0,
             carried: Vec::new(),
+            snapshot: false,
             outbox: Outbox::default(),
             config,
+        }
+    }
+
+    /// Begins where a snapshot was taken, instead of with an empty log. `carried` are the
+    /// transactions that were carried there, in TID order.
+    pub fn restore(&mut self, frame: &Frame, carried: Vec<Tid>) {
+        (self.epoch, self.chain) = (frame.epoch, frame.chain);
+        self.catalog = Catalog::restored(&frame.catalog);
+        self.carried = carried;
+        if !planted(Bug::TimeNotRestored) {
+            self.time = frame.time;
+        }
+        if !planted(Bug::HighestNotRestored) {
+            self.counter = frame.highest.0.div_ceil(u64::from(self.placement.workers()));
         }
     }
 
@@ -97,11 +114,6 @@ impl<W> Coordinator<W> {
     pub fn has_work(&self) -> bool {
         self.woken || !self.controls.is_empty() || !self.carried.is_empty()
     }
-    /// Says that a worker has something to do.
-    pub fn wake(&mut self) {
-        self.woken = true;
-    }
-
     /// Takes one input; pushes what is to be done.
     ///
     /// # Panics
@@ -122,6 +134,12 @@ impl<W> Coordinator<W> {
                 self.outbox.durable(epoch, actions);
                 self.tell_all(&Message::Durable(epoch), actions);
             }
+            Input::Snapshot => {
+                self.snapshot = true;
+                if self.is_idle() {
+                    self.snapshot(actions);
+                }
+            }
             Input::Message { from: Node::Worker(worker), message } => self.hear(worker, message, actions),
             _ => panic!("this is not for the coordinator"),
         }
@@ -136,6 +154,19 @@ impl<W> Coordinator<W> {
         actions.extend(workers.map(|to| Action::Send { to, message: message.clone() }));
     }
 
+    /// The next message that workers get is that of the next round, so all note the same.
+    fn snapshot(&mut self, actions: &mut Vec<Action<W>>) {
+        self.snapshot = false;
+        self.tell_all(&Message::Snapshot, actions);
+        actions.push(Action::Snapshot(Box::new(Frame {
+            epoch: self.epoch,
+            chain: self.chain,
+            time: self.time,
+            highest: Tid(self.counter * u64::from(self.placement.workers())),
+            catalog: self.catalog.image(),
+        })));
+    }
+
     fn begin(&mut self, now: Timestamp, actions: &mut Vec<Action<W>>) {
         self.woken = false;
         let epoch = Epoch(self.epoch.0 + 1);
@@ -148,9 +179,9 @@ impl<W> Coordinator<W> {
             self.catalog.apply(control);
             self.outbox.hold(epoch, Action::Controlled { waiter, result }, actions);
         }
-        let begin = self.next(epoch, time, controls.clone());
+        let begin = self.next(epoch, time, controls);
         self.tell_all(&Message::Begin(begin.clone()), actions);
-        self.current = Some(Box::new(Round::new(begin, controls)));
+        self.current = Some(Box::new(Round::new(begin)));
     }
 
     fn next(&mut self, epoch: Epoch, time: Timestamp, controls: Vec<Control>) -> Begin {
@@ -193,13 +224,13 @@ impl<W> Coordinator<W> {
             let begin = Begin { replay: Some(replayed), ..begin.clone() };
             actions.push(Action::Send { to, message: Message::Begin(begin) });
         }
-        let mut round = Round::new(begin, Vec::new());
+        let mut round = Round::new(begin);
         // Under another membership, counters go on where no TID has been.
         let highest = record.counter_after() * u64::from(record.sequencers);
         if !planted(Bug::CountersForgotten) {
             self.counter = self.counter.max(highest.div_ceil(workers));
         }
-        round.record = Some(record);
+        (round.cut, round.record) = (true, Some(record));
         self.current = Some(Box::new(round));
     }
 
@@ -253,7 +284,7 @@ impl<W> Coordinator<W> {
         let round = self.current.as_mut().expect("a round is under way");
         let mut sequences: Vec<Sequence> =
             std::mem::take(&mut round.shares).into_values().map(|requests| Sequence { requests }).collect();
-        let logged = !(round.controls.is_empty() && self.carried.is_empty())
+        let logged = !(round.begin.controls.is_empty() && self.carried.is_empty())
             || sequences.iter().any(|sequence| !sequence.requests.is_empty());
         round.cut = true;
         if !logged {
@@ -275,7 +306,7 @@ impl<W> Coordinator<W> {
             counter: self.counter,
             carried,
             before: self.chain,
-            controls: std::mem::take(&mut round.controls),
+            controls: std::mem::take(&mut round.begin.controls),
             sequences,
         });
         if !planted(Bug::NotLevelled) {
@@ -289,7 +320,7 @@ impl<W> Coordinator<W> {
     fn settle(&mut self, actions: &mut Vec<Action<W>>) {
         let all = self.workers();
         let round = self.current.as_mut().expect("a round is under way");
-        if round.executed < all || !(round.cut || round.record.is_some()) {
+        if round.executed < all || !round.cut {
             return;
         }
         round.ends.sort_unstable_by_key(|end| end.tid);
@@ -321,14 +352,16 @@ impl<W> Coordinator<W> {
         }
         let (epoch, time) = (self.epoch, round.begin.time);
         actions.push(Action::Finished(EpochSummary { epoch, time, chain: self.chain, ..EpochSummary::default() }));
+        if self.snapshot {
+            self.snapshot(actions);
+        }
     }
 }
 
 impl Round {
-    fn new(begin: Begin, controls: Vec<Control>) -> Self {
+    fn new(begin: Begin) -> Self {
         Round {
             begin,
-            controls,
             shares: BTreeMap::new(),
             record: None,
             cut: false,

@@ -14,7 +14,8 @@ use crate::mutants::{Bug, planted};
 use crate::piece::{Advanced, Piece, Seat, Started};
 use crate::record::{Chain, EpochRecord};
 use crate::replies::{Reply, Retention};
-use crate::state::State;
+use crate::snapshot::{Frame, Part};
+use crate::state::{State, Write};
 use crate::transaction::{Request, Transaction};
 
 /// What a machine is told at birth. Everything that decides an outcome is here or in the log.
@@ -38,6 +39,8 @@ pub struct Config {
     pub engine: u64,
     /// Fencing generation.
     pub generation: u64,
+    /// Track changes, so that snapshots can be taken.
+    pub snapshots: bool,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
@@ -90,6 +93,11 @@ pub enum Input<W> {
     FellBack(Vec<ComponentOutcome>),
     /// The records up to this epoch's are durable. For the coordinator.
     Durable(Epoch),
+    /// A snapshot is wanted, and the last one has been handed over. For the coordinator.
+    Snapshot,
+    /// More of what has changed can be taken. For workers that have parted with
+    /// [`Action::Part`] or [`Action::Changes`].
+    HandOver,
     /// A message of another node of this generation.
     Message {
         /// Who sent it.
@@ -160,6 +168,17 @@ pub enum Action<W> {
         expected: u64,
         /// Hash of what the worker has.
         found: u64,
+    },
+    /// A snapshot of the state of now: the coordinator's part.
+    Snapshot(Box<Frame>),
+    /// A worker's part of a snapshot; say [`Input::HandOver`] for its entities.
+    Part(Box<Part>),
+    /// What has changed in entities up to the snapshot; of one entity the last change counts.
+    Changes {
+        /// Some of the changes.
+        changes: Vec<Write>,
+        /// Whether these were the last. Otherwise say [`Input::HandOver`] for more.
+        last: bool,
     },
     /// An epoch, or a round of read-only requests, has ended; on a worker, its part of it.
     Finished(EpochSummary),

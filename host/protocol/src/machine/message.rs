@@ -81,6 +81,8 @@ pub enum Message {
         /// The epoch.
         Epoch,
     ),
+    /// To all workers, between rounds: note your part of a snapshot.
+    Snapshot,
     /// Between workers: parts of graphs.
     Graphs(
         /// The parts.
@@ -373,8 +375,11 @@ mod tests {
     #[test]
     fn mails_are_joined_only_where_their_order_stays() {
         let acks = |graphs: std::ops::Range<u64>| Mail { round: 7, acks: graphs.map(ack).collect(), ..Mail::default() };
-        let decisions =
-            |graphs: std::ops::Range<u64>| Mail { round: 7, decisions: graphs.map(decision).collect(), ..Mail::default() };
+        let decisions = |graphs: std::ops::Range<u64>| Mail {
+            round: 7,
+            decisions: graphs.map(decision).collect(),
+            ..Mail::default()
+        };
         let mut mail = acks(0..2);
         assert_eq!(mail.append(acks(2..3)), None);
         assert_eq!(mail.append(decisions(0..2)), None);

@@ -27,6 +27,7 @@ use crate::catalog::Catalog;
 use crate::ids::{Epoch, WorkerId};
 use crate::piece::Seat;
 use crate::record::Chain;
+use crate::snapshot::Restored;
 use crate::state::State;
 use message::Node;
 
@@ -53,6 +54,13 @@ impl<W> Machine<W> {
             worker: Worker::new(config, seat),
             summary: EpochSummary::default(),
         }
+    }
+
+    /// Begins where a snapshot was taken, instead of with nothing.
+    pub fn restore(&mut self, restored: Restored) {
+        let carried = restored.carried.iter().map(|carried| carried.tid).collect();
+        self.coordinator.restore(&restored.frame, carried);
+        self.worker.restore(restored);
     }
 
     /// The committed state.
@@ -90,7 +98,9 @@ impl<W> Machine<W> {
     /// When the driver breaks the protocol, or replay meets another state than the log was written on.
     pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
         let node = match input {
-            Input::Control { .. } | Input::Tick { .. } | Input::Replay(_) | Input::Durable(_) => Node::Coordinator,
+            Input::Control { .. } | Input::Tick { .. } | Input::Replay(_) | Input::Durable(_) | Input::Snapshot => {
+                Node::Coordinator
+            }
             _ => Node::Worker(ONLY),
         };
         self.step_at(node, input, actions);

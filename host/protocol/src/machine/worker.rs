@@ -13,13 +13,15 @@ use super::{Action, Config, Input};
 use crate::abort::{Abort, Code};
 use crate::catalog::Catalog;
 use crate::graphs::Graphs;
-use crate::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::piece::Seat;
 use crate::record::Chain;
 use crate::replies::{Known, Reply, ReplyTable};
+use crate::route::sequencer_of;
 use crate::sequencer::Sequencer;
-use crate::state::State;
+use crate::snapshot::{Carried, Part, Restored};
+use crate::state::{Partition, State};
 use crate::transaction::{Request, Transaction};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
@@ -55,6 +57,18 @@ pub struct Worker<W> {
     pub(super) early: Vec<(WorkerId, Mail)>,
     /// The coordinator knows that there is something to do.
     pub(super) woke: bool,
+    pub(super) handing_over: HandingOver,
+}
+
+/// Whether changes of entities are handed over for a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HandingOver {
+    /// All is handed over.
+    Done,
+    /// Whenever the driver takes more.
+    Offered,
+    /// The driver takes more as soon as nobody reads the state.
+    Asked,
 }
 
 /// A transaction and the client that waits for it.
@@ -66,11 +80,14 @@ pub(super) struct Slot<W> {
     pub receipt: bool,
 }
 
+/// Changes handed over at once: a millisecond's work, between two rounds.
+const HAND_OVER_MOST: usize = 4096;
+
 impl<W> Worker<W> {
     /// A worker with an empty state.
     pub fn new(config: Config, seat: Seat) -> Self {
         let workers = u64::from(seat.placement.workers());
-        Worker {
+        let mut worker = Worker {
             state: Arc::new(State::new(config.layout)),
             catalog: Arc::default(),
             sequencer: Sequencer::new(u64::from(seat.me.0) + 1, workers),
@@ -90,8 +107,39 @@ impl<W> Worker<W> {
             graphs: Graphs::new(seat.clone(), config.suspended_max),
             early: Vec::new(),
             woke: false,
+            handing_over: HandingOver::Done,
             seat,
             config,
+        };
+        if worker.config.snapshots {
+            worker.exclusive_state().track();
+            worker.replies.track();
+        }
+        worker
+    }
+
+    /// Begins where a snapshot was taken, instead of with nothing.
+    pub fn restore(&mut self, restored: Restored) {
+        let Restored { frame, partitions, carried, replies } = restored;
+        (self.epoch, self.time) = (frame.epoch, frame.time);
+        self.catalog = Arc::new(Catalog::restored(&frame.catalog));
+        let state = self.exclusive_state();
+        partitions.into_iter().for_each(|(id, partition)| state.restore(id, partition));
+        self.replies.restore(replies);
+        for Carried { tid, time, request } in carried {
+            let sequencer = sequencer_of(&request, &self.config.layout, &self.catalog, &self.seat.placement);
+            if sequencer != self.seat.me {
+                continue;
+            }
+            if request.retained && !planted(Bug::PendingNotRestored) {
+                self.replies.begin(request.id, request.body_hash());
+            }
+            let transaction = Transaction { tid, time, request, query: false };
+            self.carried.push(Slot { transaction, waiter: None, receipt: false });
+        }
+        self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
+        if self.config.snapshots {
+            self.exclusive_state().track();
         }
     }
 
@@ -146,8 +194,15 @@ impl<W> Worker<W> {
                 self.go_on(actions);
             }
             Input::FellBack(outcomes) => self.fell_back(outcomes, actions),
+            Input::HandOver => {
+                assert_ne!(self.handing_over, HandingOver::Done, "all is handed over");
+                self.handing_over = HandingOver::Asked;
+            }
             Input::Message { from, message } => self.hear(from, message, actions),
             _ => panic!("this is not for a worker"),
+        }
+        if self.handing_over == HandingOver::Asked && self.is_idle() {
+            self.hand_over(actions);
         }
         // Between rounds the coordinator must be told; during one it will ask.
         if !self.woke && self.is_idle() && self.has_work() {
@@ -165,10 +220,42 @@ impl<W> Worker<W> {
             (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
             (Node::Coordinator, Message::Settle { round, logged, ends }) => self.settle(round, logged, ends, actions),
             (Node::Coordinator, Message::Decide { round, bits }) => self.decide(round, bits, actions),
+            (Node::Coordinator, Message::Snapshot) => self.part(actions),
             (Node::Coordinator, Message::Durable(epoch)) => self.outbox.durable(epoch, actions),
             (Node::Worker(worker), Message::Graphs(mail)) => self.mail(worker, mail, actions),
             (from, message) => panic!("{from:?} sends a worker {message:?}"),
         }
+    }
+
+    /// Notes this worker's part of a snapshot.
+    fn part(&mut self, actions: &mut Vec<Action<W>>) {
+        assert!(self.is_idle(), "snapshots are taken between rounds");
+        assert_eq!(self.handing_over, HandingOver::Done, "snapshots are handed over one after the other");
+        self.handing_over = HandingOver::Offered;
+        self.exclusive_state().cut_delta();
+        let owned = |(id, _): &(PartitionId, &Partition)| self.seat.placement.owner(*id) == self.seat.me;
+        let partitions = self.state.partitions().iter().enumerate();
+        let partitions = partitions.map(|(at, partition)| (PartitionId(at as u16), partition));
+        let carried = self.carried.iter().map(|Slot { transaction, .. }| Carried {
+            tid: transaction.tid,
+            time: transaction.time,
+            request: transaction.request.clone(),
+        });
+        let part = Part {
+            epoch: self.epoch,
+            hashes: partitions.filter(owned).map(|(id, partition)| (id, partition.hash())).collect(),
+            carried: if planted(Bug::CarriedNotInSnapshot) { Vec::new() } else { carried.collect() },
+            replies: self.replies.cut(),
+        };
+        actions.push(Action::Part(Box::new(part)));
+    }
+
+    /// Hands over some of what has changed up to the snapshot.
+    fn hand_over(&mut self, actions: &mut Vec<Action<W>>) {
+        let mut changes = Vec::new();
+        let last = self.exclusive_state().hand_over(HAND_OVER_MOST, &mut changes);
+        self.handing_over = if last { HandingOver::Done } else { HandingOver::Offered };
+        actions.push(Action::Changes { changes, last });
     }
 
     fn has_room(&self) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! During Execute it is shared read-only; only the machine changes it, at commit.
 
+mod delta;
 mod partition;
 
 use std::cmp::Ordering;
@@ -59,6 +60,33 @@ impl State {
     /// Applies one write.
     pub fn apply(&mut self, (entity, value): Write) {
         self.partitions[usize::from(entity.partition().0)].apply(entity, value);
+    }
+
+    /// Puts a restored partition into its place.
+    pub fn restore(&mut self, id: PartitionId, partition: Partition) {
+        self.partitions[usize::from(id.0)] = partition;
+    }
+
+    /// Tracks what changes from now on, for snapshots.
+    pub fn track(&mut self) {
+        self.partitions.iter_mut().for_each(Partition::track);
+    }
+
+    /// Cuts off what has changed since the last time, in constant time per partition. The state of
+    /// now plus all deltas before give the state of now again, whatever is applied before they are
+    /// handed over.
+    ///
+    /// # Panics
+    /// When the last delta has not been handed over.
+    pub fn cut_delta(&mut self) {
+        self.partitions.iter_mut().for_each(Partition::cut_delta);
+    }
+
+    /// Hands over about `most` changes of what was cut off; says whether that was all. Of several
+    /// changes of one entity the last one counts.
+    pub fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
+        let end = changes.len() + most;
+        self.partitions.iter_mut().all(|partition| partition.hand_over(end.saturating_sub(changes.len()), changes))
     }
 
     /// Up to `limit` entries of an operator in a range, in key order or in reverse. `partition`

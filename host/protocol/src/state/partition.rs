@@ -7,7 +7,8 @@ use std::ops::Bound;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::StateHash;
+use super::delta::{Delta, Number};
+use super::{StateHash, Write};
 use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
 use crate::mutants::{Bug, planted};
@@ -39,12 +40,22 @@ impl Ord for Ordered {
     }
 }
 
+/// An entity with its value.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub entity: Entity,
+    pub value: Value,
+    /// The delta in which it was written last.
+    pub mark: Number,
+}
+
 /// Entities of one partition: a table by hash for single keys, an ordered set for scans.
 /// Overwriting a value touches the table only.
 #[derive(Debug, Default)]
 pub struct Partition {
-    table: HashTable<(Entity, Value)>,
+    table: HashTable<Slot>,
     ordered: BTreeSet<Ordered>,
+    delta: Delta,
     hash: StateHash,
     bytes: u64,
 }
@@ -52,7 +63,7 @@ pub struct Partition {
 impl Partition {
     /// The value of an entity.
     pub fn get(&self, entity: &Entity) -> Option<&Value> {
-        self.table.find(entity.hash(), |(candidate, _)| candidate == entity).map(|(_, value)| value)
+        self.table.find(entity.hash(), |slot| slot.entity == *entity).map(|slot| &slot.value)
     }
 
     /// Number of entities.
@@ -75,25 +86,30 @@ impl Partition {
         self.hash
     }
 
-    pub(super) fn apply(&mut self, entity: Entity, value: Option<Value>) {
-        let found = self.table.find_entry(entity.hash(), |(candidate, _)| *candidate == entity);
+    /// Applies one write: the new value of an entity, or `None` for a delete.
+    pub fn apply(&mut self, entity: Entity, value: Option<Value>) {
+        let found = self.table.find_entry(entity.hash(), |slot| slot.entity == entity);
         match (found, value) {
             (Ok(mut slot), Some(value)) => {
+                let slot = slot.get_mut();
+                slot.mark = self.delta.write(&slot.entity, Some((&slot.value, slot.mark)));
                 if !planted(Bug::HashForgetsOverwrites) {
-                    self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &slot.get().1));
+                    self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &slot.value));
                 }
                 self.hash.0 = self.hash.0.wrapping_add(hash_of(&entity, &value));
-                self.bytes = self.bytes - slot.get().1.len() as u64 + value.len() as u64;
-                slot.get_mut().1 = value;
+                self.bytes = self.bytes - slot.value.len() as u64 + value.len() as u64;
+                slot.value = value;
             }
             (Err(_), Some(value)) => {
                 self.hash.0 = self.hash.0.wrapping_add(hash_of(&entity, &value));
                 self.bytes += (entity.key().len() + value.len()) as u64;
+                let mark = self.delta.write(&entity, None);
                 self.ordered.insert(Ordered(entity.clone()));
-                self.table.insert_unique(entity.hash(), (entity, value), |(entity, _)| entity.hash());
+                self.table.insert_unique(entity.hash(), Slot { entity, value, mark }, |slot| slot.entity.hash());
             }
             (Ok(slot), None) => {
-                let ((entity, value), _) = slot.remove();
+                let (Slot { entity, value, mark }, _) = slot.remove();
+                self.delta.delete(&entity, &value, mark);
                 if !planted(Bug::HashKeepsDeleted) {
                     self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &value));
                 }
@@ -102,6 +118,23 @@ impl Partition {
             }
             (Err(_), None) => {}
         }
+    }
+
+    /// Tracks changes from now on.
+    pub(super) fn track(&mut self) {
+        self.delta.start();
+    }
+
+    /// Cuts off what has changed since the last time.
+    pub(super) fn cut_delta(&mut self) {
+        self.delta.cut();
+    }
+
+    /// Hands over up to `most` changes of what was cut off; says whether that was all.
+    pub(super) fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
+        let Partition { table, delta, .. } = self;
+        delta.hand_over(most, table, changes);
+        delta.is_handed_over()
     }
 
     /// Entities of an operator in a range that is not empty, in key order.

@@ -25,6 +25,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         retention: Retention::default(),
         engine: 0,
         generation: 1,
+        snapshots: false,
         claim_order: true,
     }
 }
@@ -140,6 +141,7 @@ impl Driver {
                     Action::Unknown { waiter } => self.unknown.push(waiter),
                     Action::Logs { .. } => {}
                     Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
+                    Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => panic!("nobody asked for it"),
                 }
             }
         }
