@@ -51,11 +51,16 @@ pub struct Entity {
 impl Entity {
     /// Names the entity `key` of `operator`.
     pub fn new(layout: &Layout, operator: OperatorId, composite: bool, key: Key) -> Self {
+        let partition = layout.partition(&key, composite);
+        Entity::within(layout, operator, partition, key)
+    }
+
+    /// Names the entity `key` of `operator`, of which it is known that it lives in `partition`.
+    pub fn within(layout: &Layout, operator: OperatorId, partition: PartitionId, key: Key) -> Self {
         let hash = xxh3_64_with_seed(
             key.as_bytes(),
             layout.seed ^ (u64::from(operator.0) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
-        let partition = layout.partition(&key, composite);
         Entity { hash, operator, partition, key }
     }
 

@@ -18,7 +18,11 @@ pub fn sequencer_of(request: &Request, layout: &Layout, catalog: &Catalog, place
 
 /// The worker that remembers the end of a request.
 pub fn memory_of(id: RequestId, placement: &Placement) -> WorkerId {
+    placement.owner(partition_of(id, placement.partitions()))
+}
+
+/// The partition that the memory of a request belongs to.
+pub fn partition_of(id: RequestId, partitions: u16) -> PartitionId {
     let hash = xxhash_rust::xxh3::xxh3_64(&id.0.to_le_bytes());
-    let partition = (u128::from(hash) * u128::from(placement.partitions())) >> 64;
-    placement.owner(PartitionId(partition as u16))
+    PartitionId(((u128::from(hash) * u128::from(partitions)) >> 64) as u16)
 }
