@@ -10,7 +10,7 @@
 set -euo pipefail
 
 version=4.1.1
-logging=2.0.17
+logging=1.7.36
 say() { printf '  %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
 
@@ -89,6 +89,8 @@ log4j.appender.stderr.target=System.err
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
 log4j.appender.stderr.layout.ConversionPattern=%d{HH:mm:ss} %p %c{1} %m%n
 PROPERTIES
+  # Kafka also asks the other logging library, which would complain that nobody configured it.
+  printf 'rootLogger.level = off\n' > "$directory/log4j2.properties"
   if [ ! -f "$directory/data/meta.properties" ]; then
     # Brokers of one cluster share its id: the same for all that this script starts.
     java -Xmx128m -XX:TieredStopAtLevel=1 -cp "$jars/libs/*" kafka.tools.StorageTool format \
@@ -99,7 +101,8 @@ PROPERTIES
 
 run() {
   exec java -Xms64m -Xmx"${STYX_KAFKA_HEAP:-384m}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
-    -Dlog4j.configuration="file:$1/log4j.properties" -cp "$jars/libs/*" kafka.Kafka "$1/server.properties"
+    -Dlog4j.configuration="file:$1/log4j.properties" -Dlog4j2.configurationFile="$1/log4j2.properties" \
+    -cp "$jars/libs/*" kafka.Kafka "$1/server.properties"
 }
 
 absolute() { case $1 in /*) printf '%s' "$1" ;; *) printf '%s' "$here/$1" ;; esac; }
