@@ -4,3 +4,4 @@
 //! and what is read back is checked before it is believed.
 
 pub mod log;
+pub mod snapshot;

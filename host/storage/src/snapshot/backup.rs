@@ -1,0 +1,158 @@
+//! A snapshot out of the store and into another one: backup, and the start of another cluster from it.
+
+use super::SnapshotStore;
+use super::error::SnapshotError;
+use super::identity;
+use super::manifest::{Manifest, PartRef, object_name, sequence_of};
+use super::objects::Objects;
+use super::part::Header;
+use super::part::fetch::Fetch;
+use super::part::reader::PartReader;
+use super::place::{Patience, Place};
+use super::upload::Upload;
+use super::verify::Progress;
+
+/// Bytes copied at a time.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// What was copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transferred {
+    /// The snapshot where it is now.
+    pub manifest: Manifest,
+    /// How much was copied.
+    pub progress: Progress,
+}
+
+/// What is new about a snapshot in the cluster that imports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The generation that writes it.
+    pub generation: u64,
+    /// Where replay starts in the new cluster's log, which is not the old one's.
+    pub log_position: u64,
+    /// The time now, microseconds since 1970.
+    pub created_us: u64,
+}
+
+impl SnapshotStore {
+    /// Copies snapshot `sequence` to another place, a store of its own that keeps this cluster's identity; several
+    /// snapshots can be exported to one place. Each part is read back there and checked.
+    ///
+    /// # Errors
+    /// What is wrong with the snapshot or with the place.
+    pub fn export(&self, sequence: u64, to: &Place, report: &dyn Fn(Progress)) -> Result<Transferred, SnapshotError> {
+        let manifest = self.read_manifest(sequence)?;
+        let target = Self::open(to, self.identity, self.objects.runtime())?;
+        let progress = copy(&self.objects, &target.objects, manifest.parts().map(|part| (part, part.clone())), report)?;
+        target.place_copy(&manifest)?;
+        Ok(Transferred { manifest, progress })
+    }
+
+    /// Copies the newest snapshot of an export, or of any other cluster's store that nobody writes to, into this
+    /// store, which must have none; it becomes this cluster's first one.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NotEmpty`] if there are snapshots here; what is wrong with the one there.
+    pub fn import(
+        &self,
+        from: &Place,
+        imported: Imported,
+        report: &dyn Fn(Progress),
+    ) -> Result<Transferred, SnapshotError> {
+        if !self.sequences()?.is_empty() {
+            return Err(SnapshotError::NotEmpty { place: self.place.url().to_owned() });
+        }
+        let source = Objects::open(from, Patience::Opening, self.objects.runtime().clone())?;
+        source.probe(from)?;
+        let Some(theirs) = identity::read(&source)? else {
+            return Err(from.unusable("there are no snapshots there: name the place of an export"));
+        };
+        let newest = source.list(super::manifest::FOLDER, None)?;
+        let Some(sequence) = newest.iter().rev().find_map(|object| sequence_of(&object.name)) else {
+            return Err(from.unusable("there are no snapshots there: name the place of an export"));
+        };
+        let Some(found) = source.get(&object_name(sequence))? else {
+            return Err(SnapshotError::Missing { object: object_name(sequence) });
+        };
+        let mut manifest = Manifest::decode(sequence, &found.bytes)?;
+        if manifest.identity != theirs {
+            let what = format!("it is of cluster {:032x}, not of {theirs:032x}", manifest.identity);
+            return Err(SnapshotError::damaged(&object_name(sequence), 0, what));
+        }
+        let old: Vec<_> = manifest.parts().cloned().collect();
+        // Names tell generations, by which garbage is known: theirs mean nothing here.
+        for part in manifest.partitions.values_mut().flatten().chain(manifest.system.values_mut()) {
+            let header = Header {
+                kind: part.kind,
+                partition: part.partition,
+                epoch: part.epoch,
+                generation: imported.generation,
+                name: part.name.clone(),
+            };
+            part.object = header.object_name();
+            self.unmentioned.insert(&part.object);
+        }
+        let manifest = Manifest {
+            identity: self.identity,
+            sequence: 1,
+            generation: imported.generation,
+            log_position: imported.log_position,
+            created_us: imported.created_us,
+            ..manifest
+        };
+        let pairs = old.iter().zip(manifest.parts().cloned());
+        let result = copy(&source, &self.objects, pairs, report).and_then(|progress| {
+            self.place_copy(&manifest)?;
+            Ok(Transferred { manifest: manifest.clone(), progress })
+        });
+        self.abandon(manifest.parts());
+        // What the next snapshot continues is there, not what was believed before.
+        *self.lock_tip() = Default::default();
+        result
+    }
+
+    /// Puts a manifest under its own number; the same one may be there already.
+    fn place_copy(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
+        let bytes = manifest.encode();
+        if !self.objects.put_new(&manifest.object(), bytes.clone())? {
+            let found = self.objects.get(&manifest.object())?;
+            if found.is_none_or(|found| found.bytes != bytes) {
+                return Err(SnapshotError::NotEmpty { place: self.place.url().to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies parts to their new names, reads them back there and checks them.
+fn copy<'a>(
+    from: &Objects,
+    to: &Objects,
+    parts: impl Iterator<Item = (&'a PartRef, PartRef)>,
+    report: &dyn Fn(Progress),
+) -> Result<Progress, SnapshotError> {
+    let parts: Vec<_> = parts.collect();
+    let mut progress = Progress {
+        objects: 0,
+        objects_total: parts.len() as u64,
+        bytes: 0,
+        bytes_total: parts.iter().map(|(part, _)| part.bytes).sum(),
+    };
+    for (old, new) in parts {
+        let mut fetch = Fetch::new(from.clone(), old.object.clone(), old.bytes);
+        let mut upload = Upload::new(to.clone(), new.object.clone());
+        let mut at = 0;
+        while at < old.bytes {
+            let length = PIECE_BYTES.min(old.bytes - at);
+            upload.write(fetch.take(at, length as usize)?)?;
+            at += length;
+        }
+        upload.finish()?;
+        PartReader::open(to.clone(), &new)?.check()?;
+        progress.objects += 1;
+        progress.bytes += old.bytes;
+        report(progress);
+    }
+    Ok(progress)
+}

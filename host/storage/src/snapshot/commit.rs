@@ -1,0 +1,265 @@
+//! Makes a snapshot exist: puts the next manifest, if nobody else may.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{MutexGuard, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::SnapshotStore;
+use super::error::SnapshotError;
+use super::manifest::{Manifest, PartKind, PartRef, object_name};
+
+/// What a new snapshot consists of; the store adds the chains that its deltas continue.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    /// The generation of who writes.
+    pub generation: u64,
+    /// The state is that of this epoch's end.
+    pub epoch: u64,
+    /// The epoch of the snapshot that the deltas continue: partitions without a part are as they were then.
+    /// `None` if this is a whole one: every partition that is not empty has a base.
+    pub builds_on: Option<u64>,
+    /// The hash of the state.
+    pub state_hash: u128,
+    /// The chain of state hashes up to this epoch.
+    pub chain_hash: u128,
+    /// Replay of the log starts with this record.
+    pub log_position: u64,
+    /// The time now, microseconds since 1970.
+    pub created_us: u64,
+    /// One part for each partition that changed.
+    pub parts: Vec<PartRef>,
+    /// All system parts.
+    pub system: Vec<PartRef>,
+}
+
+/// Where the chain of manifests ends.
+#[derive(Default)]
+pub(crate) struct Tip {
+    /// False until the store was looked at.
+    known: bool,
+    /// The highest number that was seen.
+    highest: u64,
+    /// The snapshot that the next one continues.
+    manifest: Option<Manifest>,
+    /// Manifests whose puts failed without an answer: they may be there, or may come still. Hash by number.
+    doubtful: HashMap<u64, u128>,
+}
+
+impl Tip {
+    pub(crate) fn at(highest: u64, manifest: Option<Manifest>) -> Self {
+        Self { known: true, highest, manifest, doubtful: HashMap::new() }
+    }
+}
+
+/// What a snapshot of an older generation means that comes in between.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rivals {
+    /// Nothing: this writer knows what it continues.
+    Ignore,
+    /// It is now the one to continue.
+    Heed,
+}
+
+/// What became of an attempt to put a manifest.
+enum Attempt {
+    Done,
+    /// The number is taken by one that counts no more.
+    PassOver,
+}
+
+impl SnapshotStore {
+    /// Makes the snapshot exist, as the next one. All its parts must have been finished.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Fenced`] if somebody else writes: stop. [`SnapshotError::Unfit`] if the deltas do not
+    /// continue the newest snapshot. [`SnapshotError::Store`] if the store did not answer: whether the snapshot
+    /// exists is unknown then, and the next may be taken either on the one before, or whole.
+    pub fn commit(&self, draft: Draft) -> Result<Manifest, SnapshotError> {
+        self.put_next(draft.generation, Rivals::Ignore, |previous| self.assemble(&draft, previous))
+    }
+
+    /// Takes the store over: writes the newest snapshot once more, as one of `generation`. From then on no older
+    /// generation can write any. An empty store gets an empty snapshot, of epoch 0 and log position 0.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Fenced`] if the store has seen a higher generation.
+    pub fn take_over(&self, generation: u64, created_us: u64) -> Result<Manifest, SnapshotError> {
+        self.lock_tip().known = false;
+        let empty = || Manifest {
+            identity: self.identity,
+            sequence: 0,
+            generation,
+            epoch: 0,
+            state_hash: 0,
+            chain_hash: 0,
+            log_position: 0,
+            created_us,
+            partitions: BTreeMap::new(),
+            system: BTreeMap::new(),
+        };
+        self.put_next(generation, Rivals::Heed, |previous| {
+            Ok(Manifest { generation, created_us, ..previous.cloned().unwrap_or_else(empty) })
+        })
+    }
+
+    /// The snapshot that `draft` makes of the one before.
+    fn assemble(&self, draft: &Draft, previous: Option<&Manifest>) -> Result<Manifest, SnapshotError> {
+        let unfit = |what: String| Err(SnapshotError::Unfit(what));
+        let mut partitions = match (draft.builds_on, previous) {
+            (None, _) => BTreeMap::new(),
+            (Some(epoch), Some(previous)) if previous.epoch == epoch => previous.partitions.clone(),
+            (Some(epoch), Some(previous)) => {
+                return unfit(format!("it continues epoch {epoch}, the newest snapshot is of {}", previous.epoch));
+            }
+            (Some(epoch), None) => return unfit(format!("it continues epoch {epoch}, and there is no snapshot")),
+        };
+        if let Some(previous) = previous
+            && draft.builds_on.is_some()
+            && draft.epoch < previous.epoch
+        {
+            return unfit(format!("it is of epoch {}, the newest snapshot is of {}", draft.epoch, previous.epoch));
+        }
+        let mut mentioned = HashSet::new();
+        for part in &draft.parts {
+            if !mentioned.insert(part.partition) {
+                return unfit(format!("partition {} has two parts", part.partition));
+            }
+            let chain = partitions.entry(part.partition).or_insert_with(Vec::new);
+            match part.kind {
+                PartKind::Base => chain.clear(),
+                PartKind::Delta if draft.builds_on.is_some() => {}
+                _ => return unfit(format!("{} is a delta in a whole snapshot", part.object)),
+            }
+            chain.push(part.clone());
+        }
+        let system: BTreeMap<_, _> = draft.system.iter().map(|part| (part.name.clone(), part.clone())).collect();
+        if system.len() < draft.system.len() {
+            return unfit("two system parts have one name".into());
+        }
+        Ok(Manifest {
+            identity: self.identity,
+            sequence: 0,
+            generation: draft.generation,
+            epoch: draft.epoch,
+            state_hash: draft.state_hash,
+            chain_hash: draft.chain_hash,
+            log_position: draft.log_position,
+            created_us: draft.created_us,
+            partitions,
+            system,
+        })
+    }
+
+    pub(crate) fn lock_tip(&self) -> MutexGuard<'_, Tip> {
+        // A panic in the middle leaves at worst an old tip, and then the put finds its number taken.
+        self.tip.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest snapshot as far as this store knows: what the next one continues.
+    pub(crate) fn tip_manifest(&self) -> Result<Option<Manifest>, SnapshotError> {
+        let mut tip = self.lock_tip();
+        self.learn(&mut tip)?;
+        Ok(tip.manifest.clone())
+    }
+
+    fn learn(&self, tip: &mut Tip) -> Result<(), SnapshotError> {
+        if !tip.known {
+            let highest = self.sequences()?.last().copied().unwrap_or(0);
+            let manifest = self.latest()?;
+            let highest = highest.max(manifest.as_ref().map_or(0, |manifest| manifest.sequence));
+            *tip = Tip { doubtful: std::mem::take(&mut tip.doubtful), ..Tip::at(highest, manifest) };
+        }
+        Ok(())
+    }
+
+    /// Puts what `make` makes of the newest snapshot under the next free number.
+    pub(crate) fn put_next(
+        &self,
+        generation: u64,
+        rivals: Rivals,
+        mut make: impl FnMut(Option<&Manifest>) -> Result<Manifest, SnapshotError>,
+    ) -> Result<Manifest, SnapshotError> {
+        let mut tip = self.lock_tip();
+        self.learn(&mut tip)?;
+        let manifest = loop {
+            if let Some(newest) = tip.manifest.as_ref().filter(|newest| newest.generation > generation) {
+                let (theirs, sequence) = (newest.generation, newest.sequence);
+                return Err(SnapshotError::Fenced { ours: generation, theirs, sequence });
+            }
+            let mut manifest = make(tip.manifest.as_ref())?;
+            manifest.sequence = tip.highest + 1;
+            manifest.check().map_err(SnapshotError::Unfit)?;
+            self.check_parts(&manifest, tip.manifest.as_ref())?;
+            match self.attempt(&manifest, &mut tip)? {
+                Attempt::Done => break manifest,
+                Attempt::PassOver => tip.highest += 1,
+            }
+            if rivals == Rivals::Heed {
+                tip.known = false;
+                self.learn(&mut tip)?;
+            }
+        };
+        tip.highest = manifest.sequence;
+        tip.manifest = Some(manifest.clone());
+        self.abandon(manifest.parts());
+        // The number was free, but perhaps only because a collection has freed it since this writer last looked.
+        let later = self.objects.list(super::manifest::FOLDER, Some(&manifest.object()))?;
+        if let Some(sequence) = later.iter().rev().find_map(|object| super::sequence_of(&object.name)) {
+            tip.known = false;
+            let theirs = self.read_manifest(sequence).map_or(generation, |theirs| theirs.generation);
+            return Err(SnapshotError::Fenced { ours: generation, theirs, sequence });
+        }
+        Ok(manifest)
+    }
+
+    fn attempt(&self, manifest: &Manifest, tip: &mut Tip) -> Result<Attempt, SnapshotError> {
+        let bytes = manifest.encode();
+        let hash = xxh3_128(&bytes);
+        let sequence = manifest.sequence;
+        match self.objects.put_new(&object_name(sequence), bytes) {
+            Ok(true) => return Ok(Attempt::Done),
+            Ok(false) => {}
+            Err(error) => {
+                tip.doubtful.insert(sequence, hash);
+                return Err(error);
+            }
+        }
+        // Taken. By this very put, if a first try got through and only its answer was lost?
+        let Some(found) = self.objects.get(&object_name(sequence))? else { return Ok(Attempt::PassOver) };
+        let theirs = xxh3_128(&found.bytes);
+        if theirs == hash {
+            return Ok(Attempt::Done);
+        }
+        if tip.doubtful.get(&sequence) == Some(&theirs) {
+            return Ok(Attempt::PassOver);
+        }
+        match Manifest::decode(sequence, &found.bytes) {
+            Ok(other) if other.generation < manifest.generation => Ok(Attempt::PassOver),
+            Ok(other) => {
+                tip.known = false;
+                Err(SnapshotError::Fenced { ours: manifest.generation, theirs: other.generation, sequence })
+            }
+            Err(error) if error.is_damage() => Ok(Attempt::PassOver),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A manifest never mentions what is not there: looks for all parts that the one before did not have.
+    fn check_parts(&self, manifest: &Manifest, previous: Option<&Manifest>) -> Result<(), SnapshotError> {
+        let known: HashSet<_> = previous.into_iter().flat_map(Manifest::parts).map(|part| &part.object).collect();
+        let new: Vec<_> = manifest.parts().filter(|part| !known.contains(&part.object)).collect();
+        let sizes = self.objects.sizes(new.iter().map(|part| part.object.clone()).collect())?;
+        for (part, size) in new.iter().zip(sizes) {
+            match size {
+                None => return Err(SnapshotError::Missing { object: part.object.clone() }),
+                Some(size) if size != part.bytes => {
+                    let what = format!("it has {size} bytes instead of {}", part.bytes);
+                    return Err(SnapshotError::damaged(&part.object, size.min(part.bytes), what));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}

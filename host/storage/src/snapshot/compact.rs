@@ -1,0 +1,184 @@
+//! Keeps chains short: merges deltas with each other, and now and then with their base.
+//!
+//! What is merged is written again, so the question is how often. Two rules keep it to a small factor of what
+//! snapshots wrote in the first place:
+//! - A base is rewritten when the deltas behind it have grown to a *share* of its size: a byte of base is then
+//!   paid for by `share` bytes of deltas. With one half, rewriting costs at most three times the deltas.
+//! - Between those, when there are too many deltas, a run of the newest is merged to one, as long as the next older
+//!   is not more than twice as large as the run: the logarithmic method, where a byte moves into a run of at least
+//!   about 1½ times the size each time. A large base with a trickle of changes is thus left alone.
+//!
+//! A call does a few partitions and writes one manifest, of the same epoch, so that there is never a storm.
+//! Snapshots go on meanwhile; a result whose parts are no longer in the chain is dropped.
+
+use std::ops::Range;
+
+use super::SnapshotStore;
+use super::commit::Rivals;
+use super::error::SnapshotError;
+use super::manifest::{Manifest, PartKind, PartRef};
+use super::merge::merge;
+use super::part::Header;
+use super::part::writer::PartWriter;
+
+/// When to merge, and how much at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionPolicy {
+    /// Deltas that a partition may have; more are merged.
+    pub deltas_max: usize,
+    /// The size of deltas at which they are merged with their base, in percent of the base's.
+    pub share_percent: u64,
+    /// Partitions per call at most.
+    pub partitions_max: usize,
+    /// When this many bytes were read, as stored, no further partition is begun.
+    pub bytes_max: u64,
+}
+
+impl Default for CompactionPolicy {
+    /// Eight deltas, half the base, sixteen partitions or 256 MiB a call.
+    fn default() -> Self {
+        Self { deltas_max: 8, share_percent: 50, partitions_max: 16, bytes_max: 256 << 20 }
+    }
+}
+
+/// What a call has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The manifest written, if there was something to do.
+    pub sequence: Option<u64>,
+    /// Partitions whose chains became shorter.
+    pub partitions: usize,
+    /// Bytes read, as stored.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Partitions that still wait for their turn: call again.
+    pub remaining: usize,
+}
+
+impl CompactionPolicy {
+    /// Which parts of a chain to merge, if any. A range that starts at 0 becomes a base.
+    pub(crate) fn plan(&self, chain: &[PartRef]) -> Option<Range<usize>> {
+        let first = usize::from(chain.first().is_some_and(|part| part.kind == PartKind::Base));
+        let deltas = &chain[first..];
+        let base: u64 = chain[..first].iter().map(|part| part.bytes).sum();
+        let bytes: u64 = deltas.iter().map(|part| part.bytes).sum();
+        if deltas.is_empty() {
+            return None;
+        }
+        if bytes.saturating_mul(100) >= base.saturating_mul(self.share_percent) {
+            return Some(0..chain.len());
+        }
+        if deltas.len() <= self.deltas_max {
+            return None;
+        }
+        let (mut from, mut run) = (chain.len() - 1, chain[chain.len() - 1].bytes);
+        // Far too many, each much smaller than the one before: half of them, whatever their sizes.
+        let forced = if deltas.len() > 2 * self.deltas_max { chain.len() - deltas.len() / 2 } else { from };
+        while from > first && (chain[from - 1].bytes <= 2 * run || from > forced) {
+            from -= 1;
+            run += chain[from].bytes;
+        }
+        (chain.len() - from >= 2).then_some(from..chain.len())
+    }
+}
+
+/// A run of parts and what they were merged to.
+struct Merged {
+    partition: u16,
+    from: Vec<PartRef>,
+    to: PartRef,
+}
+
+impl SnapshotStore {
+    /// Merges what `policy` finds too long, on the calling thread, and puts a manifest that uses the results.
+    /// `stop` is asked now and then whether to give up.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Fenced`] if somebody else writes. [`SnapshotError::Damaged`] if a part of the newest
+    /// snapshot is: take a whole one then, which needs none of the old parts. [`SnapshotError::Stopped`].
+    pub fn compact(
+        &self,
+        generation: u64,
+        policy: &CompactionPolicy,
+        created_us: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Compacted, SnapshotError> {
+        let Some(tip) = self.tip_manifest()? else { return Ok(Compacted::default()) };
+        let mut plans: Vec<_> = tip
+            .partitions
+            .iter()
+            .filter_map(|(partition, chain)| Some((*partition, chain[policy.plan(chain)?].to_vec())))
+            .collect();
+        // Longest first: they cost a recovery most.
+        plans.sort_by_key(|(partition, parts)| (std::cmp::Reverse(parts.len()), *partition));
+        let mut compacted = Compacted { remaining: plans.len(), ..Compacted::default() };
+        let mut merged = Vec::new();
+        for (partition, from) in plans {
+            if merged.len() >= policy.partitions_max || compacted.read_bytes >= policy.bytes_max {
+                break;
+            }
+            let whole = tip.partitions[&partition][0].object == from[0].object;
+            match self.merge_run(partition, &from, whole, generation, stop) {
+                Ok(to) => {
+                    compacted.read_bytes += from.iter().map(|part| part.bytes).sum::<u64>();
+                    compacted.written_bytes += to.bytes;
+                    merged.push(Merged { partition, from, to });
+                }
+                Err(error) => {
+                    self.abandon(merged.iter().map(|merged| &merged.to));
+                    return Err(error);
+                }
+            }
+        }
+        compacted.remaining -= merged.len();
+        if merged.is_empty() {
+            return Ok(compacted);
+        }
+        let result = self.put_next(generation, Rivals::Ignore, |previous| {
+            let mut manifest = previous.cloned().ok_or_else(|| SnapshotError::Unfit("there is no snapshot".into()))?;
+            compacted.partitions = merged.iter().filter(|merged| merged.put_into(&mut manifest)).count();
+            if compacted.partitions == 0 {
+                return Err(SnapshotError::Stopped);
+            }
+            Ok(Manifest { generation, created_us, ..manifest })
+        });
+        // What was mentioned is on no list any more; what was overtaken will not be mentioned.
+        self.abandon(merged.iter().map(|merged| &merged.to));
+        match result {
+            Ok(manifest) => compacted.sequence = Some(manifest.sequence),
+            Err(SnapshotError::Stopped) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(compacted)
+    }
+
+    fn merge_run(
+        &self,
+        partition: u16,
+        from: &[PartRef],
+        whole: bool,
+        generation: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<PartRef, SnapshotError> {
+        let kind = if whole { PartKind::Base } else { PartKind::Delta };
+        let epoch = from.last().expect("a run is not empty").epoch;
+        let header = Header { kind, partition, epoch, generation, name: String::new() };
+        let writer = PartWriter::new(self.objects.clone(), &self.unmentioned, header)?;
+        merge(&self.objects, from, writer, kind, stop)
+    }
+}
+
+impl Merged {
+    /// Replaces the run in the manifest's chain; false if it is no longer there.
+    fn put_into(&self, manifest: &mut Manifest) -> bool {
+        let Some(chain) = manifest.partitions.get_mut(&self.partition) else { return false };
+        let Some(at) = chain.iter().position(|part| part.object == self.from[0].object) else { return false };
+        let run = at..at + self.from.len();
+        if chain.get(run.clone()).is_none_or(|run| run != self.from) {
+            return false;
+        }
+        chain.splice(run, [self.to.clone()]);
+        true
+    }
+}

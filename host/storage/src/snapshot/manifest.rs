@@ -1,0 +1,154 @@
+//! What a snapshot consists of: one small object, written last, that mentions all others.
+//!
+//! A snapshot exists as soon as its manifest does, and not before. Manifests are numbered without gaps
+//! as they are written; each is put only if its number is free, so of two writers one loses and knows it.
+//!
+//! On disk: the *frame* (see [`frame`](super::frame)) with the manifest in rkyv, bytechecked on read.
+
+use std::collections::BTreeMap;
+
+use rkyv::{Archive, Deserialize, Serialize, rancor};
+
+use super::error::SnapshotError;
+use super::frame;
+
+/// The version of the format of manifests that is written.
+pub const MANIFEST_VERSION: u16 = 1;
+const MAGIC: &[u8; 8] = b"STYXMANI";
+pub(crate) const FOLDER: &str = "manifests";
+
+/// What a part object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Archive, Serialize, Deserialize)]
+pub enum PartKind {
+    /// Everything that a partition holds.
+    Base,
+    /// What was written or deleted in a partition since the snapshot before.
+    Delta,
+    /// Bytes with a name, opaque to the store.
+    System,
+}
+
+/// Where a part is and what it must be: what a writer returns and a manifest mentions.
+#[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
+pub struct PartRef {
+    /// The object's name in the store.
+    pub object: String,
+    /// What it holds.
+    pub kind: PartKind,
+    /// The partition; 0 for system parts.
+    pub partition: u16,
+    /// The name of a system part; empty for others.
+    pub name: String,
+    /// The epoch at whose end the content was this.
+    pub epoch: u64,
+    /// The object's size, bytes.
+    pub bytes: u64,
+    /// Keys and values, or the blob, before compression, bytes.
+    pub raw_bytes: u64,
+    /// Entries, deletions included; 0 for system parts.
+    pub entries: u64,
+    /// Deletions among the entries.
+    pub deletes: u64,
+    /// xxh3-128 of the whole object.
+    pub checksum: u128,
+}
+
+/// One snapshot: at the end of an epoch, the whole committed state and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The cluster that this belongs to.
+    pub identity: u128,
+    /// The manifest's number: 1 is the first, each one higher than the one before.
+    pub sequence: u64,
+    /// The generation of the cluster that wrote it.
+    pub generation: u64,
+    /// The state is that of this epoch's end.
+    pub epoch: u64,
+    /// The hash of the state, to be compared after a restore.
+    pub state_hash: u128,
+    /// The chain of state hashes up to this epoch.
+    pub chain_hash: u128,
+    /// Replay of the log starts with this record.
+    pub log_position: u64,
+    /// When it was written, microseconds since 1970.
+    pub created_us: u64,
+    /// Per partition its parts, to be applied in this order: at most one base, first, then deltas.
+    pub partitions: BTreeMap<u16, Vec<PartRef>>,
+    /// System parts by name.
+    pub system: BTreeMap<String, PartRef>,
+}
+
+impl Manifest {
+    /// Every part that the snapshot consists of.
+    pub fn parts(&self) -> impl Iterator<Item = &PartRef> {
+        self.partitions.values().flatten().chain(self.system.values())
+    }
+
+    /// The size of all parts in the store, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts().map(|part| part.bytes).sum()
+    }
+
+    /// The manifest's name in the store.
+    pub fn object(&self) -> String {
+        object_name(self.sequence)
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let body = rkyv::to_bytes::<rancor::Error>(self).expect("a manifest in memory can be written to memory");
+        frame::wrap(MAGIC, MANIFEST_VERSION, &body)
+    }
+
+    /// Reads manifest `sequence`; what it says about itself must fit its name.
+    pub(crate) fn decode(sequence: u64, bytes: &[u8]) -> Result<Self, SnapshotError> {
+        let object = object_name(sequence);
+        let body = frame::unwrap(MAGIC, MANIFEST_VERSION, &object, bytes)?;
+        let manifest = rkyv::from_bytes::<Self, rancor::Error>(&body)
+            .map_err(|error| SnapshotError::damaged(&object, frame::HEADER as u64, error.to_string()))?;
+        manifest.check().map_err(|what| SnapshotError::damaged(&object, frame::HEADER as u64, what))?;
+        if manifest.sequence != sequence {
+            let what = format!("it says that it is number {}", manifest.sequence);
+            return Err(SnapshotError::damaged(&object, frame::HEADER as u64, what));
+        }
+        Ok(manifest)
+    }
+
+    /// What must hold of every manifest; checked before one is written and when one is read.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (partition, chain) in &self.partitions {
+            let mut epoch = 0;
+            for (at, part) in chain.iter().enumerate() {
+                if part.partition != *partition {
+                    return Err(format!("{} is listed under partition {partition}", part.object));
+                }
+                match part.kind {
+                    PartKind::Base if at == 0 => {}
+                    PartKind::Delta => {}
+                    PartKind::Base => return Err(format!("{} is a base behind other parts", part.object)),
+                    PartKind::System => return Err(format!("{} is no part of a partition", part.object)),
+                }
+                if part.epoch < epoch || part.epoch > self.epoch || (at > 0 && part.epoch == epoch) {
+                    return Err(format!("{} of epoch {} is out of order", part.object, part.epoch));
+                }
+                epoch = part.epoch;
+            }
+        }
+        for (name, part) in &self.system {
+            if part.kind != PartKind::System || part.name != *name {
+                return Err(format!("{} is listed as system part {name:?}", part.object));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of manifest `sequence`: zero-padded, so that names sort like numbers.
+pub(crate) fn object_name(sequence: u64) -> String {
+    format!("{FOLDER}/{sequence:020}")
+}
+
+/// The number in a manifest's name; `None` for what is not a manifest.
+pub(crate) fn sequence_of(object: &str) -> Option<u64> {
+    let digits = object.strip_prefix(FOLDER)?.strip_prefix('/')?;
+    (digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
+}

@@ -1,0 +1,241 @@
+//! Snapshots of the committed state in an object store: a directory, or a bucket of S3.
+//!
+//! # What is stored
+//!
+//! ```text
+//! cluster                        whose store this is          (identity)
+//! lease                          who coordinates              (lease)
+//! manifests/00000000000000000017 one snapshot                 (manifest)
+//! parts/e…-g…-p00042-base-…      everything in a partition    (part)
+//! parts/e…-g…-p00042-delta-…     what changed in it since the snapshot before
+//! parts/e…-g…-system-…           a blob of the protocol's own state
+//! ```
+//!
+//! A snapshot is a manifest: the state at the end of an epoch, as a *chain* of parts per partition (a base, then
+//! deltas), and system parts. Parts are written first, in any order, by any number of threads and processes
+//! ([`SnapshotStore::part_writer`]); whoever coordinates then puts the manifest ([`SnapshotStore::commit`]). Until
+//! then nothing has happened. Nothing is ever overwritten, so a snapshot that exists stays as it is.
+//!
+//! # Who may write
+//!
+//! Manifests are numbered without gaps and each is put only if its number is free, so that two coordinators that
+//! both believe to be the one cannot both succeed. Each carries its writer's generation: whoever finds a higher
+//! one, or any in its way that is not its own, is fenced and must stop. A new coordinator calls
+//! [`SnapshotStore::take_over`] before it reads, after which no older generation can commit anything.
+//!
+//! # What is believed
+//!
+//! Every byte that is read is under a checksum, and so is every object as a whole, in the manifest. Damage is
+//! reported with the object's name and the offset. [`SnapshotStore::restore_newest`] falls back to the snapshot
+//! before; the log must therefore reach back to the oldest retained snapshot ([`Collected::log_position`]).
+//!
+//! # Threads
+//!
+//! All calls block, and are for plain threads: encoding and compression happen where the call is made, input and
+//! output on the runtime given to [`SnapshotStore::open`] (which must have threads of its own). Nothing here reads
+//! a clock; times come with the calls.
+
+mod backup;
+mod collect;
+mod commit;
+mod compact;
+mod error;
+mod frame;
+mod identity;
+mod lease;
+mod manifest;
+mod merge;
+mod objects;
+mod part;
+mod place;
+mod restore;
+mod unmentioned;
+mod upload;
+mod verify;
+
+use std::sync::{Arc, Mutex};
+
+use tokio::runtime::Handle;
+
+pub use self::backup::{Imported, Transferred};
+pub use self::collect::{Collected, Retention};
+pub use self::commit::Draft;
+pub use self::compact::{Compacted, CompactionPolicy};
+pub use self::error::SnapshotError;
+pub use self::lease::{Acquired, Lease, LeaseRecord};
+pub use self::manifest::{MANIFEST_VERSION, Manifest, PartKind, PartRef};
+pub use self::part::block::Entry;
+pub use self::part::writer::PartWriter;
+pub use self::part::{ENTRY_BYTES_MAX, PART_VERSION};
+pub use self::place::{Memory, Place};
+pub use self::restore::{Batch, Restored, Sink, Skipped};
+pub use self::verify::{Progress, Verified};
+
+use self::commit::Tip;
+use self::manifest::{object_name, sequence_of};
+use self::objects::Objects;
+use self::part::Header;
+use self::place::Patience;
+use self::unmentioned::Unmentioned;
+
+/// A cluster's snapshots. Clones are the same store.
+#[derive(Clone)]
+pub struct SnapshotStore {
+    objects: Objects,
+    place: Place,
+    identity: u128,
+    /// Where the chain of manifests ends, as far as this store knows. Locked while a manifest is written.
+    tip: Arc<Mutex<Tip>>,
+    unmentioned: Unmentioned,
+}
+
+impl SnapshotStore {
+    /// Opens the store at `place` for the cluster `identity`; an empty place becomes this cluster's.
+    ///
+    /// Whether the place can be used is found out here: that it answers, lets us in, can be written, and that
+    /// conditional puts hold.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Unusable`] and [`SnapshotError::OtherCluster`], before anything else was written.
+    pub fn open(place: &Place, identity: u128, runtime: &Handle) -> Result<Self, SnapshotError> {
+        // A look with little patience first: what is set wrongly should not be tried for a minute.
+        let objects = Objects::open(place, Patience::Opening, runtime.clone())?;
+        objects.probe(place)?;
+        identity::claim(&objects, place, identity)?;
+        // The first look made a memory of its own; it must stay the same one.
+        let objects = if place.url().starts_with("memory:") {
+            objects
+        } else {
+            Objects::open(place, Patience::Running, runtime.clone())?
+        };
+        Ok(Self { objects, place: place.clone(), identity, tip: Arc::default(), unmentioned: Unmentioned::default() })
+    }
+
+    /// Whose the store at `place` is; `None` if it is empty. Nothing is written.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Unusable`], if there is no asking.
+    pub fn identify(place: &Place, runtime: &Handle) -> Result<Option<u128>, SnapshotError> {
+        let objects = Objects::open(place, Patience::Opening, runtime.clone())?;
+        objects.probe(place)?;
+        identity::read(&objects)
+    }
+
+    /// The cluster that the store belongs to.
+    pub fn identity(&self) -> u128 {
+        self.identity
+    }
+
+    /// Where the store is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Starts a part of `partition`: a base, or a delta of what changed up to the end of `epoch`.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Store`] if the store does not answer.
+    ///
+    /// # Panics
+    /// If `kind` is [`PartKind::System`]; those are written by [`Self::write_system_part`].
+    pub fn part_writer(
+        &self,
+        kind: PartKind,
+        partition: u16,
+        epoch: u64,
+        generation: u64,
+    ) -> Result<PartWriter, SnapshotError> {
+        assert!(kind != PartKind::System, "system parts have no entries");
+        let header = Header { kind, partition, epoch, generation, name: String::new() };
+        PartWriter::new(self.objects.clone(), &self.unmentioned, header)
+    }
+
+    /// Writes `blob` as the system part `name` (at most 255 bytes) of a snapshot of `epoch`.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Store`] if the store does not take it.
+    pub fn write_system_part(
+        &self,
+        name: &str,
+        epoch: u64,
+        generation: u64,
+        blob: &[u8],
+    ) -> Result<PartRef, SnapshotError> {
+        let header = Header { kind: PartKind::System, partition: 0, epoch, generation, name: name.to_owned() };
+        part::writer::write_system(self.objects.clone(), &self.unmentioned, header, blob)
+    }
+
+    /// Gives up parts that were written and will not be mentioned, so that a collection may have them.
+    pub fn abandon<'a>(&self, parts: impl IntoIterator<Item = &'a PartRef>) {
+        for part in parts {
+            self.unmentioned.remove(&part.object);
+        }
+    }
+
+    /// All snapshots, oldest first; those whose manifest cannot be read with the reason.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Store`] if the store does not answer.
+    pub fn list(&self) -> Result<Vec<(u64, Result<Manifest, SnapshotError>)>, SnapshotError> {
+        let mut all = Vec::new();
+        for sequence in self.sequences()? {
+            match self.read_manifest(sequence) {
+                // Collected since it was listed.
+                Err(SnapshotError::NoSuchSnapshot { .. }) => {}
+                Err(error @ SnapshotError::Store { .. }) => return Err(error),
+                manifest => all.push((sequence, manifest)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The manifest of snapshot `sequence`.
+    ///
+    /// # Errors
+    /// [`SnapshotError::NoSuchSnapshot`], or what is wrong with it.
+    pub fn manifest(&self, sequence: u64) -> Result<Manifest, SnapshotError> {
+        self.read_manifest(sequence)
+    }
+
+    /// The newest snapshot whose manifest is whole; its parts are not looked at.
+    ///
+    /// # Errors
+    /// That of the newest manifest if there are some and none is whole.
+    pub fn latest(&self) -> Result<Option<Manifest>, SnapshotError> {
+        let mut first = None;
+        for sequence in self.sequences()?.into_iter().rev() {
+            match self.read_manifest(sequence) {
+                Ok(manifest) => return Ok(Some(manifest)),
+                Err(SnapshotError::NoSuchSnapshot { .. }) => {}
+                Err(error) if error.is_damage() => first = first.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        first.map_or(Ok(None), Err)
+    }
+
+    /// The numbers of all manifests, ascending.
+    fn sequences(&self) -> Result<Vec<u64>, SnapshotError> {
+        let listed = self.objects.list(manifest::FOLDER, None)?;
+        Ok(listed.iter().filter_map(|object| sequence_of(&object.name)).collect())
+    }
+
+    fn read_manifest(&self, sequence: u64) -> Result<Manifest, SnapshotError> {
+        let Some(found) = self.objects.get(&object_name(sequence))? else {
+            return Err(SnapshotError::NoSuchSnapshot { place: self.place.url().to_owned(), sequence });
+        };
+        let manifest = Manifest::decode(sequence, &found.bytes)?;
+        if manifest.identity != self.identity {
+            let (ours, theirs) = (self.identity, manifest.identity);
+            return Err(SnapshotError::OtherCluster { place: self.place.url().to_owned(), ours, theirs });
+        }
+        Ok(manifest)
+    }
+}
+
+impl std::fmt::Debug for SnapshotStore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let identity = format_args!("{:032x}", self.identity);
+        formatter.debug_struct("SnapshotStore").field("place", &self.place).field("identity", &identity).finish()
+    }
+}

@@ -1,0 +1,154 @@
+//! Part objects: the entries of a partition, or a blob, in checked and compressed blocks.
+//!
+//! ```text
+//! header  magic "STYXPART" | version u16 | length of the header u16 | kind u8 | 0 u8 | partition u16
+//!         | epoch u64 | generation u64 | name of a system part | xxh3-128 of the header so far
+//! blocks  stored bytes u32 | bytes u32 | entries u32 | number of the block u32
+//!         | xxh3-128 of these 16 and the stored bytes | stored bytes: zstd of a block
+//! footer  magic "STYXPEND" | blocks u32 | 0 u32 | entries u64 | deletions u64 | raw bytes u64
+//!         | xxh3-128 of the object so far
+//! ```
+//!
+//! Numbers are little-endian. A block of entries is rkyv (see [`block`]), bytechecked on read; a block of a
+//! system part is the blob's next megabyte. Entries are strictly ascending by operator and key over the whole
+//! part, so that parts merge in one pass and in bounded memory, and so that a key is said once.
+//!
+//! *Every byte is under a checksum before it is believed*: lengths before anything is allocated by them, blocks
+//! before they are decompressed. The last checksum covers the whole object and is what the manifest remembers,
+//! so that a part cannot stand in for another; a part that stops early has no footer. The header's length and
+//! its checksum's place are the same in every version to come, so a flipped bit never looks like a newer format.
+
+pub(crate) mod block;
+pub(crate) mod fetch;
+pub(crate) mod reader;
+pub(crate) mod writer;
+
+use super::error::SnapshotError;
+use super::frame;
+use super::manifest::PartKind;
+
+pub(crate) const FOLDER: &str = "parts";
+
+/// The version of the format of parts that is written.
+pub const PART_VERSION: u16 = 1;
+const HEADER_MAGIC: &[u8; 8] = b"STYXPART";
+const FOOTER_MAGIC: &[u8; 8] = b"STYXPEND";
+const CHECKSUM: usize = 16;
+/// Magic, version and length, by which the rest of a header is found.
+const HEADER_START: usize = 12;
+const HEADER_FIXED: usize = 32;
+const BLOCK_HEADER: usize = 16 + CHECKSUM;
+const FOOTER: usize = 40 + CHECKSUM;
+
+/// A block is closed when it has this many bytes, before compression: stays in the caches, and compresses well.
+const BLOCK_BYTES: usize = 1 << 20;
+/// No block has more bytes; a single entry may be that large.
+pub const ENTRY_BYTES_MAX: usize = 512 << 20;
+const NAME_BYTES_MAX: usize = 255;
+
+/// What a part says about itself before its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: PartKind,
+    pub(crate) partition: u16,
+    pub(crate) epoch: u64,
+    pub(crate) generation: u64,
+    pub(crate) name: String,
+}
+
+impl Header {
+    fn encode(&self) -> Vec<u8> {
+        let length = HEADER_FIXED + self.name.len() + CHECKSUM;
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend_from_slice(HEADER_MAGIC);
+        bytes.extend_from_slice(&PART_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&u16::try_from(length).expect("names are short").to_le_bytes());
+        bytes.push(match self.kind {
+            PartKind::Base => 0,
+            PartKind::Delta => 1,
+            PartKind::System => 2,
+        });
+        bytes.push(0);
+        bytes.extend_from_slice(&self.partition.to_le_bytes());
+        bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        bytes.extend_from_slice(&self.generation.to_le_bytes());
+        bytes.extend_from_slice(self.name.as_bytes());
+        let sum = xxhash_rust::xxh3::xxh3_128(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The length of the header that begins with `start`, if it can be one.
+    fn length(object: &str, start: &[u8]) -> Result<usize, SnapshotError> {
+        if start.len() < HEADER_START || &start[..8] != HEADER_MAGIC {
+            return Err(SnapshotError::damaged(object, 0, "it does not begin like a part"));
+        }
+        let length = usize::from(u16_at(start, 10));
+        if length < HEADER_START + CHECKSUM {
+            return Err(SnapshotError::damaged(object, 10, "its header is too short"));
+        }
+        Ok(length)
+    }
+
+    fn decode(object: &str, bytes: &[u8]) -> Result<Self, SnapshotError> {
+        let (header, sum) = bytes.split_at(bytes.len() - CHECKSUM);
+        if xxhash_rust::xxh3::xxh3_128(header).to_le_bytes() != sum {
+            return Err(SnapshotError::damaged(object, 0, "the header's checksum does not fit"));
+        }
+        let version = u16_at(header, 8);
+        if version > PART_VERSION {
+            return Err(SnapshotError::NewerFormat { object: object.to_owned(), found: version, known: PART_VERSION });
+        }
+        if header.len() < HEADER_FIXED {
+            return Err(SnapshotError::damaged(object, 10, "its header is too short"));
+        }
+        let kind = match header[12] {
+            0 => PartKind::Base,
+            1 => PartKind::Delta,
+            2 => PartKind::System,
+            other => return Err(SnapshotError::damaged(object, 12, format!("there is no kind {other}"))),
+        };
+        let name = std::str::from_utf8(&header[HEADER_FIXED..])
+            .map_err(|_| SnapshotError::damaged(object, HEADER_FIXED as u64, "its name is not text"))?;
+        Ok(Self {
+            kind,
+            partition: u16_at(header, 14),
+            epoch: u64_at(header, 16),
+            generation: u64_at(header, 24),
+            name: name.to_owned(),
+        })
+    }
+
+    /// A name that nobody else gives: who is fenced, or tries again, never overwrites.
+    pub(crate) fn object_name(&self) -> String {
+        let kind = match self.kind {
+            PartKind::Base => format!("p{:05}-base", self.partition),
+            PartKind::Delta => format!("p{:05}-delta", self.partition),
+            PartKind::System => "system".to_owned(),
+        };
+        format!("{FOLDER}/e{:016x}-g{:08x}-{kind}-{:032x}", self.epoch, self.generation, rand::random::<u128>())
+    }
+}
+
+/// The generation in a part's name; `None` for what is not a part.
+pub(crate) fn generation_of(object: &str) -> Option<u64> {
+    let generation = object.strip_prefix(FOLDER)?.strip_prefix("/e")?.split('-').nth(1)?;
+    u64::from_str_radix(generation.strip_prefix('g')?, 16).ok()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// The checksum of a block: of its header's fields and what is stored.
+fn block_checksum(fields: &[u8], stored: &[u8]) -> u128 {
+    frame::checksum(fields, stored)
+}

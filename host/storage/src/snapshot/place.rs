@@ -1,0 +1,229 @@
+//! Where snapshots are kept: a directory, a bucket, or memory; and what is wrong with it if it cannot be used.
+//!
+//! `file:///var/lib/styx/snapshots`, or simply a path: a directory, made if it is not there.
+//! `s3://bucket/prefix`: a bucket of S3 or of a server that speaks it, by the usual `AWS_*` variables
+//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, …).
+//! `memory:`: gone with the process, for tests.
+//!
+//! In a directory everything that is put is synchronised, file and directory, before it is said to be there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use url::Url;
+
+use super::error::{SnapshotError, one_line};
+
+/// Where a store of snapshots is, and how to get in.
+#[derive(Clone)]
+pub struct Place {
+    url: String,
+    settings: Vec<(String, String)>,
+    memory: Option<Memory>,
+}
+
+/// A store in memory that several [`Place`]s can share, as several processes share a bucket.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Arc<InMemory>);
+
+impl Memory {
+    /// What is in it, to look at or to damage in tests.
+    pub fn objects(&self) -> Arc<dyn ObjectStore> {
+        self.0.clone()
+    }
+}
+
+/// How long to insist: while running, a store that restarts is waited for; at the start, a wrong setting shows soon.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Opening,
+    Running,
+}
+
+/// An opened place.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// What comes before every name, without a slash at its end.
+    pub(crate) prefix: String,
+    /// The directory, if it is one.
+    pub(crate) directory: Option<PathBuf>,
+}
+
+impl Place {
+    /// The place at `url`, or the directory at that path, with no other settings.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), settings: Vec::new(), memory: None }
+    }
+
+    /// The place at `url` with what the process's `AWS_*` variables say.
+    pub fn from_environment(url: impl Into<String>) -> Self {
+        let mut place = Self::new(url);
+        place.settings = std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect();
+        place
+    }
+
+    /// The store in `memory`.
+    pub fn in_memory(memory: &Memory) -> Self {
+        Self { url: "memory:".into(), settings: Vec::new(), memory: Some(memory.clone()) }
+    }
+
+    /// The same place with the setting `name`, an `AWS_*` variable's, set to `value`.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.settings.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.settings.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The URL as it was given.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn unusable(&self, reason: impl Into<String>) -> SnapshotError {
+        SnapshotError::Unusable { place: self.url.clone(), reason: reason.into() }
+    }
+
+    pub(crate) fn open(&self, patience: Patience) -> Result<Opened, SnapshotError> {
+        if let Some(memory) = &self.memory {
+            return Ok(Opened { store: memory.objects(), prefix: String::new(), directory: None });
+        }
+        if !self.url.contains(':') {
+            return self.open_directory(Path::new(&self.url));
+        }
+        let url = Url::parse(&self.url).map_err(|error| {
+            self.unusable(format!("that is no URL ({error}): use file:///directory or s3://bucket/prefix"))
+        })?;
+        match url.scheme() {
+            "memory" => Ok(Opened { store: Arc::new(InMemory::new()), prefix: String::new(), directory: None }),
+            "file" => match url.to_file_path() {
+                Ok(path) if url.host_str().is_none_or(str::is_empty) => self.open_directory(&path),
+                _ => Err(self.unusable("a directory's URL has three slashes before its absolute path: file:///…")),
+            },
+            "s3" | "s3a" => self.open_bucket(&url, patience),
+            other => {
+                Err(self.unusable(format!("{other}: is not supported: use file:///directory or s3://bucket/prefix")))
+            }
+        }
+    }
+
+    fn open_directory(&self, path: &Path) -> Result<Opened, SnapshotError> {
+        if path.exists() && !path.is_dir() {
+            return Err(self.unusable("it is not a directory: name one, or a path where one can be made"));
+        }
+        make_directory(path)
+            .map_err(|error| self.unusable(format!("{error}: create the directory, or give this user the right to")))?;
+        let store = LocalFileSystem::new_with_prefix(path).map_err(|error| self.unusable(one_line(&error)))?;
+        let directory = path.canonicalize().map_err(|error| self.unusable(error.to_string()))?;
+        Ok(Opened { store: Arc::new(store.with_fsync(true)), prefix: String::new(), directory: Some(directory) })
+    }
+
+    fn open_bucket(&self, url: &Url, patience: Patience) -> Result<Opened, SnapshotError> {
+        let Some(bucket) = url.host_str().filter(|host| !host.is_empty()) else {
+            return Err(self.unusable("the bucket's name is missing: s3://bucket/prefix"));
+        };
+        let prefix = object_store::path::Path::from_url_path(url.path())
+            .map_err(|error| self.unusable(format!("the prefix cannot be used: {}", one_line(&error))))?;
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in &self.settings {
+            // Variables of other tools begin like this too; those that mean nothing here are passed over.
+            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let retry = match patience {
+            Patience::Opening => RetryConfig {
+                backoff: BackoffConfig { max_backoff: Duration::from_millis(500), ..BackoffConfig::default() },
+                max_retries: 2,
+                retry_timeout: Duration::from_secs(5),
+            },
+            Patience::Running => RetryConfig {
+                backoff: BackoffConfig { max_backoff: Duration::from_secs(5), ..BackoffConfig::default() },
+                max_retries: 10,
+                retry_timeout: Duration::from_secs(60),
+            },
+        };
+        let timeout = if patience == Patience::Opening { 10 } else { 60 };
+        let client = ClientOptions::new()
+            .with_allow_http(self.endpoint().is_some_and(|endpoint| endpoint.starts_with("http://")))
+            .with_connect_timeout(Duration::from_secs(5))
+            .with_timeout(Duration::from_secs(timeout));
+        let store = builder
+            .with_bucket_name(bucket)
+            .with_conditional_put(S3ConditionalPut::ETagMatch)
+            .with_retry(retry)
+            .with_client_options(client)
+            .build()
+            .map_err(|error| self.unusable(format!("{}: check the AWS_* variables", one_line(&error))))?;
+        Ok(Opened { store: Arc::new(store), prefix: prefix.to_string(), directory: None })
+    }
+
+    fn endpoint(&self) -> Option<&str> {
+        let of = |wanted: &str| {
+            let found = self.settings.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            found.map(|(_, value)| value.as_str())
+        };
+        of("AWS_ENDPOINT_URL_S3").or_else(|| of("AWS_ENDPOINT_URL")).or_else(|| of("AWS_ENDPOINT"))
+    }
+
+    /// What a store's first refusal means for whoever set it up.
+    pub(crate) fn explain(&self, error: &object_store::Error) -> SnapshotError {
+        use object_store::Error as E;
+        let text = one_line(error);
+        let bucket = Url::parse(&self.url).ok().filter(|url| url.scheme().starts_with("s3"));
+        let Some(bucket) = bucket.and_then(|url| url.host_str().map(str::to_owned)) else {
+            return self.unusable(format!("{text}: give this user the right to write there"));
+        };
+        let endpoint = self.endpoint().unwrap_or("the default endpoint of its region");
+        // Servers differ in their statuses, not in their codes.
+        let reason = if text.contains("NoSuchBucket") {
+            format!("there is no bucket {bucket} at {endpoint}: create it, or correct the URL")
+        } else if matches!(error, E::Unauthenticated { .. } | E::PermissionDenied { .. })
+            || text.contains("InvalidAccessKeyId")
+            || text.contains("SignatureDoesNotMatch")
+        {
+            format!(
+                "{endpoint} refuses the credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, \
+                 and that they may read and write bucket {bucket} ({text})"
+            )
+        } else if text.contains("169.254.169.254") || text.contains("metadata") {
+            "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY".to_owned()
+        } else if text.contains("error sending request") || text.contains("onnect") {
+            format!("nobody answers at {endpoint}: check AWS_ENDPOINT_URL and that the server runs ({text})")
+        } else {
+            format!("{endpoint} answers: {text}")
+        };
+        self.unusable(reason)
+    }
+}
+
+impl std::fmt::Debug for Place {
+    /// Without the settings: there are secrets among them.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Place").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// Makes a directory that is still there after a power failure.
+fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    make_directory(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    fs::File::open(parent)?.sync_all()
+}

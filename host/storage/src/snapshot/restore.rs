@@ -1,0 +1,177 @@
+//! Brings a snapshot back: every partition's base, then its deltas; several partitions at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::SnapshotStore;
+use super::commit::Tip;
+use super::error::SnapshotError;
+use super::manifest::{Manifest, PartRef};
+use super::part::block::{Block, Entry};
+use super::part::reader::PartReader;
+
+/// Some entries of one partition, in ascending order of operator and key.
+pub struct Batch<'a> {
+    partition: u16,
+    block: &'a Block,
+}
+
+impl Batch<'_> {
+    /// The partition.
+    pub fn partition(&self) -> u16 {
+        self.partition
+    }
+
+    /// The entries. What is kept of them must be copied: they are pieces of a block that is given up.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.block.entries()
+    }
+}
+
+/// Where restored entries go.
+///
+/// Batches of one partition come one after the other; a later entry replaces an earlier one of the same key, or
+/// deletes it. Different partitions come at the same time, from several threads.
+pub trait Sink: Sync {
+    /// Takes a batch. An error ends the restore.
+    fn apply(&self, batch: &Batch<'_>) -> anyhow::Result<()>;
+}
+
+/// A snapshot that was brought back.
+pub struct Restored<S> {
+    /// Which one.
+    pub manifest: Manifest,
+    /// What received its entries.
+    pub sink: S,
+    /// Its system parts by name.
+    pub system: BTreeMap<String, Vec<u8>>,
+    /// Newer snapshots that could not be used, newest first.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A snapshot that could not be used.
+#[derive(Debug)]
+pub struct Skipped {
+    /// Its number.
+    pub sequence: u64,
+    /// What is wrong with it.
+    pub error: SnapshotError,
+}
+
+impl SnapshotStore {
+    /// Brings the newest snapshot back that is whole. `begin` makes a sink for each that is tried, on at most
+    /// `threads` threads; what a sink of a damaged one has received is dropped with it. The next snapshot will
+    /// continue the one that is returned. `None` if there is none at all.
+    ///
+    /// # Errors
+    /// The newest one's damage if none is whole; any other failure at once, for an older snapshot does not help
+    /// against a store that does not answer or a format that is too new.
+    pub fn restore_newest<S: Sink>(
+        &self,
+        threads: usize,
+        mut begin: impl FnMut(&Manifest) -> S,
+    ) -> Result<Option<Restored<S>>, SnapshotError> {
+        let sequences = self.sequences()?;
+        let highest = sequences.last().copied().unwrap_or(0);
+        let mut skipped = Vec::new();
+        for sequence in sequences.into_iter().rev() {
+            let attempt = self.read_manifest(sequence).and_then(|manifest| {
+                let sink = begin(&manifest);
+                let system = self.system_parts(&manifest)?;
+                self.restore(&manifest, threads, &sink)?;
+                Ok((manifest, sink, system))
+            });
+            match attempt {
+                Ok((manifest, sink, system)) => {
+                    *self.lock_tip() = Tip::at(highest, Some(manifest.clone()));
+                    return Ok(Some(Restored { manifest, sink, system, skipped }));
+                }
+                Err(SnapshotError::NoSuchSnapshot { .. }) => {}
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(sequence, "snapshot cannot be used, trying the one before: {error}");
+                    skipped.push(Skipped { sequence, error });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match skipped.into_iter().next() {
+            Some(newest) => Err(newest.error),
+            None => Ok(None),
+        }
+    }
+
+    /// Hands all entries of a snapshot to `sink`, on at most `threads` threads of its own.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Damaged`] or [`SnapshotError::Missing`] about the first part that is; the sink has then
+    /// received some of the entries. [`SnapshotError::Sink`] if the sink refused some.
+    pub fn restore(&self, manifest: &Manifest, threads: usize, sink: &impl Sink) -> Result<(), SnapshotError> {
+        let chains: Vec<_> = manifest.partitions.iter().map(|(partition, chain)| (*partition, &chain[..])).collect();
+        in_parallel(
+            chains,
+            threads,
+            |(_, chain)| chain.iter().map(|part| part.bytes).sum(),
+            |(partition, chain)| {
+                for part in chain {
+                    let mut reader = PartReader::open(self.objects.clone(), part)?;
+                    while let Some(block) = reader.next_block()? {
+                        let batch = Batch { partition, block: &block };
+                        sink.apply(&batch).map_err(|source| SnapshotError::Sink { partition, source })?;
+                    }
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// All system parts of a snapshot, by name.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn system_parts(&self, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, SnapshotError> {
+        manifest.system.iter().map(|(name, part)| Ok((name.clone(), self.system_part(part)?))).collect()
+    }
+
+    /// The blob of a system part.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn system_part(&self, part: &PartRef) -> Result<Vec<u8>, SnapshotError> {
+        let mut reader = PartReader::open(self.objects.clone(), part)?;
+        let mut blob = Vec::new();
+        while let Some(piece) = reader.next_piece()? {
+            blob.extend_from_slice(&piece);
+        }
+        Ok(blob)
+    }
+}
+
+/// Does `work` on all items, large ones first so that threads end together, and stops at the first error.
+pub(crate) fn in_parallel<T: Send>(
+    mut items: Vec<T>,
+    threads: usize,
+    size: impl Fn(&T) -> u64,
+    work: impl Fn(T) -> Result<(), SnapshotError> + Sync,
+) -> Result<(), SnapshotError> {
+    // Taken from the end.
+    items.sort_by_key(size);
+    let threads = threads.clamp(1, items.len().max(1));
+    let (items, failed, first) = (Mutex::new(items), AtomicBool::new(false), Mutex::new(None));
+    let run = || {
+        while !failed.load(Ordering::Relaxed) {
+            let Some(item) = items.lock().expect("nobody panics while taking an item").pop() else { return };
+            if let Err(error) = work(item) {
+                failed.store(true, Ordering::Relaxed);
+                first.lock().expect("nobody panics while leaving an error").get_or_insert(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(run);
+        }
+        run();
+    });
+    first.into_inner().expect("nobody panics while leaving an error").map_or(Ok(()), Err)
+}

@@ -1,0 +1,88 @@
+//! A large object on its way into the store, in pieces, in bounded memory.
+//!
+//! What fits into one piece is put at once. More goes as a multipart upload, a few pieces at a time; it
+//! exists when the last call succeeds, and not before. Dropping an upload abandons it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use object_store::{MultipartUpload, PutPayload};
+
+use super::error::SnapshotError;
+use super::objects::{Objects, Pending};
+
+/// Bytes per piece; S3 asks for 5 MiB at least, and takes 10,000 pieces: 80 GB a part.
+const PIECE_BYTES: usize = 8 << 20;
+/// Pieces under way at a time.
+const PIECES_UNDER_WAY: usize = 3;
+
+pub(crate) struct Upload {
+    objects: Objects,
+    name: String,
+    /// Not yet sent.
+    pending: Vec<Bytes>,
+    pending_bytes: usize,
+    multipart: Option<Box<dyn MultipartUpload>>,
+    under_way: VecDeque<Pending<Result<(), SnapshotError>>>,
+}
+
+impl Upload {
+    pub(crate) fn new(objects: Objects, name: String) -> Self {
+        Self { objects, name, pending: Vec::new(), pending_bytes: 0, multipart: None, under_way: VecDeque::new() }
+    }
+
+    pub(crate) fn write(&mut self, bytes: Bytes) -> Result<(), SnapshotError> {
+        self.pending_bytes += bytes.len();
+        self.pending.push(bytes);
+        if self.pending_bytes >= PIECE_BYTES { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), SnapshotError> {
+        if self.multipart.is_none() {
+            self.multipart = Some(self.objects.start_multipart(&self.name)?);
+        }
+        while self.under_way.len() >= PIECES_UNDER_WAY {
+            self.under_way.pop_front().expect("there is one").wait()?;
+        }
+        // Pieces of a multipart upload but the last have one size with some servers.
+        let mut all = std::mem::take(&mut self.pending);
+        let mut rest = self.pending_bytes.saturating_sub(PIECE_BYTES);
+        if rest > 0 {
+            let last = all.last_mut().expect("something is pending");
+            debug_assert!(rest < last.len(), "a piece is sent as soon as it is full");
+            let kept = last.split_off(last.len() - rest);
+            self.pending.push(kept);
+        }
+        let upload = self.multipart.as_mut().expect("just started");
+        let step = upload.put_part(all.into_iter().collect::<PutPayload>());
+        self.under_way.push_back(self.objects.start_step(&self.name, step));
+        std::mem::swap(&mut self.pending_bytes, &mut rest);
+        if self.pending_bytes >= PIECE_BYTES { self.send() } else { Ok(()) }
+    }
+
+    /// Makes the object exist.
+    pub(crate) fn finish(mut self) -> Result<(), SnapshotError> {
+        if self.multipart.is_none() {
+            // Names are never used twice, so overwriting can only repeat what a lost answer hid.
+            let whole = std::mem::take(&mut self.pending).concat();
+            return self.objects.put(&self.name, whole);
+        }
+        if self.pending_bytes > 0 {
+            self.send()?;
+        }
+        while let Some(step) = self.under_way.pop_front() {
+            step.wait()?;
+        }
+        let mut upload = self.multipart.take().expect("it was started");
+        self.objects.start_step(&self.name, async move { upload.complete().await }).wait().map(|_| ())
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(mut upload) = self.multipart.take() {
+            // What cannot be taken back now is collected later, or expires by the bucket's rules.
+            drop(self.objects.start_step(&self.name, async move { upload.abort().await }));
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Reads a snapshot to its last byte and checks everything, without restoring it.
+
+use std::sync::Mutex;
+
+use super::SnapshotStore;
+use super::error::SnapshotError;
+use super::part::reader::PartReader;
+use super::restore::in_parallel;
+
+/// How far a long operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Objects done.
+    pub objects: u64,
+    /// Objects in all.
+    pub objects_total: u64,
+    /// Bytes done, as stored.
+    pub bytes: u64,
+    /// Bytes in all.
+    pub bytes_total: u64,
+}
+
+/// What a verification has read, and what it has found.
+#[derive(Debug)]
+pub struct Verified {
+    /// How much was read.
+    pub progress: Progress,
+    /// Entries in all parts, deletions included.
+    pub entries: u64,
+    /// Everything that is wrong; empty if the snapshot is whole.
+    pub damage: Vec<SnapshotError>,
+}
+
+impl SnapshotStore {
+    /// Reads and checks all of snapshot `sequence` on at most `threads` threads; `report` is told after each object.
+    /// Goes on behind damage, so that all of it is found.
+    ///
+    /// # Errors
+    /// What is wrong with the manifest, or a store that does not answer; damaged parts are in the result.
+    pub fn verify(
+        &self,
+        sequence: u64,
+        threads: usize,
+        report: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Verified, SnapshotError> {
+        let manifest = self.read_manifest(sequence)?;
+        let parts: Vec<_> = manifest.parts().collect();
+        let progress =
+            Progress { objects: 0, objects_total: parts.len() as u64, bytes: 0, bytes_total: manifest.bytes() };
+        let state = Mutex::new(Verified { progress, entries: 0, damage: Vec::new() });
+        in_parallel(
+            parts,
+            threads,
+            |part| part.bytes,
+            |part| {
+                let result = PartReader::open(self.objects.clone(), part).and_then(PartReader::check);
+                let now = {
+                    let mut state = state.lock().expect("nobody panics while counting");
+                    match result {
+                        Ok(()) => state.entries += part.entries,
+                        Err(error) if error.is_damage() => state.damage.push(error),
+                        Err(error) => return Err(error),
+                    }
+                    state.progress.objects += 1;
+                    state.progress.bytes += part.bytes;
+                    state.progress
+                };
+                report(now);
+                Ok(())
+            },
+        )?;
+        Ok(state.into_inner().expect("nobody panics while counting"))
+    }
+}
