@@ -180,12 +180,28 @@ bugs! {
     TimeNotRestored,
     /// Whoever restores a snapshot forgets which requests are under way.
     PendingNotRestored,
+    /// A snapshot is noted in the middle of a round.
+    SnapshotInRound,
+    /// A snapshot says that TIDs are as high as its own membership's counters.
+    HighestRounded,
+    /// A snapshot keeps replies that were forgotten.
+    ForgottenInSnapshot,
+    /// A driver writes a snapshot before the log is durable up to it.
+    ManifestEarly,
+    /// A driver trims the log behind the newest snapshot, not the oldest that is kept.
+    TrimmedTooFar,
+    /// A driver begins a generation without taking the store of snapshots over from older ones.
+    NotTakenOver,
+    /// A driver deletes what an older snapshot that is kept still mentions.
+    PartsCollected,
+    /// A worker's driver restores what other workers remember.
+    RepliesOfOthers,
 }
 
 /// Whether a bug is planted: never, in a product.
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub const fn planted(_: Bug) -> bool {
     false
 }
 
@@ -200,7 +216,8 @@ pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
+/// Whether a bug is planted.
 #[cfg(feature = "mutants")]
-pub(crate) fn planted(bug: Bug) -> bool {
+pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }

@@ -92,6 +92,11 @@ impl EpochRecord {
     pub fn counter_after(&self) -> u64 {
         self.counter + self.sequences.iter().map(|sequence| sequence.requests.len() as u64).max().unwrap_or(0)
     }
+
+    /// No TID up to this epoch's end is higher.
+    pub fn highest(&self) -> Tid {
+        Tid(self.counter_after() * u64::from(self.sequencers))
+    }
 }
 
 /// One record of the log.

@@ -1,5 +1,6 @@
 //! A disk with one file, the log. What is synced stays; of the rest, a crash leaves any part of the
 //! beginning, the last record torn. Whoever has written a generation keeps lower ones from appending.
+//! Its oldest records go when snapshots hold what came of them.
 
 use std::sync::Arc;
 
@@ -14,6 +15,10 @@ use crate::random::Random;
 #[derive(Debug, Default)]
 pub struct Disk {
     bytes: Vec<u8>,
+    /// Bytes that were before, and are trimmed; the last epoch in them, and the fence behind them.
+    before: usize,
+    trimmed: (Epoch, Fence),
+    /// Counted from the very first byte.
     synced: usize,
     /// The last epoch whose record is synced.
     durable: Epoch,
@@ -52,7 +57,7 @@ impl Disk {
         self.bytes.extend((record.len() as u32).to_le_bytes());
         self.bytes.extend(xxh3_64(&record).to_le_bytes());
         self.bytes.extend(record);
-        End { len: self.bytes.len(), epoch, failures: self.failures }
+        End { len: self.before + self.bytes.len(), epoch, failures: self.failures }
     }
 
     /// Everything up to there is durable.
@@ -93,16 +98,17 @@ impl Disk {
     /// The power fails.
     pub fn crash(&mut self, random: &mut Random) {
         self.failures += 1;
-        let unsynced = (self.bytes.len() - self.synced) as u64;
+        let synced = self.synced - self.before;
+        let unsynced = (self.bytes.len() - synced) as u64;
         let survives = match random.below(3) {
             0 => 0,
             1 => unsynced,
             _ => random.below(unsynced + 1),
         };
-        self.bytes.truncate(self.synced + survives as usize);
+        self.bytes.truncate(synced + survives as usize);
         // The last sector may hold anything.
         if survives > 0 && random.chance(300) {
-            let at = self.synced + random.below(survives) as usize;
+            let at = synced + random.below(survives) as usize;
             let garbage = random.number() as u8;
             self.bytes[at..].fill(garbage);
         }
@@ -112,10 +118,10 @@ impl Disk {
     pub fn recover(&mut self) -> Vec<Record> {
         let mut at = 0;
         let records = self.frames(&mut at);
-        assert!(at >= self.synced, "what is synced survives");
+        assert!(self.before + at >= self.synced, "what is synced survives");
         self.bytes.truncate(at);
-        self.synced = at;
-        self.fence = Fence::default();
+        self.synced = self.before + at;
+        self.fence = self.trimmed.1;
         for record in &records {
             match record {
                 Record::Epoch(record) => self.durable = record.epoch,
@@ -124,6 +130,30 @@ impl Disk {
             }
         }
         records
+    }
+
+    /// The last epoch whose record is no longer there.
+    pub fn trimmed(&self) -> Epoch {
+        self.trimmed.0
+    }
+
+    /// Forgets the records of epochs up to this one. Who may append is not forgotten.
+    pub fn trim(&mut self, epoch: Epoch) {
+        let mut at = 0;
+        while let Some((record, len)) = frame(&self.bytes[at..]) {
+            if self.before + at + len > self.synced {
+                break;
+            }
+            match &record {
+                Record::Epoch(record) if record.epoch > epoch => break,
+                Record::Epoch(record) => self.trimmed.0 = record.epoch,
+                Record::Generation(generation) => drop(self.trimmed.1.raise(*generation)),
+                Record::Genesis(_) => {}
+            }
+            at += len;
+        }
+        self.bytes.drain(..at);
+        self.before += at;
     }
 
     /// All records in the file, durable or not yet.

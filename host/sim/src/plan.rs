@@ -52,11 +52,26 @@ pub struct Plan {
     pub pace: Delay,
     /// Fsyncs that fail, in a thousand.
     pub sync_failures: u32,
+    /// The snapshots that restarts begin with.
+    pub snapshotting: SnapshotPlan,
     /// On how many workers the log is replayed at the end: 1 to 4, each or not.
     pub verified: [bool; 4],
     /// Mean time between crashes, pauses, clock jumps, slow times of the disk, deployments, cuts in
     /// the network, changes of the number of members, replaced coordinators; 0: never.
     pub faults: [u64; FAULTS],
+}
+
+/// When snapshots are taken, if the configuration says so, and what the store of them is like.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotPlan {
+    /// Between snapshots.
+    pub every: Delay,
+    /// To write something into the store, or to read it.
+    pub store: Delay,
+    /// Writes that fail or of which nobody knows, in a thousand.
+    pub failures: u32,
+    /// Restarts that find the newest snapshot damaged, in a thousand.
+    pub damage: u32,
 }
 
 /// Kinds of faults.
@@ -204,6 +219,13 @@ impl Plan {
             fault(&[20_000, 80_000]),
             fault(&[40_000, 100_000]),
         ];
+        config.snapshots = random.chance(750);
+        let snapshotting = SnapshotPlan {
+            every: random.pick(&[(500, 5_000), (500, 5_000), (5_000, 20_000), (30_000, 100_000)]),
+            store: random.pick(&[(10, 100), (100, 3_000), (1_000, 20_000)]),
+            failures: random.pick(&[0, 0, 20, 200]),
+            damage: random.pick(&[0, 50, 300]),
+        };
         let mut verified = [100, 350, 350, 350].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
         Plan {
@@ -211,6 +233,7 @@ impl Plan {
             cluster,
             shape: Shape::draw(random),
             workload: None,
+            snapshotting,
             snapshots: random.pick(&[0, 0, 100, 500]),
             requests: random.between(100, 900),
             slots: random.pick(&[1, 12, 40, 80, 120, 160, 160]),

@@ -18,6 +18,7 @@ use crate::check::{Checked, Failure, ensure};
 use crate::node::Threads;
 use crate::plan::Plan;
 use crate::random::Random;
+use crate::store::{Manifest, Store};
 
 /// Replays a record where one process does everything.
 ///
@@ -124,6 +125,20 @@ impl Cluster {
             ended: None,
             random,
         }
+    }
+
+    /// Begins with a snapshot.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn restore(&mut self, snapshot: &Manifest, store: &Store) -> Checked {
+        let carried = snapshot.carried.iter().map(|carried| carried.tid).collect();
+        self.coordinator.restore(&snapshot.frame, carried);
+        for worker in &mut self.workers {
+            let Seat { me, placement } = worker.seat().clone();
+            worker.restore(store.load(snapshot, |partition| placement.owner(partition) == me)?);
+        }
+        Ok(())
     }
 
     /// Replays a record.

@@ -9,7 +9,8 @@ use styx_protocol::link::Frame;
 use styx_protocol::machine::message::Message;
 use styx_protocol::membership::{Beat, Hello};
 
-use crate::node::Outside;
+use crate::node::{Outside, Written};
+use crate::store::Manifest;
 use crate::world::Event;
 
 /// What a node sends another.
@@ -40,6 +41,8 @@ pub struct Invitation {
     pub members: Arc<[usize]>,
     /// Who owns what.
     pub placement: Arc<Placement>,
+    /// The snapshot to begin with.
+    pub snapshot: Option<Arc<Manifest>>,
 }
 
 /// What travels through links.
@@ -47,6 +50,8 @@ pub struct Invitation {
 pub enum Parcel {
     /// The messages of one step for one destination.
     Messages(Vec<Message>),
+    /// From a worker: its part of a snapshot is in the store.
+    Written(Box<Written>),
     /// From the coordinator: the log is replayed, clients may come.
     Live,
 }

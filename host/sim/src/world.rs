@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use styx_protocol::attempt::Placement;
-use styx_protocol::ids::Epoch;
+use styx_protocol::ids::{Epoch, WorkerId};
 
 use crate::check::judge::{Judge, again};
 use crate::check::testimony::{Asked, Testimony};
@@ -15,6 +15,7 @@ use crate::plan::{FAULTS, Plan};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::replay;
+use crate::store::{Manifest, Store};
 use crate::trace::Trace;
 use crate::wire::{Packet, Wire};
 
@@ -25,6 +26,8 @@ pub enum Event {
     Node(Life, NodeEvent),
     /// A packet of a node reaches another.
     Packet(usize, usize, Packet),
+    /// A manifest, sent in this life of a node, reaches the store.
+    Put(Life, Arc<Manifest>),
     /// A client's message (the attempt, and what it says) reaches a node.
     Message(usize, usize, Message),
     /// An answer from a life of a node (or from its kernel) reaches the client of an attempt.
@@ -108,6 +111,7 @@ impl World {
             figures: Figures::default(),
             calm: false,
             disk: Disk::default(),
+            store: Store::default(),
             wire: Wire::default(),
             generations: Default::default(),
             gateways: Gateways::default(),
@@ -212,9 +216,7 @@ impl World {
             figures.verified += ended.order.len() as u64;
         }
         for workers in (1..=4).filter(|workers| plan.verified[usize::from(*workers) - 1]) {
-            let owners = (0..partitions)
-                .map(|_| styx_protocol::ids::WorkerId(random.below(u64::from(workers)) as u16))
-                .collect();
+            let owners = (0..partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16)).collect();
             let placement = Arc::new(Placement::new(owners, workers));
             let plan = Plan { threads: random.between(1, 3), ..plan.clone() };
             let mut cluster = replay::Cluster::new(&plan, &placement, Random::new(random.number()));
@@ -225,6 +227,42 @@ impl World {
                     .map_err(|failure| failure.at(&format!("{workers} workers, {placement:?}")))?;
                 figures.verified += ended.order.len() as u64;
             }
+        }
+        self.verify_snapshot()
+    }
+
+    /// Whoever begins with a snapshot comes to the same.
+    fn verify_snapshot(&mut self) -> Checked {
+        let Outside { plan, random, judge, figures, store, disk, .. } = &mut self.outside;
+        let usable: Vec<Arc<Manifest>> = store.usable(disk.trimmed()).cloned().collect();
+        if usable.is_empty() {
+            return Ok(());
+        }
+        let snapshot = random.pick(&usable.iter().collect::<Vec<_>>()).clone();
+        let (epoch, number) = (snapshot.frame.epoch, snapshot.number);
+        let from = epoch.0 as usize;
+        let rest = judge.records.iter().zip(&judge.ended).skip(from);
+        let workers = random.below(5) as u16;
+        if workers == 0 {
+            let mut machine = styx_protocol::machine::Machine::new(plan.config.clone());
+            machine.restore(store.load(&snapshot, |_| true)?);
+            let mut threads = Threads::new(plan, false, Random::new(random.number()));
+            for (record, ended) in rest {
+                again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
+                    .map_err(|failure| failure.at(&format!("one process, from snapshot {number} of epoch {epoch}")))?;
+                figures.verified += ended.order.len() as u64;
+            }
+            return Ok(());
+        }
+        let owners = (0..plan.config.layout.partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16));
+        let placement = Arc::new(Placement::new(owners.collect(), workers));
+        let mut cluster = replay::Cluster::new(plan, &placement, Random::new(random.number()));
+        cluster.restore(&snapshot, store)?;
+        for (record, ended) in rest {
+            cluster.replay(record).and_then(|now| again(record.epoch, ended, &now)).map_err(|failure| {
+                failure.at(&format!("{workers} workers from snapshot {number} of epoch {epoch}, {placement:?}"))
+            })?;
+            figures.verified += ended.order.len() as u64;
         }
         Ok(())
     }
@@ -246,6 +284,7 @@ impl World {
                     self.crash(life.node);
                 }
             }
+            Event::Put(life, manifest) => outside.put(life, &manifest)?,
             Event::Packet(from, node, packet) => nodes[node].packet(from, packet, outside)?,
             Event::Message(node, attempt, message) => nodes[node].hear(attempt, message, outside)?,
             Event::Answer(life, attempt, answer) => {

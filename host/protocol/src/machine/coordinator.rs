@@ -38,6 +38,8 @@ pub struct Coordinator<W> {
     time: Timestamp,
     /// Where all sequencers' counters stand.
     counter: u64,
+    /// No TID of the log is higher. Not what the counter says: another membership's may stand above.
+    highest: Tid,
     /// Transactions that were moved to the next epoch.
     carried: Vec<Tid>,
     /// A snapshot is to be taken at the end of the round.
@@ -77,6 +79,7 @@ impl<W> Coordinator<W> {
             chain: Chain::default(),
             time: Timestamp(0),
             counter: 0,
+            highest: Tid(0),
             carried: Vec::new(),
             snapshot: false,
             outbox: Outbox::default(),
@@ -89,7 +92,7 @@ impl<W> Coordinator<W> {
     pub fn restore(&mut self, frame: &Frame, carried: Vec<Tid>) {
         (self.epoch, self.chain) = (frame.epoch, frame.chain);
         self.catalog = Catalog::restored(&frame.catalog);
-        self.carried = carried;
+        (self.highest, self.carried) = (frame.highest, carried);
         if !planted(Bug::TimeNotRestored) {
             self.time = frame.time;
         }
@@ -136,7 +139,7 @@ impl<W> Coordinator<W> {
             }
             Input::Snapshot => {
                 self.snapshot = true;
-                if self.is_idle() {
+                if self.is_idle() || planted(Bug::SnapshotInRound) {
                     self.snapshot(actions);
                 }
             }
@@ -162,7 +165,10 @@ impl<W> Coordinator<W> {
             epoch: self.epoch,
             chain: self.chain,
             time: self.time,
-            highest: Tid(self.counter * u64::from(self.placement.workers())),
+            highest: match planted(Bug::HighestRounded) {
+                true => Tid(self.counter * u64::from(self.placement.workers())),
+                false => self.highest,
+            },
             catalog: self.catalog.image(),
         })));
     }
@@ -226,9 +232,9 @@ impl<W> Coordinator<W> {
         }
         let mut round = Round::new(begin);
         // Under another membership, counters go on where no TID has been.
-        let highest = record.counter_after() * u64::from(record.sequencers);
+        self.highest = self.highest.max(record.highest());
         if !planted(Bug::CountersForgotten) {
-            self.counter = self.counter.max(highest.div_ceil(workers));
+            self.counter = self.counter.max(self.highest.0.div_ceil(workers));
         }
         (round.cut, round.record) = (true, Some(record));
         self.current = Some(Box::new(round));
@@ -312,6 +318,7 @@ impl<W> Coordinator<W> {
         if !planted(Bug::NotLevelled) {
             self.counter = record.counter_after();
         }
+        self.highest = self.highest.max(record.highest());
         actions.push(Action::Append(record.clone()));
         round.record = Some(record);
     }

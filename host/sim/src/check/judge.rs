@@ -9,14 +9,17 @@ use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::Placement;
-use styx_protocol::entity::Value;
+use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::{Layout, Value};
 use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
 use styx_protocol::machine::{Config, EpochSummary, Rank};
 use styx_protocol::record::{Chain, EpochRecord};
+use styx_protocol::snapshot::Frame;
 use styx_protocol::transaction::Request;
 
 use super::oracle::{Oracle, Touch};
 use super::remembered::Remembered;
+use super::snapshot::{Noted, Snapshots};
 use super::{Checked, Failure, ensure};
 
 /// What a transaction came to.
@@ -98,6 +101,8 @@ pub struct Judge {
     carried: Vec<Tid>,
     /// TIDs up to this one may have been given.
     highest: u64,
+    /// Snapshots that were begun and written.
+    pub(super) snapshots: Snapshots,
     /// Somebody else judges what transactions come to.
     lenient: bool,
     time: Timestamp,
@@ -118,6 +123,7 @@ impl Judge {
             live: Vec::new(),
             carried: Vec::new(),
             highest: 0,
+            snapshots: Snapshots::default(),
             lenient: false,
             time: Timestamp(0),
         }
@@ -131,6 +137,11 @@ impl Judge {
     /// Whether somebody else judges what transactions come to.
     pub fn is_lenient(&self) -> bool {
         self.lenient
+    }
+
+    /// How keys are spread.
+    pub fn layout(&self) -> Layout {
+        self.config.layout
     }
 
     /// The last epoch that ended.
@@ -166,24 +177,27 @@ impl Judge {
         }
     }
 
-    /// The log was opened and read: it is a beginning of what was appended.
+    /// The log was opened and read: behind the epochs that are trimmed, it is a beginning of what was appended.
     ///
     /// # Errors
     /// It is not.
-    pub fn opened(&mut self, log: &[Arc<EpochRecord>]) -> Checked {
-        for (at, record) in log.iter().enumerate() {
+    pub fn opened(&mut self, log: &[Arc<EpochRecord>], trimmed: Epoch) -> Checked {
+        let first = trimmed.0 as usize;
+        for (at, record) in (first..).zip(log) {
             ensure(self.records.get(at) == Some(record), "log", || {
                 format!("the log holds {record:?}; appended was {:?}", self.records.get(at))
             })?;
         }
-        if log.len() == self.records.len() {
+        let end = first + log.len();
+        if end == self.records.len() {
             return Ok(());
         }
+        ensure(end < self.records.len(), "log", || format!("the log is trimmed up to epoch {trimmed}"))?;
         // What was lost was told to nobody; it has not happened.
         let notes = self.oracle.touched.is_some();
         let mut judge = Judge::new(&self.config, self.remembered.placement().clone(), notes);
-        judge.lenient = self.lenient;
-        for (at, record) in log.iter().enumerate() {
+        (judge.lenient, judge.snapshots) = (self.lenient, std::mem::take(&mut self.snapshots));
+        for (at, record) in self.records[..end].iter().enumerate() {
             judge.take(record, false)?;
             if let Some(ended) = self.ended.get(at) {
                 judge.finished(Some(record.epoch), ended.clone())?;
@@ -193,10 +207,16 @@ impl Judge {
         Ok(())
     }
 
-    /// Another membership: what its workers must remember.
-    pub fn seated(&mut self, placement: Arc<Placement>) {
-        self.remembered = Remembered::new(self.config.retention, placement);
-        for at in 0..self.records.len() {
+    /// Another membership, which begins with a snapshot or with nothing: what its workers must remember.
+    pub fn seated(&mut self, placement: Arc<Placement>, snapshot: Option<u64>) {
+        let retention = self.config.retention;
+        let noted = snapshot.map(|number| self.snapshots.written(number));
+        let first = noted.map_or(0, |noted| noted.frame.epoch.0 as usize);
+        self.remembered = match noted {
+            Some(noted) => Remembered::restored(retention, placement, &noted.remembered),
+            None => Remembered::new(retention, placement),
+        };
+        for at in first..self.records.len() {
             self.remember_cut(at);
             if at < self.ended.len() {
                 self.remember_ends(at);
@@ -368,9 +388,42 @@ impl Judge {
             let Sequenced { request, end: Some(end), .. } = &self.sequenced[&tid] else { continue };
             if request.retained {
                 let bytes = end.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len());
-                self.remembered.end(request.id, self.records[at].time, bytes);
+                self.remembered.end(request.id, tid, self.records[at].time, bytes);
             }
         }
+    }
+
+    /// A snapshot is taken of the state of now.
+    ///
+    /// # Errors
+    /// The coordinator's part of it is not what the log says.
+    pub fn noted(&mut self, frame: &Frame) -> Checked {
+        let snapshot = "snapshot";
+        ensure(frame.epoch == self.epoch() && self.current().is_none(), snapshot, || {
+            format!("a snapshot of epoch {} is taken after epoch {}", frame.epoch, self.epoch())
+        })?;
+        ensure(frame.chain == self.chain() || self.lenient, snapshot, || {
+            format!("the snapshot of epoch {} names another hash chain", frame.epoch)
+        })?;
+        ensure((frame.time, frame.highest) == (self.time, Tid(self.highest)), snapshot, || {
+            let (time, highest) = (self.time, self.highest);
+            format!(
+                "the snapshot of epoch {} is of time {} and TID {}, not {time} and {highest}",
+                frame.epoch, frame.time, frame.highest
+            )
+        })?;
+        let mut catalog = Catalog::default();
+        self.records.iter().flat_map(|record| &record.controls).for_each(|control| drop(catalog.apply(control)));
+        ensure(frame.catalog == catalog.image(), snapshot, || {
+            format!("the snapshot of epoch {} has something else deployed than the log", frame.epoch)
+        })?;
+        self.snapshots.note(Noted {
+            frame: frame.clone(),
+            entities: self.oracle.state.clone(),
+            carried: self.carried.clone(),
+            remembered: self.remembered.clone(),
+        });
+        Ok(())
     }
 
     /// The last transactions that wrote an entity, where histories are kept.

@@ -5,6 +5,7 @@ pub mod judge;
 pub mod oracle;
 pub mod order;
 pub mod remembered;
+pub mod snapshot;
 pub mod state;
 pub mod testimony;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use styx_protocol::attempt::Placement;
-use styx_protocol::ids::{RequestId, Timestamp};
+use styx_protocol::ids::{RequestId, Tid, Timestamp};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::memory_of;
 
@@ -12,11 +12,11 @@ use styx_protocol::route::memory_of;
 const ENTRY_BYTES: u64 = 128;
 
 /// Requests with a key, from their sequencing until the bounds allow to forget them, at one worker.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Table {
     retention: Retention,
-    /// Bytes of the reply once it has ended.
-    known: BTreeMap<RequestId, Option<u64>>,
+    /// Once it has ended: its transaction and the bytes of the reply.
+    known: BTreeMap<RequestId, Option<(Tid, u64)>>,
     ended: VecDeque<(Timestamp, RequestId)>,
     bytes: u64,
 }
@@ -35,28 +35,30 @@ impl Table {
                 return;
             }
             self.ended.pop_front();
-            self.bytes -= self.known.remove(&id).flatten().unwrap_or(0);
+            self.bytes -= self.known.remove(&id).flatten().map_or(0, |(_, bytes)| bytes);
         }
     }
 
     fn begin(&mut self, id: RequestId) {
         // Another membership may have forgotten it earlier than this one would have.
-        if let Some(Some(bytes)) = self.known.insert(id, None) {
+        if let Some(Some((_, bytes))) = self.known.insert(id, None) {
             self.bytes -= bytes;
             self.ended.retain(|(_, ended)| *ended != id);
         }
     }
 
-    fn end(&mut self, id: RequestId, now: Timestamp, bytes: usize) {
-        let bytes = ENTRY_BYTES + bytes as u64;
-        self.known.insert(id, Some(bytes));
+    fn end(&mut self, id: RequestId, tid: Tid, now: Timestamp, bytes: u64) {
+        self.known.insert(id, Some((tid, bytes)));
         self.bytes += bytes;
         self.ended.push_back((now, id));
     }
 }
 
+/// A reply that is remembered: when it ended, its transaction, its bytes.
+pub type Ended = (Timestamp, Tid, u64);
+
 /// The tables of all workers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Remembered {
     placement: Arc<Placement>,
     tables: Vec<Table>,
@@ -67,6 +69,32 @@ impl Remembered {
     pub fn new(retention: Retention, placement: Arc<Placement>) -> Self {
         let tables = (0..placement.workers()).map(|_| Table::new(retention)).collect();
         Remembered { placement, tables }
+    }
+
+    /// What other workers knew, with the workers of a placement. What ended at one instant is in TID order.
+    pub fn restored(retention: Retention, placement: Arc<Placement>, before: &Remembered) -> Self {
+        let mut restored = Remembered::new(retention, placement);
+        let mut ended: Vec<(RequestId, Ended)> = before.ended().into_iter().collect();
+        ended.sort_unstable_by_key(|(_, (time, tid, _))| (*time, *tid));
+        for (id, (time, tid, bytes)) in ended {
+            restored.table(id).end(id, tid, time, bytes);
+        }
+        for table in &before.tables {
+            table.known.iter().filter(|(_, end)| end.is_none()).for_each(|(id, _)| restored.begin(*id));
+        }
+        restored
+    }
+
+    /// All replies that are remembered.
+    pub fn ended(&self) -> BTreeMap<RequestId, Ended> {
+        let of = |table: &Table| {
+            let end = |(time, id): &(Timestamp, RequestId)| {
+                let (tid, bytes) = table.known[id].expect("it has ended");
+                (*id, (*time, tid, bytes))
+            };
+            table.ended.iter().map(end).collect::<Vec<_>>()
+        };
+        self.tables.iter().flat_map(of).collect()
     }
 
     /// Whose tables these are.
@@ -90,8 +118,8 @@ impl Remembered {
     }
 
     /// It has ended.
-    pub fn end(&mut self, id: RequestId, now: Timestamp, bytes: usize) {
-        self.table(id).end(id, now, bytes);
+    pub fn end(&mut self, id: RequestId, tid: Tid, now: Timestamp, bytes: usize) {
+        self.table(id).end(id, tid, now, ENTRY_BYTES + bytes as u64);
     }
 
     /// Whether a request must be known.

@@ -14,9 +14,11 @@ use styx_protocol::record::EpochRecord;
 use super::appender::Appender;
 use super::links::Links;
 use super::outside::Generation;
+use super::snapshots::{Keeper, Written};
 use super::{Life, Message, NodeEvent, Outside, records};
 use crate::check::judge::Ended;
 use crate::check::{Checked, ensure};
+use crate::store::Manifest;
 use crate::wire::{Invitation, Packet, Parcel};
 use crate::world::Event;
 
@@ -44,6 +46,9 @@ struct Office {
     backlog: VecDeque<Arc<EpochRecord>>,
     live: bool,
     ticking: bool,
+    /// Of snapshots, if any are taken; and what the generation began with.
+    keeper: Option<Keeper>,
+    snapshot: Option<Arc<Manifest>>,
     /// The epoch under way, if the round is one.
     round: Option<Epoch>,
 }
@@ -89,7 +94,9 @@ impl CoordinatorNode {
 
     /// The generation that it leads, if that is live and has nothing left to do.
     pub(super) fn quiet_generation(&self) -> Option<u64> {
-        let quiet = |office: &&Office| office.live && office.machine.is_idle() && !office.machine.has_work();
+        let keeper = |office: &Office| office.keeper.as_ref().is_none_or(Keeper::is_quiet);
+        let quiet =
+            |office: &&Office| office.live && office.machine.is_idle() && !office.machine.has_work() && keeper(office);
         self.office.as_ref().filter(quiet).filter(|_| self.appender.is_quiet()).map(|office| office.generation)
     }
 
@@ -147,6 +154,9 @@ impl CoordinatorNode {
             NodeEvent::Synced(end, _) => {
                 self.appender.synced(end, self.life, outside);
                 if let Some(office) = self.office.as_mut().filter(|office| office.live) {
+                    if let Some(keeper) = &mut office.keeper {
+                        keeper.durable(end.epoch);
+                    }
                     office.step(Input::Durable(end.epoch), &mut self.appender, &mut self.deposed, outside)?;
                 }
             }
@@ -158,7 +168,23 @@ impl CoordinatorNode {
                     false => self.deposed = true,
                 }
             }
-            NodeEvent::Share(..) | NodeEvent::Piece(_) => panic!("a coordinator executes nothing"),
+            NodeEvent::Wish => {
+                if let Some(office) = &mut self.office
+                    && office.wish(outside)
+                {
+                    office.step(Input::Snapshot, &mut self.appender, &mut self.deposed, outside)?;
+                }
+            }
+            NodeEvent::Put(put) => {
+                if let Some(keeper) = self.office.as_mut().and_then(|office| office.keeper.as_mut()) {
+                    self.deposed |= keeper.put(put, outside)?;
+                }
+            }
+            NodeEvent::Share(..)
+            | NodeEvent::Piece(_)
+            | NodeEvent::HandOver
+            | NodeEvent::Uploaded
+            | NodeEvent::Loaded => panic!("a coordinator executes nothing"),
         }
         self.go_on(outside)
     }
@@ -174,9 +200,16 @@ impl CoordinatorNode {
                 };
                 let (peer, parcels) = office.links.receive(from, *frame, outside);
                 for parcel in parcels {
-                    let Parcel::Messages(messages) = parcel else { panic!("workers do not say who is live") };
+                    let from = peer.expect("delivered by a link");
+                    let messages = match parcel {
+                        Parcel::Messages(messages) => messages,
+                        Parcel::Written(written) => {
+                            office.written(from, *written);
+                            continue;
+                        }
+                        Parcel::Live => panic!("workers do not say who is live"),
+                    };
                     for message in messages {
-                        let from = peer.expect("delivered by a link");
                         let input = Input::Message { from, message };
                         office.step(input, &mut self.appender, &mut self.deposed, outside)?;
                     }
@@ -250,8 +283,11 @@ impl CoordinatorNode {
             )
         });
         outside.figures.generations += 1;
-        outside.judge.opened(&log)?;
-        outside.judge.seated(placement.clone());
+        outside.judge.opened(&log, outside.disk.trimmed())?;
+        let life = Life { part: generation, ..self.life };
+        let snapshot = outside.take_over(life, generation)?;
+        let restored = snapshot.clone().filter(|snapshot| snapshot.frame.epoch > Epoch(0));
+        outside.judge.seated(placement.clone(), restored.as_ref().map(|snapshot| snapshot.number));
         let summaries = members.iter().map(|_| VecDeque::new()).collect();
         let seen = Generation {
             placement: placement.clone(),
@@ -264,14 +300,23 @@ impl CoordinatorNode {
         outside.gateways.coordinator = me;
         let config = Config { generation, ..outside.plan.config.clone() };
         let peers = members.iter().enumerate().map(|(at, node)| (Peer::Worker(WorkerId(at as u16)), *node));
+        let mut machine = Coordinator::new(config, placement.clone());
+        if let Some(Manifest { frame, carried, .. }) = restored.as_deref() {
+            machine.restore(frame, carried.iter().map(|carried| carried.tid).collect());
+        }
+        let from = machine.position().0;
+        let durable = outside.disk.durable();
+        let keeper = snapshot.map(|snapshot| Keeper::new(life, generation, members.len(), snapshot, durable, outside));
         let office = Office {
-            life: Life { part: generation, ..self.life },
+            life,
             generation,
-            machine: Coordinator::new(config, placement.clone()),
+            machine,
+            keeper,
+            snapshot: restored,
             links: Links::new(me, generation, peers, outside),
             members,
             placement,
-            backlog: log.into(),
+            backlog: log.into_iter().filter(|record| record.epoch > from).collect(),
             live: false,
             ticking: false,
             round: None,
@@ -299,6 +344,13 @@ impl CoordinatorNode {
             }
         }
         if let Some(office) = &mut self.office {
+            if let Some(keeper) = &mut office.keeper {
+                // Who was replaced writes no more, as far as it knows.
+                match outside.disk.fence().admits(office.generation) {
+                    true => keeper.go_on(outside)?,
+                    false => self.deposed = true,
+                }
+            }
             office.pace(outside);
         }
         Ok(())
@@ -332,6 +384,7 @@ impl Office {
             coordinator: self.life.node,
             members: self.members.clone(),
             placement: self.placement.clone(),
+            snapshot: self.snapshot.clone(),
         };
         outside.send(self.life.node, seated.place, Packet::Invitation(invitation));
     }
@@ -351,6 +404,20 @@ impl Office {
             outside.queue.after(&mut outside.random, delay, Event::Learn(gateway, self.generation));
         }
         Ok(self.generation)
+    }
+
+    /// Whether it is time for a snapshot.
+    fn wish(&mut self, outside: &mut Outside) -> bool {
+        let reached = self.live.then(|| self.machine.position().0);
+        self.keeper.as_mut().is_some_and(|keeper| keeper.wish(reached, outside))
+    }
+
+    /// A worker has written its part of a snapshot.
+    fn written(&mut self, from: Peer, written: Written) {
+        let (Peer::Worker(worker), Some(keeper)) = (from, &mut self.keeper) else {
+            panic!("workers write parts of snapshots that were begun");
+        };
+        keeper.written(worker, written);
     }
 
     /// Has the next epoch cut some time, if there is anything to cut.
@@ -401,6 +468,12 @@ impl Office {
                     outside.cut(self.life, &record)?;
                     self.round = Some(record.epoch);
                     appender.append(record, Life { part: 0, ..self.life }, outside);
+                }
+                Action::Snapshot(frame) => {
+                    if outside.newest() == self.generation {
+                        outside.judge.noted(&frame)?;
+                    }
+                    self.keeper.as_mut().expect("it asked for it").frame(frame);
                 }
                 Action::Finished(summary) => self.finished(&summary, outside)?,
                 Action::Expel { worker, expected, found } => {

@@ -10,6 +10,7 @@ mod crew;
 mod links;
 mod outside;
 mod single;
+mod snapshots;
 mod worker;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use coordinator::CoordinatorNode;
 pub use crew::Threads;
 pub use outside::{Answer, Figures, Gateways, Generation, Message, Outside};
 use single::Single;
+pub use snapshots::{Put, Written};
 use worker::WorkerNode;
 
 /// What happens to a process.
@@ -42,6 +44,16 @@ pub enum NodeEvent {
     Synced(End, bool),
     /// The fence is raised and durable; or that failed.
     Raised(u64, End, bool),
+    /// A snapshot may be begun.
+    Wish,
+    /// A worker's driver takes more of what has changed.
+    HandOver,
+    /// A worker's part of a snapshot is written, or that failed.
+    Uploaded,
+    /// A worker has read the snapshot that it begins with.
+    Loaded,
+    /// The store has answered to a manifest.
+    Put(Put),
     /// Heartbeats, repetitions, acknowledgements.
     Pulse,
 }

@@ -19,6 +19,7 @@ use crate::disk::Disk;
 use crate::plan::Plan;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::store::Store;
 use crate::toy;
 use crate::trace::Trace;
 use crate::wire::Wire;
@@ -45,6 +46,8 @@ pub struct Outside {
     pub calm: bool,
     /// The log. Coordinators that replace each other share it.
     pub disk: Disk,
+    /// Snapshots.
+    pub store: Store,
     /// The channel between nodes.
     pub wire: Wire,
     /// Generations that have begun.
@@ -112,6 +115,14 @@ pub struct Figures {
     pub replayed: u64,
     /// Transactions run again at the end of worlds, on other placements.
     pub verified: u64,
+    /// Snapshots written.
+    pub snapshots: u64,
+    /// Starts and generations that began with a snapshot.
+    pub restores: u64,
+    /// Snapshots that were damaged when they were wanted.
+    pub damaged: u64,
+    /// Writes of snapshots that failed, or of which nobody knew.
+    pub store_failures: u64,
     /// Deployments, activations and removals in the log.
     pub deployments: u64,
     /// Pauses, clock jumps, slow disks, partitions, changes of membership.
@@ -302,6 +313,10 @@ impl Figures {
         add(&mut self.generations, other.generations);
         add(&mut self.replayed, other.replayed);
         add(&mut self.verified, other.verified);
+        add(&mut self.snapshots, other.snapshots);
+        add(&mut self.restores, other.restores);
+        add(&mut self.damaged, other.damaged);
+        add(&mut self.store_failures, other.store_failures);
         add(&mut self.deployments, other.deployments);
         add(&mut self.disturbances, other.disturbances);
         add(&mut self.lost, other.lost);

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::ids::{Epoch, Timestamp, WorkerId};
 use styx_protocol::machine::{Action, Input, Machine};
 use styx_protocol::record::EpochRecord;
 
 use super::appender::Appender;
 use super::crew::{Crew, Inputs};
+use super::snapshots::{Collector, Keeper};
 use super::{Life, Message, NodeEvent, Outside, records};
 use crate::check::judge::Ended;
 use crate::check::state::Holdings;
@@ -22,6 +23,8 @@ pub(super) struct Single {
     machine: Machine<u64>,
     appender: Appender,
     crew: Crew,
+    collector: Collector,
+    keeper: Option<Keeper>,
     ticking: bool,
     /// The epoch under way, if it is one.
     round: Option<Epoch>,
@@ -37,14 +40,32 @@ impl Single {
         let log: Vec<Arc<EpochRecord>> = records(outside.disk.recover())?;
         let durable = outside.disk.durable();
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
-        outside.judge.opened(&log)?;
-        let machine = Machine::new(outside.plan.config.clone());
+        outside.judge.opened(&log, outside.disk.trimmed())?;
+        let mut machine = Machine::new(outside.plan.config.clone());
+        let snapshot = outside.take_over(life, outside.plan.config.generation)?;
+        if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {
+            machine.restore(outside.store.load(snapshot, |_| true)?);
+            outside.judge.restored(snapshot.number, machine.state())?;
+            let alone = outside.judge.remembered.placement().clone();
+            outside.judge.seated(alone, Some(snapshot.number));
+        }
+        let keeper = snapshot.map(|snapshot| Keeper::new(life, snapshot.generation, 1, snapshot, durable, outside));
         let crew = Crew::new(life, false, outside);
-        let mut single = Single { life, machine, appender: Appender::new(), crew, ticking: false, round: None };
-        outside.figures.replayed += log.len() as u64;
+        let mut single = Single {
+            life,
+            machine,
+            appender: Appender::new(),
+            crew,
+            collector: Collector::default(),
+            keeper,
+            ticking: false,
+            round: None,
+        };
         single.machine.step(Input::Durable(durable), &mut Vec::new());
         let mut threads = super::Threads::new(&outside.plan, false, Random::new(outside.random.number()));
-        for record in &log {
+        let from = single.machine.position().0;
+        for record in log.iter().filter(|record| record.epoch > from) {
+            outside.figures.replayed += 1;
             let ended = replay::one(&mut single.machine, record, &mut threads, &mut outside.random)?;
             outside.judge.finished(Some(record.epoch), ended)?;
         }
@@ -60,7 +81,8 @@ impl Single {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.machine.is_idle() && !self.machine.has_work() && self.appender.is_quiet()
+        let keeper = self.keeper.as_ref().is_none_or(Keeper::is_quiet);
+        keeper && self.machine.is_idle() && !self.machine.has_work() && self.appender.is_quiet()
     }
 
     pub(super) fn slow_disk(&mut self, factor: u64) {
@@ -92,11 +114,36 @@ impl Single {
             NodeEvent::Piece(piece) => self.crew.piece_done(piece, &mut inputs),
             NodeEvent::Synced(end, _) => {
                 self.appender.synced(end, self.life, outside);
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.durable(end.epoch);
+                }
                 inputs.push_back(Input::Durable(end.epoch));
             }
-            NodeEvent::Pulse | NodeEvent::Raised(..) => panic!("there is nobody else"),
+            NodeEvent::HandOver => inputs.push_back(Input::HandOver),
+            NodeEvent::Uploaded => {
+                let generation = outside.plan.config.generation;
+                if let Some(written) = self.collector.uploaded(generation, self.life, outside) {
+                    self.keeper().written(WorkerId(0), written);
+                }
+            }
+            NodeEvent::Wish => {
+                let reached = self.machine.position().0;
+                if self.keeper().wish(Some(reached), outside) {
+                    inputs.push_back(Input::Snapshot);
+                }
+            }
+            NodeEvent::Put(put) => {
+                let deposed = self.keeper().put(put, outside)?;
+                ensure(!deposed, "snapshot", || "a single process is replaced".into())?;
+            }
+            NodeEvent::Pulse | NodeEvent::Raised(..) | NodeEvent::Loaded => panic!("there is nobody else"),
         }
-        self.step(inputs, outside)
+        self.step(inputs, outside)?;
+        self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.go_on(outside))
+    }
+
+    fn keeper(&mut self) -> &mut Keeper {
+        self.keeper.as_mut().expect("this world has snapshots")
     }
 
     /// Has the next epoch cut some time, if there is anything to cut.
@@ -144,6 +191,12 @@ impl Single {
                 let thoroughly = outside.judge.epoch().0.is_multiple_of(8);
                 outside.judge.compare(self.machine.position(), &[self.holdings()], thoroughly)?;
             }
+            Action::Snapshot(frame) => {
+                outside.judge.noted(&frame)?;
+                self.keeper().frame(frame);
+            }
+            Action::Part(part) => self.collector.part(part, self.life, outside),
+            Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
             Action::Logs { .. } => {}
             Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
             told => outside.tell(self.life, told)?,

@@ -1,6 +1,8 @@
 //! A process that is a worker: it says hello until it is invited, and is part of one generation at
 //! a time.
 
+use std::sync::Arc;
+
 use styx_protocol::machine::message::{Message as Told, Node as Peer};
 use styx_protocol::machine::{Action, Config, Input, Worker};
 use styx_protocol::membership::{Beat, Build, Doubt, Member};
@@ -9,9 +11,11 @@ use styx_protocol::route::memory_of;
 
 use super::crew::{Crew, Inputs};
 use super::links::Links;
+use super::snapshots::Collector;
 use super::{Life, Message, NodeEvent, Outside};
 use crate::check::state::Holdings;
 use crate::check::{Checked, ensure};
+use crate::store::Manifest;
 use crate::wire::{Invitation, Packet, Parcel};
 
 /// See the module.
@@ -30,6 +34,9 @@ struct Part {
     machine: Worker<u64>,
     crew: Crew,
     links: Links,
+    collector: Collector,
+    /// What it begins with, until it has read it; and what has come meanwhile.
+    loading: Option<(Arc<Manifest>, Inputs)>,
     /// Clients may come.
     live: bool,
     /// Clients whose requests are not known here, until it is sure that nobody else is asked since;
@@ -59,7 +66,8 @@ impl WorkerNode {
 
     /// Whether nothing is left to be done in this generation.
     pub(super) fn is_quiet(&self, generation: u64) -> bool {
-        let quiet = |part: &Part| part.live && part.machine.is_idle() && !part.machine.has_work();
+        let quiet =
+            |part: &Part| part.live && part.loading.is_none() && part.machine.is_idle() && !part.machine.has_work();
         self.part.as_ref().is_some_and(|part| part.generation == generation && quiet(part))
     }
 
@@ -101,7 +109,15 @@ impl WorkerNode {
                 crew.share_done(job, thread, inputs, outside);
             }),
             NodeEvent::Piece(piece) => self.work(outside, |crew, inputs, _| crew.piece_done(piece, inputs)),
-            NodeEvent::Tick | NodeEvent::Synced(..) | NodeEvent::Raised(..) => panic!("this is for coordinators"),
+            NodeEvent::HandOver => self.work(outside, |_, inputs, _| inputs.push_back(Input::HandOver)),
+            NodeEvent::Uploaded => {
+                self.part.as_mut().into_iter().for_each(|part| part.uploaded(outside));
+                Ok(())
+            }
+            NodeEvent::Loaded => self.part.as_mut().map_or(Ok(()), |part| part.loaded(outside)),
+            NodeEvent::Tick | NodeEvent::Synced(..) | NodeEvent::Raised(..) | NodeEvent::Wish | NodeEvent::Put(_) => {
+                panic!("this is for coordinators")
+            }
         }
     }
 
@@ -156,6 +172,7 @@ impl WorkerNode {
                 for parcel in parcels {
                     match parcel {
                         Parcel::Live => part.live = true,
+                        Parcel::Written(_) => panic!("this is for coordinators"),
                         Parcel::Messages(messages) => {
                             let from = peer.expect("delivered by a link");
                             inputs.extend(messages.into_iter().map(|message| Input::Message { from, message }));
@@ -180,7 +197,7 @@ impl WorkerNode {
     }
 
     fn join(&mut self, invitation: Invitation, outside: &mut Outside) {
-        let Invitation { generation, coordinator, members, placement, .. } = invitation;
+        let Invitation { generation, coordinator, members, placement, snapshot, .. } = invitation;
         let place = members.iter().position(|member| *member == self.life.node).expect("a member is invited");
         let me = styx_protocol::ids::WorkerId(place as u16);
         let now = outside.queue.now();
@@ -196,7 +213,21 @@ impl WorkerNode {
         let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
         let life = Life { part: generation, ..self.life };
         let crew = Crew::new(life, strange, outside);
-        self.part = Some(Part { life, generation, machine, crew, links, live: false, doubts: vec![] });
+        if snapshot.is_some() {
+            let delay = outside.delay(outside.plan.snapshotting.store);
+            outside.later(life, delay, NodeEvent::Loaded);
+        }
+        self.part = Some(Part {
+            life,
+            generation,
+            machine,
+            crew,
+            links,
+            collector: Collector::default(),
+            loading: snapshot.map(|snapshot| (snapshot, Inputs::new())),
+            live: false,
+            doubts: vec![],
+        });
     }
 }
 
@@ -212,8 +243,34 @@ impl Part {
         Ok(())
     }
 
+    /// The snapshot is read: the machine begins with it, and what has come meanwhile follows.
+    fn loaded(&mut self, outside: &mut Outside) -> Checked {
+        let Some((snapshot, inputs)) = self.loading.take() else { return Ok(()) };
+        if outside.newest() != self.generation {
+            // It may be there no more, and nobody waits for it.
+            self.loading = Some((snapshot, inputs));
+            return Ok(());
+        }
+        let Seat { me, placement } = self.machine.seat().clone();
+        self.machine.restore(outside.store.load(&snapshot, |partition| placement.owner(partition) == me)?);
+        outside.judge.restored(snapshot.number, self.machine.state())?;
+        outside.learn(self.machine.catalog());
+        self.step(inputs, outside)
+    }
+
+    /// Its part of a snapshot may be written: then the coordinator is told.
+    fn uploaded(&mut self, outside: &mut Outside) {
+        if let Some(written) = self.collector.uploaded(self.generation, self.life, outside) {
+            self.links.send_parcel(Peer::Coordinator, Parcel::Written(Box::new(written)), outside);
+        }
+    }
+
     /// Steps the machine and does what it says, as the real driver does.
     fn step(&mut self, mut inputs: Inputs, outside: &mut Outside) -> Checked {
+        if let Some((_, waiting)) = &mut self.loading {
+            waiting.append(&mut inputs);
+            return Ok(());
+        }
         let mut actions = Vec::new();
         let mut letters: Vec<(Peer, Vec<Told>)> = Vec::new();
         while let Some(input) = inputs.pop_front() {
@@ -252,8 +309,10 @@ impl Part {
                     seen.summaries[usize::from(me.0)].push_back(summary);
                 }
             }
+            Action::Part(part) => self.collector.part(part, self.life, outside),
+            Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
             Action::Logs { .. } => {}
-            Action::Send { .. } | Action::Append(_) | Action::Expel { .. } => {
+            Action::Send { .. } | Action::Append(_) | Action::Expel { .. } | Action::Snapshot(_) => {
                 panic!("a worker does not do this: {action:?}")
             }
             Action::Unknown { waiter } => {
