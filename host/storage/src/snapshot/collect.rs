@@ -12,10 +12,10 @@
 
 use std::collections::HashSet;
 
-use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::manifest::{self, Manifest, object_name};
 use super::part;
+use super::{Listing, SnapshotStore};
 
 /// Which snapshots to keep: the newest ones, and those that are young.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,31 +65,33 @@ impl SnapshotStore {
     pub fn collect(&self, retention: Retention, now_us: u64) -> Result<Collected, SnapshotError> {
         let grace = now_us.saturating_sub(retention.grace_us);
         let parts = self.objects.list(part::FOLDER, None)?;
+        // In this order: what is on no list any more was mentioned before, by a manifest that is read now.
+        let under_way = self.unmentioned.all();
         let manifests = self.list()?;
-        let Some(newest) = manifests.iter().rev().find_map(|(_, manifest)| manifest.as_ref().ok()) else {
+        let Some(newest) = manifests.iter().rev().find_map(|listing| listing.manifest.as_ref().ok()) else {
             return Ok(Collected::default());
         };
         let keep_from = retained_from(&manifests, retention, now_us);
-        let (gone, kept): (Vec<_>, Vec<_>) = manifests.iter().partition(|(sequence, _)| *sequence < keep_from);
-        let names: Vec<_> = gone.iter().map(|(sequence, _)| object_name(*sequence)).collect();
+        let (gone, kept): (Vec<_>, Vec<_>) = manifests.iter().partition(|listing| listing.sequence < keep_from);
+        let names: Vec<_> = gone.iter().map(|listing| object_name(listing.sequence)).collect();
         // Manifests first: one that mentions deleted parts would be a snapshot that cannot be restored.
         self.objects.delete(&names)?;
         let mut collected = Collected {
-            retained: kept.iter().map(|(sequence, _)| *sequence).collect(),
+            retained: kept.iter().map(|listing| listing.sequence).collect(),
             manifests: names.len() as u64,
-            log_position: kept.iter().filter_map(|(_, manifest)| Some(manifest.as_ref().ok()?.log_position)).min(),
+            log_position: kept.iter().filter_map(|listing| Some(listing.manifest.as_ref().ok()?.log_position)).min(),
             ..Collected::default()
         };
-        if kept.iter().all(|(_, manifest)| manifest.is_ok()) {
+        if kept.iter().all(|listing| listing.manifest.is_ok()) {
             let mentioned: HashSet<&str> = kept
                 .iter()
-                .filter_map(|(_, manifest)| manifest.as_ref().ok())
+                .filter_map(|listing| listing.manifest.as_ref().ok())
                 .flat_map(Manifest::parts)
                 .map(|part| part.object.as_str())
                 .collect();
             let garbage: Vec<_> = parts
                 .into_iter()
-                .filter(|object| !mentioned.contains(object.name.as_str()) && !self.unmentioned.contains(&object.name))
+                .filter(|object| !mentioned.contains(object.name.as_str()) && !under_way.contains(&object.name))
                 .filter(|object| match part::generation_of(&object.name) {
                     Some(generation) if generation < newest.generation => true,
                     Some(generation) if generation == newest.generation => object.modified_us < grace,
@@ -110,11 +112,11 @@ impl SnapshotStore {
 }
 
 /// The number of the oldest manifest to keep.
-fn retained_from(manifests: &[(u64, Result<Manifest, SnapshotError>)], retention: Retention, now_us: u64) -> u64 {
+fn retained_from(manifests: &[Listing], retention: Retention, now_us: u64) -> u64 {
     let young = now_us.saturating_sub(retention.age_us);
     let mut epochs = HashSet::new();
     let mut from = u64::MAX;
-    for (sequence, manifest) in manifests.iter().rev() {
+    for Listing { sequence, manifest } in manifests.iter().rev() {
         let Ok(manifest) = manifest else { continue };
         let new = !epochs.contains(&manifest.epoch);
         if new && epochs.len() >= retention.epochs_min.max(1) && manifest.created_us < young {

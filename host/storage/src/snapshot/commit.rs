@@ -2,12 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartKind, PartRef, object_name};
+
+/// How often, and how long apart, to try a number again that is refused and not there.
+const CONFLICT_TRIES: u32 = 50;
+const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a new snapshot consists of; the store adds the chains that its deltas continue.
 #[derive(Clone, Debug, Default)]
@@ -190,7 +195,11 @@ impl SnapshotStore {
             let mut manifest = make(tip.manifest.as_ref())?;
             manifest.sequence = tip.highest + 1;
             manifest.check().map_err(SnapshotError::Unfit)?;
-            self.check_parts(&manifest, tip.manifest.as_ref())?;
+            if let Err(error) = self.check_parts(&manifest, tip.manifest.as_ref()) {
+                // Somebody who has taken over may have collected them.
+                self.check_newest(tip.highest, generation, &mut tip)?;
+                return Err(error);
+            }
             match self.attempt(&manifest, &mut tip)? {
                 Attempt::Done => break manifest,
                 Attempt::PassOver => tip.highest += 1,
@@ -204,29 +213,51 @@ impl SnapshotStore {
         tip.manifest = Some(manifest.clone());
         self.abandon(manifest.parts());
         // The number was free, but perhaps only because a collection has freed it since this writer last looked.
-        let later = self.objects.list(super::manifest::FOLDER, Some(&manifest.object()))?;
-        if let Some(sequence) = later.iter().rev().find_map(|object| super::sequence_of(&object.name)) {
-            tip.known = false;
-            let theirs = self.read_manifest(sequence).map_or(generation, |theirs| theirs.generation);
-            return Err(SnapshotError::Fenced { ours: generation, theirs, sequence });
-        }
+        self.check_newest(manifest.sequence, generation, &mut tip)?;
         Ok(manifest)
+    }
+
+    /// Fenced, if there is a manifest behind number `sequence`.
+    fn check_newest(&self, sequence: u64, generation: u64, tip: &mut Tip) -> Result<(), SnapshotError> {
+        let later = self.objects.list(super::manifest::FOLDER, Some(&object_name(sequence)))?;
+        let Some(sequence) = later.iter().rev().find_map(|object| super::sequence_of(&object.name)) else {
+            return Ok(());
+        };
+        tip.known = false;
+        let theirs = self.read_manifest(sequence).map_or(generation, |theirs| theirs.generation);
+        Err(SnapshotError::Fenced { ours: generation, theirs, sequence })
     }
 
     fn attempt(&self, manifest: &Manifest, tip: &mut Tip) -> Result<Attempt, SnapshotError> {
         let bytes = manifest.encode();
         let hash = xxh3_128(&bytes);
         let sequence = manifest.sequence;
-        match self.objects.put_new(&object_name(sequence), bytes) {
-            Ok(true) => return Ok(Attempt::Done),
-            Ok(false) => {}
-            Err(error) => {
-                tip.doubtful.insert(sequence, hash);
-                return Err(error);
+        // Refused, and yet nothing there: a server may refuse a put only because another one is under way, and that
+        // one may still fail. The number must not be passed over then, or both would get one.
+        let mut found = None;
+        for _ in 0..CONFLICT_TRIES {
+            match self.objects.put_new(&object_name(sequence), bytes.clone()) {
+                Ok(true) => return Ok(Attempt::Done),
+                Ok(false) => {}
+                Err(error) => {
+                    tip.doubtful.insert(sequence, hash);
+                    return Err(error);
+                }
             }
+            found = self.objects.get(&object_name(sequence))?;
+            if found.is_some() {
+                break;
+            }
+            std::thread::sleep(CONFLICT_PAUSE);
         }
+        let Some(found) = found else {
+            return Err(SnapshotError::Store {
+                action: "write",
+                object: object_name(sequence),
+                reason: "the store says that it is there when it is written, and that it is not when it is read".into(),
+            });
+        };
         // Taken. By this very put, if a first try got through and only its answer was lost?
-        let Some(found) = self.objects.get(&object_name(sequence))? else { return Ok(Attempt::PassOver) };
         let theirs = xxh3_128(&found.bytes);
         if theirs == hash {
             return Ok(Attempt::Done);
@@ -240,8 +271,11 @@ impl SnapshotStore {
                 tip.known = false;
                 Err(SnapshotError::Fenced { ours: manifest.generation, theirs: other.generation, sequence })
             }
-            Err(error) if error.is_damage() => Ok(Attempt::PassOver),
-            Err(error) => Err(error),
+            // Whose it was cannot be known, so this attempt fails; the next one goes behind it.
+            Err(error) => {
+                tip.known = false;
+                Err(error)
+            }
         }
     }
 

@@ -74,6 +74,18 @@ pub enum SnapshotError {
         /// Their manifest.
         sequence: u64,
     },
+    /// Somebody else has the lease now; this process must stop acting in its name.
+    #[error(
+        "the lease of generation {ours} is lost to {holder:?}, generation {theirs}: stop this process, or start it again as a standby"
+    )]
+    LeaseLost {
+        /// The generation of who held it.
+        ours: u64,
+        /// The generation of who has it now.
+        theirs: u64,
+        /// Who has it now; empty if it was given back.
+        holder: String,
+    },
     /// A snapshot does not fit onto the one before it.
     #[error("this snapshot does not fit: {0}; take a whole one (a base of every partition)")]
     Unfit(String),

@@ -136,7 +136,7 @@ impl Lease {
     /// Prolongs it to `now_us` and its term.
     ///
     /// # Errors
-    /// [`SnapshotError::Fenced`] if somebody else has it now. [`SnapshotError::Store`] if the store does not answer:
+    /// [`SnapshotError::LeaseLost`] if somebody else has it now. [`SnapshotError::Store`] if the store does not answer:
     /// the lease is held until it runs out, and trying again is right.
     pub fn renew(&mut self, now_us: u64) -> Result<(), SnapshotError> {
         let expires_us = now_us.saturating_add(self.record.term_us);
@@ -146,7 +146,7 @@ impl Lease {
     /// Gives it back, so that nobody has to wait for its end.
     ///
     /// # Errors
-    /// [`SnapshotError::Fenced`] if somebody else has it now, [`SnapshotError::Store`] if the store does not answer.
+    /// [`SnapshotError::LeaseLost`] if somebody else has it now, [`SnapshotError::Store`] if the store does not answer.
     pub fn release(mut self) -> Result<(), SnapshotError> {
         self.replace(LeaseRecord { holder: String::new(), nonce: rand::random(), ..self.record.clone() })
     }
@@ -160,11 +160,8 @@ impl Lease {
                     return Ok(());
                 }
                 Swapped::Lost(theirs) if theirs.generation != record.generation => {
-                    return Err(SnapshotError::Fenced {
-                        ours: record.generation,
-                        theirs: theirs.generation,
-                        sequence: 0,
-                    });
+                    let (ours, theirs, holder) = (record.generation, theirs.generation, theirs.holder);
+                    return Err(SnapshotError::LeaseLost { ours, theirs, holder });
                 }
                 // A renewal of our own whose answer never came.
                 Swapped::Lost(ours) => match self.objects.get(OBJECT)? {
@@ -194,7 +191,7 @@ fn swap(objects: &Objects, found: Option<&Fetched>, record: &LeaseRecord) -> Res
             if same {
                 objects.put(OBJECT, record.encode())?;
             }
-            same.then(|| UpdateVersion { e_tag: None, version: None })
+            same.then_some(UpdateVersion { e_tag: None, version: None })
         }
     };
     if let Some(version) = written {

@@ -78,6 +78,15 @@ use self::part::Header;
 use self::place::Patience;
 use self::unmentioned::Unmentioned;
 
+/// A snapshot in the list of all.
+#[derive(Debug)]
+pub struct Listing {
+    /// Its number.
+    pub sequence: u64,
+    /// Its manifest, or what is wrong with that.
+    pub manifest: Result<Manifest, SnapshotError>,
+}
+
 /// A cluster's snapshots. Clones are the same store.
 #[derive(Clone)]
 pub struct SnapshotStore {
@@ -176,14 +185,14 @@ impl SnapshotStore {
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer.
-    pub fn list(&self) -> Result<Vec<(u64, Result<Manifest, SnapshotError>)>, SnapshotError> {
+    pub fn list(&self) -> Result<Vec<Listing>, SnapshotError> {
         let mut all = Vec::new();
         for sequence in self.sequences()? {
             match self.read_manifest(sequence) {
                 // Collected since it was listed.
                 Err(SnapshotError::NoSuchSnapshot { .. }) => {}
                 Err(error @ SnapshotError::Store { .. }) => return Err(error),
-                manifest => all.push((sequence, manifest)),
+                manifest => all.push(Listing { sequence, manifest }),
             }
         }
         Ok(all)

@@ -30,8 +30,21 @@ pub struct Place {
 }
 
 /// A store in memory that several [`Place`]s can share, as several processes share a bucket.
-#[derive(Clone, Debug, Default)]
-pub struct Memory(Arc<InMemory>);
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<dyn ObjectStore>);
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self(Arc::new(InMemory::new()))
+    }
+}
+
+impl From<Arc<dyn ObjectStore>> for Memory {
+    /// Any other store, say one that fails on purpose.
+    fn from(store: Arc<dyn ObjectStore>) -> Self {
+        Self(store)
+    }
+}
 
 impl Memory {
     /// What is in it, to look at or to damage in tests.
@@ -188,6 +201,7 @@ impl Place {
         } else if matches!(error, E::Unauthenticated { .. } | E::PermissionDenied { .. })
             || text.contains("InvalidAccessKeyId")
             || text.contains("SignatureDoesNotMatch")
+            || text.contains("access key")
         {
             format!(
                 "{endpoint} refuses the credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, \

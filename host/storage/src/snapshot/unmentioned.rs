@@ -15,7 +15,7 @@ impl Unmentioned {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(object);
     }
 
-    pub(crate) fn contains(&self, object: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(object)
+    pub(crate) fn all(&self) -> HashSet<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,0 +1,77 @@
+//! Out of one store and into another.
+
+use std::cell::RefCell;
+
+use styx_storage::snapshot::{Imported, Memory, Place, SnapshotError, SnapshotStore};
+
+use crate::support::*;
+
+const IMPORTED: Imported = Imported { generation: 4, log_position: 0, created_us: 99 };
+
+#[test]
+fn a_backup_starts_another_cluster() {
+    on_each_place(|place| {
+        let store = open(&place);
+        let (mut model, mut random) = (sample(1, 4, 30), Random(1));
+        store.commit(whole(&store, &model, 1, 9)).unwrap();
+        let part = write_delta(&store, 7, 2, 9, &change(&mut model, 7, 30, 20, &mut random));
+        store.commit(draft(&store, 2, 9, Some(1), vec![part])).unwrap();
+        model.retain(|_, entries| !entries.is_empty());
+
+        let directory = tempfile::tempdir().unwrap();
+        let backup = Place::new(directory.path().to_str().unwrap());
+        let told = RefCell::new(Vec::new());
+        for sequence in [1, 2, 2] {
+            told.borrow_mut().clear();
+            let exported = store.export(sequence, &backup, &|progress| told.borrow_mut().push(progress)).unwrap();
+            assert_eq!(told.borrow().last(), Some(&exported.progress));
+            assert_eq!(exported.progress.bytes, exported.manifest.bytes());
+            assert_eq!(exported.progress.objects, exported.progress.objects_total);
+        }
+        // The export is a store like any other, this cluster's.
+        assert_eq!(restored(&open(&backup), &open(&backup).manifest(2).unwrap()), model);
+
+        let other = SnapshotStore::open(&Place::in_memory(&Memory::default()), 0xC2, runtime()).unwrap();
+        let imported = other.import(&backup, IMPORTED, &|_| {}).unwrap();
+        assert_eq!((imported.manifest.identity, imported.manifest.sequence), (0xC2, 1));
+        assert_eq!((imported.manifest.generation, imported.manifest.epoch), (4, 2));
+        assert_eq!((imported.manifest.log_position, imported.manifest.created_us), (0, 99));
+        let back = other.restore_newest(2, |_| Collect::default()).unwrap().unwrap();
+        assert_eq!((back.manifest, back.system["coordinator"].clone()), (imported.manifest, system_blob(2)));
+        assert_eq!(back.sink.into_model(), model);
+        // And it goes on from there; what was imported is collected like its own.
+        other.commit(whole(&other, &model, 3, 4)).unwrap();
+        other.commit(whole(&other, &model, 4, 5)).unwrap();
+        let only = styx_storage::snapshot::Retention { epochs_min: 1, age_us: 0, grace_us: 0 };
+        assert!(other.collect(only, u64::MAX / 2).unwrap().parts >= 12);
+        let again = other.import(&backup, IMPORTED, &|_| {});
+        assert!(matches!(again, Err(SnapshotError::NotEmpty { .. })), "{again:?}");
+    });
+}
+
+#[test]
+fn damaged_and_empty_backups_are_refused() {
+    let store = open(&Place::new("memory:"));
+    let model = sample(2, 2, 30);
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let backup = Place::new(directory.path().to_str().unwrap());
+    let other = || SnapshotStore::open(&Place::new("memory:"), 0xC2, runtime()).unwrap();
+    let result = other().import(&backup, IMPORTED, &|_| {});
+    assert!(matches!(&result, Err(SnapshotError::Unusable { .. })), "{result:?}");
+    store.export(1, &backup, &|_| {}).unwrap();
+    let part = std::fs::read_dir(directory.path().join("parts")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&part, bytes).unwrap();
+    let target = other();
+    let result = target.import(&backup, IMPORTED, &|_| {});
+    assert!(matches!(&result, Err(SnapshotError::Damaged { .. })), "{result:?}");
+    assert!(target.latest().unwrap().is_none(), "nothing was imported");
+    // Another export makes it whole again.
+    store.export(1, &backup, &|_| {}).unwrap();
+    target.import(&backup, IMPORTED, &|_| {}).unwrap();
+    let missing = store.export(7, &backup, &|_| {});
+    assert!(matches!(missing, Err(SnapshotError::NoSuchSnapshot { sequence: 7, .. })), "{missing:?}");
+}

@@ -1,0 +1,142 @@
+//! Compaction changes nothing but the length of chains, and costs a small factor.
+
+use styx_storage::snapshot::{CompactionPolicy, Place, SnapshotError};
+
+use crate::support::*;
+
+const NEVER: &dyn Fn() -> bool = &|| false;
+
+#[test]
+fn state_stays_the_same_and_chains_stay_short() {
+    let store = open(&Place::new("memory:"));
+    let policy = CompactionPolicy { deltas_max: 4, share_percent: 50, partitions_max: 2, bytes_max: u64::MAX };
+    let (mut model, mut random) = (sample(1, 6, 200), Random(2));
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let (mut merges, mut delta_merges) = (0, 0);
+    for epoch in 2..120 {
+        let mut parts = Vec::new();
+        for partition in [0, 7, 14, 21] {
+            // One partition changes much, others little.
+            let count = if partition == 0 { 60 } else { 3 };
+            let changes = change(&mut model, partition, 200, count, &mut random);
+            parts.push(write_delta(&store, partition, epoch, 1, &changes));
+        }
+        model.retain(|_, entries| !entries.is_empty());
+        let before = store.commit(draft(&store, epoch, 1, Some(epoch - 1), parts)).unwrap();
+        let compacted = store.compact(1, &policy, epoch, NEVER).unwrap();
+        assert!(compacted.partitions <= policy.partitions_max);
+        let Some(sequence) = compacted.sequence else { continue };
+        merges += 1;
+        let after = store.manifest(sequence).unwrap();
+        assert_eq!((after.sequence, after.epoch), (before.sequence + 1, before.epoch));
+        assert_eq!((after.state_hash, &after.system), (before.state_hash, &before.system));
+        assert_eq!(restored(&store, &before), model);
+        assert_eq!(restored(&store, &after), model);
+        delta_merges += after.partitions.values().filter(|chain| chain.len() > 1).count();
+        for chain in after.partitions.values() {
+            assert!(chain.len() <= 2 * policy.deltas_max + 2, "{} parts", chain.len());
+            assert_eq!(chain[0].deletes, 0, "deletions vanish in a base");
+        }
+        // What one snapshot has overwritten, the next compaction builds on.
+        assert_eq!(store.latest().unwrap().unwrap(), after);
+    }
+    assert!(merges > 20 && delta_merges > 20, "{merges} merges, {delta_merges} chains with deltas");
+    while store.compact(1, &policy, 1, NEVER).unwrap().remaining > 0 {}
+    assert_eq!(restored(&store, &store.latest().unwrap().unwrap()), model);
+}
+
+/// What is written in all, in proportion to what the snapshots alone would have written.
+fn amplification(keys: u64, changes_each: u64, snapshots: u64) -> (f64, usize) {
+    let store = open(&Place::new("memory:"));
+    let policy = CompactionPolicy::default();
+    let mut random = Random(keys);
+    let base = (0..keys).map(|key| ((0, key.to_be_bytes().to_vec()), random.bytes(64))).collect();
+    let first = store.commit(whole(&store, &Model::from([(0, base)]), 1, 1)).unwrap();
+    let mut incoming = first.bytes();
+    let mut written = incoming;
+    let mut longest = 0;
+    for epoch in 2..2 + snapshots {
+        let changes: Changes = (0..changes_each)
+            .map(|_| ((0, random.below(keys).to_be_bytes().to_vec()), Some(random.bytes(64))))
+            .collect();
+        let part = write_delta(&store, 0, epoch, 1, &changes);
+        (incoming, written) = (incoming + part.bytes, written + part.bytes);
+        store.commit(draft(&store, epoch, 1, Some(epoch - 1), vec![part])).unwrap();
+        written += store.compact(1, &policy, epoch, NEVER).unwrap().written_bytes;
+        longest = longest.max(store.latest().unwrap().unwrap().partitions[&0].len());
+    }
+    (written as f64 / incoming as f64, longest)
+}
+
+#[test]
+fn what_is_written_stays_within_a_small_factor() {
+    // From a trickle into a large base to a base that is rewritten by every snapshot.
+    for (keys, changes, snapshots) in [(20_000, 20, 300), (5_000, 50, 300), (1_000, 100, 200), (200, 400, 60)] {
+        let (factor, longest) = amplification(keys, changes, snapshots);
+        eprintln!("{keys} keys, {changes} changes a snapshot: written {factor:.2} times, at most {longest} parts");
+        assert!(factor < 5.0, "{factor:.2} times with {keys} keys and {changes} changes");
+        assert!(longest <= 18, "{longest} parts with {keys} keys and {changes} changes");
+    }
+}
+
+#[test]
+fn snapshots_go_on_meanwhile() {
+    let store = open(&Place::new("memory:"));
+    let policy = CompactionPolicy { deltas_max: 1, share_percent: 1, ..CompactionPolicy::default() };
+    let (mut model, mut random) = (sample(3, 2, 50), Random(4));
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let part = write_delta(&store, 0, 2, 1, &change(&mut model, 0, 50, 20, &mut random));
+    store.commit(draft(&store, 2, 1, Some(1), vec![part])).unwrap();
+    // Between merging and the manifest, another snapshot is taken: asked by the way.
+    let taken = std::cell::RefCell::new(None);
+    let compacted = store
+        .compact(1, &policy, 2, &|| {
+            taken.borrow_mut().get_or_insert_with(|| {
+                let changes = change(&mut model.clone(), 0, 50, 20, &mut Random(99));
+                let part = write_delta(&store, 0, 3, 1, &changes);
+                store.commit(draft(&store, 3, 1, Some(2), vec![part])).unwrap();
+                changes
+            });
+            false
+        })
+        .unwrap();
+    for (key, value) in taken.into_inner().unwrap() {
+        match value {
+            Some(value) => model.get_mut(&0).unwrap().insert(key, value),
+            None => model.get_mut(&0).unwrap().remove(&key),
+        };
+    }
+    let newest = store.latest().unwrap().unwrap();
+    assert_eq!((compacted.sequence, newest.sequence, newest.epoch), (Some(4), 4, 3));
+    assert_eq!(newest.partitions[&0].len(), 2, "the merged base and the delta that came meanwhile");
+    assert_eq!(restored(&store, &newest), model);
+
+    // A whole snapshot meanwhile: what was merged is of no use.
+    let taken = std::cell::Cell::new(false);
+    let compacted = store
+        .compact(1, &policy, 2, &|| {
+            if !taken.replace(true) {
+                store.commit(whole(&store, &model, 4, 1)).unwrap();
+            }
+            false
+        })
+        .unwrap();
+    assert_eq!((compacted.sequence, compacted.partitions), (None, 0));
+    assert_eq!(store.latest().unwrap().unwrap().epoch, 4);
+}
+
+#[test]
+fn compaction_stops_when_told_and_is_fenced() {
+    let place = Place::in_memory(&Default::default());
+    let (store, model) = (open(&place), sample(5, 3, 50));
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let mut changed = model.clone();
+    let part = write_delta(&store, 0, 2, 1, &change(&mut changed, 0, 50, 90, &mut Random(1)));
+    store.commit(draft(&store, 2, 1, Some(1), vec![part])).unwrap();
+    let policy = CompactionPolicy::default();
+    assert!(matches!(store.compact(1, &policy, 1, &|| true), Err(SnapshotError::Stopped)));
+    assert_eq!(store.latest().unwrap().unwrap().sequence, 2);
+    open(&place).take_over(2, 1).unwrap();
+    let result = store.compact(1, &policy, 1, NEVER);
+    assert!(matches!(result, Err(SnapshotError::Fenced { ours: 1, theirs: 2, .. })), "{result:?}");
+}

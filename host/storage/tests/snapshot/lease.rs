@@ -1,0 +1,136 @@
+//! The lease: one holder at a time, under a generation that only grows.
+
+use std::sync::Barrier;
+
+use styx_storage::snapshot::{Acquired, Lease, SnapshotError, SnapshotStore};
+
+use crate::support::*;
+
+const TERM: u64 = 1000;
+
+fn ours(acquired: Acquired) -> Lease {
+    match acquired {
+        Acquired::Ours(lease) => lease,
+        Acquired::Theirs(record) => panic!("{record:?} has it"),
+    }
+}
+
+fn theirs(acquired: Acquired) -> String {
+    match acquired {
+        Acquired::Ours(lease) => panic!("we got {lease:?}"),
+        Acquired::Theirs(record) => record.holder,
+    }
+}
+
+#[test]
+fn it_changes_hands_when_it_ran_out() {
+    on_each_place(|place| {
+        let (a, b) = (open(&place), open(&place));
+        assert!(a.lease().unwrap().is_none());
+        let mut lease = ours(a.acquire_lease("a", TERM, 100).unwrap());
+        assert_eq!((lease.generation(), lease.holds(1099), lease.holds(1100)), (1, true, false));
+        assert_eq!(theirs(b.acquire_lease("b", TERM, 1099).unwrap()), "a");
+        lease.renew(1050).unwrap();
+        assert!(lease.holds(2049));
+        // Half a term more, for clocks that differ.
+        assert_eq!(theirs(b.acquire_lease("b", TERM, 2549).unwrap()), "a");
+        let mut taken = ours(b.acquire_lease("b", TERM, 2550).unwrap());
+        assert_eq!(taken.generation(), 2);
+        let lost = lease.renew(2551).unwrap_err();
+        assert!(matches!(lost, SnapshotError::LeaseLost { ours: 1, theirs: 2, .. }), "{lost:?}");
+        assert!(matches!(lease.release(), Err(SnapshotError::LeaseLost { .. })));
+        for now in 0..5 {
+            taken.renew(2600 + now).unwrap();
+        }
+        assert_eq!(b.lease().unwrap().as_ref(), Some(taken.record()));
+        // The same process, started again, does not wait for itself.
+        let mut again = ours(b.acquire_lease("b", TERM, 2700).unwrap());
+        assert_eq!(again.generation(), 3);
+        assert!(taken.renew(2701).is_err());
+        again.renew(2702).unwrap();
+        again.release().unwrap();
+        let lease = ours(a.acquire_lease("a", TERM, 2703).unwrap());
+        assert_eq!(lease.generation(), 4);
+        // A lease that was lost does not reach below what was written.
+        a.commit(whole(&a, &sample(1, 1, 1), 1, 40)).unwrap();
+        assert_eq!(ours(a.acquire_lease("a", TERM, 2704).unwrap()).generation(), 41);
+    });
+}
+
+#[test]
+fn of_many_who_want_it_one_gets_it() {
+    on_each_place(|place| {
+        let stores: Vec<SnapshotStore> = (0..4).map(|_| open(&place)).collect();
+        for round in 0..15_u64 {
+            let now = round * 10 * TERM;
+            let barrier = Barrier::new(stores.len());
+            let leases: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = stores
+                    .iter()
+                    .enumerate()
+                    .map(|(index, store)| {
+                        let barrier = &barrier;
+                        scope.spawn(move || {
+                            barrier.wait();
+                            match store.acquire_lease(&format!("{round}/{index}"), TERM, now).unwrap() {
+                                Acquired::Ours(lease) => Some(lease),
+                                Acquired::Theirs(_) => None,
+                            }
+                        })
+                    })
+                    .collect();
+                threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(leases.len(), 1, "in round {round}: {leases:?}");
+            assert_eq!(leases[0].generation(), round + 1);
+        }
+    });
+}
+
+/// The other side of the test below: takes the lease again and again and counts in a file, read and written apart,
+/// so that two at a time would lose counts.
+fn contend(directory: &str, name: &str, turns: u64) {
+    let store = open(&styx_storage::snapshot::Place::new(directory));
+    let file = std::path::Path::new(directory).join("counter");
+    let mut done = 0;
+    while done < turns {
+        // Time stands still: only giving it back lets another have it.
+        let Acquired::Ours(lease) = store.acquire_lease(name, TERM, 1).unwrap() else {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            continue;
+        };
+        let count: u64 = std::fs::read_to_string(&file).map_or(0, |text| text.parse().unwrap());
+        std::thread::sleep(std::time::Duration::from_micros(200));
+        std::fs::write(&file, (count + 1).to_string()).unwrap();
+        lease.release().unwrap();
+        done += 1;
+    }
+}
+
+#[test]
+fn processes_exclude_each_other_in_a_directory() {
+    const TURNS: u64 = 25;
+    if let (Ok(directory), Ok(name)) = (std::env::var("STYX_TEST_LEASE"), std::env::var("STYX_TEST_HOLDER")) {
+        return contend(&directory, &name, TURNS);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let mut children: Vec<_> = (0..3)
+        .map(|index| {
+            std::process::Command::new(&this)
+                .args(["--exact", "lease::processes_exclude_each_other_in_a_directory"])
+                .env("STYX_TEST_LEASE", directory.path())
+                .env("STYX_TEST_HOLDER", format!("process {index}"))
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    let count = std::fs::read_to_string(directory.path().join("counter")).unwrap();
+    assert_eq!(count, (3 * TURNS).to_string());
+    let store = open(&styx_storage::snapshot::Place::new(directory.path().to_str().unwrap()));
+    assert_eq!(store.lease().unwrap().unwrap().generation, 3 * TURNS);
+}

@@ -1,0 +1,12 @@
+//! The snapshot store through its public interface: one contract on memory, a directory and a real S3 server;
+//! damage of every kind; compaction and collection over long runs; the lease.
+
+mod backup;
+mod collection;
+mod compaction;
+mod contract;
+mod damage;
+mod lease;
+mod opening;
+mod speed;
+mod support;
