@@ -5,13 +5,15 @@
 //! at once, so that many requests share one fdatasync. Recovery replays it from
 //! a snapshot's position, and what lies behind a snapshot is trimmed.
 //!
-//! Two implementations live here: [`EmbeddedLog`], the default, on local files,
+//! Three implementations live here: [`EmbeddedLog`], the default, on local files;
+//! [`KafkaLog`](kafka::KafkaLog), on a topic, for those who run brokers anyway;
 //! and [`MemoryLog`], for tests and simulation. `contract.rs` holds the one
 //! suite that every implementation passes.
 //!
-//! Nothing here knows what a record means, starts a thread or reads a clock.
+//! Nothing here knows what a record means.
 
 mod embedded;
+pub mod kafka;
 mod memory;
 
 #[cfg(test)]
@@ -122,6 +124,23 @@ pub enum LogError {
         /// What the consumer said.
         source: anyhow::Error,
     },
+
+    /// Another process has become the log's writer. What this one appended since its last sync
+    /// may or may not be in the log; it must acknowledge nothing more.
+    #[error(
+        "this process (generation {ours}) has been replaced as the log's writer by generation {theirs}; \
+         let it end, and start it again only if the other is gone"
+    )]
+    Fenced {
+        /// Generation of this process.
+        ours: u64,
+        /// Generation of the writer.
+        theirs: u64,
+    },
+
+    /// What only a log on Kafka can say.
+    #[error(transparent)]
+    Kafka(#[from] kafka::KafkaProblem),
 
     /// An earlier error left the log in an unknown state.
     #[error("the log failed earlier and takes nothing more; restart to recover")]

@@ -1,0 +1,79 @@
+//! Waiting for brokers that are away: for how long, and who may know of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{KafkaOptions, KafkaProblem};
+
+/// Says whether a log waits for brokers that do not answer, for those who would rather refuse than
+/// wait. Cheap to clone and to ask.
+#[derive(Debug, Clone, Default)]
+pub struct Stall(Arc<AtomicBool>);
+
+impl Stall {
+    /// Whether it waits, for longer than is usual.
+    pub fn is_stalled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How often a wait is spoken of.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// One wait. Over when it is dropped.
+pub(super) struct Patience<'a> {
+    stall: &'a Stall,
+    topic: &'a str,
+    stalled_after: Duration,
+    most: Duration,
+    since: Instant,
+    reminded: Instant,
+}
+
+impl<'a> Patience<'a> {
+    /// For `most` without progress.
+    pub fn new(stall: &'a Stall, options: &'a KafkaOptions, most: Duration) -> Self {
+        let now = Instant::now();
+        let KafkaOptions { topic, stalled_after, .. } = options;
+        Patience { stall, topic, stalled_after: *stalled_after, most, since: now, reminded: now - REMINDER }
+    }
+
+    /// Something has come.
+    pub fn progress(&mut self) {
+        self.since = Instant::now();
+        self.end();
+    }
+
+    /// Nothing has come yet.
+    ///
+    /// # Errors
+    /// It has been too long.
+    pub fn nothing(&mut self) -> Result<(), KafkaProblem> {
+        let waited = self.since.elapsed();
+        if waited >= self.most {
+            return Err(KafkaProblem::Stalled { topic: self.topic.to_owned(), waited });
+        }
+        if waited >= self.stalled_after {
+            self.stall.0.store(true, Ordering::Relaxed);
+            if self.reminded.elapsed() >= REMINDER {
+                self.reminded = Instant::now();
+                let (topic, seconds) = (self.topic, waited.as_secs());
+                tracing::warn!(topic, seconds, "the Kafka brokers do not answer; waiting for them");
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self) {
+        if self.stall.0.swap(false, Ordering::Relaxed) {
+            tracing::info!(topic = self.topic, "the Kafka brokers answer again");
+        }
+    }
+}
+
+impl Drop for Patience<'_> {
+    fn drop(&mut self) {
+        self.stall.0.store(false, Ordering::Relaxed);
+    }
+}

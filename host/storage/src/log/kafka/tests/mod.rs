@@ -1,0 +1,154 @@
+//! The log on Kafka against real brokers. Where none can be started the tests say so and pass.
+
+pub(crate) mod broker;
+mod fencing;
+mod measure;
+mod outages;
+mod rule;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::message::OwnedHeaders;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+
+use super::*;
+use crate::log::contract::{self, Storage, records};
+use broker::Broker;
+
+pub(crate) const CLUSTER: u128 = 0xC0FFEE;
+
+/// Options for a topic of its own.
+fn options(broker: &Broker) -> KafkaOptions {
+    static TOPICS: AtomicU32 = AtomicU32::new(0);
+    let topic = format!("log-{}", TOPICS.fetch_add(1, Ordering::Relaxed));
+    KafkaOptions { open_wait: Duration::from_secs(30), ..KafkaOptions::new(&broker.address, topic, CLUSTER) }
+}
+
+/// Writes anything at all into a log's topic, as its only message.
+fn write(options: &KafkaOptions, headers: OwnedHeaders, value: &[u8]) {
+    let producer: BaseProducer = options.producer().create().unwrap();
+    let message = BaseRecord::<(), [u8]>::to(&options.topic).partition(0).payload(value).headers(headers);
+    producer.send(message).map_err(|(error, _)| error).unwrap();
+    producer.flush(Duration::from_secs(30)).unwrap();
+}
+
+/// Opens the log and returns its records.
+fn reopened(options: &KafkaOptions) -> Vec<Vec<u8>> {
+    records(&mut KafkaLog::open(options.clone()).unwrap())
+}
+
+struct Topics(KafkaOptions);
+
+impl Storage for Topics {
+    fn open(&self) -> Result<Box<dyn Log>, LogError> {
+        Ok(Box::new(KafkaLog::open(self.0.clone())?))
+    }
+
+    fn is_served(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn keeps_the_contract() {
+    let Some(broker) = broker::shared() else { return };
+    contract::check(&|| Topics(options(broker)));
+}
+
+#[test]
+fn a_record_above_the_limit_is_refused_and_others_go_on() {
+    let Some(broker) = broker::shared() else { return };
+    let options = KafkaOptions { record_bytes_max: 3 << 20, ..options(broker) };
+    let mut log = KafkaLog::open(options.clone()).unwrap();
+    let largest = vec![7; 3 << 20];
+    assert!(
+        matches!(log.append(&vec![7; (3 << 20) + 1]), Err(LogError::TooLarge { bytes, limit }) if bytes == limit + 1)
+    );
+    log.append(&largest).unwrap();
+    log.sync().unwrap();
+    assert_eq!(records(&mut log), [largest]);
+}
+
+#[test]
+fn another_number_of_partitions_is_refused_before_anything_is_written() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let admin: AdminClient<_> = options.client().create().unwrap();
+    let topic = NewTopic::new(&options.topic, 3, TopicReplication::Fixed(1));
+    pollster::block_on(admin.create_topics([&topic], &AdminOptions::new())).unwrap()[0].as_ref().unwrap();
+    let Err(error) = KafkaLog::open(options.clone()) else { panic!("three partitions are no sequence") };
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "topic {} has 3 partitions, but a log is one sequence and needs exactly 1; name another topic",
+            options.topic
+        )
+    );
+    let reader = Reader::new(&options).unwrap();
+    let stall = Stall::default();
+    assert_eq!(reader.bounds(&mut Patience::new(&stall, &options, options.open_wait)).unwrap(), (0, 0));
+}
+
+#[test]
+fn another_clusters_topic_is_refused_and_left_as_it_was() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let mut log = KafkaLog::open(options.clone()).unwrap();
+    log.append(b"mine").unwrap();
+    log.sync().unwrap();
+    for trimmed in [false, true] {
+        if trimmed {
+            log.trim(1).unwrap();
+        }
+        let Err(error) = KafkaLog::open(KafkaOptions { cluster: 0xBEEF, ..options.clone() }) else {
+            panic!("it is not theirs")
+        };
+        let said = error.to_string();
+        assert!(!said.contains('\n') && said.contains("00c0ffee") && said.contains("0000beef"), "{said}");
+        log.append(b"still mine").unwrap();
+        log.sync().unwrap();
+    }
+}
+
+#[test]
+fn a_wrong_address_is_told_within_seconds() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let started = Instant::now();
+    let options = KafkaOptions { open_wait: Duration::from_secs(2), ..KafkaOptions::new(nobody.to_string(), "log", 1) };
+    let Err(error) = KafkaLog::open(options) else { panic!("nobody is there") };
+    let said = error.to_string();
+    assert!(!said.contains('\n') && said.contains(&nobody.to_string()), "{said}");
+    assert!(matches!(error, LogError::Kafka(KafkaProblem::Unreachable { .. })));
+    assert!(started.elapsed() < Duration::from_secs(6));
+}
+
+#[test]
+fn a_topic_emptied_from_outside_is_noticed() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let mut log = KafkaLog::open(options.clone()).unwrap();
+    log.append(b"precious").unwrap();
+    log.sync().unwrap();
+    let end = log.seen.end;
+    log.delete_below(end).unwrap();
+    assert!(matches!(log.replay(0, &mut |_, _| Ok(())), Err(LogError::Kafka(KafkaProblem::Lost { .. }))));
+    drop(log);
+    assert!(matches!(KafkaLog::open(options).err(), Some(LogError::Kafka(KafkaProblem::Lost { .. }))));
+}
+
+#[test]
+fn what_is_not_of_the_log_is_passed_over() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let mut log = KafkaLog::open(options.clone()).unwrap();
+    log.append(b"first").unwrap();
+    log.sync().unwrap();
+    write(&options, OwnedHeaders::new(), b"somebody tried the console producer");
+    log.append(b"second").unwrap();
+    log.sync().unwrap();
+    assert_eq!((log.durable(), log.skipped()), (2, 1));
+    assert_eq!(records(&mut log), [&b"first"[..], b"second"]);
+    assert_eq!(reopened(&options), [&b"first"[..], b"second"]);
+}

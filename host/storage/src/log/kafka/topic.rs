@@ -1,0 +1,119 @@
+//! Topics: found, created, checked, and cut at their beginning.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+use super::KafkaProblem;
+use super::client::Quiet;
+
+/// A topic as it is created if it does not exist.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    /// Its name.
+    pub name: String,
+    /// Into how many partitions.
+    pub partitions: i32,
+    /// On how many brokers. From 3 on, one less must confirm what is written.
+    pub replication: i32,
+    /// What differs from the broker's defaults.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+/// Pause between two looks at a cluster that is not there yet.
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl Topic {
+    /// Creates the topic unless it exists, and returns the number of partitions that it has.
+    ///
+    /// # Errors
+    /// Nobody answers within `wait`, or the broker refuses.
+    pub fn ensure(&self, config: &ClientConfig, wait: Duration) -> Result<usize, KafkaProblem> {
+        let consumer = BaseConsumer::from_config_and_context(config, Quiet).map_err(|error| self.client(&error))?;
+        let started = Instant::now();
+        let mut created = false;
+        loop {
+            let detail = match consumer.fetch_metadata(Some(&self.name), Duration::from_secs(1).min(wait)) {
+                Err(error) => cause(&error),
+                Ok(metadata) => {
+                    let topic = metadata.topics().iter().find(|topic| topic.name() == self.name);
+                    match topic.map(|topic| (topic.error().map(RDKafkaErrorCode::from), topic.partitions())) {
+                        Some((None, partitions)) if partitions.iter().all(|partition| partition.leader() >= 0) => {
+                            return Ok(partitions.len());
+                        }
+                        None | Some((Some(RDKafkaErrorCode::UnknownTopicOrPartition), _)) if !created => {
+                            self.create(config)?;
+                            created = true;
+                            continue;
+                        }
+                        Some((Some(RDKafkaErrorCode::InvalidTopic), _)) => {
+                            return Err(self.not_created("a topic cannot have this name".into()));
+                        }
+                        _ => "no leader yet".into(),
+                    }
+                }
+            };
+            let waited = started.elapsed();
+            if waited >= wait {
+                let brokers = config.get("bootstrap.servers").unwrap_or_default().to_owned();
+                return Err(KafkaProblem::Unreachable { brokers, waited, detail });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn create(&self, config: &ClientConfig) -> Result<(), KafkaProblem> {
+        let admin = AdminClient::from_config_and_context(config, Quiet).map_err(|error| self.client(&error))?;
+        let confirmed_by = (self.replication - 1).max(1).to_string();
+        let mut topic = NewTopic::new(&self.name, self.partitions, TopicReplication::Fixed(self.replication))
+            .set("min.insync.replicas", &confirmed_by)
+            .set("unclean.leader.election.enable", "false");
+        for (name, value) in &self.settings {
+            topic = topic.set(name, value);
+        }
+        let options = AdminOptions::new()
+            .request_timeout(Some(Duration::from_secs(15)))
+            .operation_timeout(Some(Duration::from_secs(10)));
+        match pollster::block_on(admin.create_topics([&topic], &options)) {
+            Err(error) => Err(self.not_created(cause(&error))),
+            Ok(results) => match results.into_iter().next() {
+                Some(Err((_, code))) if code != RDKafkaErrorCode::TopicAlreadyExists => {
+                    Err(self.not_created(code.to_string()))
+                }
+                _ => {
+                    tracing::info!(topic = self.name, partitions = self.partitions, "created a Kafka topic");
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn not_created(&self, detail: String) -> KafkaProblem {
+        KafkaProblem::Creation { topic: self.name.clone(), detail }
+    }
+
+    fn client(&self, error: &KafkaError) -> KafkaProblem {
+        KafkaProblem::Client { topic: self.name.clone(), detail: cause(error) }
+    }
+}
+
+/// Forgets what lies below `offset` in the topic's only partition.
+pub(super) fn delete_below(admin: &AdminClient<Quiet>, topic: &str, offset: i64) -> Result<(), KafkaError> {
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset(topic, 0, Offset::Offset(offset))?;
+    let options = AdminOptions::new()
+        .request_timeout(Some(Duration::from_secs(15)))
+        .operation_timeout(Some(Duration::from_secs(10)));
+    let answered = pollster::block_on(admin.delete_records(&offsets, &options))?;
+    answered.elements().iter().try_for_each(|partition| partition.error())
+}
+
+/// An error without the library's words around it.
+pub(super) fn cause(error: &KafkaError) -> String {
+    error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
+}
