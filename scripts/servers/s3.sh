@@ -40,11 +40,12 @@ case "${1:-}" in
     [ $# = 3 ] || fail "usage: s3.sh start DIR PORT"
     install
     cd "$here"
-    # Attributes beside the objects: not every file system has room for them inside.
-    mkdir -p "$2/buckets/styx" "$2/attributes"
+    mkdir -p "$2/styx"
     say "S3 at http://127.0.0.1:$3, bucket styx"
+    # Attributes in the files themselves, where DIR's file system must have room for them (ext4, xfs, btrfs and
+    # newer tmpfs do): kept beside them, a reader could get one version's content with another's ETag.
     exec "$server" --access "${STYX_S3_ACCESS:-styx}" --secret "${STYX_S3_SECRET:-styx-secret}" --region us-east-1 \
-      --port "127.0.0.1:$3" --quiet posix --sidecar "$2/attributes" "$2/buckets"
+      --port "127.0.0.1:$3" --quiet posix "$2"
     ;;
   *)
     fail "usage: s3.sh install | start DIR PORT"
