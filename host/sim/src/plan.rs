@@ -66,6 +66,8 @@ pub struct Plan {
 pub struct SnapshotPlan {
     /// Between snapshots.
     pub every: Delay,
+    /// Changes that a machine hands over at once.
+    pub chunk: usize,
     /// To write something into the store, or to read it.
     pub store: Delay,
     /// Writes that fail or of which nobody knows, in a thousand.
@@ -221,7 +223,8 @@ impl Plan {
         ];
         config.snapshots = random.chance(750);
         let snapshotting = SnapshotPlan {
-            every: random.pick(&[(500, 5_000), (500, 5_000), (5_000, 20_000), (30_000, 100_000)]),
+            every: random.pick(&[(500, 5_000), (5_000, 20_000), (30_000, 100_000)]),
+            chunk: random.pick(&[3, 20, 1000]),
             store: random.pick(&[(10, 100), (100, 3_000), (1_000, 20_000)]),
             failures: random.pick(&[0, 0, 20, 200]),
             damage: random.pick(&[0, 50, 300]),

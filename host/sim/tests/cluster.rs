@@ -1,9 +1,12 @@
 //! Several workers, driven at once and in any order: for the same cuts, everything comes to the
 //! same wherever entities live, and to what the claimed serial order says.
 
+mod driver;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use driver::taken::Taken;
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Control;
@@ -31,6 +34,7 @@ enum Work {
     Execute(Batch),
     Piece(Piece),
     FallBack(FallbackBatch),
+    HandOver,
 }
 
 /// What an epoch came to.
@@ -53,7 +57,8 @@ struct Cluster {
     epochs: Vec<Epoch>,
     current: Epoch,
     replies: BTreeMap<u64, Outcome>,
-    figures: [usize; 4],
+    taken: Taken,
+    figures: [usize; 5],
 }
 
 fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
@@ -67,7 +72,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         retention: Retention::default(),
         engine: 0,
         generation: 1,
-        snapshots: false,
+        snapshots: true,
         claim_order: true,
     }
 }
@@ -90,7 +95,8 @@ impl Cluster {
             epochs: Vec::new(),
             current: Epoch::default(),
             replies: BTreeMap::new(),
-            figures: [0; 4],
+            taken: Taken::default(),
+            figures: [0; 5],
         }
     }
 
@@ -123,7 +129,17 @@ impl Cluster {
                 Action::Finished(summary) => self.finished(node, summary),
                 Action::Logs { .. } | Action::Accepted { .. } | Action::Unknown { .. } => {}
                 Action::Expel { .. } => panic!("nobody differs"),
-                Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => panic!("nobody asked for it"),
+                Action::Snapshot(frame) => self.taken.frame(*frame),
+                Action::Part(part) => {
+                    self.taken.part(*part);
+                    self.work.push((at, Work::HandOver));
+                }
+                Action::Changes { changes, last } => {
+                    self.taken.changes(changes, last, self.workers.len());
+                    if !last {
+                        self.work.push((at, Work::HandOver));
+                    }
+                }
             }
         }
     }
@@ -180,6 +196,7 @@ impl Cluster {
                 debug_assert!(matches!(piece.task, Task::Root | Task::Call { .. } | Task::Resume { .. }));
                 Input::Advanced(vec![toy.advance(piece)])
             }
+            Work::HandOver => Input::HandOver,
             Work::FallBack(batch) => Input::FellBack(
                 batch
                     .components
@@ -207,10 +224,34 @@ impl Cluster {
         self.step(Node::Coordinator, Input::Tick { now: Timestamp(now) });
         self.settle();
     }
+
+    /// A round with a snapshot at its beginning, whose entities are handed over some time, or at its end.
+    fn round_with_snapshot(&mut self, now: u64) {
+        let first = self.random.chance(700);
+        if first {
+            self.step(Node::Coordinator, Input::Snapshot);
+        }
+        self.step(Node::Coordinator, Input::Tick { now: Timestamp(now) });
+        if !first {
+            self.step(Node::Coordinator, Input::Snapshot);
+        }
+        self.settle();
+    }
+
+    /// Begins with a snapshot of another cluster.
+    fn restore(&mut self, taken: &Taken) {
+        for worker in &mut self.workers {
+            let me = worker.seat().me;
+            worker.restore(taken.restored(|partition| self.placement.owner(partition) == me));
+        }
+        let restored = taken.restored(|_| false);
+        let carried = restored.carried.iter().map(|carried| carried.tid).collect();
+        self.coordinator.restore(&restored.frame, carried);
+    }
 }
 
 /// One log from a live run, and what it came to elsewhere.
-fn check(seed: u64) -> [usize; 4] {
+fn check(seed: u64) -> [usize; 5] {
     println!("seed {seed}");
     let mut random = Random::new(seed);
     let layout = Layout { seed: random.number(), partitions: random.pick(&[2, 5, 16]) };
@@ -251,7 +292,10 @@ fn check(seed: u64) -> [usize; 4] {
             };
             live.step(Node::Worker(worker), input);
         }
-        live.round(epoch);
+        match random.chance(500) {
+            true => live.round_with_snapshot(epoch),
+            false => live.round(epoch),
+        }
     }
     let mut now = 100;
     while live.coordinator.has_work() {
@@ -319,6 +363,20 @@ fn check(seed: u64) -> [usize; 4] {
             let (live, again) = (epochs[at], &again.epochs[at]);
             assert_eq!(live, again, "seed {seed}: epoch {} comes to something else on {workers} workers", at + 1);
         }
+        let Some(epoch) = live.taken.epoch() else { continue };
+        let mut restored = Cluster::new(&config, workers, Random::new(random.number()));
+        restored.restore(&live.taken);
+        for (at, record) in live.log.iter().enumerate().skip(epoch.0 as usize) {
+            restored.step(Node::Coordinator, Input::Replay(record.clone()));
+            restored.settle();
+            assert_eq!(
+                Some(epochs[at]),
+                restored.epochs.last(),
+                "seed {seed}: epoch {} comes to something else on {workers} workers that begin after epoch {epoch}",
+                at + 1
+            );
+        }
+        live.figures[4] += usize::from(restored.epochs.len() > 1);
     }
     live.figures
 }
@@ -327,12 +385,13 @@ fn check(seed: u64) -> [usize; 4] {
 fn where_entities_live_changes_nothing() {
     let worlds = std::env::var("STYX_WORLDS").map_or(3000, |worlds| worlds.parse().unwrap());
     let first = std::env::var("STYX_SEED").map_or(0, |seed| seed.parse().unwrap());
-    let mut figures = [0; 4];
+    let mut figures = [0; 5];
     for seed in first..first + worlds {
         let found = check(seed);
         figures.iter_mut().zip(found).for_each(|(sum, number)| *sum += number);
     }
-    let [committed, fell_back, rescheduled, shared] = figures;
+    let [committed, fell_back, rescheduled, shared, restored] = figures;
     println!("{committed} committed at once, {fell_back} in the fallback, {rescheduled} moved, {shared} shared");
-    assert!(worlds < 100 || [committed, fell_back, rescheduled, shared].iter().all(|number| *number > 0));
+    println!("{restored} clusters began with a snapshot, several epochs before the end");
+    assert!(worlds < 100 || figures.iter().all(|number| *number as u64 > worlds / 10), "{figures:?}");
 }

@@ -24,6 +24,9 @@ fn nothing_breaks(seed: u64) {
         figures.crashes,
         figures.generations,
         figures.deployments,
+        figures.snapshots,
+        figures.restores,
+        figures.store_failures,
         figures.disturbances,
         figures.lost,
         figures.stale,
@@ -32,6 +35,7 @@ fn nothing_breaks(seed: u64) {
         figures.refused,
     ];
     assert!(rare.iter().all(|count| *count > 1_000), "the worlds are adversarial: {figures:?}");
+    assert!(figures.damaged > 50, "snapshots turn out damaged: {figures:?}");
     assert!(figures.clustered > figures.transactions / 3, "most worlds are clusters: {figures:?}");
     assert!(figures.verified > figures.transactions, "every log is read again: {figures:?}");
 }

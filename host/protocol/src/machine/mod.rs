@@ -63,6 +63,11 @@ impl<W> Machine<W> {
         self.worker.restore(restored);
     }
 
+    /// Hands over at most so many changes at once from now on; by default a millisecond's work.
+    pub fn hand_over_most(&mut self, changes: usize) {
+        self.worker.hand_over_most(changes);
+    }
+
     /// The committed state.
     pub fn state(&self) -> &Arc<State> {
         self.worker.state()

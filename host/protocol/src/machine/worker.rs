@@ -58,6 +58,7 @@ pub struct Worker<W> {
     /// The coordinator knows that there is something to do.
     pub(super) woke: bool,
     pub(super) handing_over: HandingOver,
+    hand_over_most: usize,
 }
 
 /// Whether changes of entities are handed over for a snapshot.
@@ -80,7 +81,7 @@ pub(super) struct Slot<W> {
     pub receipt: bool,
 }
 
-/// Changes handed over at once: a millisecond's work, between two rounds.
+/// Changes handed over at once, between two rounds.
 const HAND_OVER_MOST: usize = 4096;
 
 impl<W> Worker<W> {
@@ -108,6 +109,7 @@ impl<W> Worker<W> {
             early: Vec::new(),
             woke: false,
             handing_over: HandingOver::Done,
+            hand_over_most: HAND_OVER_MOST,
             seat,
             config,
         };
@@ -141,6 +143,11 @@ impl<W> Worker<W> {
         if self.config.snapshots {
             self.exclusive_state().track();
         }
+    }
+
+    /// Hands over at most so many changes at once from now on; by default a millisecond's work.
+    pub fn hand_over_most(&mut self, changes: usize) {
+        self.hand_over_most = changes;
     }
 
     /// The committed state that is here.
@@ -253,7 +260,8 @@ impl<W> Worker<W> {
     /// Hands over some of what has changed up to the snapshot.
     fn hand_over(&mut self, actions: &mut Vec<Action<W>>) {
         let mut changes = Vec::new();
-        let last = self.exclusive_state().hand_over(HAND_OVER_MOST, &mut changes);
+        let most = self.hand_over_most;
+        let last = self.exclusive_state().hand_over(most, &mut changes);
         self.handing_over = if last { HandingOver::Done } else { HandingOver::Offered };
         actions.push(Action::Changes { changes, last });
     }

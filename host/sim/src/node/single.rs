@@ -42,6 +42,7 @@ impl Single {
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
         outside.judge.opened(&log, outside.disk.trimmed())?;
         let mut machine = Machine::new(outside.plan.config.clone());
+        machine.hand_over_most(outside.plan.snapshotting.chunk);
         let snapshot = outside.take_over(life, outside.plan.config.generation)?;
         if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {
             machine.restore(outside.store.load(snapshot, |_| true)?);

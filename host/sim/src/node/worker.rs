@@ -209,7 +209,8 @@ impl WorkerNode {
         let peers = workers.chain([(Peer::Coordinator, coordinator)]);
         let links = Links::new(self.life.node, generation, peers, outside);
         let config = Config { generation, ..outside.plan.config.clone() };
-        let machine = Worker::new(config, Seat { me, placement });
+        let mut machine = Worker::new(config, Seat { me, placement });
+        machine.hand_over_most(outside.plan.snapshotting.chunk);
         let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
         let life = Life { part: generation, ..self.life };
         let crew = Crew::new(life, strange, outside);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod taken;
+
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::{Executor, run_component};
@@ -13,6 +15,7 @@ use styx_protocol::record::Record;
 use styx_protocol::replies::{Reply, Retention};
 use styx_protocol::transaction::Request;
 use styx_sim::toy::{self, Toy, keys};
+use taken::Taken;
 
 pub fn config(reordering: bool, fallback: bool) -> Config {
     Config {
@@ -54,6 +57,7 @@ pub struct Driver {
     pub unknown: Vec<u64>,
     pub order: Vec<Tid>,
     pub epochs: Vec<(Epoch, usize, usize)>,
+    pub taken: Taken,
     now: u64,
 }
 
@@ -68,6 +72,7 @@ impl Driver {
             unknown: vec![],
             order: vec![],
             epochs: vec![],
+            taken: Taken::default(),
             now: 0,
         }
     }
@@ -83,6 +88,16 @@ impl Driver {
     pub fn tick(&mut self) {
         self.now += 10;
         self.step(Input::Tick { now: Timestamp(self.now) });
+    }
+
+    /// A driver that begins with another's last snapshot and the rest of its log.
+    pub fn restored(config: Config, from: &Driver) -> Self {
+        let mut driver = Driver::new(config);
+        driver.machine.restore(from.taken.restored(|_| true));
+        driver.now = from.now;
+        let epoch = driver.machine.position().0;
+        driver.replay(&from.log[epoch.0 as usize..]);
+        driver
     }
 
     /// Recovers from another driver's log.
@@ -141,7 +156,9 @@ impl Driver {
                     Action::Unknown { waiter } => self.unknown.push(waiter),
                     Action::Logs { .. } => {}
                     Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
-                    Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => panic!("nobody asked for it"),
+                    Action::Snapshot(frame) => self.taken.frame(*frame),
+                    Action::Part(part) => self.taken.part(*part),
+                    Action::Changes { changes, last } => self.taken.changes(changes, last, 1),
                 }
             }
         }
