@@ -50,7 +50,7 @@ impl SnapshotStore {
     }
 
     /// Copies the newest snapshot of an export, or of any other cluster's store that nobody writes to, into this
-    /// store, which must have none; it becomes this cluster's first one.
+    /// store, which must have none, so before this cluster is first started; it becomes its first one.
     ///
     /// # Errors
     /// [`SnapshotError::NotEmpty`] if there are snapshots here; what is wrong with the one there.

@@ -1,6 +1,6 @@
 //! Makes a snapshot exist: puts the next manifest, if nobody else may.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,13 +47,13 @@ pub(crate) struct Tip {
     highest: u64,
     /// The snapshot that the next one continues.
     manifest: Option<Manifest>,
-    /// Manifests whose puts failed without an answer: they may be there, or may come still. Hash by number.
-    doubtful: HashMap<u64, u128>,
+    /// Manifests whose puts failed without an answer: they may be there, or may come still. Number and hash.
+    doubtful: HashSet<(u64, u128)>,
 }
 
 impl Tip {
     pub(crate) fn at(highest: u64, manifest: Option<Manifest>) -> Self {
-        Self { known: true, highest, manifest, doubtful: HashMap::new() }
+        Self { known: true, highest, manifest, doubtful: HashSet::new() }
     }
 }
 
@@ -106,6 +106,22 @@ impl SnapshotStore {
         self.put_next(generation, Rivals::Heed, |previous| {
             Ok(Manifest { generation, created_us, ..previous.cloned().unwrap_or_else(empty) })
         })
+    }
+
+    /// Writes snapshot `sequence` once more, as the newest one, for a log in which replay starts with record
+    /// `log_position`: how one goes back to an older state, or goes on without the old log.
+    ///
+    /// # Errors
+    /// What is wrong with the manifest; [`SnapshotError::Fenced`] if the store has seen a higher generation.
+    pub fn reinstate(
+        &self,
+        sequence: u64,
+        generation: u64,
+        log_position: u64,
+        created_us: u64,
+    ) -> Result<Manifest, SnapshotError> {
+        let old = self.read_manifest(sequence)?;
+        self.put_next(generation, |_| Ok(Manifest { generation, log_position, created_us, ..old }))
     }
 
     /// The snapshot that `draft` makes of the one before.
@@ -240,7 +256,7 @@ impl SnapshotStore {
                 Ok(true) => return Ok(Attempt::Done),
                 Ok(false) => {}
                 Err(error) => {
-                    tip.doubtful.insert(sequence, hash);
+                    tip.doubtful.insert((sequence, hash));
                     return Err(error);
                 }
             }
@@ -262,7 +278,7 @@ impl SnapshotStore {
         if theirs == hash {
             return Ok(Attempt::Done);
         }
-        if tip.doubtful.get(&sequence) == Some(&theirs) {
+        if tip.doubtful.contains(&(sequence, theirs)) {
             return Ok(Attempt::PassOver);
         }
         match Manifest::decode(sequence, &found.bytes) {
@@ -284,16 +300,6 @@ impl SnapshotStore {
         let known: HashSet<_> = previous.into_iter().flat_map(Manifest::parts).map(|part| &part.object).collect();
         let new: Vec<_> = manifest.parts().filter(|part| !known.contains(&part.object)).collect();
         let sizes = self.objects.sizes(new.iter().map(|part| part.object.clone()).collect())?;
-        for (part, size) in new.iter().zip(sizes) {
-            match size {
-                None => return Err(SnapshotError::Missing { object: part.object.clone() }),
-                Some(size) if size != part.bytes => {
-                    let what = format!("it has {size} bytes instead of {}", part.bytes);
-                    return Err(SnapshotError::damaged(&part.object, size.min(part.bytes), what));
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(())
+        new.iter().zip(sizes).try_for_each(|(part, size)| part.check_size(size))
     }
 }

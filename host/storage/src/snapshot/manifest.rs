@@ -53,6 +53,20 @@ pub struct PartRef {
     pub checksum: u128,
 }
 
+impl PartRef {
+    /// Whether the object is there with its size, as far as the store says.
+    pub(crate) fn check_size(&self, size: Option<u64>) -> Result<(), SnapshotError> {
+        match size {
+            Some(size) if size == self.bytes => Ok(()),
+            Some(size) => {
+                let what = format!("it has {size} bytes instead of {}", self.bytes);
+                Err(SnapshotError::damaged(&self.object, size.min(self.bytes), what))
+            }
+            None => Err(SnapshotError::Missing { object: self.object.clone() }),
+        }
+    }
+}
+
 /// One snapshot: at the end of an epoch, the whole committed state and what goes with it.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct Manifest {

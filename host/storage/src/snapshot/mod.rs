@@ -140,7 +140,9 @@ impl SnapshotStore {
         &self.place
     }
 
-    /// Starts a part of `partition`: a base, or a delta of what changed up to the end of `epoch`.
+    /// Starts a part of `partition`: a base, or a delta of what changed up to the end of `epoch`. Any number of
+    /// writers may be at work at the same time. What [`PartWriter::finish`] returns goes into a [`Draft`], of this
+    /// process or, sent there, of another one; in the latter case call [`Self::abandon`] when that is over.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer.
@@ -174,7 +176,9 @@ impl SnapshotStore {
         part::writer::write_system(self.objects.clone(), &self.unmentioned, header, blob)
     }
 
-    /// Gives up parts that were written and will not be mentioned, so that a collection may have them.
+    /// Forgets parts that were written through this store and that it will not mention itself: those that are given
+    /// up, so that a collection may have them, and those whose manifest another process has put. Parts that
+    /// [`Self::commit`] has mentioned are forgotten by themselves; others are remembered until this is called.
     pub fn abandon<'a>(&self, parts: impl IntoIterator<Item = &'a PartRef>) {
         for part in parts {
             self.unmentioned.remove(&part.object);

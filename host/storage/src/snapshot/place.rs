@@ -108,7 +108,7 @@ impl Place {
         if let Some(memory) = &self.memory {
             return Ok(Opened { store: memory.objects(), prefix: String::new(), directory: None });
         }
-        if !self.url.contains(':') {
+        if self.url.starts_with(['/', '.']) || !self.url.contains(':') {
             return self.open_directory(Path::new(&self.url));
         }
         let url = Url::parse(&self.url).map_err(|error| {

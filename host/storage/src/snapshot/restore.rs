@@ -1,6 +1,6 @@
 //! Brings a snapshot back: every partition's base, then its deltas; several partitions at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +8,7 @@ use super::SnapshotStore;
 use super::commit::Tip;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartRef};
+use super::part;
 use super::part::block::{Block, Entry};
 use super::part::reader::PartReader;
 
@@ -72,21 +73,58 @@ impl SnapshotStore {
         threads: usize,
         mut begin: impl FnMut(&Manifest) -> S,
     ) -> Result<Option<Restored<S>>, SnapshotError> {
+        let found = self.first_good(None, |manifest| {
+            let sink = begin(&manifest);
+            let system = self.system_parts(&manifest)?;
+            self.restore(&manifest, threads, &sink)?;
+            Ok((manifest, sink, system))
+        })?;
+        let Some(((manifest, sink, system), skipped)) = found else { return Ok(None) };
+        self.continue_from(&manifest)?;
+        Ok(Some(Restored { manifest, sink, system, skipped }))
+    }
+
+    /// The newest snapshot older than number `before` (of all, if `None`) whose manifest is whole and whose parts are
+    /// all there with their sizes; and those that were passed over. For who coordinates a restore that others do:
+    /// each of them calls [`Self::restore`] with the manifest's `partitions` reduced to its own, and if one finds
+    /// damage, all begin again with the snapshot before. Then comes [`Self::continue_from`].
+    ///
+    /// # Errors
+    /// As of [`Self::restore_newest`].
+    pub fn newest_complete(&self, before: Option<u64>) -> Result<Option<(Manifest, Vec<Skipped>)>, SnapshotError> {
+        self.first_good(before, Ok)
+    }
+
+    /// Makes the next snapshot of this store continue `manifest`, which was restored, although newer ones may be
+    /// there that could not be.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Store`] if the store does not answer.
+    pub fn continue_from(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
+        let mut tip = self.lock_tip();
+        let highest = self.sequences()?.last().copied().unwrap_or(0).max(manifest.sequence);
+        *tip = Tip::at(highest, Some(manifest.clone()));
+        Ok(())
+    }
+
+    /// What `attempt` makes of the newest snapshot that it finds no damage in.
+    fn first_good<T>(
+        &self,
+        before: Option<u64>,
+        mut attempt: impl FnMut(Manifest) -> Result<T, SnapshotError>,
+    ) -> Result<Option<(T, Vec<Skipped>)>, SnapshotError> {
         let sequences = self.sequences()?;
-        let highest = sequences.last().copied().unwrap_or(0);
+        let sizes: HashMap<_, _> =
+            self.objects.list(part::FOLDER, None)?.into_iter().map(|object| (object.name, object.bytes)).collect();
         let mut skipped = Vec::new();
-        for sequence in sequences.into_iter().rev() {
-            let attempt = self.read_manifest(sequence).and_then(|manifest| {
-                let sink = begin(&manifest);
-                let system = self.system_parts(&manifest)?;
-                self.restore(&manifest, threads, &sink)?;
-                Ok((manifest, sink, system))
+        for sequence in sequences.into_iter().rev().filter(|sequence| before.is_none_or(|before| *sequence < before)) {
+            let result = self.read_manifest(sequence).and_then(|manifest| {
+                // What is missing is found before gigabytes were restored for nothing.
+                manifest.parts().try_for_each(|part| part.check_size(sizes.get(&part.object).copied()))?;
+                attempt(manifest)
             });
-            match attempt {
-                Ok((manifest, sink, system)) => {
-                    *self.lock_tip() = Tip::at(highest, Some(manifest.clone()));
-                    return Ok(Some(Restored { manifest, sink, system, skipped }));
-                }
+            match result {
+                Ok(good) => return Ok(Some((good, skipped))),
                 Err(SnapshotError::NoSuchSnapshot { .. }) => {}
                 Err(error) if error.is_damage() => {
                     tracing::warn!(sequence, "snapshot cannot be used, trying the one before: {error}");

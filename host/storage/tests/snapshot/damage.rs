@@ -229,6 +229,16 @@ fn recovery_falls_back_to_the_snapshot_before() {
     let back = open_again(&store).restore_newest(2, |_| Collect::default()).unwrap().unwrap();
     assert_eq!((back.manifest, back.skipped.len()), (third, 0));
     assert_eq!(back.sink.into_model(), model);
+    // The same for who only coordinates a restore.
+    let other = open_again(&store);
+    let (newest, skipped) = other.newest_complete(None).unwrap().unwrap();
+    assert_eq!((newest.sequence, skipped.len()), (3, 0));
+    let (before, skipped) = other.newest_complete(Some(3)).unwrap().unwrap();
+    assert_eq!((&before, skipped.len(), skipped[0].sequence), (&first, 1, 2));
+    other.continue_from(&before).unwrap();
+    let fourth = other.commit(draft(&other, 2, 1, Some(1), Vec::new())).unwrap();
+    assert_eq!((fourth.sequence, &fourth.partitions), (4, &first.partitions));
+    objects.delete(&fourth.object());
     // Nothing whole at all: the newest one's damage is told.
     for sequence in 1..=3 {
         let manifest = store.manifest(sequence).unwrap();

@@ -1,0 +1,67 @@
+//! What an earlier version wrote can be read for ever: a store of each format is kept beside this file.
+
+use std::path::{Path, PathBuf};
+
+use styx_storage::snapshot::{MANIFEST_VERSION, PART_VERSION, Place};
+
+use crate::support::*;
+
+fn fixture(version: u16) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshot/formats/v{version}"))
+}
+
+/// What the stores hold: a base of several partitions, then a delta.
+fn content() -> (Model, Changes, Model) {
+    let first = sample(77, 3, 12);
+    let mut second = first.clone();
+    let changes = change(&mut second, 7, 12, 9, &mut Random(78));
+    second.retain(|_, entries| !entries.is_empty());
+    (first, changes, second)
+}
+
+#[test]
+fn stores_of_every_format_are_read() {
+    for version in 1..=MANIFEST_VERSION.max(PART_VERSION) {
+        // A copy: opening a store tries whether it can be written.
+        let directory = tempfile::tempdir().unwrap();
+        copy(&fixture(version), directory.path());
+        let store = open(&Place::new(directory.path().to_str().unwrap()));
+        let (first, _, second) = content();
+        assert_eq!(restored(&store, &store.manifest(1).unwrap()), first);
+        let back = store.restore_newest(2, |_| Collect::default()).unwrap().unwrap();
+        assert_eq!((back.manifest.sequence, back.manifest.epoch, back.manifest.generation), (2, 2, 3));
+        assert_eq!((back.manifest.log_position, back.manifest.created_us), (20, 2_000_000));
+        assert_eq!((back.manifest.state_hash, back.manifest.chain_hash), (2 << 64, 9));
+        assert_eq!(back.system["coordinator"], system_blob(2));
+        assert_eq!(back.sink.into_model(), second);
+        assert_eq!(store.lease().unwrap().unwrap().holder, "the first");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Writes the store of the present format: to be run once when a format has changed, its result committed.
+#[test]
+#[ignore = "writes into the source tree, once per format"]
+fn write_the_store_of_this_format() {
+    let directory = fixture(MANIFEST_VERSION.max(PART_VERSION));
+    assert!(!directory.exists(), "{} is there: formats that were written do not change", directory.display());
+    let store = open(&Place::new(directory.to_str().unwrap()));
+    let (first, changes, _) = content();
+    store.commit(whole(&store, &first, 1, 3)).unwrap();
+    let part = write_delta(&store, 7, 2, 3, &changes);
+    store.commit(draft(&store, 2, 3, Some(1), vec![part])).unwrap();
+    drop(store.acquire_lease("the first", 1_000_000, 2_000_000).unwrap());
+    std::fs::remove_file(directory.join("lease.lock")).unwrap();
+}

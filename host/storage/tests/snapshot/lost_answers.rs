@@ -1,0 +1,153 @@
+//! A store that does what it is told and does not say so, or says that it failed and has not.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use futures_util::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use styx_storage::snapshot::{Acquired, Memory, Place, SnapshotError, SnapshotStore};
+
+use crate::support::*;
+
+/// What happens to the next puts of manifests and leases.
+const FINE: u8 = 0;
+/// It is done, and the answer is an error.
+const DONE_BUT_ERROR: u8 = 1;
+/// It is not done, and the answer is an error.
+const NOT_DONE: u8 = 2;
+/// It is done, the answer is lost, and the repeated try finds the name taken.
+const DONE_AND_REPEATED: u8 = 3;
+
+#[derive(Debug)]
+struct Flaky {
+    inner: InMemory,
+    mood: AtomicU8,
+}
+
+impl fmt::Display for Flaky {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("flaky")
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Flaky {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let mood = if path.as_ref().starts_with("parts") { FINE } else { self.mood.load(Ordering::SeqCst) };
+        let lost = || Error::Generic { store: "flaky", source: "the answer was lost".into() };
+        if mood == NOT_DONE {
+            return Err(lost());
+        }
+        let result = self.inner.put_opts(path, payload.clone(), options.clone()).await;
+        match mood {
+            DONE_BUT_ERROR => result.and(Err(lost())),
+            DONE_AND_REPEATED => self.inner.put_opts(path, payload, options).await,
+            _ => result,
+        }
+    }
+
+    async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.inner.get_opts(path, options).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+fn flaky() -> (Arc<Flaky>, SnapshotStore) {
+    let flaky = Arc::new(Flaky { inner: InMemory::new(), mood: AtomicU8::new(FINE) });
+    let memory = Memory::from(flaky.clone() as Arc<dyn ObjectStore>);
+    (flaky, open(&Place::in_memory(&memory)))
+}
+
+#[test]
+fn a_snapshot_whose_answer_was_lost() {
+    let (flaky, store) = flaky();
+    let mut model = sample(1, 3, 20);
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let mut random = Random(1);
+    let mut next = |store: &SnapshotStore, epoch: u64, builds_on: u64, model: &mut Model| {
+        let changes = change(model, 7, 20, 8, &mut random);
+        (draft(store, epoch, 1, Some(builds_on), vec![write_delta(store, 7, epoch, 1, &changes)]), changes)
+    };
+
+    // The client repeats what got through: nobody needs to know.
+    let (second, _) = next(&store, 2, 1, &mut model);
+    flaky.mood.store(DONE_AND_REPEATED, Ordering::SeqCst);
+    assert_eq!(store.commit(second).unwrap().sequence, 2);
+
+    // It is there and was not said to be: the next one, of all changes since the one before, goes behind it.
+    let before = model.clone();
+    let (third, mut changes) = next(&store, 3, 2, &mut model);
+    for (mood, sequence) in [(DONE_BUT_ERROR, 4), (NOT_DONE, 4)] {
+        flaky.mood.store(mood, Ordering::SeqCst);
+        let result = store.commit(third.clone());
+        assert!(matches!(&result, Err(SnapshotError::Store { .. })), "{result:?}");
+        // Nobody else would take it for another writer's either.
+        assert!(store.latest().unwrap().unwrap().sequence < sequence);
+    }
+    flaky.mood.store(FINE, Ordering::SeqCst);
+    changes.extend(change(&mut model, 7, 20, 8, &mut random));
+    let fourth = draft(&store, 4, 1, Some(2), vec![write_delta(&store, 7, 4, 1, &changes)]);
+    let fourth = store.commit(fourth).unwrap();
+    assert_eq!((fourth.sequence, fourth.epoch), (4, 4));
+    model.retain(|_, entries| !entries.is_empty());
+    assert_eq!(restored(&store, &fourth), model);
+    assert_ne!(before, model);
+
+    // The very same one again is that one.
+    let (fifth, _) = (draft(&store, 5, 1, Some(4), Vec::new()), ());
+    flaky.mood.store(DONE_BUT_ERROR, Ordering::SeqCst);
+    assert!(store.commit(fifth.clone()).is_err());
+    flaky.mood.store(FINE, Ordering::SeqCst);
+    assert_eq!(store.commit(fifth).unwrap().sequence, 5);
+    assert_eq!(store.latest().unwrap().unwrap().sequence, 5);
+}
+
+#[test]
+fn a_lease_whose_answer_was_lost() {
+    let (flaky, store) = flaky();
+    let ours = |acquired: Acquired| match acquired {
+        Acquired::Ours(lease) => lease,
+        Acquired::Theirs(record) => panic!("{record:?} has it"),
+    };
+    flaky.mood.store(DONE_AND_REPEATED, Ordering::SeqCst);
+    let mut lease = ours(store.acquire_lease("a", 1000, 0).unwrap());
+    assert_eq!(lease.generation(), 1);
+    lease.renew(10).unwrap();
+    for mood in [DONE_BUT_ERROR, NOT_DONE] {
+        flaky.mood.store(mood, Ordering::SeqCst);
+        let result = lease.renew(20);
+        assert!(matches!(&result, Err(SnapshotError::Store { .. })), "{result:?}");
+        assert_eq!(lease.record().expires_us, 1010, "what is not known to be longer is not");
+    }
+    flaky.mood.store(FINE, Ordering::SeqCst);
+    lease.renew(30).unwrap();
+    assert_eq!(store.lease().unwrap().unwrap().expires_us, 1030);
+    let taken = ours(store.acquire_lease("b", 1000, 1530).unwrap());
+    assert!(matches!(lease.renew(1531), Err(SnapshotError::LeaseLost { .. })));
+    assert_eq!(taken.generation(), 2);
+}
