@@ -121,7 +121,9 @@ impl SnapshotStore {
         created_us: u64,
     ) -> Result<Manifest, SnapshotError> {
         let old = self.read_manifest(sequence)?;
-        self.put_next(generation, |_| Ok(Manifest { generation, log_position, created_us, ..old }))
+        self.put_next(generation, Rivals::Ignore, |_| {
+            Ok(Manifest { generation, log_position, created_us, ..old.clone() })
+        })
     }
 
     /// The snapshot that `draft` makes of the one before.

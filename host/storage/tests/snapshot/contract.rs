@@ -222,6 +222,29 @@ fn taking_over_heeds_what_an_older_one_wrote_last() {
 }
 
 #[test]
+fn an_older_snapshot_is_reinstated() {
+    let store = open(&Place::new("memory:"));
+    let first = sample(10, 3, 5);
+    let mut model = first.clone();
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let part = write_delta(&store, 7, 2, 1, &change(&mut model, 7, 5, 5, &mut Random(1)));
+    store.commit(draft(&store, 2, 1, Some(1), vec![part])).unwrap();
+    let back = store.reinstate(1, 2, 33, 44).unwrap();
+    assert_eq!((back.sequence, back.epoch, back.generation), (3, 1, 2));
+    assert_eq!((back.log_position, back.created_us), (33, 44));
+    assert_eq!(store.latest().unwrap().unwrap(), back);
+    assert_eq!(restored(&store, &back), first);
+    // And the next one continues it.
+    let mut model = first;
+    let part = write_delta(&store, 0, 2, 2, &change(&mut model, 0, 5, 5, &mut Random(2)));
+    let next = store.commit(draft(&store, 2, 2, Some(1), vec![part])).unwrap();
+    model.retain(|_, entries| !entries.is_empty());
+    assert_eq!(restored(&store, &next), model);
+    assert!(matches!(store.reinstate(9, 2, 0, 0), Err(SnapshotError::NoSuchSnapshot { .. })));
+    assert!(matches!(store.reinstate(1, 1, 0, 0), Err(SnapshotError::Fenced { .. })));
+}
+
+#[test]
 fn one_store_is_shared_by_threads() {
     let store: SnapshotStore = open(&Place::new("memory:"));
     let model = sample(9, 8, 300);
