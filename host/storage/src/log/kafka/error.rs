@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaProblem {
     /// Nobody answers there, or what answers is not Kafka.
-    #[error("no Kafka broker answers at {brokers} (waited {} s: {detail}); check the address in --log", .waited.as_secs())]
+    #[error("no Kafka broker answers at {brokers} (waited {} s: {detail}); check the address", .waited.as_secs())]
     Unreachable {
         /// Where it was looked for.
         brokers: String,
@@ -50,7 +50,7 @@ pub enum KafkaProblem {
 
     /// The brokers were away for longer than may be waited.
     #[error(
-        "topic {topic}: the brokers have not confirmed records for {} s; restart when they are back",
+        "topic {topic}: the brokers have not answered for {} s; restart when they are back",
         .waited.as_secs()
     )]
     Stalled {
@@ -60,8 +60,8 @@ pub enum KafkaProblem {
         waited: Duration,
     },
 
-    /// The topic, and any that this program needs, cannot be created.
-    #[error("topic {topic} cannot be created: {detail}; create it with 1 partition, or check the replication factor")]
+    /// A topic that is needed cannot be created.
+    #[error("topic {topic} cannot be created: {detail}; check the replication factor, or create it by hand")]
     Creation {
         /// The topic.
         topic: String,
