@@ -180,6 +180,8 @@ bugs! {
     TimeNotRestored,
     /// Whoever restores a snapshot forgets which requests are under way.
     PendingNotRestored,
+    /// What changes after a restart from a snapshot is missing in the next one.
+    RestoredNotTracked,
     /// A snapshot is noted in the middle of a round.
     SnapshotInRound,
     /// A snapshot says that TIDs are as high as its own membership's counters.

@@ -121,7 +121,7 @@ impl Disk {
         assert!(self.before + at >= self.synced, "what is synced survives");
         self.bytes.truncate(at);
         self.synced = self.before + at;
-        self.fence = self.trimmed.1;
+        (self.durable, self.fence) = self.trimmed;
         for record in &records {
             match record {
                 Record::Epoch(record) => self.durable = record.epoch,

@@ -173,6 +173,11 @@ impl Store {
         oldest
     }
 
+    /// The epoch of the oldest snapshot that is kept.
+    pub fn oldest(&self) -> Epoch {
+        self.manifests.values().flatten().map(|manifest| manifest.frame.epoch).min().unwrap_or_default()
+    }
+
     /// Puts a chain of deltas together if it is long.
     pub fn compact(&mut self, generation: u64, parts: &mut Vec<u64>) {
         if parts.len() <= CHAIN_MAX {

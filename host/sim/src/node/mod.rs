@@ -135,6 +135,10 @@ impl Node {
             return Ok(());
         }
         self.life.number += 1;
+        // Another machine's clock, perhaps.
+        if !outside.calm && outside.random.chance(150) {
+            self.clock += outside.random.between(0, 200_000) as i64 - 100_000;
+        }
         let (now, life) = (outside.queue.now(), self.life);
         outside.trace.event(now, [8, life.node as u64], || format!("{life} starts as {:?}", self.role));
         let process = match self.role {

@@ -248,6 +248,10 @@ impl Keeper {
         }
         let oldest = outside.store.collect(self.generation);
         outside.disk.trim(oldest);
+        let (trimmed, needed) = (outside.disk.trimmed(), outside.store.oldest());
+        ensure(trimmed <= needed, "snapshot", || {
+            format!("the log is trimmed up to epoch {trimmed}, and a snapshot of epoch {needed} is kept")
+        })?;
         Ok(false)
     }
 }
