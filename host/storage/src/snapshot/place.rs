@@ -207,7 +207,8 @@ impl Place {
                 "{endpoint} refuses the credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, \
                  and that they may read and write bucket {bucket} ({text})"
             )
-        } else if text.contains("169.254.169.254") || text.contains("metadata") {
+        } else if text.contains("/latest/") {
+            // The last resort is the metadata service of a cloud's machine, which there was none of.
             "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY".to_owned()
         } else if text.contains("error sending request") || text.contains("onnect") {
             format!("nobody answers at {endpoint}: check AWS_ENDPOINT_URL and that the server runs ({text})")

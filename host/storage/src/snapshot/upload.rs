@@ -13,8 +13,8 @@ use super::objects::{Objects, Pending};
 
 /// Bytes per piece; S3 asks for 5 MiB at least, and takes 10,000 pieces: 80 GB a part.
 const PIECE_BYTES: usize = 8 << 20;
-/// Pieces under way at a time.
-const PIECES_UNDER_WAY: usize = 3;
+/// Pieces under way at a time; with the one being filled, a writer has three pieces in memory at most.
+const PIECES_UNDER_WAY: usize = 2;
 
 pub(crate) struct Upload {
     objects: Objects,

@@ -53,6 +53,11 @@ fn buckets_that_cannot_be() {
     let elsewhere = elsewhere.with("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", server.port));
     refused(&elsewhere, &["no bucket nosuchbucket", "create it"]);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut anonymous = Place::new("s3://styx/a");
+    for name in ["AWS_ENDPOINT_URL", "AWS_METADATA_ENDPOINT"] {
+        anonymous = anonymous.with(name, format!("http://127.0.0.1:{nobody}"));
+    }
+    refused(&anonymous, &["no credentials", "AWS_ACCESS_KEY_ID"]);
     let silent = good.with("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{nobody}"));
     refused(&silent, &["nobody answers", "AWS_ENDPOINT_URL"]);
 }

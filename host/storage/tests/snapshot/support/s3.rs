@@ -1,5 +1,6 @@
 //! A real S3 server on a free port, which ends with the test.
 
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +20,9 @@ impl Server {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers/s3.sh");
         let installed = Command::new(&script).arg("install").status().is_ok_and(|status| status.success());
         if !installed {
-            eprintln!("SKIPPED: no S3 server here, scripts/servers/s3.sh install says why");
+            // Past the test harness, which keeps to itself what passing tests print.
+            let said = "SKIPPED on S3: there is no server here, scripts/servers/s3.sh install says why\n";
+            std::io::stderr().write_all(said.as_bytes()).unwrap();
             return None;
         }
         // Somebody may take the port between the look and the start: then the server ends at once.
