@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use config::{Config, Environment, File, FileFormat};
 use serde::{Deserialize, Serialize};
+use styx_protocol::worker_set::WORKERS_MAX;
 
 use crate::error::CliError;
 
@@ -46,6 +47,23 @@ pub struct ServerFlags {
     /// Where requests are made durable: `embedded`, or `memory` to lose everything at exit [default: embedded]
     #[arg(long, value_enum)]
     pub log: Option<LogKind>,
+    /// Where snapshots go: a directory, `s3://bucket/prefix` (key, region and endpoint by the usual
+    /// AWS_ variables), or `none` [default: snapshots, in the data directory; none with --log memory]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Time between snapshots [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(with = "humantime_serde")]
+    #[serde(default)]
+    pub snapshot_interval: Option<Duration>,
+    /// How many snapshots are kept, and the log behind them [default: 3]
+    #[arg(long, value_name = "N")]
+    pub snapshot_keep: Option<usize>,
+    /// Snapshots younger than this are kept, however many they are [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(with = "humantime_serde")]
+    #[serde(default)]
+    pub snapshot_keep_for: Option<Duration>,
     /// Threads that execute transactions [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -136,6 +154,16 @@ pub struct ServerConfig {
     pub admin_addr: SocketAddr,
     /// Where requests are made durable.
     pub log: LogKind,
+    /// Where snapshots go: a directory or a URL; `None` if none are taken.
+    pub store: Option<String>,
+    /// Time between snapshots.
+    #[serde(with = "humantime_serde")]
+    pub snapshot_interval: Duration,
+    /// How many snapshots are kept.
+    pub snapshot_keep: usize,
+    /// Younger ones are kept, however many they are.
+    #[serde(with = "humantime_serde")]
+    pub snapshot_keep_for: Duration,
     /// Threads that execute transactions.
     pub threads: usize,
     /// Most transactions of an epoch.
@@ -155,7 +183,7 @@ pub struct ServerConfig {
 }
 
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 17] = {
+const KEYS: [(&str, &[Role]); 21] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
@@ -168,6 +196,10 @@ const KEYS: [(&str, &[Role]); 17] = {
         ("ingress_addr", &[Single, Gateway]),
         ("admin_addr", &[Single, Coordinator, Gateway]),
         ("log", &[Single, Coordinator]),
+        ("store", &[Single, Coordinator]),
+        ("snapshot_interval", &[Single, Coordinator]),
+        ("snapshot_keep", &[Single, Coordinator]),
+        ("snapshot_keep_for", &[Single, Coordinator]),
         ("threads", &[Single, Worker]),
         ("epoch_max_size", &[Single, Worker]),
         ("epoch_max_wait", &[Single, Coordinator]),
@@ -215,6 +247,13 @@ impl ServerConfig {
         let cluster_port = if role == Role::Coordinator { 7000 } else { 0 };
         let data_dir = if role == Role::Worker { ".styx/worker" } else { ".styx" };
         let data_dir = flags.data_dir.or(below.data_dir).unwrap_or_else(|| data_dir.into());
+        let log = flags.log.or(below.log).unwrap_or(LogKind::Embedded);
+        let store = match flags.store.or(below.store) {
+            Some(none) if none == "none" => None,
+            Some(place) => Some(place),
+            None if log == LogKind::Memory => None,
+            None => Some(data_dir.join("snapshots").to_string_lossy().into_owned()),
+        };
         let config = ServerConfig {
             role,
             cluster_addr: flags
@@ -228,7 +267,11 @@ impl ServerConfig {
             data_dir,
             ingress_addr: flags.ingress_addr.or(below.ingress_addr).unwrap_or_else(|| ([127, 0, 0, 1], 8080).into()),
             admin_addr: flags.admin_addr.or(below.admin_addr).unwrap_or_else(|| ([127, 0, 0, 1], 9070).into()),
-            log: flags.log.or(below.log).unwrap_or(LogKind::Embedded),
+            log,
+            store,
+            snapshot_interval: flags.snapshot_interval.or(below.snapshot_interval).unwrap_or(Duration::from_secs(10)),
+            snapshot_keep: flags.snapshot_keep.or(below.snapshot_keep).unwrap_or(3),
+            snapshot_keep_for: flags.snapshot_keep_for.or(below.snapshot_keep_for).unwrap_or_default(),
             threads: flags.threads.or(below.threads).unwrap_or(cores),
             epoch_max_size: flags.epoch_max_size.or(below.epoch_max_size).unwrap_or(1000),
             epoch_max_wait: flags.epoch_max_wait.or(below.epoch_max_wait).unwrap_or(Duration::from_millis(1)),
@@ -242,6 +285,7 @@ impl ServerConfig {
             ("epoch_max_size", config.epoch_max_size),
             ("backlog_max", config.backlog_max),
             ("workers", config.workers),
+            ("snapshot_keep", config.snapshot_keep),
         ] {
             if value == 0 {
                 return Err(invalid(&format!("{key} must be at least 1")));
@@ -249,6 +293,12 @@ impl ServerConfig {
         }
         if config.threads > 64 {
             return Err(invalid("threads must be at most 64"));
+        }
+        if config.workers > usize::from(WORKERS_MAX) {
+            return Err(invalid(&format!("a cluster has at most {WORKERS_MAX} workers")));
+        }
+        if config.snapshot_interval.is_zero() {
+            return Err(invalid("snapshot_interval must be more than nothing; --store none takes no snapshots"));
         }
         config.fits()?;
         Ok(config)

@@ -14,5 +14,6 @@ pub mod gateway;
 pub mod http;
 pub mod server;
 pub mod services;
+pub mod snapshots;
 pub mod transport;
 pub mod worker;

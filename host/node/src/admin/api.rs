@@ -97,6 +97,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     admin("get", "/v1/partitions", &[], &[], (200, JSON), "The partitions, where they are and what they hold"),
     admin("get", "/v1/epochs", &[], &[], (200, JSON), "The latest epochs, newest first"),
     admin("get", "/v1/requests", &[], &[], (200, JSON), "How many requests wait and how many replies are remembered"),
+    admin("get", "/v1/snapshots", &[], &[], (200, JSON), "Snapshots, oldest first"),
+    admin("post", "/v1/snapshots", &[], &[], (201, JSON), "Takes a snapshot and waits until it exists"),
     admin("get", "/v1/events", &[], &[], (200, "text/event-stream"), "What the system does, as server-sent events"),
     admin("get", "/metrics", &[], &[], (200, "application/openmetrics-text"), "Figures for Prometheus"),
     admin("get", "/healthz", &[], &[], (200, JSON), "Whether the process lives"),

@@ -67,6 +67,8 @@ impl Collector for Everything {
             ("styx_log_records", "Log records made durable", of(&stats.log_records)),
             ("styx_log_bytes", "Bytes appended to the log", of(&stats.log_bytes)),
             ("styx_log_syncs", "Times that the log was made durable", of(&stats.log_syncs)),
+            ("styx_snapshots", "Snapshots taken", of(&stats.snapshots.taken)),
+            ("styx_snapshot_bytes", "Bytes written for snapshots", of(&stats.snapshots.written_bytes)),
         ] {
             counter(&mut encoder, name, help, None, value as f64)?;
         }
@@ -85,6 +87,12 @@ impl Collector for Everything {
             Some(&Unit::Bytes),
             of(&stats.state_bytes) as f64,
         )?;
+        if let Some(taken) = stats.snapshots.last() {
+            let seconds = taken.duration_us as f64 / 1e6;
+            gauge(&mut encoder, "styx_snapshot_epoch", "Epoch of the last snapshot", None, taken.epoch as f64)?;
+            let help = "How long the last snapshot took, in the background";
+            gauge(&mut encoder, "styx_snapshot_duration", help, Some(&Unit::Seconds), seconds)?;
+        }
         gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
         self.latencies(&mut encoder)?;
         process(&mut encoder)

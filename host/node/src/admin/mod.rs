@@ -11,6 +11,7 @@ mod events;
 mod health;
 mod metrics;
 mod openapi;
+mod snapshots;
 mod state;
 mod upload;
 
@@ -46,6 +47,7 @@ pub fn router(services: Services) -> Router {
         .route("/v1/partitions", get(cluster::partitions))
         .route("/v1/epochs", get(cluster::epochs))
         .route("/v1/requests", get(cluster::requests))
+        .route("/v1/snapshots", get(snapshots::list).post(snapshots::create))
         .route("/v1/events", get(events::events))
         .route("/metrics", get(metrics::metrics))
         .route("/healthz", get(health::healthz))

@@ -8,6 +8,7 @@ mod doctor;
 mod invoke;
 mod output;
 mod server;
+mod snapshots;
 mod state;
 
 use std::path::PathBuf;
@@ -104,6 +105,11 @@ enum Verb {
         /// Name of the app
         app: Option<String>,
     },
+    /// List, take, check, restore and copy snapshots
+    Snapshots {
+        #[command(subcommand)]
+        verb: snapshots::SnapshotsVerb,
+    },
     /// Check the machine and the server
     Doctor,
 }
@@ -131,6 +137,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Send(invocation) => invoke::send(&client()?, &invocation, output),
         Verb::State { verb } => state::run(&client()?, &verb, output),
         Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
+        Verb::Snapshots { verb } => snapshots::run(client, verb, output),
         Verb::Doctor => doctor::run(&client()?, output),
     }
 }

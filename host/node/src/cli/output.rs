@@ -12,11 +12,19 @@ use crate::error::CliError;
 pub(super) struct Output {
     json: bool,
     color: bool,
+    silent: bool,
 }
 
 impl Output {
     pub(super) fn new(json: bool) -> Self {
-        Output { json, color: std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Output { json, color, silent: false }
+    }
+
+    /// The same, but only progress and errors are seen: of a step of something larger.
+    pub(super) fn silent(mut self) -> Self {
+        self.silent = true;
+        self
     }
 
     pub(super) fn is_json(&self) -> bool {
@@ -43,7 +51,7 @@ impl Output {
 
     /// A line about what has been done.
     pub(super) fn done(&self, line: &str) {
-        if !self.json {
+        if !self.json && !self.silent {
             eprintln!("{} {line}", self.paint("1;32", "✓"));
         }
     }
@@ -57,6 +65,9 @@ impl Output {
 
     /// The result, for programs and people alike.
     pub(super) fn value(&self, value: &Value) {
+        if self.silent {
+            return;
+        }
         let text = if self.json { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
         println!("{}", text.expect("JSON can be written"));
     }
@@ -73,6 +84,18 @@ impl Output {
             .set_header(header);
         table.add_rows(rows);
         println!("{table}");
+    }
+
+    /// A bar of bytes; invisible in a pipe.
+    pub(super) fn bytes(&self, line: &str) -> ProgressBar {
+        if self.json || !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let template = "{msg} {bar:30.cyan/dim} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+        let bar = ProgressBar::new(0);
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is right"));
+        bar.set_message(line.to_string());
+        bar
     }
 
     /// A spinner with a line of text; invisible in a pipe.

@@ -44,11 +44,15 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
         output.value(&server.ready());
     } else {
         if let Process::Single(server) = &server
-            && server.recovered().epochs > 0
+            && server.recovered().epoch.0 > 0
         {
             let recovered = server.recovered();
+            let snapshot = match recovered.snapshot.0 {
+                0 => String::new(),
+                epoch => format!("a snapshot of epoch {epoch} and "),
+            };
             output.done(&format!(
-                "recovered {} epochs in {:.2} s; state {}",
+                "recovered {snapshot}{} epochs of the log in {:.2} s; state {}",
                 recovered.epochs,
                 started.elapsed().as_secs_f64(),
                 recovered.chain

@@ -31,7 +31,7 @@ use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
-use crate::worker::{self, Answer, Handle, Stats, Waiter, WorkerOptions, fatal_on_panic, genesis, now};
+use crate::worker::{self, Answer, Handle, Stats, Waiter, fatal_on_panic, genesis, now};
 use styx_storage::log::Log;
 
 /// How a coordinator process runs.
@@ -95,8 +95,7 @@ impl CoordinatorNode {
         engine: Arc<Engine>,
         components: ComponentStore,
     ) -> anyhow::Result<CoordinatorNode> {
-        let of_log = WorkerOptions { partitions: options.partitions, ..WorkerOptions::default() };
-        let layout = genesis(log.as_mut(), &of_log)?.layout;
+        let layout = genesis(log.as_mut(), options.partitions)?.layout;
         let generation = archive::generation(log.as_mut())?;
         let (events, incoming) = unbounded();
         let (inbox, messages) = unbounded();

@@ -12,6 +12,8 @@ pub use gateway::GatewayServer;
 pub use single::Server;
 pub use worker::WorkerServer;
 
+pub(crate) use parts::log_error;
+
 use serde_json::{Value, json};
 
 use crate::config::{Role, ServerConfig};
@@ -51,6 +53,7 @@ impl Process {
                 "role": "single",
                 "ingress": server.ingress_addr(),
                 "admin": server.admin_addr(),
+                "snapshot_epoch": server.recovered().snapshot,
                 "epochs_replayed": server.recovered().epochs,
             }),
             Process::Coordinator(server) => json!({

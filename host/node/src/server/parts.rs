@@ -15,8 +15,10 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
+use crate::snapshots::SnapshotOptions;
 use crate::worker::Prepare;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
+use styx_storage::snapshot::{Place, Retention as KeepSnapshots};
 
 /// The server cannot start.
 pub(super) fn failed(error: impl std::fmt::Display) -> CliError {
@@ -65,6 +67,22 @@ pub(super) fn retention(config: &ServerConfig) -> Retention {
     Retention { age_us: config.reply_retention.as_micros() as u64, count: config.reply_max, ..Retention::default() }
 }
 
+/// Where snapshots go, as the configuration says.
+pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> Option<SnapshotOptions> {
+    let place = config.store.as_ref()?;
+    Some(SnapshotOptions {
+        place: Place::from_environment(place),
+        interval: config.snapshot_interval,
+        retention: KeepSnapshots {
+            epochs_min: config.snapshot_keep,
+            age_us: config.snapshot_keep_for.as_micros() as u64,
+            ..Default::default()
+        },
+        runtime: tokio::runtime::Handle::current(),
+        components: components.clone(),
+    })
+}
+
 /// The components' directory.
 pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliError> {
     ComponentStore::open(config.data_dir.join("components")).map_err(failed)
@@ -75,17 +93,21 @@ pub(super) fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> 
     if config.log == LogKind::Memory {
         return Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere")));
     }
-    let log = EmbeddedLog::open(&config.data_dir.join("log"), EmbeddedOptions::default()).map_err(|error| {
-        let code = match &error {
-            LogError::Locked(_) => "LOG_LOCKED",
-            LogError::Corrupt { .. } => "LOG_CORRUPT",
-            LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
-            LogError::FullDisk(_) => "DISK_FULL",
-            _ => "LOG",
-        };
-        CliError::new(code, error.to_string(), "")
-    })?;
+    let log = EmbeddedLog::open(&config.data_dir.join("log"), EmbeddedOptions::default());
+    let log = log.map_err(|error| log_error(&error))?;
     Ok(Box::new(log))
+}
+
+/// Why a log cannot be used.
+pub(crate) fn log_error(error: &LogError) -> CliError {
+    let code = match error {
+        LogError::Locked(_) => "LOG_LOCKED",
+        LogError::Corrupt { .. } => "LOG_CORRUPT",
+        LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
+        LogError::FullDisk(_) => "DISK_FULL",
+        _ => "LOG",
+    };
+    CliError::new(code, error.to_string(), "")
 }
 
 /// The engine of this process; `cluster` if its guests may have to wait for other workers.

@@ -1,17 +1,21 @@
 //! Everything in one process: log, worker, engine and both HTTP surfaces.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
-use super::parts::{Surface, components, engine, failed, open_log, prepare, retention};
+use super::parts::{Surface, components, engine, failed, open_log, prepare, retention, snapshots};
 use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
 use crate::worker::{Handle, Recovered, Worker, WorkerOptions};
 use crate::{admin, gateway};
+
+/// How long the last snapshot may take.
+const LAST_SNAPSHOT: Duration = Duration::from_secs(30);
 
 /// A running server.
 pub struct Server {
@@ -41,6 +45,7 @@ impl Server {
             backlog_max: config.backlog_max,
             retention: retention(config),
             engine: engine.engine_hash(),
+            snapshots: snapshots(config, &components),
             ..WorkerOptions::default()
         };
         let worker =
@@ -89,6 +94,10 @@ impl Server {
             drop(serving.await);
         }
         let worker = self.worker;
+        // So that the next start need not replay the log. Whoever cannot wait kills, and loses nothing.
+        if let Ok(Ok(taken)) = tokio::time::timeout(LAST_SNAPSHOT, worker.handle().snapshot()).await {
+            tracing::info!(epoch = taken.epoch, "a last snapshot was taken");
+        }
         drop(tokio::task::spawn_blocking(move || worker.stop()).await);
     }
 }

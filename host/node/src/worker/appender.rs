@@ -6,21 +6,39 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
+use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
 use super::{Message, Stats, fatal, fatal_on_panic};
 use styx_storage::log::Log;
 
-/// Starts the thread; it ends when the sender is dropped.
+/// What the thread is told.
+pub(super) enum ToLog {
+    /// Append a record.
+    Append(Arc<EpochRecord>),
+    /// Forget what is before this position.
+    Trim(u64),
+}
+
+/// Starts the thread; it ends when all senders are dropped.
 pub(super) fn start(
     mut log: Box<dyn Log>,
     done: Sender<Message>,
     stats: Arc<Stats>,
-) -> std::io::Result<(Sender<Arc<EpochRecord>>, JoinHandle<()>)> {
-    let (records, inbox) = unbounded::<Arc<EpochRecord>>();
+) -> std::io::Result<(Sender<ToLog>, JoinHandle<()>)> {
+    let (records, inbox) = unbounded::<ToLog>();
     let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
         fatal_on_panic("log", move || {
-            let append = |log: &mut dyn Log, record: Arc<EpochRecord>| {
+            let append = |log: &mut dyn Log, told: ToLog| -> Option<Epoch> {
+                let record = match told {
+                    ToLog::Append(record) => record,
+                    ToLog::Trim(until) => {
+                        if let Err(error) = log.trim(until) {
+                            fatal(&error.to_string());
+                        }
+                        return None;
+                    }
+                };
                 let epoch = record.epoch;
                 let bytes = Record::Epoch(record).encode();
                 if let Err(error) = log.append(&bytes) {
@@ -28,13 +46,14 @@ pub(super) fn start(
                 }
                 stats.log_records.fetch_add(1, Ordering::Relaxed);
                 stats.log_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                epoch
+                Some(epoch)
             };
-            while let Ok(record) = inbox.recv() {
-                let mut epoch = append(log.as_mut(), record);
-                while let Ok(record) = inbox.try_recv() {
-                    epoch = append(log.as_mut(), record);
+            while let Ok(told) = inbox.recv() {
+                let mut last = append(log.as_mut(), told);
+                while let Ok(told) = inbox.try_recv() {
+                    last = append(log.as_mut(), told).or(last);
                 }
+                let Some(epoch) = last else { continue };
                 let started = Instant::now();
                 // After a failed fsync nobody knows what is on the disk.
                 if let Err(error) = log.sync() {
@@ -42,7 +61,8 @@ pub(super) fn start(
                 }
                 stats.log_syncs.fetch_add(1, Ordering::Relaxed);
                 stats.log_sync_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);
-                drop(done.send(Message::Synced(epoch)));
+                stats.durable.store(epoch.0, Ordering::Relaxed);
+                drop(done.send(Message::Synced(epoch, log.next())));
             }
         });
     })?;

@@ -1,7 +1,6 @@
 //! The thread that owns the machine: takes messages, steps, does what the actions say.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -10,13 +9,16 @@ use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
 use styx_protocol::piece::{Pieces, Started};
-use styx_protocol::record::{EpochRecord, Record};
+use styx_protocol::record::Record;
 use tokio::sync::oneshot;
 
+use super::appender::ToLog;
 use super::crew::{Crew, Part, execute};
-use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
+use super::snapshots::Snapshots;
+use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, WorkerOptions, now};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
+use crate::snapshots::{Beginning, Noted};
 use styx_storage::log::Log;
 
 /// Batches up to this many transactions run on the driver's own thread: handing over costs more.
@@ -49,10 +51,13 @@ pub(super) struct Driver<E> {
     /// Hash of the engine's configuration.
     engine: u64,
     gathering: Option<Gathering>,
-    records: Option<Sender<Arc<EpochRecord>>>,
+    records: Option<Sender<ToLog>>,
+    snapshots: Option<Snapshots>,
     /// What was seen of the machine and who asked, until it is durable.
     looks: VecDeque<(Epoch, Told, oneshot::Sender<Told>)>,
     durable: Epoch,
+    /// What of the log is durable: no later epoch stands before it.
+    position: u64,
     started: Instant,
     stopping: bool,
 }
@@ -88,29 +93,40 @@ impl<E: Executor + Pieces> Driver<E> {
             engine: 0,
             gathering: None,
             records: None,
+            snapshots: None,
             looks: VecDeque::new(),
             durable: Epoch(0),
+            position: 0,
             started: Instant::now(),
             stopping: false,
         }
     }
 
-    /// Replays the log's epochs.
+    /// Restores the snapshot that the process begins with, and replays the log's epochs after it.
     pub(super) fn recover(
         &mut self,
         log: &mut dyn Log,
-        engine: u64,
+        beginning: &Beginning,
+        options: &WorkerOptions,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Recovered> {
+        let engine = options.engine;
         self.engine = engine;
-        let total = log.next() - 1;
-        let mut warned = false;
-        log.replay(1, &mut |sequence, bytes| {
+        let snapshot = beginning.epoch();
+        if let (Some(found), Some(store)) = (&beginning.found, &beginning.store) {
+            self.machine.restore(found.restore(store, options.threads, |_| true)?);
+            self.durable = snapshot;
+            self.step(Input::Durable(snapshot));
+            self.prepare_catalog();
+        }
+        let (mut epochs, mut warned) = (0, false);
+        let (first, total) = (beginning.position(), log.next() - beginning.position());
+        log.replay(first, &mut |sequence, bytes| {
             let record =
                 Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
             let record = match record {
-                Record::Epoch(record) => record,
-                Record::Generation(_) => return Ok(()),
+                Record::Epoch(record) if record.epoch > snapshot => record,
+                Record::Epoch(_) | Record::Generation(_) => return Ok(()),
                 Record::Genesis(_) => anyhow::bail!("a second beginning"),
             };
             if record.engine != engine && !warned {
@@ -127,16 +143,26 @@ impl<E: Executor + Pieces> Driver<E> {
                 let message = self.messages.recv()?;
                 self.take(message);
             }
-            progress(sequence, total);
+            epochs += 1;
+            progress(sequence - first + 1, total);
             Ok(())
         })?;
+        self.position = log.next();
         self.prepare_catalog();
         let (epoch, chain) = self.machine.position();
-        Ok(Recovered { epochs: total, epoch, chain })
+        let stats = self.handle.stats();
+        stats.epoch.store(epoch.0, Ordering::Relaxed);
+        stats.durable.store(epoch.0, Ordering::Relaxed);
+        Ok(Recovered { snapshot, epochs, epoch, chain })
+    }
+
+    /// Takes snapshots from now on.
+    pub(super) fn keep(&mut self, snapshots: Snapshots) {
+        self.snapshots = Some(snapshots);
     }
 
     /// Serves until told to stop.
-    pub(super) fn serve(mut self, records: Sender<Arc<EpochRecord>>) {
+    pub(super) fn serve(mut self, records: Sender<ToLog>) {
         self.records = Some(records);
         loop {
             for _ in 0..BURST_MAX {
@@ -197,8 +223,12 @@ impl<E: Executor + Pieces> Driver<E> {
                 }
             }
             Message::Part(part) => self.gather(part),
-            Message::Synced(epoch) => {
-                self.durable = epoch;
+            Message::Snapshot(to) => match &self.snapshots {
+                Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
+                None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
+            },
+            Message::Synced(epoch, position) => {
+                (self.durable, self.position) = (epoch, position);
                 self.step(Input::Durable(epoch));
                 while self.looks.front().is_some_and(|(seen, ..)| *seen <= epoch) {
                     if let Some((_, answer, to)) = self.looks.pop_front() {
@@ -255,13 +285,17 @@ impl<E: Executor + Pieces> Driver<E> {
         }
     }
 
+    fn snapshots(&self) -> &Snapshots {
+        self.snapshots.as_ref().expect("nobody else asks for snapshots")
+    }
+
     /// Does what the machine says; what was done at once is its next input.
     fn perform(&mut self, action: Action<Waiter>) -> Option<Input<Waiter>> {
         match action {
             Action::Append(record) => {
                 self.started = Instant::now();
                 let records = self.records.as_ref().expect("nothing is cut before the log is open");
-                drop(records.send(record));
+                drop(records.send(ToLog::Append(record)));
             }
             Action::Execute(batch) => {
                 self.prepare_catalog();
@@ -272,7 +306,9 @@ impl<E: Executor + Pieces> Driver<E> {
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
             Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
-            Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => unreachable!("no snapshot was asked for"),
+            Action::Snapshot(frame) => self.snapshots().keeper.note(Noted::Frame(frame, self.position)),
+            Action::Part(part) => self.snapshots().collector.part(part),
+            Action::Changes { changes, last } => self.snapshots().collector.changes(changes, last),
             Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => unreachable!("one process is all of it"),
             Action::Logs { tid, lines } => {
                 let catalog = self.machine.catalog().clone();

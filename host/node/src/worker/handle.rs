@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Message;
 use super::stats::Stats;
 use crate::cluster::envelope::{Answer as Told, Inquiry};
+use crate::snapshots::Taken;
 
 /// What a client is told.
 #[derive(Debug)]
@@ -103,6 +104,16 @@ impl Handle {
     /// Counters of the worker.
     pub fn stats(&self) -> &Arc<Stats> {
         &self.stats
+    }
+
+    /// Takes a snapshot now.
+    ///
+    /// # Errors
+    /// Snapshots are off, or nothing has happened since the last one.
+    pub async fn snapshot(&self) -> Result<Taken, String> {
+        let (to, taken) = oneshot::channel();
+        drop(self.inbox.send(Message::Snapshot(to)));
+        taken.await.unwrap_or_else(|_| Err("the server stops".to_owned()))
     }
 
     /// Sends a request that may write. With `receipt` the answer is [`Answer::Accepted`], once durable.

@@ -7,6 +7,7 @@ mod appender;
 pub(crate) mod crew;
 mod driver;
 mod handle;
+mod snapshots;
 mod stats;
 
 use std::sync::Arc;
@@ -30,7 +31,9 @@ pub use handle::{Answer, Failure, Handle, Waiter};
 pub use stats::{EpochReport, Stats};
 
 use crate::cluster::envelope::{Answer as Told, Inquiry};
+use crate::snapshots::{Beginning, SnapshotOptions, Taken};
 use driver::{Driver, Pace};
+use snapshots::Snapshots;
 use styx_storage::log::Log;
 
 /// What the driver is told.
@@ -43,8 +46,10 @@ pub(crate) enum Message {
     Inquire(Inquiry, oneshot::Sender<Told>),
     /// A thread of the crew has done its part.
     Part(crew::Part),
-    /// Records are durable.
-    Synced(Epoch),
+    /// Records are durable up to this epoch's, before this position of the log.
+    Synced(Epoch, u64),
+    /// Somebody wants a snapshot.
+    Snapshot(oneshot::Sender<Result<Taken, String>>),
     /// Finish what is under way, then end.
     Stop,
 }
@@ -73,6 +78,8 @@ pub struct WorkerOptions {
     pub modes: Modes,
     /// Hash of the engine's configuration.
     pub engine: u64,
+    /// Where snapshots go and when they are taken; never, if there is no such place.
+    pub snapshots: Option<SnapshotOptions>,
 }
 
 impl Default for WorkerOptions {
@@ -87,6 +94,7 @@ impl Default for WorkerOptions {
             retention: Retention::default(),
             modes: Modes::default(),
             engine: 0,
+            snapshots: None,
         }
     }
 }
@@ -94,6 +102,8 @@ impl Default for WorkerOptions {
 /// What recovery found.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovered {
+    /// The epoch of the snapshot that it began with; 0 if there was none.
+    pub snapshot: Epoch,
     /// Epochs replayed.
     pub epochs: u64,
     /// The last of them.
@@ -123,9 +133,9 @@ impl Worker {
         prepare: Prepare,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Worker> {
-        let genesis = genesis(log.as_mut(), &options)?;
+        let beginning = Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref())?;
         let config = Config {
-            layout: genesis.layout,
+            layout: beginning.genesis.layout,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
             epoch_bytes_max: EPOCH_BYTES_MAX,
@@ -134,7 +144,7 @@ impl Worker {
             retention: options.retention,
             engine: options.engine,
             generation: 1,
-            snapshots: false,
+            snapshots: options.snapshots.is_some(),
             claim_order: false,
         };
         let (inbox, messages) = unbounded();
@@ -156,10 +166,14 @@ impl Worker {
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {
             let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
-            let recovery = recovery.spawn_scoped(scope, || driver.recover(log.as_mut(), options.engine, progress))?;
+            let recovery =
+                recovery.spawn_scoped(scope, || driver.recover(log.as_mut(), &beginning, &options, progress))?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let (records, appender) = appender::start(log, inbox.clone(), stats)?;
+        let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;
+        if let (Some(options), Some(store)) = (options.snapshots, beginning.store.clone()) {
+            driver.keep(Snapshots::start(options, store, &beginning, &inbox, records.clone(), stats)?);
+        }
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
             .stack_size(options.stack_bytes)
@@ -193,10 +207,10 @@ const SUSPENDED_MAX: usize = 1024;
 const EPOCH_BYTES_MAX: usize = 16 << 20;
 
 /// Reads the log's first record, or writes it.
-pub(crate) fn genesis(log: &mut dyn Log, options: &WorkerOptions) -> anyhow::Result<Genesis> {
+pub(crate) fn genesis(log: &mut dyn Log, partitions: u16) -> anyhow::Result<Genesis> {
     if log.next() == 0 {
         let seed = uuid::Uuid::now_v7().as_u64_pair().1;
-        let genesis = Genesis { layout: Layout { seed, partitions: options.partitions }, created: now() };
+        let genesis = Genesis { layout: Layout { seed, partitions }, created: now() };
         log.append(&Record::Genesis(genesis).encode())?;
         log.sync()?;
         return Ok(genesis);

@@ -1,11 +1,13 @@
 //! Counters of the worker, written by it alone and read by anybody.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use styx_protocol::machine::EpochSummary;
+
+use crate::snapshots::KeeperStats;
 
 /// What one epoch did and how long its phases took.
 #[derive(Clone, Debug, Serialize)]
@@ -55,10 +57,16 @@ pub struct Stats {
     pub log_syncs: AtomicU64,
     /// Microseconds spent making it durable.
     pub log_sync_us: AtomicU64,
+    /// The last epoch that ended.
+    pub epoch: AtomicU64,
+    /// The last epoch whose record is durable.
+    pub durable: AtomicU64,
     /// Entities in the committed state.
     pub entities: AtomicU64,
     /// Bytes of keys and values in the committed state.
     pub state_bytes: AtomicU64,
+    /// Snapshots taken.
+    pub snapshots: Arc<KeeperStats>,
     recent: Mutex<VecDeque<EpochReport>>,
 }
 
@@ -68,6 +76,7 @@ impl Stats {
     pub(crate) fn finished(&self, summary: &EpochSummary, duration_us: u64) {
         let add = |counter: &AtomicU64, n: usize| counter.fetch_add(n as u64, Ordering::Relaxed);
         add(&self.epochs, 1);
+        self.epoch.store(summary.epoch.0, Ordering::Relaxed);
         add(&self.committed, summary.committed);
         add(&self.fell_back, summary.fell_back);
         add(&self.aborted, summary.aborted);

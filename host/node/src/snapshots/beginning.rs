@@ -1,0 +1,110 @@
+//! How a process begins that has a log and a store of snapshots, each of which may be new or old.
+//!
+//! They belong together if the log reaches from before the snapshot to its end or beyond. Whatever
+//! else is found is refused before anything is changed: a log that is gone is not to be mistaken for
+//! a new one.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use styx_protocol::ids::Epoch;
+use styx_protocol::record::Genesis;
+use styx_storage::log::Log;
+use styx_storage::snapshot::{Place, Retention, SnapshotStore};
+use tokio::runtime::Handle;
+
+use super::head::identity;
+use super::restore::{Found, newest};
+use crate::components::ComponentStore;
+use crate::worker::genesis;
+
+/// Where snapshots go and when they are taken.
+#[derive(Clone, Debug)]
+pub struct SnapshotOptions {
+    /// The store.
+    pub place: Place,
+    /// Time between snapshots.
+    pub interval: Duration,
+    /// Which old ones are kept.
+    pub retention: Retention,
+    /// Does the input and output.
+    pub runtime: Handle,
+    /// The data directory's components.
+    pub components: ComponentStore,
+}
+
+/// See the module.
+pub(crate) struct Beginning {
+    /// What was decided when the cluster was created.
+    pub genesis: Genesis,
+    /// The store, if snapshots are on.
+    pub store: Option<SnapshotStore>,
+    /// The snapshot to begin with.
+    pub found: Option<Found>,
+}
+
+impl Beginning {
+    /// Looks at what is there; a new log gets its first record.
+    ///
+    /// # Errors
+    /// Log and snapshots do not belong together, or cannot be read. Nothing was changed.
+    pub fn find(log: &mut dyn Log, partitions: u16, options: Option<&SnapshotOptions>) -> anyhow::Result<Self> {
+        let Some(options) = options else {
+            let genesis = genesis(log, partitions)?;
+            return Ok(Beginning { genesis, store: None, found: None });
+        };
+        let SnapshotOptions { place, runtime, .. } = options;
+        let theirs = SnapshotStore::identify(place, runtime)?;
+        ensure!(
+            theirs.is_none() || log.next() > 0,
+            "the log is empty, and {} holds snapshots: what came after them would be lost. If the log is gone for \
+             good, or this is a backup, `styx snapshots restore` makes a new one; otherwise give --data-dir the \
+             directory of the log, or --store a new place",
+            place.url()
+        );
+        let from_log = match log.first() {
+            0 => Some(genesis(log, partitions)?),
+            _ => None,
+        };
+        let ours = match (from_log.as_ref().map(identity), theirs) {
+            (Some(ours), _) => ours,
+            (None, Some(theirs)) => theirs,
+            (None, None) => anyhow::bail!(
+                "the log begins at record {}, and {} holds no snapshots: give --store the place of those that the \
+                 log was trimmed behind",
+                log.first(),
+                place.url()
+            ),
+        };
+        let store = SnapshotStore::open(place, ours, runtime)?;
+        let found = newest(&store)?;
+        let genesis = match (from_log, &found) {
+            (Some(genesis), _) => genesis,
+            (None, Some(found)) => found.head.genesis,
+            (None, None) => anyhow::bail!("{} holds no snapshot, and the log was trimmed behind one", place.url()),
+        };
+        if let Some(found) = &found {
+            let position = found.manifest.log_position;
+            ensure!(
+                (log.first()..=log.next()).contains(&position),
+                "snapshot {} goes on at log record {position}, and the log holds records {} to {}: it is not the log \
+                 that the snapshot was taken beside; give --data-dir and --store what belongs together",
+                found.manifest.sequence,
+                log.first(),
+                log.next()
+            );
+            found.bring_components(&store, &options.components).context("components of the snapshot")?;
+        }
+        Ok(Beginning { genesis, store: Some(store), found })
+    }
+
+    /// The epoch of the snapshot to begin with; 0 without one.
+    pub fn epoch(&self) -> Epoch {
+        self.found.as_ref().map_or(Epoch(0), |found| found.head.frame.epoch)
+    }
+
+    /// The first record of the log to be replayed.
+    pub fn position(&self) -> u64 {
+        self.found.as_ref().map_or(1, |found| found.manifest.log_position)
+    }
+}

@@ -1,0 +1,166 @@
+//! Brings a snapshot back: partitions, remembered replies, and what stands in its head.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use styx_protocol::entity::{Entity, Layout};
+use styx_protocol::ids::{OperatorId, PartitionId};
+use styx_protocol::replies::Kept;
+use styx_protocol::snapshot::Restored;
+use styx_protocol::state::Partition;
+use styx_storage::snapshot::{Batch, Listing, Manifest, PartRef, Sink, SnapshotError, SnapshotStore};
+
+use super::changes::{REPLIES, decode};
+use super::head::{HEAD, Head};
+use super::keeper::COMPONENT;
+use crate::components::ComponentStore;
+
+/// The snapshot that a restart begins with.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// What it consists of.
+    pub manifest: Manifest,
+    /// What it holds besides partitions.
+    pub head: Head,
+}
+
+impl Found {
+    /// Reads what a manifest mentions besides partitions.
+    ///
+    /// # Errors
+    /// It is damaged, or of another version.
+    pub fn read(store: &SnapshotStore, manifest: Manifest) -> anyhow::Result<Found> {
+        let part = manifest.system.get(HEAD).with_context(|| format!("snapshot {} has no head", manifest.sequence))?;
+        let head = Head::decode(&store.system_part(part)?)
+            .with_context(|| format!("the head of snapshot {} is not of this version", manifest.sequence))?;
+        Ok(Found { manifest, head })
+    }
+
+    /// The parts that hold components, by name.
+    pub fn components(&self) -> BTreeMap<String, PartRef> {
+        let system = self.manifest.system.iter();
+        system
+            .filter(|(name, _)| name.starts_with(COMPONENT))
+            .map(|(name, part)| (name.clone(), part.clone()))
+            .collect()
+    }
+
+    /// Puts the components that are not in the data directory there.
+    ///
+    /// # Errors
+    /// One is damaged, or the directory cannot be written.
+    pub fn bring_components(&self, store: &SnapshotStore, components: &ComponentStore) -> anyhow::Result<()> {
+        for digest in self.head.frame.catalog.components() {
+            if components.contains(digest) {
+                continue;
+            }
+            let name = format!("{COMPONENT}{digest}");
+            let part = self.manifest.system.get(&name).with_context(|| format!("the snapshot has no {name}"))?;
+            components.put(&store.system_part(part)?)?;
+        }
+        Ok(())
+    }
+
+    /// Brings back the partitions that `owns` names, on at most so many threads.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] if what is stored is damaged; anything else if it is not what was noted.
+    pub fn restore(
+        &self,
+        store: &SnapshotStore,
+        threads: usize,
+        owns: impl Fn(PartitionId) -> bool,
+    ) -> anyhow::Result<Restored> {
+        let layout = self.head.genesis.layout;
+        let rebuilding = Rebuilding { layout, partitions: (0..layout.partitions).map(|_| Mutex::default()).collect() };
+        let mut own = self.manifest.clone();
+        own.partitions.retain(|partition, _| owns(PartitionId(*partition)));
+        store.restore(&own, threads, &rebuilding)?;
+        let mut replies = Vec::new();
+        let mut partitions = Vec::new();
+        for (id, rebuilt) in (0..).map(PartitionId).zip(rebuilding.partitions) {
+            let rebuilt = rebuilt.into_inner().unwrap_or_else(PoisonError::into_inner);
+            replies.extend(rebuilt.replies.into_values());
+            partitions.push((id, rebuilt.partition));
+        }
+        for (id, noted) in self.head.hashes.iter().filter(|(id, _)| owns(*id)) {
+            let found = partitions[usize::from(id.0)].1.hash();
+            anyhow::ensure!(
+                found == *noted,
+                "partition {id} of snapshot {} has the state hash {found}, and had {noted} when it was taken; \
+                 restore an older snapshot",
+                self.manifest.sequence
+            );
+        }
+        partitions.retain(|(id, _)| owns(*id));
+        let Head { frame, carried, .. } = self.head.clone();
+        Ok(Restored { frame, partitions, carried, replies })
+    }
+}
+
+/// The newest snapshot that can be read, if there are any.
+///
+/// # Errors
+/// None can be read, or the store does not answer.
+pub(crate) fn newest(store: &SnapshotStore) -> anyhow::Result<Option<Found>> {
+    let mut first = None;
+    for Listing { sequence, manifest } in store.list()?.into_iter().rev() {
+        let found = manifest.map_err(anyhow::Error::from).and_then(|manifest| Found::read(store, manifest));
+        match found {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) if is_damage(&error) => {
+                tracing::warn!(code = "SNAPSHOT_DAMAGED", sequence, "{error:#}; the snapshot before is taken");
+                first = first.or(Some(error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    first.map_or(Ok(None), Err)
+}
+
+/// Whether an older snapshot may help.
+pub(crate) fn is_damage(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<SnapshotError>().is_some_and(SnapshotError::is_damage)
+}
+
+#[derive(Debug, Default)]
+struct Rebuilt {
+    partition: Partition,
+    replies: BTreeMap<Box<[u8]>, Kept>,
+}
+
+struct Rebuilding {
+    layout: Layout,
+    partitions: Vec<Mutex<Rebuilt>>,
+}
+
+impl Rebuilding {
+    fn partition(&self, id: PartitionId) -> anyhow::Result<MutexGuard<'_, Rebuilt>> {
+        let rebuilt = self.partitions.get(usize::from(id.0));
+        let rebuilt = rebuilt.with_context(|| format!("this cluster has no partition {id}"))?;
+        Ok(rebuilt.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Sink for Rebuilding {
+    fn apply(&self, batch: &Batch<'_>) -> anyhow::Result<()> {
+        let id = PartitionId(batch.partition());
+        // Batches of a partition come one after the other: nobody waits here.
+        let mut rebuilt = self.partition(id)?;
+        for entry in batch.entries() {
+            match entry.operator {
+                REPLIES => match entry.value {
+                    Some(value) => drop(rebuilt.replies.insert(entry.key.into(), decode(entry.key, value)?)),
+                    None => drop(rebuilt.replies.remove(entry.key)),
+                },
+                operator => {
+                    let key = std::str::from_utf8(entry.key).context("a key is not text")?;
+                    let entity = Entity::within(&self.layout, OperatorId(operator), id, key.into());
+                    rebuilt.partition.apply(entity, entry.value.map(Into::into));
+                }
+            }
+        }
+        Ok(())
+    }
+}
