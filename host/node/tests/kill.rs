@@ -14,6 +14,8 @@ use serde_json::json;
 const ROUNDS: u64 = 10;
 const CLIENTS: u64 = 12;
 const KEYS: u64 = 5;
+/// As many as there is time for.
+const SNAPSHOTS: &[&str] = &["--snapshot-interval", "5ms"];
 
 /// One client: appends numbers of its own to lists, one after the other, and asks again under the
 /// same idempotency key until it is answered.
@@ -50,10 +52,23 @@ async fn client(
     answers
 }
 
+/// Recovery replays the whole log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_kills_lose_double_and_change_nothing() {
+    kills(&["--store", "none"], 40).await;
+}
+
+/// Recovery begins with a snapshot, some of which are cut short by the kill, and the log is trimmed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_kills_between_snapshots_lose_double_and_change_nothing() {
+    let restored = kills(SNAPSHOTS, 100).await;
+    assert!(restored >= ROUNDS / 2, "{restored} of {ROUNDS} restarts began with a snapshot");
+}
+
+/// Kills a server with these arguments after so many answers at a time, and says how often it began with a newer snapshot than before.
+async fn kills(more: &[&str], pause: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = Process::start(&directory.path().join("data"), &[]).await;
+    let mut server = Process::start(&directory.path().join("data"), more).await;
     let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
     assert_eq!(deployed.status, 201, "{}", deployed.body);
 
@@ -63,20 +78,28 @@ async fn ten_kills_lose_double_and_change_nothing() {
         .map(|number| tokio::spawn(client(number, ingress.clone(), stop.clone(), answered.clone())))
         .collect();
 
-    let mut replayed = 0;
+    let (mut reached, mut snapshot, mut restored) = (0, 0, 0);
     for round in 0..ROUNDS {
         // At least some answers, then an arbitrary moment.
-        let target = answered.load(Ordering::Relaxed) + 40;
+        let target = answered.load(Ordering::Relaxed) + pause;
         while answered.load(Ordering::Relaxed) < target {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+        // Every other time there is a newer snapshot; otherwise the kill may come in the middle of one.
+        let newer = |listed: serde_json::Value| listed["last"]["epoch"].as_u64().is_some_and(|epoch| epoch > snapshot);
+        while more == SNAPSHOTS && round % 2 == 1 && !newer(server.get("/v1/snapshots").await) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         tokio::time::sleep(Duration::from_micros(round * 1337 % 7000)).await;
-        server = server.kill_and_restart(&[]).await;
-        assert!(server.epochs_replayed > replayed, "recovery has more to replay each time");
-        replayed = server.epochs_replayed;
+        server = server.kill_and_restart(more).await;
+        let now = server.snapshot_epoch + server.epochs_replayed;
+        assert!(now > reached, "recovery comes further each time");
+        assert!(server.snapshot_epoch >= snapshot, "a snapshot that was there is there");
+        restored += u64::from(server.snapshot_epoch > snapshot);
+        (reached, snapshot) = (now, server.snapshot_epoch);
         *ingress.lock().unwrap() = server.ingress.clone();
     }
-    let target = answered.load(Ordering::Relaxed) + 40;
+    let target = answered.load(Ordering::Relaxed) + pause;
     while answered.load(Ordering::Relaxed) < target {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -121,5 +144,6 @@ async fn ten_kills_lose_double_and_change_nothing() {
             .unwrap();
         assert_eq!(again, *seen);
     }
-    println!("{ROUNDS} kills, {} calls, {replayed} epochs replayed at last", answers.len());
+    println!("{ROUNDS} kills, {} calls, epoch {reached} reached, {restored} snapshots restored", answers.len());
+    restored
 }

@@ -43,12 +43,21 @@ pub(crate) struct Beginning {
     pub found: Option<Found>,
 }
 
+/// Brings a snapshot's content back; what is damaged is not begun with.
+pub(crate) type Restore<'a> = &'a mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>;
+
 impl Beginning {
-    /// Looks at what is there; a new log gets its first record.
+    /// Looks at what is there, and brings back the newest snapshot that is whole; a new log gets its
+    /// first record.
     ///
     /// # Errors
     /// Log and snapshots do not belong together, or cannot be read. Nothing was changed.
-    pub fn find(log: &mut dyn Log, partitions: u16, options: Option<&SnapshotOptions>) -> anyhow::Result<Self> {
+    pub fn find(
+        log: &mut dyn Log,
+        partitions: u16,
+        options: Option<&SnapshotOptions>,
+        restore: Restore<'_>,
+    ) -> anyhow::Result<Self> {
         let Some(options) = options else {
             let genesis = genesis(log, partitions)?;
             return Ok(Beginning { genesis, store: None, found: None });
@@ -77,24 +86,16 @@ impl Beginning {
             ),
         };
         let store = SnapshotStore::open(place, ours, runtime)?;
-        let found = newest(&store)?;
+        let found = newest(&store, &mut |store, found| {
+            found.fits(log.first()..=log.next())?;
+            found.bring_components(store, &options.components).context("components of the snapshot")?;
+            restore(store, found)
+        })?;
         let genesis = match (from_log, &found) {
             (Some(genesis), _) => genesis,
             (None, Some(found)) => found.head.genesis,
             (None, None) => anyhow::bail!("{} holds no snapshot, and the log was trimmed behind one", place.url()),
         };
-        if let Some(found) = &found {
-            let position = found.manifest.log_position;
-            ensure!(
-                (log.first()..=log.next()).contains(&position),
-                "snapshot {} goes on at log record {position}, and the log holds records {} to {}: it is not the log \
-                 that the snapshot was taken beside; give --data-dir and --store what belongs together",
-                found.manifest.sequence,
-                log.first(),
-                log.next()
-            );
-            found.bring_components(&store, &options.components).context("components of the snapshot")?;
-        }
         Ok(Beginning { genesis, store: Some(store), found })
     }
 

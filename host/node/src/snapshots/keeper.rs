@@ -191,7 +191,7 @@ impl Keeping {
             }
             let reached = (self.hands.reached)();
             if self.last == Some(reached) || reached == Epoch(0) {
-                let nothing = || Err("nothing has happened since the last snapshot".to_owned());
+                let nothing = || self.stats.last().ok_or("nothing has happened since the last snapshot".to_owned());
                 self.waiting.drain(..).for_each(|to| drop(to.send(nothing())));
                 continue;
             }

@@ -9,7 +9,7 @@ use styx_protocol::ids::{OperatorId, PartitionId};
 use styx_protocol::replies::Kept;
 use styx_protocol::snapshot::Restored;
 use styx_protocol::state::Partition;
-use styx_storage::snapshot::{Batch, Listing, Manifest, PartRef, Sink, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Batch, Manifest, PartRef, Sink, SnapshotError, SnapshotStore};
 
 use super::changes::{REPLIES, decode};
 use super::head::{HEAD, Head};
@@ -35,6 +35,23 @@ impl Found {
         let head = Head::decode(&store.system_part(part)?)
             .with_context(|| format!("the head of snapshot {} is not of this version", manifest.sequence))?;
         Ok(Found { manifest, head })
+    }
+
+    /// Whether it goes on in a log that holds these records.
+    ///
+    /// # Errors
+    /// It does not: they do not belong together.
+    pub fn fits(&self, log: std::ops::RangeInclusive<u64>) -> anyhow::Result<()> {
+        let position = self.manifest.log_position;
+        anyhow::ensure!(
+            log.contains(&position),
+            "snapshot {} goes on at log record {position}, and the log holds records {} to {}: it is not the log that \
+             the snapshot was taken beside; give --data-dir and --store what belongs together",
+            self.manifest.sequence,
+            log.start(),
+            log.end()
+        );
+        Ok(())
     }
 
     /// The parts that hold components, by name.
@@ -99,24 +116,34 @@ impl Found {
     }
 }
 
-/// The newest snapshot that can be read, if there are any.
+/// The newest snapshot that `attempt` finds no damage in, if there are any; the next one will
+/// continue it.
 ///
 /// # Errors
-/// None can be read, or the store does not answer.
-pub(crate) fn newest(store: &SnapshotStore) -> anyhow::Result<Option<Found>> {
-    let mut first = None;
-    for Listing { sequence, manifest } in store.list()?.into_iter().rev() {
-        let found = manifest.map_err(anyhow::Error::from).and_then(|manifest| Found::read(store, manifest));
+/// None is whole, or the store does not answer.
+pub(crate) fn newest(
+    store: &SnapshotStore,
+    attempt: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
+) -> anyhow::Result<Option<Found>> {
+    let (mut before, mut first) = (None, None);
+    loop {
+        let Some((manifest, _)) = store.newest_complete(before)? else {
+            return first.map_or(Ok(None), Err);
+        };
+        let sequence = manifest.sequence;
+        let found = Found::read(store, manifest).and_then(|found| attempt(store, &found).map(|()| found));
         match found {
-            Ok(found) => return Ok(Some(found)),
+            Ok(found) => {
+                store.continue_from(&found.manifest)?;
+                return Ok(Some(found));
+            }
             Err(error) if is_damage(&error) => {
-                tracing::warn!(code = "SNAPSHOT_DAMAGED", sequence, "{error:#}; the snapshot before is taken");
-                first = first.or(Some(error));
+                tracing::error!(code = "SNAPSHOT_DAMAGED", sequence, "{error:#}; the snapshot before is taken");
+                (before, first) = (Some(sequence), first.or(Some(error)));
             }
             Err(error) => return Err(error),
         }
     }
-    first.map_or(Ok(None), Err)
 }
 
 /// Whether an older snapshot may help.

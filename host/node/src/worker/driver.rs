@@ -10,12 +10,13 @@ use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
 use styx_protocol::piece::{Pieces, Started};
 use styx_protocol::record::Record;
+use styx_protocol::snapshot::Restored;
 use tokio::sync::oneshot;
 
 use super::appender::ToLog;
 use super::crew::{Crew, Part, execute};
 use super::snapshots::Snapshots;
-use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, WorkerOptions, now};
+use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
 use crate::snapshots::{Beginning, Noted};
@@ -107,14 +108,14 @@ impl<E: Executor + Pieces> Driver<E> {
         &mut self,
         log: &mut dyn Log,
         beginning: &Beginning,
-        options: &WorkerOptions,
+        restored: Option<Restored>,
+        engine: u64,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Recovered> {
-        let engine = options.engine;
         self.engine = engine;
         let snapshot = beginning.epoch();
-        if let (Some(found), Some(store)) = (&beginning.found, &beginning.store) {
-            self.machine.restore(found.restore(store, options.threads, |_| true)?);
+        if let Some(restored) = restored {
+            self.machine.restore(restored);
             self.durable = snapshot;
             self.step(Input::Durable(snapshot));
             self.prepare_catalog();

@@ -133,7 +133,12 @@ impl Worker {
         prepare: Prepare,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Worker> {
-        let beginning = Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref())?;
+        let mut restored = None;
+        let beginning =
+            Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
+                restored = Some(found.restore(store, options.threads, |_| true)?);
+                Ok(())
+            })?;
         let config = Config {
             layout: beginning.genesis.layout,
             modes: options.modes,
@@ -166,8 +171,8 @@ impl Worker {
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {
             let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
-            let recovery =
-                recovery.spawn_scoped(scope, || driver.recover(log.as_mut(), &beginning, &options, progress))?;
+            let recovery = recovery
+                .spawn_scoped(scope, || driver.recover(log.as_mut(), &beginning, restored, options.engine, progress))?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;

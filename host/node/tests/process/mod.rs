@@ -16,6 +16,8 @@ pub struct Process {
     pub ingress: String,
     pub admin: String,
     pub epochs_replayed: u64,
+    /// The epoch of the snapshot that it began with; 0 without one.
+    pub snapshot_epoch: u64,
     pub http: Client,
     data: PathBuf,
 }
@@ -84,6 +86,7 @@ impl Process {
             ingress: text("ingress"),
             admin: text("admin"),
             epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(),
+            snapshot_epoch: ready["snapshot_epoch"].as_u64().unwrap(),
             http: Client::builder().timeout(Duration::from_secs(120)).build().unwrap(),
             data: data.to_owned(),
             child,

@@ -1,0 +1,168 @@
+//! Snapshots of a real server, which is killed, damaged, copied and restored.
+
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use process::{Process, testkit};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// Runs the command line; what it prints with `--json`.
+fn styx(arguments: &[&str]) -> (Output, Value) {
+    let output = Command::new(env!("CARGO_BIN_EXE_styx")).arg("--json").args(arguments).output().unwrap();
+    let value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output, value)
+}
+
+fn done(arguments: &[&str]) -> Value {
+    let (output, value) = styx(arguments);
+    assert!(output.status.success(), "{arguments:?}: {value} {}", String::from_utf8_lossy(&output.stderr));
+    value
+}
+
+fn refused(arguments: &[&str], code: &str, says: &str) {
+    let (output, value) = styx(arguments);
+    let error = &value["error"];
+    assert!(!output.status.success(), "{arguments:?} is not refused");
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(error["code"] == code && message.contains(says), "{arguments:?}: expected {code} {says:?}, got {value}");
+}
+
+/// Appends to lists, under keys, and gives the answers.
+async fn append(server: &Process, elements: std::ops::Range<u64>) -> Vec<Value> {
+    let mut answers = Vec::new();
+    for element in elements {
+        let path = format!("/v1/call/testkit/a/list-{}/append", element % 7);
+        let request = server.to_ingress(Method::POST, &path).header("idempotency-key", format!("e{element}"));
+        let told = process::told(request.json(&json!([element]))).await;
+        assert_eq!(told.status, 200, "{}", told.body);
+        answers.push(told.body);
+    }
+    answers
+}
+
+async fn take(server: &Process) -> u64 {
+    let told = process::told(server.to_admin(Method::POST, "/v1/snapshots")).await;
+    assert_eq!(told.status, 201, "{}", told.body);
+    told.body["epoch"].as_u64().unwrap()
+}
+
+/// A server with two snapshots, whose last answers are in the log only.
+async fn begun(data: &Path) -> (Process, Vec<Value>) {
+    let server = Process::start(data, NEVER).await;
+    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
+    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    let mut answers = append(&server, 0..30).await;
+    let first = take(&server).await;
+    answers.extend(append(&server, 30..60).await);
+    assert!(take(&server).await > first);
+    answers.extend(append(&server, 60..70).await);
+    (server, answers)
+}
+
+/// By itself, none is taken.
+const NEVER: &[&str] = &["--snapshot-interval", "1h", "--snapshot-keep", "3"];
+const LISTS: &[&str] = &["testkit/a"];
+
+fn newest(directory: &Path) -> PathBuf {
+    let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.pop().expect("there are some")
+}
+
+fn flip(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_begins_with_the_newest_snapshot_that_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (server, answers) = begun(&data).await;
+    let (state, position) = (server.state(LISTS).await, server.position().await);
+
+    let server = server.kill_and_restart(NEVER).await;
+    assert!(server.snapshot_epoch > 60 && server.epochs_replayed == 10, "{}", server.snapshot_epoch);
+    assert_eq!((server.state(LISTS).await, server.position().await), (state.clone(), position.clone()));
+    let again = append(&server, 0..70).await;
+    assert_eq!(again, answers, "remembered replies are in the snapshot and in the log");
+    assert_eq!(server.position().await, position, "nothing was done twice");
+
+    // The newest is damaged, its manifest or a part that only it mentions: the one before will do.
+    let mut server = server;
+    for (elements, damaged) in [(100..105, "manifests"), (105..110, "parts")] {
+        append(&server, elements).await;
+        let taken = take(&server).await;
+        let (state, position) = (server.state(LISTS).await, server.position().await);
+        server.child.kill().await.unwrap();
+        flip(&newest(&data.join("snapshots").join(damaged)));
+        server = Process::start(&data, NEVER).await;
+        assert!(server.snapshot_epoch < taken && server.epochs_replayed >= 5, "{damaged}");
+        assert_eq!((server.state(LISTS).await, server.position().await), (state, position), "{damaged}");
+    }
+    append(&server, 200..205).await;
+    let taken = take(&server).await;
+    let server = server.kill_and_restart(NEVER).await;
+    assert_eq!((server.snapshot_epoch, server.epochs_replayed), (taken, 0), "after that, all is as before");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_begins_another_cluster() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (mut server, answers) = begun(Path::new(&path("data"))).await;
+    let at_snapshot = server.state(LISTS).await;
+    take(&server).await;
+    server.child.kill().await.unwrap();
+
+    let exported = done(&["snapshots", "export", &path("backup"), "--data-dir", &path("data")]);
+    assert_eq!(done(&["snapshots", "verify", "--store", &path("backup")])["sequence"], exported["sequence"]);
+    done(&["snapshots", "import", &path("backup"), "--data-dir", &path("other")]);
+    refused(&["snapshots", "import", &path("backup"), "--data-dir", &path("data")], "NOT_EMPTY", "holds a log");
+    let other = Process::start(Path::new(&path("other")), NEVER).await;
+    assert_eq!(other.state(LISTS).await, at_snapshot);
+    assert_eq!(append(&other, 0..70).await, answers, "replies are remembered");
+    append(&other, 100..110).await;
+    take(&other).await;
+    let other = other.kill_and_restart(NEVER).await;
+    assert_eq!(other.snapshot_epoch, other.position().await.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_goes_back_to_an_older_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let text = data.to_str().unwrap().to_owned();
+    let (mut server, answers) = begun(&data).await;
+    let listed = server.get("/v1/snapshots").await["snapshots"].clone();
+    let (first, epoch) = (listed[0]["sequence"].to_string(), listed[0]["epoch"].as_u64().unwrap());
+    refused(&["snapshots", "restore", &first, "--data-dir", &text], "LOG_LOCKED", "open in another process");
+    server.child.kill().await.unwrap();
+
+    assert_eq!(done(&["snapshots", "restore", &first, "--data-dir", &text])["epoch"], epoch);
+    let mut server = Process::start(&data, NEVER).await;
+    assert_eq!((server.position().await.0, server.epochs_replayed), (epoch, 0));
+    assert_eq!(append(&server, 0..30).await, answers[..30], "what was done then is done");
+    assert_eq!(server.position().await.0, epoch);
+    assert_eq!(append(&server, 30..60).await, answers[30..60], "and what came after can be done again");
+    server.child.kill().await.unwrap();
+
+    // Without its log, a server does not take the snapshot for all there was.
+    std::fs::remove_dir_all(data.join("log")).unwrap();
+    refused(
+        &["server", "--data-dir", &text, "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"],
+        "RECOVERY",
+        "the log is empty",
+    );
+    done(&["snapshots", "restore", "--data-dir", &text]);
+    assert_eq!(Process::start(&data, NEVER).await.position().await.0, epoch);
+    let none = directory.path().join("none");
+    refused(&["snapshots", "verify", "--data-dir", none.to_str().unwrap()], "NO_SNAPSHOTS", "there are no snapshots");
+    refused(&["snapshots", "verify", "99", "--data-dir", &text], "SNAPSHOT_STORE", "there is no snapshot 99");
+    assert!(!none.exists(), "looking makes no directory");
+}
