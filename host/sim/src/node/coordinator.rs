@@ -296,7 +296,8 @@ impl CoordinatorNode {
             queries: vec![],
             live: false,
         };
-        outside.generations.insert(generation, seen);
+        let before = outside.generations.insert(generation, seen);
+        ensure(before.is_none(), "membership", || format!("generation {generation} begins twice"))?;
         outside.gateways.coordinator = me;
         let config = Config { generation, ..outside.plan.config.clone() };
         let peers = members.iter().enumerate().map(|(at, node)| (Peer::Worker(WorkerId(at as u16)), *node));
