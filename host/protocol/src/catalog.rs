@@ -306,6 +306,14 @@ pub struct CatalogImage {
     apps: Vec<AppImage>,
 }
 
+impl CatalogImage {
+    /// Content addresses of all components of all versions; some perhaps several times.
+    pub fn components(&self) -> impl Iterator<Item = Digest> {
+        let deployments = self.apps.iter().flat_map(|app| &app.deployments);
+        deployments.flat_map(|deployment| &deployment.components).map(|component| component.digest)
+    }
+}
+
 /// An app as it stands in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 struct AppImage {
