@@ -122,7 +122,8 @@ impl Executor {
             match poll(&mut running) {
                 Poll::Ready((context, outcome)) => {
                     let Context { attempt, means } = *context;
-                    let apart = means.apart;
+                    let (apart, mut attempt) = (means.apart, attempt);
+                    attempt.rest();
                     self.means = Some(means);
                     return (attempt, Progress::Done(outcome), apart);
                 }

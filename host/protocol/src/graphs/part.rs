@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::agenda::Agenda;
 use crate::abort::Abort;
 use crate::attempt::{Answer, Asked, Attempt, Execution, Mode, Report, Usage};
@@ -33,7 +35,7 @@ pub(crate) struct Part {
     pub(super) running: Option<u32>,
     pub(super) jobs: VecDeque<Job>,
     /// Few at a time.
-    fragments: Vec<(u32, Fragment)>,
+    fragments: SmallVec<[(u32, Fragment); 1]>,
     next_fragment: u32,
     pub(super) agenda: Option<Box<Agenda>>,
 }
@@ -113,7 +115,7 @@ impl Part {
             root: None,
             running: None,
             jobs: VecDeque::new(),
-            fragments: Vec::new(),
+            fragments: SmallVec::new(),
             next_fragment: 0,
             agenda: None,
         }
@@ -137,9 +139,6 @@ impl Part {
     pub(super) fn add_fragment(&mut self, origin: Origin, shares: Shares) -> u32 {
         self.next_fragment += 1;
         let fragment = Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new() };
-        if self.fragments.is_empty() {
-            self.fragments.reserve_exact(1); // Most have one only.
-        }
         self.fragments.push((self.next_fragment, fragment));
         self.next_fragment
     }
