@@ -146,6 +146,7 @@ impl WorkerNode {
             said_hello: Instant::now() - HEARTBEAT,
             unanswered: VecDeque::new(),
             lost: BTreeMap::new(),
+            actions: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
@@ -302,6 +303,8 @@ struct Driver {
     /// When heartbeats were sent that the coordinator has not answered.
     unanswered: VecDeque<Instant>,
     lost: BTreeMap<NodeId, Instant>,
+    /// Empty between steps; its memory is used again.
+    actions: Vec<Action<Asker>>,
 }
 
 impl Driver {
@@ -680,15 +683,19 @@ impl Driver {
     // The machine.
 
     fn step(&mut self, input: Input<Asker>) {
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            let Some(serving) = self.serving.as_mut() else { return };
-            let mut actions = Vec::new();
+        let mut next = Some(input);
+        // What follows, if a step has several consequences at once.
+        let mut inputs = VecDeque::new();
+        let mut actions = std::mem::take(&mut self.actions);
+        while let Some(input) = next {
+            let Some(serving) = self.serving.as_mut() else { break };
             serving.machine.step(input, &mut actions);
-            for action in actions {
+            for action in actions.drain(..) {
                 inputs.extend(self.perform(action));
             }
+            next = inputs.pop_front();
         }
+        self.actions = actions;
     }
 
     /// Does what the machine says; what was done at once is its next input.
