@@ -3,7 +3,7 @@
 //! One driver thread owns the machine and does what it says. A generation begins with an invitation
 //! of the coordinator: whatever the machine knew is dropped, and the log is replayed into a new one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
 use styx_protocol::catalog::{Catalog, Digest};
-use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::ids::{Epoch, RequestId, WorkerId};
 use styx_protocol::machine::message::{Mail, Message, Node};
-use styx_protocol::machine::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input, Worker};
+use styx_protocol::machine::{Action, Config, EpochSummary, Input, Worker};
 use styx_protocol::membership::{Build, Member};
 use styx_protocol::modes::Modes;
-use styx_protocol::piece::{Piece, Pieces, Progress, Seat, Started, Task};
+use styx_protocol::piece::Seat;
 use styx_protocol::replies::Retention;
 use styx_protocol::route::memory_of;
 use tokio::sync::oneshot;
@@ -29,7 +28,8 @@ use super::envelope::{Answer, Ask, Bytes, Envelope, Inquiry, Invite, Question, R
 use super::inquiry::Sight;
 use crate::components::ComponentStore;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
-use crate::worker::crew::{Crew, Part, execute};
+use crate::worker::crew::{Crew, Part};
+use crate::worker::gathering::Gathering;
 use crate::worker::{Handle, Stats, Waiter, fatal, fatal_on_panic, now};
 
 /// How a worker process runs.
@@ -62,9 +62,6 @@ pub(super) const HEARTBEAT: Duration = Duration::from_millis(50);
 
 /// A member that was not reachable for so long is reported to the coordinator.
 const SILENT: Duration = Duration::from_millis(1500);
-
-/// Batches and pieces up to this many run on the driver's own thread: handing over costs more.
-const INLINE_MAX: usize = 3;
 
 /// Bytes of arguments in one worker's part of a record.
 const EPOCH_BYTES_MAX: usize = 16 << 20;
@@ -129,18 +126,16 @@ impl WorkerNode {
             handle: handle.clone(),
             requests,
             member: Member::new(now().0, build(&engine)),
-            executor: engine.executor(),
+            gathering: Gathering::new(engine.executor(), crew),
             address: address.map(|address| address.to_string()).unwrap_or_default(),
             options,
             engine,
             components,
             network: network.clone(),
-            crew,
             inbox,
             events: events.clone(),
             stats: stats.clone(),
             serving: None,
-            out: 0,
             postponed: VecDeque::new(),
             loading: BTreeSet::new(),
             said_hello: Instant::now() - HEARTBEAT,
@@ -216,9 +211,6 @@ struct Serving {
     invite: Invite,
     machine: Worker<Asker>,
     workers: BTreeMap<NodeId, WorkerId>,
-    /// Where guests wait; absent: in the driver's own executor.
-    parked: HashMap<u64, usize>,
-    gathering: Option<Gathering>,
     /// Messages that wait until the components of a deployment are ready.
     stalled: VecDeque<(Node, Message)>,
     missing: BTreeSet<Digest>,
@@ -271,14 +263,6 @@ impl Serving {
     }
 }
 
-/// Parts of a batch or of components that threads work on.
-struct Gathering {
-    missing: usize,
-    transactions: usize,
-    executions: Vec<Option<Started>>,
-    outcomes: Vec<ComponentOutcome>,
-}
-
 struct Driver {
     handle: Handle,
     requests: Receiver<crate::worker::Message>,
@@ -288,14 +272,11 @@ struct Driver {
     network: Arc<Network>,
     member: Member,
     address: String,
-    crew: Crew,
-    executor: styx_engine::Executor,
+    gathering: Gathering<styx_engine::Executor>,
     inbox: Receiver<Event>,
     events: Sender<Event>,
     stats: Arc<Stats>,
     serving: Option<Box<Serving>>,
-    /// Parts that threads still owe.
-    out: usize,
     /// Events that came while parts of an earlier generation were awaited.
     postponed: VecDeque<Event>,
     loading: BTreeSet<Digest>,
@@ -385,8 +366,9 @@ impl Driver {
                 tracing::error!(node = peer.0, reason, "refused: {message}");
             }
             Event::Part(part) => {
-                self.out -= 1;
-                self.part(part);
+                if let Some(input) = self.gathering.take(part) {
+                    self.step(input);
+                }
             }
             Event::Loaded(digest, result) => self.loaded(digest, result),
             Event::Stop => unreachable!("taken by the loop"),
@@ -446,15 +428,14 @@ impl Driver {
         }
         self.handle.show_catalog(Arc::default());
         tracing::info!("the generation is over");
-        while self.out > 0 {
+        while self.gathering.is_owed() {
             match self.inbox.recv() {
-                Ok(Event::Part(_)) => self.out -= 1,
+                Ok(Event::Part(part)) => self.gathering.discard(part),
                 Ok(event) => self.postponed.push_back(event),
                 Err(_) => return,
             }
         }
-        self.executor.forget();
-        self.crew.forget();
+        self.gathering.forget();
     }
 
     fn join(&mut self, invite: Invite) {
@@ -488,8 +469,6 @@ impl Driver {
             invite,
             machine: Worker::new(config, seat),
             workers,
-            parked: HashMap::new(),
-            gathering: None,
             stalled: VecDeque::new(),
             missing: BTreeSet::new(),
             tells: BTreeMap::new(),
@@ -713,9 +692,9 @@ impl Driver {
                 }
                 None
             }
-            Action::Execute(batch) => self.execute(batch),
-            Action::Advance(pieces) => self.advance(pieces),
-            Action::FallBack(batch) => self.fall_back(batch),
+            Action::Execute(batch) => self.gathering.execute(batch),
+            Action::Advance(pieces) => self.gathering.advance(pieces),
+            Action::FallBack(batch) => self.gathering.fall_back(batch),
             Action::Reply { waiter: Asker::Local(waiter), reply } => {
                 waiter.answer(crate::worker::Answer::Reply(reply));
                 None
@@ -786,103 +765,6 @@ impl Driver {
         self.stats.finished(summary, serving.started.elapsed().as_micros() as u64);
         self.stats.entities.store(serving.machine.state().len() as u64, Ordering::Relaxed);
         self.stats.state_bytes.store(serving.machine.state().bytes(), Ordering::Relaxed);
-    }
-
-    fn execute(&mut self, batch: Batch) -> Option<Input<Asker>> {
-        let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
-        let serving = self.serving.as_mut()?;
-        if transactions + queries <= INLINE_MAX {
-            let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
-            let transactions = batch.transactions.iter().map(&mut run).collect();
-            let queries = batch.queries.iter().map(&mut run).collect();
-            drop(batch);
-            return Some(Input::Executed(Executed { transactions, queries }));
-        }
-        let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
-        let missing = self.crew.execute(batch);
-        self.out += missing;
-        serving.gathering = Some(Gathering { missing, transactions, executions, outcomes: Vec::new() });
-        None
-    }
-
-    fn fall_back(&mut self, batch: FallbackBatch) -> Option<Input<Asker>> {
-        let members: usize = batch.components.iter().map(Vec::len).sum();
-        let serving = self.serving.as_mut()?;
-        if members <= INLINE_MAX {
-            let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
-            let outcomes = batch.components.iter().map(run).collect();
-            drop(batch);
-            return Some(Input::FellBack(outcomes));
-        }
-        let missing = self.crew.fall_back(batch);
-        self.out += missing;
-        serving.gathering = Some(Gathering { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
-        None
-    }
-
-    /// Pieces go where their guest waits; those that begin go anywhere.
-    fn advance(&mut self, pieces: Vec<Piece>) -> Option<Input<Asker>> {
-        let serving = self.serving.as_mut()?;
-        let few = pieces.len() <= INLINE_MAX;
-        let (mut here, mut there) = (Vec::new(), Vec::new());
-        for piece in pieces {
-            let home = match &piece.task {
-                Task::Resume { parked, .. } => serving.parked.remove(&parked.0).map(Some),
-                _ if few => None,
-                _ => Some(None),
-            };
-            match home {
-                Some(thread) => there.push((thread, piece)),
-                None => here.push(piece),
-            }
-        }
-        if !there.is_empty() {
-            self.out += self.crew.advance(there);
-        }
-        if here.is_empty() {
-            return None;
-        }
-        Some(Input::Advanced(here.into_iter().map(|piece| self.executor.advance(piece)).collect()))
-    }
-
-    fn part(&mut self, part: Part) {
-        let Some(serving) = self.serving.as_mut() else { return };
-        let gathering = &mut serving.gathering;
-        match part {
-            Part::Advanced(thread, advanced) => {
-                for advanced in &advanced {
-                    if let Progress::Waits(parked, _) = &advanced.progress {
-                        serving.parked.insert(parked.0, thread);
-                    }
-                }
-                return self.step(Input::Advanced(advanced));
-            }
-            Part::Executed(thread, executions) => {
-                let gathering = gathering.as_mut().expect("parts come of jobs that were handed out");
-                for (at, started) in executions {
-                    if let Started::Open(_, Progress::Waits(parked, _)) = &started {
-                        serving.parked.insert(parked.0, thread);
-                    }
-                    gathering.executions[at] = Some(started);
-                }
-            }
-            Part::FellBack(outcomes) => {
-                let gathering = gathering.as_mut().expect("parts come of jobs that were handed out");
-                gathering.outcomes.extend(outcomes);
-            }
-        }
-        let gathered = gathering.as_mut().expect("just seen");
-        gathered.missing -= 1;
-        if gathered.missing > 0 {
-            return;
-        }
-        let Gathering { transactions, executions, outcomes, .. } = gathering.take().expect("just seen");
-        if executions.is_empty() {
-            return self.step(Input::FellBack(outcomes));
-        }
-        let mut executions = executions.into_iter().map(|started| started.expect("every position was claimed"));
-        let transactions = executions.by_ref().take(transactions).collect();
-        self.step(Input::Executed(Executed { transactions, queries: executions.collect() }));
     }
 }
 

@@ -6,6 +6,7 @@
 mod appender;
 pub(crate) mod crew;
 mod driver;
+pub(crate) mod gathering;
 mod handle;
 mod snapshots;
 mod stats;
