@@ -16,7 +16,7 @@ use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::ids::{Epoch, RequestId, WorkerId};
 use styx_protocol::machine::message::{Mail, Message, Node};
 use styx_protocol::machine::{Action, Config, EpochSummary, Input, Worker};
-use styx_protocol::membership::{Build, Member};
+use styx_protocol::membership::{Beat, Build, Doubt, Member};
 use styx_protocol::modes::Modes;
 use styx_protocol::piece::Seat;
 use styx_protocol::replies::Retention;
@@ -139,7 +139,6 @@ impl WorkerNode {
             postponed: VecDeque::new(),
             loading: BTreeSet::new(),
             said_hello: Instant::now() - HEARTBEAT,
-            unanswered: VecDeque::new(),
             lost: BTreeMap::new(),
             actions: Vec::new(),
         };
@@ -195,7 +194,7 @@ enum Asker {
 }
 
 /// What waits for the coordinator to show that the generation was the current one.
-enum Doubt {
+enum Doubtful {
     Unknown(Asker),
     Look(Looker, Answer),
 }
@@ -223,9 +222,9 @@ struct Serving {
     /// Looks at an epoch that is not yet durable.
     looks: VecDeque<(Epoch, Looker, Answer)>,
     /// Questions whose answer is that nothing is known: held until the coordinator shows that this
-    /// generation was still the current one when they came.
-    /// What was looked up after them waits behind them.
-    doubts: VecDeque<(Instant, Doubt)>,
+    /// generation was still the current one when they came. What was looked up after them waits
+    /// behind them.
+    doubts: VecDeque<(Doubt, Doubtful)>,
     started: Instant,
 }
 
@@ -257,7 +256,7 @@ impl Serving {
         let answer = sight.answer(inquiry);
         match seen <= self.durable {
             true if self.doubts.is_empty() => self.tell(looker, answer),
-            true => self.doubts.push_back((Instant::now(), Doubt::Look(looker, answer))),
+            true => self.doubts.push_back((Doubt::default(), Doubtful::Look(looker, answer))),
             false => self.looks.push_back((seen, looker, answer)),
         }
     }
@@ -281,8 +280,6 @@ struct Driver {
     postponed: VecDeque<Event>,
     loading: BTreeSet<Digest>,
     said_hello: Instant,
-    /// When heartbeats were sent that the coordinator has not answered.
-    unanswered: VecDeque<Instant>,
     lost: BTreeMap<NodeId, Instant>,
     /// Empty between steps; its memory is used again.
     actions: Vec<Action<Asker>>,
@@ -325,7 +322,6 @@ impl Driver {
             return;
         }
         self.said_hello = Instant::now();
-        self.unanswered.push_back(self.said_hello);
         let silent = match &self.serving {
             Some(serving) => {
                 let long = self.lost.iter().filter(|(_, since)| since.elapsed() > SILENT);
@@ -348,12 +344,7 @@ impl Driver {
                 Ok(envelope) => self.envelope(peer, envelope),
                 Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
             },
-            Event::Incoming(Incoming::Connected { peer, restarted, .. }) => {
-                self.lost.remove(&peer);
-                if peer == COORDINATOR && restarted {
-                    self.unanswered.clear();
-                }
-            }
+            Event::Incoming(Incoming::Connected { peer, .. }) => drop(self.lost.remove(&peer)),
             Event::Incoming(Incoming::Lost { peer, why }) => {
                 tracing::info!(node = peer.0, "connection lost: {why}");
                 self.lost.entry(peer).or_insert_with(Instant::now);
@@ -381,13 +372,9 @@ impl Driver {
                 if self.member.beat(beat) {
                     self.leave();
                 }
-                let said = self.unanswered.pop_front();
-                self.settle_doubts(said);
+                self.settle_doubts(beat);
             }
-            Envelope::Refused(why) => {
-                self.unanswered.pop_front();
-                tracing::error!("the coordinator refuses this worker: {why}");
-            }
+            Envelope::Refused(why) => tracing::error!("the coordinator refuses this worker: {why}"),
             Envelope::Invite(invite) if peer == COORDINATOR => {
                 if self.member.invited(invite.generation, invite.life) {
                     self.join(invite);
@@ -406,15 +393,19 @@ impl Driver {
         }
     }
 
-    /// The coordinator has answered a heartbeat of `said`: what came before that was asked of a member.
-    fn settle_doubts(&mut self, said: Option<Instant>) {
-        let Some(said) = said else { return };
-        loop {
+    /// A beat has come: what this worker does not know, nobody knows, if the beat shows that no other
+    /// generation has begun since it was asked.
+    fn settle_doubts(&mut self, beat: Beat) {
+        let Some(serving) = &mut self.serving else { return };
+        let generation = serving.invite.generation;
+        let over: Vec<bool> = serving.doubts.iter_mut().map(|(doubt, _)| doubt.hear(beat, generation)).collect();
+        // In the order in which they came: a look must not show what an earlier question was told is unknown.
+        for _ in over.into_iter().take_while(|over| *over) {
             let Some(serving) = &mut self.serving else { return };
-            match serving.doubts.pop_front_if(|(asked, _)| *asked < said) {
+            match serving.doubts.pop_front() {
                 None => return,
-                Some((_, Doubt::Look(looker, answer))) => serving.tell(looker, answer),
-                Some((_, Doubt::Unknown(asker))) => {
+                Some((_, Doubtful::Look(looker, answer))) => serving.tell(looker, answer),
+                Some((_, Doubtful::Unknown(asker))) => {
                     self.answer(asker, Answer::Unknown, || crate::worker::Answer::Unknown);
                 }
             }
@@ -710,7 +701,7 @@ impl Driver {
                 None
             }
             Action::Unknown { waiter } => {
-                self.serving.as_mut()?.doubts.push_back((Instant::now(), Doubt::Unknown(waiter)));
+                self.serving.as_mut()?.doubts.push_back((Doubt::default(), Doubtful::Unknown(waiter)));
                 None
             }
             Action::Logs { tid, lines } => {
