@@ -21,8 +21,10 @@ use crate::worker_set::WorkerSet;
 pub(crate) struct Part {
     pub header: Header,
     pub transaction: Transaction,
-    /// Away while a piece runs; absent before its locks are granted.
+    /// Away while a piece runs; absent before its locks are granted, and while it is `fresh`.
     pub attempt: Option<Box<Attempt>>,
+    /// Nothing has happened here, and it may: the first piece makes the attempt.
+    pub(super) fresh: bool,
     /// What has happened and was not yet told to the root; at the root: all that is known.
     pub report: Report,
     /// Whether the graph is known to have left its cached RW set or call graph.
@@ -108,6 +110,7 @@ impl Part {
             header,
             transaction,
             attempt: None,
+            fresh: false,
             report: Report::default(),
             drifted: false,
             cached: None,
@@ -126,11 +129,16 @@ impl Part {
         self.running.is_none() && self.jobs.is_empty() && self.fragments.is_empty()
     }
 
+    /// Whether something of it may run now.
+    pub(super) fn is_here(&self) -> bool {
+        self.fresh || self.attempt.is_some()
+    }
+
     /// Forgets an attempt that does not count.
     pub(super) fn restart(&mut self, header: Header) {
         assert!(self.is_idle(), "an attempt begins when nothing of the one before runs");
         self.header = header;
-        self.attempt = None;
+        (self.attempt, self.fresh) = (None, false);
         self.report = Report::default();
         self.drifted = false;
         self.agenda = None;
