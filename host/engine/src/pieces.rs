@@ -122,8 +122,8 @@ impl Executor {
         loop {
             match poll(&mut running) {
                 Poll::Ready((context, outcome)) => {
-                    let Context { attempt, means } = *context;
-                    let (apart, mut attempt) = (means.apart, attempt);
+                    let Context { mut attempt, means } = *context;
+                    let apart = means.apart;
                     attempt.rest();
                     self.means = Some(means);
                     return (attempt, Progress::Done(outcome), apart);
