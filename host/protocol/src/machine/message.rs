@@ -94,7 +94,8 @@ impl Message {
     /// Bytes of the message.
     pub fn encode(&self) -> Vec<u8> {
         let bytes = Vec::with_capacity(self.bytes_expected());
-        rkyv::api::high::to_bytes_in::<_, rancor::Error>(self, bytes).expect("a message in memory can be written to memory")
+        rkyv::api::high::to_bytes_in::<_, rancor::Error>(self, bytes)
+            .expect("a message in memory can be written to memory")
     }
 
     /// About as many bytes as it takes: memory is taken once.
