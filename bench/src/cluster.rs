@@ -20,13 +20,11 @@ use styx_node::components::ComponentStore;
 use styx_node::transport::{NodeId, Options as NetworkOptions};
 use styx_node::worker::Handle;
 use styx_protocol::catalog::Control;
-use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::replies::Retention;
-use styx_protocol::transaction::Request;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 
 use crate::guest;
-use crate::inprocess::{self, deployment, drive};
+use crate::inprocess::{self, Numbered, deployment, drive};
 
 /// How the benchmark runs.
 #[derive(Debug, clap::Args)]
@@ -267,20 +265,9 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
 
     wait()?;
     let (own, others) = runtime.block_on(accounts(&handle, load.accounts))?;
-    let mut id = u128::from(member.node) << 64;
-    let mut request = |function: &Arc<str>, key: &Arc<str>, args: &str| {
-        id += 1;
-        Arc::new(Request {
-            id: RequestId(id),
-            operator: OperatorId(0),
-            function: function.clone(),
-            key: key.clone(),
-            args: args.as_bytes().into(),
-            retained: false,
-        })
-    };
+    let mut numbered = Numbered::after(u128::from(member.node) << 64);
     let (insert, transfer): (Arc<str>, Arc<str>) = ("insert".into(), load.function.as_str().into());
-    let inserts = own.iter().map(|key| request(&insert, key, "[1000000]")).collect();
+    let inserts = own.iter().map(|key| numbered.request(&insert, key, "[1000000]")).collect();
     drive(&handle, inserts, load.window)?;
     println!("inserted");
 
@@ -293,7 +280,7 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
                 true => &others[random.random_range(0..others.len())],
                 false => &own[(from + random.random_range(1..own.len())) % own.len()],
             };
-            request(&transfer, &own[from], &format!("[\"{to}\"]"))
+            numbered.request(&transfer, &own[from], &format!("[\"{to}\"]"))
         })
         .collect();
     let before = inprocess::cpu();

@@ -15,7 +15,7 @@ use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::modes::Modes;
 use styx_protocol::transaction::Request;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::guest;
 
@@ -83,19 +83,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let insert: Arc<str> = "insert".into();
     let transfer: Arc<str> = "transfer".into();
     let accounts: Vec<Arc<str>> = (0..options.accounts).map(|at| Arc::from(at.to_string())).collect();
-    let mut id = 0;
-    let mut request = |function: &Arc<str>, key: &Arc<str>, args: &str| {
-        id += 1;
-        Arc::new(Request {
-            id: RequestId(id),
-            operator: OperatorId(0),
-            function: function.clone(),
-            key: key.clone(),
-            args: args.as_bytes().into(),
-            retained: false,
-        })
-    };
-    let inserts: Vec<_> = accounts.iter().map(|key| request(&insert, key, "[1000000]")).collect();
+    let mut numbered = Numbered::after(0);
+    let inserts: Vec<_> = accounts.iter().map(|key| numbered.request(&insert, key, "[1000000]")).collect();
     drive(&handle, inserts, options.window)?;
 
     let mut random = StdRng::seed_from_u64(options.seed);
@@ -103,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         .map(|_| {
             let from = random.random_range(0..options.accounts);
             let to = (from + random.random_range(1..options.accounts)) % options.accounts;
-            request(&transfer, &accounts[from as usize], &format!("[\"{to}\"]"))
+            numbered.request(&transfer, &accounts[from as usize], &format!("[\"{to}\"]"))
         })
         .collect();
     let before = cpu();
@@ -136,9 +125,39 @@ pub(crate) struct Run {
     pub aborted: usize,
 }
 
+/// Makes requests, each with an id of its own.
+pub(crate) struct Numbered(u128);
+
+impl Numbered {
+    /// Ids follow this one.
+    pub(crate) fn after(last: u128) -> Self {
+        Numbered(last)
+    }
+
+    /// A request to an account.
+    pub(crate) fn request(&mut self, function: &Arc<str>, key: &Arc<str>, args: &str) -> Arc<Request> {
+        self.0 += 1;
+        Arc::new(Request {
+            id: RequestId(self.0),
+            operator: OperatorId(0),
+            function: function.clone(),
+            key: key.clone(),
+            args: args.as_bytes().into(),
+            retained: false,
+        })
+    }
+}
+
 /// Submits all requests, a bounded number in flight, and waits for all answers.
+///
+/// # Errors
+/// Not all are answered: the worker has dropped some, since it is gone or its generation is over.
 pub(crate) fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize) -> anyhow::Result<Run> {
-    let (to, mut answers): (_, UnboundedReceiver<(u64, Answer)>) = unbounded_channel();
+    let dropped = "the worker has dropped requests: it is gone, or its generation is over";
+    // While answers are waited for, only what is under way can send: if all of that is dropped, the
+    // channel closes.
+    let (to, mut answers) = unbounded_channel();
+    let (mut weak, mut to) = (to.downgrade(), Some(to));
     let started = Instant::now();
     let total = requests.len();
     let mut sent = Vec::with_capacity(total);
@@ -152,14 +171,30 @@ pub(crate) fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize)
     };
     for (ticket, request) in requests.into_iter().enumerate() {
         while ticket - answered >= window {
-            take(answers.blocking_recv().context("the worker is gone")?, &sent)?;
+            to = None;
+            take(answers.blocking_recv().context(dropped)?, &sent)?;
             answered += 1;
         }
+        let sender = match to.take().or_else(|| weak.upgrade()) {
+            Some(sender) => sender,
+            None => {
+                // Nothing is under way.
+                while let Ok(answer) = answers.try_recv() {
+                    take(answer, &sent)?;
+                    answered += 1;
+                }
+                let (sender, receiver) = unbounded_channel();
+                (weak, answers) = (sender.downgrade(), receiver);
+                sender
+            }
+        };
         sent.push(Instant::now());
-        handle.submit(request, Waiter::Stream { ticket: ticket as u64, to: to.clone() }, false);
+        handle.submit(request, Waiter::Stream { ticket: ticket as u64, to: sender.clone() }, false);
+        to = Some(sender);
     }
+    drop(to);
     while answered < total {
-        take(answers.blocking_recv().context("the worker is gone")?, &sent)?;
+        take(answers.blocking_recv().context(dropped)?, &sent)?;
         answered += 1;
     }
     Ok(Run { elapsed: started.elapsed(), latency_us, aborted })

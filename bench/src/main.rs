@@ -11,7 +11,7 @@ mod websocket;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: styx_node::allocator::Allocator = styx_node::allocator::Allocator;
 
 #[derive(Debug, Parser)]
 #[command(name = "styx-bench", version)]

@@ -18,7 +18,7 @@ use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Isolation,
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
-use styx_protocol::piece::{GraphId, Piece, Pieces as _, Progress, Started, Task};
+use styx_protocol::piece::{GraphId, Held, Piece, Pieces as _, Progress, Started, Task};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};
 use support::script::{Script, scripted};
@@ -208,7 +208,7 @@ fn among_workers(batch: Duration) -> serde_json::Value {
                 Started::Local(execution) => assert!(execution.outcome.is_ok()),
                 Started::Open(attempt, Progress::Waits(parked, _)) => {
                     let task = Task::Resume { parked, answers: vec![Answer::Value(None)] };
-                    let advanced = executor.advance(Piece { graph: GraphId(1), attempt, task });
+                    let advanced = executor.advance(Piece { graph: GraphId(1), attempt: Held::Kept(attempt), task });
                     assert!(matches!(advanced.progress, Progress::Done(Ok(_))));
                 }
                 Started::Open(_, Progress::Done(_)) => panic!("it has to wait"),

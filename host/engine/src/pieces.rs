@@ -40,6 +40,7 @@ impl Pieces for Executor {
     }
 
     fn advance(&mut self, Piece { graph, attempt, task }: Piece) -> Advanced {
+        let attempt = attempt.into_attempt();
         // Where every attempt is proved, those that cannot be are as good as proved.
         let fresh = attempt.mode().fresh || self.engine.determinism() == Determinism::All;
         let instances = if fresh { Instances::Fresh } else { Instances::Warm };
@@ -121,8 +122,9 @@ impl Executor {
         loop {
             match poll(&mut running) {
                 Poll::Ready((context, outcome)) => {
-                    let Context { attempt, means } = *context;
+                    let Context { mut attempt, means } = *context;
                     let apart = means.apart;
+                    attempt.rest();
                     self.means = Some(means);
                     return (attempt, Progress::Done(outcome), apart);
                 }

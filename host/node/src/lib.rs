@@ -4,6 +4,7 @@
 //! else. Nothing here decides the outcome of a transaction.
 
 pub mod admin;
+pub mod allocator;
 pub mod build;
 pub mod cli;
 pub mod cluster;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// Requests are many small allocations on several threads.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: styx_node::allocator::Allocator = styx_node::allocator::Allocator;
 
 fn main() -> ExitCode {
     // Untrusted code is compiled in a child of this very binary, under limits of its own.

@@ -113,6 +113,12 @@ impl<T, E> Default for EntityMap<T, E> {
 }
 
 impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
+    /// An empty map that has room for so many entities.
+    pub fn with_capacity(entities: usize) -> Self {
+        let indexed = if entities > LINEAR_MAX { entities } else { 0 };
+        EntityMap { entries: Vec::with_capacity(entities), index: HashTable::with_capacity(indexed) }
+    }
+
     /// Number of entities.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -174,6 +180,9 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
 
     fn push(&mut self, entity: E, value: T) {
         let (entries, index) = (&mut self.entries, &mut self.index);
+        if entries.capacity() == 0 {
+            entries.reserve_exact(2); // Most RW sets are this small, and thousands are kept.
+        }
         entries.push((entity, value));
         let len = entries.len();
         let unindexed = match len {

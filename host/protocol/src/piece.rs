@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::abort::Abort;
-use crate::attempt::{Answer, Ask, Attempt, Execution, Mode, Placement, Target};
+use crate::attempt::{Answer, Ask, Attempt, Execution, Mode, Placement, Target, Usage};
 use crate::catalog::Catalog;
 use crate::entity::Value;
 use crate::ids::WorkerId;
@@ -53,9 +53,58 @@ pub struct Piece {
     /// The graph.
     pub graph: GraphId,
     /// What is known of it here.
-    pub attempt: Box<Attempt>,
+    pub attempt: Held,
     /// What to do.
     pub task: Task,
+}
+
+/// What is known of a graph where a piece of it runs.
+#[derive(Debug)]
+pub enum Held {
+    /// Something happened here before.
+    Kept(Box<Attempt>),
+    /// Nothing happened here yet.
+    New(Fresh),
+}
+
+/// What an attempt is made of. Most parts of graphs consist of one piece; their attempts are made
+/// on the thread that runs it, so that it finds them in its caches.
+#[derive(Debug)]
+pub struct Fresh {
+    /// Which of several workers this is.
+    pub seat: Seat,
+    /// The transaction.
+    pub transaction: Transaction,
+    /// The state to read.
+    pub state: Arc<State>,
+    /// What is deployed.
+    pub catalog: Arc<Catalog>,
+    /// How the graph is run.
+    pub mode: Mode,
+    /// See [`Attempt::resume`].
+    pub used: Usage,
+    /// See [`Attempt::resume`].
+    pub drifted: bool,
+}
+
+impl Held {
+    /// The attempt itself.
+    pub fn into_attempt(self) -> Box<Attempt> {
+        match self {
+            Held::Kept(attempt) => attempt,
+            Held::New(fresh) => fresh.into_attempt(),
+        }
+    }
+}
+
+impl Fresh {
+    /// Makes the attempt.
+    pub fn into_attempt(self) -> Box<Attempt> {
+        let Fresh { seat, transaction, state, catalog, mode, used, drifted } = self;
+        let mut attempt = Box::new(Attempt::begin(transaction, state, catalog).among(seat.me, seat.placement, mode));
+        attempt.resume(used, drifted);
+        attempt
+    }
 }
 
 /// What to do for a graph.

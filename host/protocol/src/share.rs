@@ -32,14 +32,25 @@ impl Share {
 /// Shares that lie together: their sum, as a binary fraction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Exponents, ascending, each once.
-    exponents: Vec<u32>,
+    /// The sum of those down to 2^-63, in multiples of that. Graphs seldom split deeper, and this
+    /// takes no memory of its own.
+    high: u64,
+    /// Exponents beyond, ascending, each once.
+    deep: Vec<u32>,
 }
+
+/// The largest exponent in [`Shares::high`].
+const HIGH: u32 = 63;
+
+/// The whole, in multiples of 2^-63.
+const WHOLE: u64 = 1 << HIGH;
 
 impl Shares {
     /// One share.
     pub fn of(share: Share) -> Self {
-        Shares { exponents: vec![share.0] }
+        let mut shares = Shares::default();
+        shares.add(share);
+        shares
     }
 
     /// Adds a share.
@@ -48,24 +59,28 @@ impl Shares {
     /// The sum is more than the whole: shares were made up.
     pub fn add(&mut self, share: Share) {
         let mut exponent = share.0;
-        loop {
-            match self.exponents.binary_search(&exponent) {
+        while exponent > HIGH {
+            match self.deep.binary_search(&exponent) {
                 Err(at) => {
-                    self.exponents.insert(at, exponent);
+                    self.deep.insert(at, exponent);
                     break;
                 }
                 Ok(at) => {
-                    self.exponents.remove(at);
-                    exponent = exponent.checked_sub(1).expect("ack shares never exceed the whole");
+                    self.deep.remove(at);
+                    exponent -= 1;
                 }
             }
         }
-        assert!(self.exponents.first() != Some(&0) || self.exponents.len() == 1, "ack shares never exceed the whole");
+        if exponent <= HIGH {
+            self.high = self.high.checked_add(WHOLE >> exponent).expect("ack shares never exceed the whole");
+        }
+        let most = if self.deep.is_empty() { WHOLE } else { WHOLE - 1 };
+        assert!(self.high <= most, "ack shares never exceed the whole");
     }
 
     /// Whether this is all of it.
     pub fn is_whole(&self) -> bool {
-        self.exponents == [0]
+        self.high == WHOLE
     }
 
     /// Gives half of the smallest share away.
@@ -73,18 +88,30 @@ impl Shares {
     /// # Panics
     /// There is none.
     pub fn halve(&mut self) -> Share {
-        let last = self.exponents.last_mut().expect("who runs holds a share");
-        *last += 1;
-        let half = Share(*last);
-        if planted(Bug::ShareTwice) {
-            *last -= 1;
-        }
-        half
+        let exponent = match self.deep.pop() {
+            Some(exponent) => exponent,
+            None => {
+                assert!(self.high != 0, "who runs holds a share");
+                let exponent = HIGH - self.high.trailing_zeros();
+                self.high &= self.high - 1;
+                exponent
+            }
+        };
+        self.add(Share(if planted(Bug::ShareTwice) { exponent } else { exponent + 1 }));
+        Share(exponent + 1)
     }
 
     /// Takes everything out, the largest first.
     pub fn take(&mut self) -> impl Iterator<Item = Share> + use<> {
-        std::mem::take(&mut self.exponents).into_iter().map(Share)
+        let Shares { mut high, deep } = std::mem::take(self);
+        let high = std::iter::from_fn(move || {
+            let exponent = high.leading_zeros();
+            (high != 0).then(|| {
+                high &= !(WHOLE >> exponent);
+                Share(exponent)
+            })
+        });
+        high.chain(deep.into_iter().map(Share))
     }
 }
 
@@ -113,10 +140,29 @@ mod tests {
 
     #[test]
     fn half_goes_and_comes_back() {
+        for halves in [10, 62, 63, 64, 65, 200] {
+            let mut held = Shares::of(Share::WHOLE);
+            let given: Vec<Share> = (0..halves).map(|_| held.halve()).collect();
+            assert!(given.iter().map(|share| share.0).eq(1..=halves));
+            assert!(!held.is_whole());
+            given.into_iter().for_each(|share| held.add(share));
+            assert!(held.is_whole());
+        }
+    }
+
+    #[test]
+    fn what_is_taken_out_is_what_was_put_in() {
+        let exponents = [1, 3, 62, 63, 64, 70, 90];
+        let mut held = Shares::default();
+        exponents.iter().rev().for_each(|exponent| held.add(Share(*exponent)));
+        assert!(held.take().map(|share| share.0).eq(exponents));
+        assert_eq!(held, Shares::default());
+    }
+
+    #[test]
+    #[should_panic(expected = "never exceed the whole")]
+    fn more_than_the_whole_is_noticed() {
         let mut held = Shares::of(Share::WHOLE);
-        let given: Vec<Share> = (0..10).map(|_| held.halve()).collect();
-        assert!(!held.is_whole());
-        given.into_iter().for_each(|share| held.add(share));
-        assert!(held.is_whole());
+        held.add(Share(100));
     }
 }

@@ -103,10 +103,11 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
     debug_assert!(ranked.is_sorted_by_key(|ranked| ranked.tid));
     let of_writers = || ranked.iter().filter(|ranked| ranked.kind == Kind::Wrote);
 
-    let mut reservations: EntityMap<Reservation, &Entity> = EntityMap::default();
+    let accesses = of_writers().map(|ranked| ranked.footprint.accesses.len()).sum();
+    let mut reservations: EntityMap<Reservation, &Entity> = EntityMap::with_capacity(accesses);
     let mut ranges = RangeReservations::default();
     // Where each access of each writer stands in the table, so that it is looked up once.
-    let mut places = Vec::new();
+    let mut places = Vec::with_capacity(accesses);
     for Ranked { tid, snapshot, footprint, .. } in of_writers() {
         for (entity, access) in footprint.accesses.iter() {
             let place = reservations.place(&entity, || Reservation { writer: NOBODY, reader: NOBODY });

@@ -10,7 +10,7 @@ use styx_protocol::attempt::{Answer, Ask, Attempt, Done, Execution, Mode, Operat
 use styx_protocol::catalog::{Catalog, Limits};
 use styx_protocol::entity::{Entity, Value};
 use styx_protocol::ids::WorkerId;
-use styx_protocol::piece::{GraphId, Parked, Piece, Pieces, Progress, Seat, Started, Task};
+use styx_protocol::piece::{GraphId, Held, Parked, Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::state::State;
 use styx_protocol::transaction::Transaction;
 
@@ -208,7 +208,7 @@ impl Workers {
         let attempt = graph.parts[at].take().unwrap_or_else(|| {
             Box::new(worker.seat.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode))
         });
-        let advanced = worker.executor.advance(Piece { graph: GraphId(graph.transaction.tid.0), attempt, task });
+        let advanced = worker.executor.advance(Piece { graph: GraphId(graph.transaction.tid.0), attempt: Held::Kept(attempt), task });
         let mut attempt = advanced.attempt;
         graph.outgoing.extend(attempt.take_outgoing());
         graph.parts[at] = Some(attempt);

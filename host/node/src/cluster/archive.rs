@@ -113,31 +113,25 @@ fn serve(log: &mut dyn Log, order: Order, inbox: &Receiver<Order>, done: &impl F
             None
         }
         Order::Read(records) => {
+            let mut unread = false;
             let read = log.replay(1, &mut |_, bytes| {
                 let record =
                     Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
                 if let Record::Epoch(record) = record {
-                    records.send(record).map_err(|_| anyhow::Error::new(Enough))?;
+                    unread = records.send(record).is_err();
+                    anyhow::ensure!(!unread, "nobody reads any more");
                 }
                 Ok(())
             });
-            if let Err(error) = read {
-                let text = error.to_string();
-                if !text.contains(ENOUGH) {
-                    fatal(&text);
-                }
+            if let Err(error) = read
+                && !unread
+            {
+                fatal(&error.to_string());
             }
             None
         }
     }
 }
-
-/// Nobody reads any more.
-#[derive(Debug, thiserror::Error)]
-#[error("nobody reads any more")]
-struct Enough;
-
-const ENOUGH: &str = "nobody reads any more";
 
 fn append(log: &mut dyn Log, record: &Record) {
     if let Err(error) = log.append(&record.encode()) {

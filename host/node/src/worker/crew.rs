@@ -41,6 +41,8 @@ struct Job {
     work: Work,
     next: AtomicUsize,
     chunk: usize,
+    /// Threads that share it.
+    threads: usize,
 }
 
 impl Job {
@@ -107,7 +109,7 @@ impl Crew {
     pub(crate) fn execute(&self, batch: Batch) -> usize {
         let len = batch.transactions.len() + batch.queries.len();
         let chunk = (len / (self.threads.len() * 4)).clamp(1, 32);
-        self.hand_out(Job { work: Work::Execute(batch), next: AtomicUsize::new(0), chunk }, len)
+        self.hand_out(Work::Execute(batch), chunk, len)
     }
 
     /// Has components run; returns how many parts to expect.
@@ -115,16 +117,16 @@ impl Crew {
         let mut order: Vec<usize> = (0..batch.components.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(batch.components[at].len()));
         let len = order.len();
-        self.hand_out(Job { work: Work::FallBack(batch, order), next: AtomicUsize::new(0), chunk: 1 }, len)
+        self.hand_out(Work::FallBack(batch, order), 1, len)
     }
 
-    fn hand_out(&self, job: Job, len: usize) -> usize {
-        let wanted = len.div_ceil(job.chunk).min(self.threads.len());
-        let job = Arc::new(job);
-        for thread in &self.threads[..wanted] {
+    fn hand_out(&self, work: Work, chunk: usize, len: usize) -> usize {
+        let threads = len.div_ceil(chunk).min(self.threads.len());
+        let job = Arc::new(Job { work, next: AtomicUsize::new(0), chunk, threads });
+        for thread in &self.threads[..threads] {
             thread.send(Task::Share(job.clone())).expect("execution threads live as long as the crew");
         }
-        wanted
+        threads
     }
 }
 
@@ -144,8 +146,9 @@ fn work(index: usize, mut executor: impl Executor + Pieces, inbox: &Receiver<Tas
         };
         let part = match &job.work {
             Work::Execute(batch) => {
-                let mut executions = Vec::new();
-                while let Some(range) = job.claim(batch.transactions.len() + batch.queries.len()) {
+                let len = batch.transactions.len() + batch.queries.len();
+                let mut executions = Vec::with_capacity(len / job.threads + job.chunk);
+                while let Some(range) = job.claim(len) {
                     for at in range {
                         let transaction = match at.checked_sub(batch.transactions.len()) {
                             None => &batch.transactions[at],

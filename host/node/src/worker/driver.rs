@@ -5,25 +5,23 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
+use styx_protocol::fallback::Executor;
 use styx_protocol::ids::{Epoch, WorkerId};
-use styx_protocol::machine::{Action, Batch, Executed, FallbackBatch, Input, Machine};
-use styx_protocol::piece::{Pieces, Started};
+use styx_protocol::machine::{Action, Input, Machine};
+use styx_protocol::piece::Pieces;
 use styx_protocol::record::Record;
 use styx_protocol::snapshot::Restored;
 use tokio::sync::oneshot;
 
 use super::appender::ToLog;
-use super::crew::{Crew, Part, execute};
+use super::crew::Crew;
+use super::gathering::Gathering;
 use super::snapshots::Snapshots;
 use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
 use crate::snapshots::{Beginning, Noted};
 use styx_storage::log::Log;
-
-/// Batches up to this many transactions run on the driver's own thread: handing over costs more.
-const INLINE_MAX: usize = 3;
 
 /// Messages taken before the machine is asked whether it can cut.
 const BURST_MAX: usize = 4096;
@@ -41,8 +39,7 @@ const UNSYNCED_MAX: u64 = 2;
 
 pub(super) struct Driver<E> {
     machine: Machine<Waiter>,
-    executor: E,
-    crew: Crew,
+    gathering: Gathering<E>,
     messages: Receiver<Message>,
     handle: Handle,
     prepare: Prepare,
@@ -51,7 +48,6 @@ pub(super) struct Driver<E> {
     prepared: u64,
     /// Hash of the engine's configuration.
     engine: u64,
-    gathering: Option<Gathering>,
     records: Option<Sender<ToLog>>,
     snapshots: Option<Snapshots>,
     /// What was seen of the machine and who asked, until it is durable.
@@ -61,14 +57,6 @@ pub(super) struct Driver<E> {
     position: u64,
     started: Instant,
     stopping: bool,
-}
-
-/// Parts of a job that threads of the crew work on.
-struct Gathering {
-    missing: usize,
-    transactions: usize,
-    executions: Vec<Option<Started>>,
-    outcomes: Vec<ComponentOutcome>,
 }
 
 impl<E: Executor + Pieces> Driver<E> {
@@ -83,8 +71,7 @@ impl<E: Executor + Pieces> Driver<E> {
     ) -> Self {
         Driver {
             machine,
-            executor,
-            crew,
+            gathering: Gathering::new(executor, crew),
             messages,
             handle,
             prepare,
@@ -92,7 +79,6 @@ impl<E: Executor + Pieces> Driver<E> {
             waiting_since: None,
             prepared: 0,
             engine: 0,
-            gathering: None,
             records: None,
             snapshots: None,
             looks: VecDeque::new(),
@@ -223,7 +209,11 @@ impl<E: Executor + Pieces> Driver<E> {
                     self.looks.push_back((seen, answer, to));
                 }
             }
-            Message::Part(part) => self.gather(part),
+            Message::Part(part) => {
+                if let Some(input) = self.gathering.take(part) {
+                    self.step(input);
+                }
+            }
             Message::Snapshot(to) => match &self.snapshots {
                 Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
                 None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
@@ -300,9 +290,9 @@ impl<E: Executor + Pieces> Driver<E> {
             }
             Action::Execute(batch) => {
                 self.prepare_catalog();
-                return self.execute(batch);
+                return self.gathering.execute(batch);
             }
-            Action::FallBack(batch) => return self.fall_back(batch),
+            Action::FallBack(batch) => return self.gathering.fall_back(batch),
             Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
@@ -336,64 +326,6 @@ impl<E: Executor + Pieces> Driver<E> {
                 super::fatal(&format!("a deployed component cannot be loaded: {error:#}"));
             }
             self.handle.show_catalog(catalog.clone());
-        }
-    }
-
-    fn execute(&mut self, batch: Batch) -> Option<Input<Waiter>> {
-        let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
-        if transactions + queries <= INLINE_MAX {
-            let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
-            let transactions = batch.transactions.iter().map(&mut run).collect();
-            let queries = batch.queries.iter().map(&mut run).collect();
-            drop(batch);
-            return Some(Input::Executed(Executed { transactions, queries }));
-        }
-        let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
-        let missing = self.crew.execute(batch);
-        self.gathering = Some(Gathering { missing, transactions, executions, outcomes: Vec::new() });
-        None
-    }
-
-    fn fall_back(&mut self, batch: FallbackBatch) -> Option<Input<Waiter>> {
-        let members: usize = batch.components.iter().map(Vec::len).sum();
-        if members <= INLINE_MAX {
-            let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
-            let outcomes = batch.components.iter().map(run).collect();
-            drop(batch);
-            return Some(Input::FellBack(outcomes));
-        }
-        let missing = self.crew.fall_back(batch);
-        self.gathering = Some(Gathering { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
-        None
-    }
-
-    fn gather(&mut self, part: Part) {
-        let gathering = self.gathering.as_mut().expect("parts come of jobs that were handed out");
-        gathering.missing -= 1;
-        let fallback = match part {
-            Part::Executed(_, executions) => {
-                for (at, execution) in executions {
-                    gathering.executions[at] = Some(execution);
-                }
-                false
-            }
-            Part::FellBack(outcomes) => {
-                gathering.outcomes.extend(outcomes);
-                true
-            }
-            Part::Advanced(..) => unreachable!("one process is all of it"),
-        };
-        if gathering.missing > 0 {
-            return;
-        }
-        let gathering = self.gathering.take().expect("just seen");
-        if fallback {
-            self.step(Input::FellBack(gathering.outcomes));
-        } else {
-            let mut executions =
-                gathering.executions.into_iter().map(|started| started.expect("every position was claimed"));
-            let transactions = executions.by_ref().take(gathering.transactions).collect();
-            self.step(Input::Executed(Executed { transactions, queries: executions.collect() }));
         }
     }
 }

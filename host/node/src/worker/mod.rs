@@ -6,6 +6,7 @@
 mod appender;
 pub(crate) mod crew;
 mod driver;
+pub(crate) mod gathering;
 mod handle;
 mod snapshots;
 mod stats;
@@ -226,14 +227,13 @@ pub(crate) fn genesis(log: &mut dyn Log, partitions: u16) -> anyhow::Result<Gene
         first == 0,
         "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from"
     );
-    let stop = "first record read";
     let read = log.replay(0, &mut |_, bytes| {
         found = Some(Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?);
-        anyhow::bail!(stop)
+        anyhow::bail!("the first record is enough")
     });
     match (found, read) {
         (Some(Record::Genesis(genesis)), _) => Ok(genesis),
-        (_, Err(error)) if !error.to_string().contains(stop) => Err(error.into()),
+        (None, Err(error)) => Err(error.into()),
         _ => anyhow::bail!(
             "the log does not start with the record that every log starts with; is this another program's directory?"
         ),

@@ -26,6 +26,8 @@ pub use run::{Functions, Next, call, run};
 pub use site::{Answer, Ask, Asked, Done, Entered, Entry, Mode, Operation, Placement, Report, Scan, Usage};
 pub use stamp::Stamp;
 
+use smallvec::SmallVec;
+
 use crate::abort::{Abort, Code};
 use crate::catalog::{Catalog, Limits, Operator};
 use crate::entity::{Entity, Key, Layout, Value};
@@ -71,7 +73,7 @@ pub struct Execution {
     /// Calls in the order in which they were issued, the root first.
     pub calls: Vec<CallRecord>,
     /// Of each function that returned: its place, and how many calls it had issued.
-    pub left: Vec<(u64, u32)>,
+    pub left: SmallVec<[(u64, u32); 2]>,
     /// What scans of functions here have observed: the function's place, the number of the scan.
     pub scans: Vec<(u64, u32, RangeRead)>,
     /// Among several workers: the calls that came here, in the order in which they began.
@@ -90,7 +92,7 @@ impl Default for Execution {
             outcome: Ok(Value::default()),
             footprint: Footprint::default(),
             calls: Vec::new(),
-            left: Vec::new(),
+            left: SmallVec::new(),
             scans: Vec::new(),
             entered: Vec::new(),
             logs: Vec::new(),
@@ -98,6 +100,15 @@ impl Default for Execution {
             drifted: false,
         }
     }
+}
+
+/// Appends to a list that most transactions keep short: with exactly the room that these need at
+/// first, since thousands of transactions are kept until their epoch ends.
+fn append<T>(list: &mut Vec<T>, usual: usize, item: T) {
+    if list.capacity() == 0 {
+        list.reserve_exact(usual);
+    }
+    list.push(item);
 }
 
 /// Looks for something in a list that is mostly asked for in its own order.
@@ -160,7 +171,7 @@ pub struct Attempt {
     /// Keys written, in order; kept from the first scan on.
     written: Option<KeyIndex>,
     calls: Vec<CallRecord>,
-    left: Vec<(u64, u32)>,
+    left: SmallVec<[(u64, u32); 2]>,
     scans: Vec<(u64, u32, RangeRead)>,
     entered: Vec<Entered>,
     logs: Vec<LogLine>,
@@ -177,7 +188,7 @@ pub struct Fragment {
     frames: Vec<Frame>,
     queued: Vec<Target>,
     levels: Vec<run::Level>,
-    scan: Option<PendingScan>,
+    scan: Option<Box<PendingScan>>,
 }
 
 /// Bytes of log lines kept per attempt.
@@ -206,7 +217,7 @@ impl Attempt {
             footprint: Footprint::default(),
             written: None,
             calls: Vec::new(),
-            left: Vec::new(),
+            left: SmallVec::new(),
             scans: Vec::new(),
             entered: Vec::new(),
             logs: Vec::new(),
@@ -322,6 +333,12 @@ impl Attempt {
         if let Some(site) = &mut self.site {
             site.report.refused = true;
         }
+    }
+
+    /// The piece that ran is over: gives back the memory that only a running function needs, on the
+    /// thread that it came from.
+    pub fn rest(&mut self) {
+        self.fragment = Fragment::default();
     }
 
     /// Lays the calls in progress aside.

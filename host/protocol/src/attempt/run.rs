@@ -6,7 +6,7 @@
 
 use super::frame::mix;
 use super::site::{Answer, Ask, Entered, Usage};
-use super::{Asked, Attempt, CallRecord, Done, Frame, Target};
+use super::{Asked, Attempt, CallRecord, Done, Frame, Target, append};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
 use crate::ids::WorkerId;
@@ -106,7 +106,7 @@ impl Attempt {
 
     fn enter(&mut self, target: &Target, issuer: Option<WorkerId>) {
         if self.site.is_some() {
-            self.entered.push(Entered { target: target.clone(), issuer });
+            append(&mut self.entered, 1, Entered { target: target.clone(), issuer });
         }
     }
 
@@ -198,7 +198,7 @@ impl Attempt {
             {
                 let site = self.site.as_mut().expect("there is an elsewhere");
                 site.report.branched = true;
-                site.outgoing.push((owner, next));
+                append(&mut site.outgoing, 1, (owner, next));
                 continue;
             }
             return self.go(next, false);
@@ -376,7 +376,7 @@ impl Attempt {
         if !same {
             return Err(rescheduled());
         }
-        self.calls.push(record);
+        append(&mut self.calls, 2, record);
         Ok(())
     }
 }

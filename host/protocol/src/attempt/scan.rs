@@ -56,7 +56,7 @@ impl Attempt {
             return Reach::Here(Vec::new());
         }
         let ask = self.ask_owners(&pending.owners, &Operation::Scan(pending.scan.clone()));
-        self.fragment.scan = Some(pending);
+        self.fragment.scan = Some(Box::new(pending));
         Reach::Away(ask)
     }
 
@@ -74,7 +74,7 @@ impl Attempt {
         if self.is_doomed() {
             return Reach::Here(Vec::new());
         }
-        if let Some(found) = pending.found {
+        if let Some(found) = pending.found.take() {
             return Reach::Here(found);
         }
         let stamp = self.stamp();

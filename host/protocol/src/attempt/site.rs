@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Stamp, Target};
 use crate::abort::Abort;
 use crate::entity::{Entity, Key, Value};
@@ -229,7 +231,7 @@ pub(super) struct Site {
     pub placement: Arc<Placement>,
     pub mode: Mode,
     /// Of each entity touched, in the order of the RW set: the last read and the last write, by stamp.
-    pub stamps: Vec<[Option<Stamp>; 2]>,
+    pub stamps: SmallVec<[[Option<Stamp>; 2]; 1]>,
     /// Of each scan: what was asked, and when.
     pub scans: Vec<(OperatorId, KeyRange, Stamp)>,
     /// Asynchronous calls that other workers have to be told.
@@ -240,7 +242,7 @@ pub(super) struct Site {
 impl Site {
     pub fn new(me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
         let report = Report { workers: WorkerSet::only(me), ..Report::default() };
-        Site { me, placement, mode, stamps: Vec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
+        Site { me, placement, mode, stamps: SmallVec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
     }
 
     /// Who owns an entity, if another worker does.

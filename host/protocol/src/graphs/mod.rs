@@ -24,7 +24,7 @@ use crate::entity::Value;
 use crate::ids::{Tid, WorkerId};
 use crate::machine::message::{Ack, Decision, GraphEnd, Header, Mail, Order, OrderReply, Question};
 use crate::mutants::{Bug, planted};
-use crate::piece::{Advanced, GraphId, Piece, Progress, Seat, Task};
+use crate::piece::{Advanced, Fresh, GraphId, Held, Piece, Progress, Seat, Task};
 use crate::share::{Share, Shares};
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
@@ -357,21 +357,28 @@ impl Graphs {
         if !part.granted {
             return;
         }
-        let attempt = self.seat.attempt(&part.transaction, &ground.state, &ground.catalog, part.header.mode);
-        let attempt = match &part.cached {
-            Some(cached) => {
-                let overlay = self.decided.covered_by(&ground.state.layout(), &ground.catalog, &cached.footprint);
-                attempt.fall_back(Box::new(overlay), cached.clone())
-            }
-            None => attempt,
+        let Some(cached) = &part.cached else {
+            part.fresh = true;
+            return;
         };
-        part.attempt = Some(Box::new(attempt));
+        let attempt = self.seat.attempt(&part.transaction, &ground.state, &ground.catalog, part.header.mode);
+        let overlay = self.decided.covered_by(&ground.state.layout(), &ground.catalog, &cached.footprint);
+        part.attempt = Some(Box::new(attempt.fall_back(Box::new(overlay), cached.clone())));
+    }
+
+    /// The attempt of a part at which nothing runs; made, if nothing has happened here.
+    fn attempt(&mut self, graph: GraphId) -> &mut Attempt {
+        let part = self.parts.get_mut(graph).expect("a graph that something happens to is known");
+        if std::mem::take(&mut part.fresh) {
+            part.attempt = Some(fresh(&self.seat, self.ground.as_ref(), part).into_attempt());
+        }
+        part.attempt.as_mut().expect("what works here is here")
     }
 
     /// Does what can be done for a graph that there is one more job for.
     fn take_on(&mut self, graph: GraphId, job: Job) {
         let part = self.part(graph);
-        if part.attempt.is_some() && part.jobs.is_empty() && part.agenda.is_none() {
+        if part.is_here() && part.jobs.is_empty() && part.agenda.is_none() {
             if !self.work(graph, job) {
                 return;
             }
@@ -385,7 +392,7 @@ impl Graphs {
     fn run(&mut self, graph: GraphId) {
         loop {
             let Some(part) = self.parts.get_mut(graph) else { return };
-            if part.attempt.is_none() {
+            if !part.is_here() {
                 return;
             }
             if part.agenda.is_some() && part.jobs.is_empty() {
@@ -410,10 +417,11 @@ impl Graphs {
         match job {
             Job::Wait => return false,
             Job::Serve { from, question, asked } => {
-                let attempt = part.attempt.as_mut().expect("what works here is here");
-                attempt.resume(asked.used, part.drifted);
+                let drifted = part.drifted;
+                let attempt = self.attempt(graph);
+                attempt.resume(asked.used, drifted);
                 let answer = attempt.serve(asked);
-                let (used, report) = (attempt.used(), part.take_report());
+                let (used, report) = (attempt.used(), self.part(graph).take_report());
                 self.answer(graph, from, question, answer, None, used, report);
             }
             Job::Start { fragment, task } => match self.room.enter(part.header.mode.reserved) {
@@ -425,6 +433,7 @@ impl Graphs {
                 }
                 room::Entry::Refused => {
                     part.report.refused = true;
+                    self.attempt(graph);
                     let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
                     self.progressed(graph, fragment, Progress::Done(Err(abort)));
                 }
@@ -441,14 +450,22 @@ impl Graphs {
     }
 
     fn send_out(&mut self, graph: GraphId, fragment: u32, task: Task) {
-        let part = self.part(graph);
-        let (used, drifted) = (part.fragment(fragment).used, part.drifted);
-        let mut attempt = part.attempt.take().expect("one piece at a time");
+        let part = self.parts.get_mut(graph).expect("a graph that something happens to is known");
         let first = matches!(task, Task::Root);
-        if !first {
-            attempt.resume(used, drifted);
-        }
+        let (used, drifted) = if first { Default::default() } else { (part.fragment(fragment).used, part.drifted) };
         part.running = Some(fragment);
+        let attempt = match part.attempt.take() {
+            Some(mut attempt) => {
+                if !first {
+                    attempt.resume(used, drifted);
+                }
+                Held::Kept(attempt)
+            }
+            None => {
+                assert!(std::mem::take(&mut part.fresh), "one piece at a time");
+                Held::New(Fresh { used, drifted, ..fresh(&self.seat, self.ground.as_ref(), part) })
+            }
+        };
         self.pieces.push(Piece { graph, attempt, task });
     }
 
@@ -643,6 +660,20 @@ impl Graphs {
         part.jobs.push_back(Job::Start { fragment, task: Task::Root });
         self.renew(graph);
         self.run(graph);
+    }
+}
+
+/// What the attempt of a part is made of.
+fn fresh(seat: &Seat, ground: Option<&Ground>, part: &Part) -> Fresh {
+    let ground = ground.expect("graphs run inside a phase");
+    Fresh {
+        seat: seat.clone(),
+        transaction: part.transaction.clone(),
+        state: ground.state.clone(),
+        catalog: ground.catalog.clone(),
+        mode: part.header.mode,
+        used: Default::default(),
+        drifted: false,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::agenda::Agenda;
 use crate::abort::Abort;
 use crate::attempt::{Answer, Asked, Attempt, Execution, Mode, Report, Usage};
@@ -19,8 +21,10 @@ use crate::worker_set::WorkerSet;
 pub(crate) struct Part {
     pub header: Header,
     pub transaction: Transaction,
-    /// Away while a piece runs; absent before its locks are granted.
+    /// Away while a piece runs; absent before its locks are granted, and while it is `fresh`.
     pub attempt: Option<Box<Attempt>>,
+    /// Nothing has happened here, and it may: the first piece makes the attempt.
+    pub(super) fresh: bool,
     /// What has happened and was not yet told to the root; at the root: all that is known.
     pub report: Report,
     /// Whether the graph is known to have left its cached RW set or call graph.
@@ -33,7 +37,7 @@ pub(crate) struct Part {
     pub(super) running: Option<u32>,
     pub(super) jobs: VecDeque<Job>,
     /// Few at a time.
-    fragments: Vec<(u32, Fragment)>,
+    fragments: SmallVec<[(u32, Fragment); 1]>,
     next_fragment: u32,
     pub(super) agenda: Option<Box<Agenda>>,
 }
@@ -106,6 +110,7 @@ impl Part {
             header,
             transaction,
             attempt: None,
+            fresh: false,
             report: Report::default(),
             drifted: false,
             cached: None,
@@ -113,7 +118,7 @@ impl Part {
             root: None,
             running: None,
             jobs: VecDeque::new(),
-            fragments: Vec::new(),
+            fragments: SmallVec::new(),
             next_fragment: 0,
             agenda: None,
         }
@@ -124,11 +129,16 @@ impl Part {
         self.running.is_none() && self.jobs.is_empty() && self.fragments.is_empty()
     }
 
+    /// Whether something of it may run now.
+    pub(super) fn is_here(&self) -> bool {
+        self.fresh || self.attempt.is_some()
+    }
+
     /// Forgets an attempt that does not count.
     pub(super) fn restart(&mut self, header: Header) {
         assert!(self.is_idle(), "an attempt begins when nothing of the one before runs");
         self.header = header;
-        self.attempt = None;
+        (self.attempt, self.fresh) = (None, false);
         self.report = Report::default();
         self.drifted = false;
         self.agenda = None;
@@ -137,9 +147,6 @@ impl Part {
     pub(super) fn add_fragment(&mut self, origin: Origin, shares: Shares) -> u32 {
         self.next_fragment += 1;
         let fragment = Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new() };
-        if self.fragments.is_empty() {
-            self.fragments.reserve_exact(1); // Most have one only.
-        }
         self.fragments.push((self.next_fragment, fragment));
         self.next_fragment
     }

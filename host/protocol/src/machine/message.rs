@@ -93,8 +93,20 @@ pub enum Message {
 impl Message {
     /// Bytes of the message.
     pub fn encode(&self) -> Vec<u8> {
-        let bytes = rkyv::to_bytes::<rancor::Error>(self).expect("a message in memory can be written to memory");
-        bytes.to_vec()
+        let bytes = Vec::with_capacity(self.bytes_expected());
+        rkyv::api::high::to_bytes_in::<_, rancor::Error>(self, bytes)
+            .expect("a message in memory can be written to memory")
+    }
+
+    /// About as many bytes as it takes: memory is taken once.
+    fn bytes_expected(&self) -> usize {
+        let entries = match self {
+            Message::Share { requests, .. } => requests.len() * 128,
+            Message::Executed { ends, .. } | Message::Settle { ends, .. } => ends.len() * 32,
+            Message::Graphs(mail) => mail.orders.len() * 352 + mail.len() * 128,
+            _ => 0,
+        };
+        256 + entries
     }
 
     /// Reads a message, validating it before it is believed.

@@ -25,16 +25,21 @@ impl<W> Outbox<W> {
         if epoch <= durable || planted(Bug::ReplyAtOnce) {
             actions.push(action);
         } else {
-            let at = self.held.partition_point(|(held, _)| *held <= epoch);
-            self.held.insert(at, (epoch, action));
+            // Epochs come in order, almost: what was remembered of an earlier one may be asked for.
+            match self.held.back() {
+                Some((last, _)) if *last > epoch => {
+                    let at = self.held.partition_point(|(held, _)| *held <= epoch);
+                    self.held.insert(at, (epoch, action));
+                }
+                _ => self.held.push_back((epoch, action)),
+            }
         }
     }
 
     /// Everything up to `epoch` is durable.
     pub(super) fn durable(&mut self, epoch: Epoch, actions: &mut Vec<Action<W>>) {
         self.durable = self.durable.max(epoch);
-        while self.held.front().is_some_and(|(held, _)| *held <= self.durable) {
-            actions.extend(self.held.pop_front().map(|(_, action)| action));
-        }
+        let free = self.held.partition_point(|(held, _)| *held <= self.durable);
+        actions.extend(self.held.drain(..free).map(|(_, action)| action));
     }
 }

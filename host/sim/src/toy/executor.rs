@@ -247,7 +247,8 @@ impl Pieces for Toy {
     }
 
     fn advance(&mut self, piece: Piece) -> Advanced {
-        let Piece { graph, mut attempt, task } = piece;
+        let Piece { graph, attempt, task } = piece;
+        let mut attempt = attempt.into_attempt();
         let (attempt, progress) = match task {
             Task::Root => self.begin(attempt, Attempt::start),
             Task::Call { target, issuer } => self.begin(attempt, |attempt| attempt.serve_call(target, issuer)),

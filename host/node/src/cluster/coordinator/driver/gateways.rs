@@ -1,0 +1,71 @@
+//! What gateways and endpoints are shown of the cluster: who is a member, and what is deployed.
+
+use std::time::Instant;
+
+use styx_protocol::attempt::Placement;
+
+use super::Driver;
+use crate::cluster::envelope::{Envelope, Overview, View};
+use crate::transport::NodeId;
+
+/// A gateway that wants to be told of changes.
+pub(in crate::cluster::coordinator) struct Watching {
+    /// How many deployments it knows.
+    pub(super) known: usize,
+    /// When it was last heard of.
+    pub(super) heard: Instant,
+}
+
+impl Driver {
+    pub(super) fn overview(&self) -> Overview {
+        let (epoch, chain) = self.office.as_ref().map(|office| office.machine.position()).unwrap_or_default();
+        Overview {
+            single: false,
+            engine: self.engine.engine_hash(),
+            generation: self.membership.generation(),
+            live: self.office.as_ref().is_some_and(|office| office.live),
+            epoch,
+            chain,
+            members: self.members(),
+            partitions: self.layout.partitions,
+            admin: self.options.admin.clone(),
+        }
+    }
+
+    pub(super) fn members(&self) -> Vec<(u64, String)> {
+        let Some(office) = &self.office else { return Vec::new() };
+        let address = |node| self.addresses.get(&node).cloned().unwrap_or_default();
+        office.members.iter().map(|member| (member.place.0, address(member.place))).collect()
+    }
+
+    pub(super) fn show_all(&mut self) {
+        let view = self.view(0);
+        self.relay.view(view);
+        let gateways: Vec<NodeId> = self.gateways.keys().copied().collect();
+        gateways.into_iter().for_each(|gateway| self.show(gateway));
+    }
+
+    pub(super) fn show(&mut self, gateway: NodeId) {
+        let known = self.gateways.get(&gateway).map_or(0, |watching| watching.known);
+        let view = self.view(known);
+        self.control(gateway, &Envelope::View(view));
+    }
+
+    fn view(&self, known: usize) -> View {
+        // A generation replays all deployments: until it is live, what was known before stands.
+        let live = self.office.as_ref().is_some_and(|office| office.live);
+        let known = known.min(self.controls.len());
+        View {
+            generation: self.membership.generation(),
+            live,
+            members: self.members(),
+            placement: match &self.office {
+                Some(office) => (*office.placement).clone(),
+                None => Placement::round_robin(self.layout.partitions, 1),
+            },
+            layout: self.layout,
+            known: known as u64,
+            controls: if live { self.controls[known..].to_vec() } else { Vec::new() },
+        }
+    }
+}

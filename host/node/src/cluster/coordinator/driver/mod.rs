@@ -1,0 +1,208 @@
+//! The thread that owns the coordinator's machines: takes what comes from the network, from the log
+//! and from this process's endpoints.
+
+mod deployments;
+mod gateways;
+mod generations;
+mod office;
+mod rounds;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use styx_engine::Engine;
+use styx_protocol::catalog::Control;
+use styx_protocol::entity::Layout;
+use styx_protocol::machine::Input;
+use styx_protocol::machine::message::{Message, Node};
+use styx_protocol::membership::{self, Membership};
+
+use self::deployments::{Announcing, Deploying};
+use self::gateways::Watching;
+use self::office::Office;
+use super::CoordinatorNodeOptions;
+use crate::cluster::archive::{Archive, Archived};
+use crate::cluster::envelope::{self, Answer as Told, Envelope, Inquiry, Question};
+use crate::cluster::relay::Relay;
+use crate::components::ComponentStore;
+use crate::transport::{Incoming, Network, NodeId};
+use crate::worker::{self, Handle};
+
+/// Between two looks at the membership.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Events taken before what they made possible is done.
+const BURST_MAX: usize = 1024;
+
+/// What the driver is told.
+pub(super) enum Event {
+    Incoming(Incoming),
+    Archived(Archived),
+}
+
+/// See the module.
+pub(super) struct Driver {
+    pub(super) options: CoordinatorNodeOptions,
+    pub(super) layout: Layout,
+    pub(super) engine: Arc<Engine>,
+    pub(super) components: ComponentStore,
+    pub(super) network: Arc<Network>,
+    pub(super) archive: Archive,
+    pub(super) membership: Membership<NodeId>,
+    pub(super) started: Instant,
+    pub(super) addresses: BTreeMap<NodeId, String>,
+    pub(super) handle: Handle,
+    pub(super) relay: Relay,
+    pub(super) messages: Receiver<worker::Message>,
+    pub(super) incoming: Receiver<Event>,
+    pub(super) office: Option<Box<Office>>,
+    /// Deployments that have taken effect in this generation, replayed ones included.
+    pub(super) controls: Vec<Control>,
+    pub(super) gateways: BTreeMap<NodeId, Watching>,
+    pub(super) deploying: VecDeque<Deploying>,
+    pub(super) announcing: VecDeque<Announcing>,
+    pub(super) ticked: Instant,
+    pub(super) stopping: bool,
+}
+
+impl Driver {
+    /// Serves until told to stop.
+    pub(super) fn serve(mut self) {
+        loop {
+            if self.ticked.elapsed() >= TICK {
+                self.ticked = Instant::now();
+                self.member(membership::Input::Tick);
+                self.relay.tick(Instant::now());
+                self.expire();
+            }
+            self.go_on();
+            let idle = self.office.as_ref().is_none_or(|office| {
+                !office.live || (office.machine.is_idle() && office.durable >= office.machine.position().0)
+            });
+            if self.stopping && idle {
+                return;
+            }
+            let patience = self.patience().unwrap_or(TICK).min(TICK);
+            let mut select = crossbeam_channel::Select::new();
+            let (of_messages, of_incoming) = (select.recv(&self.messages), select.recv(&self.incoming));
+            if let Ok(ready) = select.ready_timeout(patience) {
+                debug_assert!(ready == of_messages || ready == of_incoming);
+            }
+            for _ in 0..BURST_MAX {
+                let event = self.incoming.try_recv().ok();
+                let message = self.messages.try_recv().ok();
+                if event.is_none() && message.is_none() {
+                    break;
+                }
+                event.into_iter().for_each(|event| self.take(event));
+                message.into_iter().for_each(|message| self.serve_one(message));
+            }
+            self.relay.flush();
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64 + 1
+    }
+
+    pub(super) fn control(&self, to: NodeId, envelope: &Envelope) {
+        // Who cannot be reached will be told again, or is no longer there.
+        drop(self.network.send_control(to, envelope.encode()));
+    }
+
+    /// Takes what this process's endpoints ask for.
+    fn serve_one(&mut self, message: worker::Message) {
+        match message {
+            worker::Message::Input(Input::Control { control, waiter }) => self.deploy(control, waiter),
+            worker::Message::Inquire(Inquiry::Cluster, to) => drop(to.send(Told::Cluster(self.overview()))),
+            worker::Message::Stop => self.stopping = true,
+            other => self.relay.take(other),
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Incoming(Incoming::Message { peer, generation, body }) => {
+                let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
+                    return;
+                };
+                let Some(worker) = office.worker(peer) else { return };
+                match Message::decode(&body) {
+                    Ok(message) => self.step(Input::Message { from: Node::Worker(worker), message }),
+                    Err(error) => {
+                        tracing::error!(node = peer.0, "a worker sent what cannot be read, and is given up: {error}");
+                        self.member(membership::Input::Lost(peer));
+                    }
+                }
+            }
+            Event::Incoming(Incoming::Control { peer, body, .. }) => match Envelope::decode(&body) {
+                Ok(envelope) => self.envelope(peer, envelope),
+                Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
+            },
+            Event::Incoming(Incoming::Connected { peer, hello, .. }) => {
+                tracing::debug!(node = peer.0, name = hello.name, "connected");
+            }
+            Event::Incoming(Incoming::Lost { peer, why }) => tracing::info!(node = peer.0, "connection lost: {why}"),
+            Event::Incoming(Incoming::Broken { peer, generation, why }) => {
+                tracing::warn!(node = peer.0, generation, "messages are lost: {why}");
+                if self.office.as_ref().is_some_and(|office| office.generation == generation) {
+                    self.member(membership::Input::Lost(peer));
+                }
+            }
+            Event::Incoming(Incoming::Refused { peer, reason, message }) => {
+                tracing::error!(node = peer.0, reason, "refused: {message}");
+            }
+            Event::Archived(Archived::Raised(generation)) => self.member(membership::Input::Persisted(generation)),
+            Event::Archived(Archived::Synced(generation, epoch)) => {
+                let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else {
+                    return;
+                };
+                office.durable = epoch;
+                self.step(Input::Durable(epoch));
+            }
+        }
+    }
+
+    fn envelope(&mut self, peer: NodeId, envelope: Envelope) {
+        match envelope {
+            Envelope::Hello { hello, address } => {
+                self.addresses.insert(peer, address);
+                self.member(membership::Input::Hello { from: peer, hello });
+            }
+            Envelope::Joined { generation } => {
+                let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else {
+                    return;
+                };
+                office.joined.insert(peer);
+                if office.joined.len() == office.members.len() && office.replay.is_none() && !office.live {
+                    office.replay = Some(self.archive.read());
+                }
+            }
+            Envelope::Want(digest) => {
+                let bytes = self.components.get(digest).ok();
+                self.control(peer, &Envelope::Component(digest, bytes));
+            }
+            Envelope::Readied(digest, result) => self.readied(peer, digest, result),
+            Envelope::Watch { known } => {
+                self.gateways.insert(peer, Watching { known: known as usize, heard: Instant::now() });
+                self.show(peer);
+                self.announce();
+            }
+            Envelope::Ask(asks) => {
+                let told = asks.into_iter().map(|ask| {
+                    let answer = match ask.question {
+                        Question::Inquire(Inquiry::Cluster) => Told::Cluster(self.overview()),
+                        // The rest is the workers' to say.
+                        _ => Told::Moved,
+                    };
+                    envelope::Told { ticket: ask.ticket, answer }
+                });
+                self.control(peer, &Envelope::Told(told.collect()));
+            }
+            Envelope::Told(told) => self.relay.told(peer, told),
+            other => tracing::warn!(node = peer.0, "a message that is not for the coordinator was dropped: {other:?}"),
+        }
+    }
+}

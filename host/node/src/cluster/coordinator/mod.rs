@@ -1,0 +1,142 @@
+//! The coordinator process: the protocol's [`Coordinator`](styx_protocol::machine::Coordinator)
+//! machine with the log, the membership and a network around it.
+//!
+//! One driver thread owns both machines. A generation begins when the membership says so: its number
+//! becomes durable, its members are invited, the log is replayed through them, and then it is live.
+
+mod driver;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, unbounded};
+use styx_engine::Engine;
+use styx_protocol::membership::{Membership, Patience};
+use styx_storage::log::Log;
+
+use self::driver::{Driver, Event};
+use super::COORDINATOR;
+use super::archive::{self, Archive};
+use super::relay::Relay;
+use super::worker::build;
+use crate::components::ComponentStore;
+use crate::transport::{Hello, Network, NodeKind, Options, same_build};
+use crate::worker::{self, Handle, Stats, fatal_on_panic, genesis};
+
+/// How a coordinator process runs.
+#[derive(Clone, Debug)]
+pub struct CoordinatorNodeOptions {
+    /// Its name, for people.
+    pub name: String,
+    /// The connections; where others reach it.
+    pub network: Options,
+    /// Workers to wait for at the first start.
+    pub workers: usize,
+    /// Partitions, if the log is new.
+    pub partitions: u16,
+    /// How long an epoch may fill while earlier ones are not yet durable.
+    pub epoch_max_wait: Duration,
+    /// Most requests that may wait.
+    pub backlog_max: usize,
+    /// When a worker is taken for lost, and how long newcomers are looked at.
+    pub patience: Patience,
+    /// Where its admin endpoints are, for gateways to tell.
+    pub admin: Option<String>,
+}
+
+/// The patience that suits a local network.
+pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000 };
+
+/// A running coordinator process.
+pub struct CoordinatorNode {
+    handle: Handle,
+    inbox: Sender<worker::Message>,
+    thread: Option<JoinHandle<()>>,
+    address: Option<SocketAddr>,
+    network: Arc<Network>,
+}
+
+impl CoordinatorNode {
+    /// Starts the coordinator on the current runtime, from what its log says.
+    ///
+    /// # Errors
+    /// The log cannot be read, or the address cannot be listened on.
+    pub async fn start(
+        options: CoordinatorNodeOptions,
+        mut log: Box<dyn Log>,
+        engine: Arc<Engine>,
+        components: ComponentStore,
+    ) -> anyhow::Result<CoordinatorNode> {
+        let layout = genesis(log.as_mut(), options.partitions)?.layout;
+        let generation = archive::generation(log.as_mut())?;
+        let (events, incoming) = unbounded();
+        let (inbox, messages) = unbounded();
+        let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), engine.engine_hash());
+        let heard = events.clone();
+        let admit = |mine: &Hello, yours: &Hello| match yours.kind {
+            // A gateway executes nothing.
+            NodeKind::Gateway => Ok(()),
+            _ => same_build(mine, yours),
+        };
+        let network = Network::start(hello, options.network.clone(), admit, move |message| {
+            drop(heard.send(Event::Incoming(message)));
+        });
+        let network = Arc::new(network.await?);
+        let archive = Archive::start(log, move |archived| drop(events.send(Event::Archived(archived))))?;
+        let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
+        let started = Instant::now();
+        let driver = Driver {
+            membership: Membership::new(build(&engine), options.patience, generation, options.workers, 1),
+            started,
+            addresses: BTreeMap::new(),
+            relay: Relay::new(network.clone(), handle.clone(), options.backlog_max),
+            archive,
+            layout,
+            engine,
+            components,
+            network: network.clone(),
+            handle: handle.clone(),
+            messages,
+            incoming,
+            office: None,
+            controls: Vec::new(),
+            gateways: BTreeMap::new(),
+            deploying: VecDeque::new(),
+            announcing: VecDeque::new(),
+            ticked: Instant::now(),
+            stopping: false,
+            options,
+        };
+        let address = network.address();
+        let thread = std::thread::Builder::new()
+            .name("styx-driver".into())
+            .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
+        Ok(CoordinatorNode { handle, inbox, thread: Some(thread), address, network })
+    }
+
+    /// A handle for the admin endpoints: deployments, and looks at the cluster.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Where other nodes reach it.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The connections.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Makes durable what was cut, and ends.
+    pub fn stop(mut self) {
+        drop(self.inbox.send(worker::Message::Stop));
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
