@@ -23,6 +23,8 @@ struct Slot {
     todo: Option<(usize, Kind)>,
     /// How often it has asked for this in vain.
     tries: u32,
+    /// Times that it was refused for too much that waits, one after the other.
+    refusals: u32,
     /// It has nothing left to ask.
     finished: bool,
 }
@@ -255,8 +257,12 @@ impl Clients {
             return;
         }
         self.slots[slot].current = None;
+        // As clients must: who is refused again and again asks less and less often.
+        let refused = matches!(&answer, Answer::Reply(reply) if overloaded(reply));
+        let refusals = if refused { (self.slots[slot].refusals + 1).min(7) } else { 0 };
+        self.slots[slot].refusals = refusals;
         let (todo, delay) = match answer {
-            Answer::Reply(reply) if overloaded(&reply) => (Some((of, kind)), outside.random.between(500, 10_000)),
+            Answer::Reply(_) if refused => (Some((of, kind)), outside.random.between(500, 5_000 << refusals)),
             Answer::Accepted if outside.random.chance(700) => (Some((of, Kind::Await)), 0),
             Answer::Broken => return self.retry(slot, of, kind, outside),
             _ => (None, 0),
