@@ -1,4 +1,4 @@
-//! What the clients of one log have in common: what librdkafka says of itself goes to the trace.
+//! What clients have in common: what librdkafka says of itself goes to the trace.
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -7,7 +7,8 @@ use rdkafka::error::KafkaError;
 
 /// Keeps the library's voice down: a broker that is away is spoken of by who waits for it, once,
 /// not by every client at every attempt to connect.
-pub(super) struct Quiet;
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quiet;
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {

@@ -33,6 +33,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use client::Quiet;
 pub use error::KafkaProblem;
 pub use options::KafkaOptions;
 pub use stall::Stall;
@@ -45,7 +46,6 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 
 use self::chain::{Chain, Kind, Stamp, Verdict};
-use self::client::Quiet;
 use self::reader::Reader;
 use self::stall::Patience;
 use self::writer::Writer;
@@ -56,8 +56,7 @@ pub struct KafkaLog {
     options: KafkaOptions,
     reader: Reader,
     writer: Writer,
-    /// Connected at the first trim.
-    admin: Option<AdminClient<Quiet>>,
+    admin: AdminClient<Quiet>,
     stall: Stall,
     generation: u64,
     nonce: u64,
@@ -103,6 +102,7 @@ impl Seen {
 pub(super) struct Opening {
     options: KafkaOptions,
     reader: Reader,
+    admin: AdminClient<Quiet>,
     stall: Stall,
     generation: u64,
     seen: Seen,
@@ -110,11 +110,16 @@ pub(super) struct Opening {
 
 impl Opening {
     /// Finds or creates the topic and reads it. Writes nothing into it.
-    pub(super) fn read(options: KafkaOptions) -> Result<Self, LogError> {
+    pub(super) fn read(mut options: KafkaOptions) -> Result<Self, LogError> {
         let name = options.topic.clone();
         let found = log_topic(&options).ensure(&options.client(), options.open_wait)?;
         if found != 1 {
             return Err(KafkaProblem::Partitions { topic: name, found }.into());
+        }
+        let client = |error| KafkaProblem::Client { topic: name.clone(), detail: topic::cause(&error) };
+        let admin = AdminClient::from_config_and_context(&options.client(), Quiet).map_err(client)?;
+        if let Some(limit) = topic::message_bytes_max(&admin, &name) {
+            options.fit(limit);
         }
         let (reader, stall) = (Reader::new(&options)?, Stall::default());
         let mut patience = Patience::new(&stall, &options, options.open_wait);
@@ -135,7 +140,7 @@ impl Opening {
         }
         seen.end = high;
         let generation = options.generation.unwrap_or(seen.chain.generation + 1);
-        let opening = Opening { options, reader, stall, generation, seen };
+        let opening = Opening { options, reader, admin, stall, generation, seen };
         opening.check_owner()?;
         if opening.generation <= opening.seen.chain.generation {
             return Err(opening.fenced());
@@ -168,7 +173,7 @@ impl Opening {
         if !self.seen.chain.is_led_by(self.generation, nonce) {
             return Err(self.fenced());
         }
-        let Opening { options, reader, stall, generation, seen } = self;
+        let Opening { options, reader, admin, stall, generation, seen } = self;
         if seen.skipped > 0 {
             tracing::info!(topic = options.topic, skipped = seen.skipped, "skipped messages that are not of the log");
         }
@@ -177,7 +182,7 @@ impl Opening {
             options,
             reader,
             writer,
-            admin: None,
+            admin,
             stall,
             generation,
             nonce,
@@ -314,12 +319,8 @@ impl KafkaLog {
     }
 
     /// Has the brokers delete what lies below an offset.
-    fn delete_below(&mut self, offset: i64) -> Result<(), KafkaError> {
-        let admin = match self.admin.take() {
-            Some(admin) => admin,
-            None => AdminClient::from_config_and_context(&self.options.client(), Quiet)?,
-        };
-        topic::delete_below(self.admin.insert(admin), &self.options.topic, offset)
+    fn delete_below(&self, offset: i64) -> Result<(), KafkaError> {
+        topic::delete_below(&self.admin, &self.options.topic, offset)
     }
 
     /// The offset of a retained record.

@@ -45,7 +45,16 @@ impl KafkaOptions {
 
     /// The longest message: a record with its stamp, and what Kafka adds.
     pub(super) fn message_bytes_max(&self) -> usize {
-        self.record_bytes_max + (64 << 10)
+        self.record_bytes_max + STAMP_BYTES_MAX
+    }
+
+    /// Takes shorter records if a topic that exists takes only shorter messages.
+    pub(super) fn fit(&mut self, message_bytes_max: usize) {
+        if message_bytes_max < self.message_bytes_max() {
+            self.record_bytes_max = message_bytes_max.saturating_sub(STAMP_BYTES_MAX);
+            let (topic, limit) = (&self.topic, self.record_bytes_max);
+            tracing::warn!(topic, limit, "the topic's max.message.bytes allows only short records; raise it");
+        }
     }
 
     /// What every client of this log is configured with.
@@ -105,6 +114,9 @@ impl KafkaOptions {
         config
     }
 }
+
+/// What a message may need beside its record.
+const STAMP_BYTES_MAX: usize = 64 << 10;
 
 /// The most that waits in memory to be sent; when it is full, an append waits.
 pub(super) const QUEUE_BYTES_MAX: usize = 256 << 20;

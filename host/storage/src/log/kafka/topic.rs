@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -100,6 +100,14 @@ impl Topic {
     fn client(&self, error: &KafkaError) -> KafkaProblem {
         KafkaProblem::Client { topic: self.name.clone(), detail: cause(error) }
     }
+}
+
+/// The longest message that a topic takes, in bytes, if its brokers tell.
+pub(super) fn message_bytes_max(admin: &AdminClient<Quiet>, topic: &str) -> Option<usize> {
+    let options = AdminOptions::new().request_timeout(Some(Duration::from_secs(15)));
+    let described = pollster::block_on(admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options));
+    let settings = described.ok()?.into_iter().next()?.ok()?;
+    settings.get("max.message.bytes")?.value.as_ref()?.parse().ok()
 }
 
 /// Forgets what lies below `offset` in the topic's only partition.

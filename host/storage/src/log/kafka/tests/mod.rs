@@ -72,6 +72,19 @@ fn a_record_above_the_limit_is_refused_and_others_go_on() {
 }
 
 #[test]
+fn a_topic_that_takes_short_messages_makes_the_limit_lower() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let short = Topic { settings: vec![("max.message.bytes", "200000".into())], ..log_topic(&options) };
+    short.ensure(&options.client(), options.open_wait).unwrap();
+    let mut log = KafkaLog::open(options).unwrap();
+    assert!(matches!(log.append(&[7; 200_000]), Err(LogError::TooLarge { limit: 134_464, .. })));
+    log.append(&[7; 134_464]).unwrap();
+    log.sync().unwrap();
+    assert_eq!(records(&mut log), [[7; 134_464]]);
+}
+
+#[test]
 fn another_number_of_partitions_is_refused_before_anything_is_written() {
     let Some(broker) = broker::shared() else { return };
     let options = options(broker);
