@@ -44,9 +44,19 @@ pub struct ServerFlags {
     /// Where apps are deployed and watched [default: 127.0.0.1:9070]
     #[arg(long, value_name = "ADDR")]
     pub admin_addr: Option<SocketAddr>,
-    /// Where requests are made durable: `embedded`, or `memory` to lose everything at exit [default: embedded]
-    #[arg(long, value_enum)]
+    /// Where requests are made durable: `embedded`, `kafka://HOST:PORT,…` with a topic of one partition
+    /// after a slash, or `memory` to lose everything at exit [default: embedded]
+    #[arg(long, value_name = "KIND")]
     pub log: Option<LogKind>,
+    /// Brokers of Kafka clients: requests from topic styx-ingress, replies to styx-egress [default: those of --log, if it is Kafka]
+    #[arg(long, value_name = "HOST:PORT,…")]
+    pub kafka: Option<String>,
+    /// Partitions of the topics of Kafka clients, where they are created [default: 4]
+    #[arg(long, value_name = "N")]
+    pub kafka_partitions: Option<usize>,
+    /// Brokers that keep each topic, where it is created [default: 1]
+    #[arg(long, value_name = "N")]
+    pub kafka_replication: Option<usize>,
     /// Where snapshots go: a directory, `s3://bucket/prefix` (key, region and endpoint by the usual
     /// AWS_ variables), or `none` [default: snapshots, in the data directory; none with --log memory]
     #[arg(long, value_name = "URL")]
@@ -120,13 +130,59 @@ impl Role {
 }
 
 /// Implementations of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum LogKind {
     /// Files in the data directory.
     Embedded,
+    /// A topic of a Kafka cluster.
+    Kafka {
+        /// Brokers to ask first, as `host:port,host:port`.
+        brokers: String,
+        /// The topic, with one partition.
+        topic: String,
+    },
     /// None.
     Memory,
+}
+
+/// The log's topic, where none is named.
+const LOG_TOPIC: &str = "styx-log";
+
+impl std::str::FromStr for LogKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let place = match text {
+            "embedded" => return Ok(LogKind::Embedded),
+            "memory" => return Ok(LogKind::Memory),
+            _ => text.strip_prefix("kafka://"),
+        };
+        let (brokers, topic) =
+            place.map(|place| place.split_once('/').unwrap_or((place, LOG_TOPIC))).unwrap_or_default();
+        if brokers.is_empty() || topic.is_empty() {
+            return Err(format!("\"{text}\" is no log; it can be embedded, memory or kafka://HOST:PORT,HOST:PORT"));
+        }
+        Ok(LogKind::Kafka { brokers: brokers.into(), topic: topic.into() })
+    }
+}
+
+impl TryFrom<String> for LogKind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<LogKind> for String {
+    fn from(kind: LogKind) -> Self {
+        match kind {
+            LogKind::Embedded => "embedded".into(),
+            LogKind::Kafka { brokers, topic } => format!("kafka://{brokers}/{topic}"),
+            LogKind::Memory => "memory".into(),
+        }
+    }
 }
 
 /// The configuration in force.
@@ -154,6 +210,13 @@ pub struct ServerConfig {
     pub admin_addr: SocketAddr,
     /// Where requests are made durable.
     pub log: LogKind,
+    /// Brokers of Kafka clients, if there is a front for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kafka: Option<String>,
+    /// Partitions of their topics, where they are created.
+    pub kafka_partitions: usize,
+    /// Brokers that keep each topic, where it is created.
+    pub kafka_replication: usize,
     /// Where snapshots go: a directory or a URL; `None` if none are taken.
     pub store: Option<String>,
     /// Time between snapshots.
@@ -183,7 +246,7 @@ pub struct ServerConfig {
 }
 
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 21] = {
+const KEYS: [(&str, &[Role]); 24] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
@@ -196,6 +259,9 @@ const KEYS: [(&str, &[Role]); 21] = {
         ("ingress_addr", &[Single, Gateway]),
         ("admin_addr", &[Single, Coordinator, Gateway]),
         ("log", &[Single, Coordinator]),
+        ("kafka", &[Single, Gateway]),
+        ("kafka_partitions", &[Single, Gateway]),
+        ("kafka_replication", &[Single, Coordinator, Gateway]),
         ("store", &[Single, Coordinator]),
         ("snapshot_interval", &[Single, Coordinator]),
         ("snapshot_keep", &[Single, Coordinator]),
@@ -248,6 +314,10 @@ impl ServerConfig {
         let data_dir = if role == Role::Worker { ".styx/worker" } else { ".styx" };
         let data_dir = flags.data_dir.or(below.data_dir).unwrap_or_else(|| data_dir.into());
         let log = flags.log.or(below.log).unwrap_or(LogKind::Embedded);
+        let kafka = flags.kafka.or(below.kafka).or_else(|| match &log {
+            LogKind::Kafka { brokers, .. } if role == Role::Single => Some(brokers.clone()),
+            _ => None,
+        });
         let store = match flags.store.or(below.store) {
             Some(none) if none == "none" => None,
             Some(place) => Some(place),
@@ -268,6 +338,9 @@ impl ServerConfig {
             ingress_addr: flags.ingress_addr.or(below.ingress_addr).unwrap_or_else(|| ([127, 0, 0, 1], 8080).into()),
             admin_addr: flags.admin_addr.or(below.admin_addr).unwrap_or_else(|| ([127, 0, 0, 1], 9070).into()),
             log,
+            kafka,
+            kafka_partitions: flags.kafka_partitions.or(below.kafka_partitions).unwrap_or(4),
+            kafka_replication: flags.kafka_replication.or(below.kafka_replication).unwrap_or(1),
             store,
             snapshot_interval: flags.snapshot_interval.or(below.snapshot_interval).unwrap_or(Duration::from_secs(10)),
             snapshot_keep: flags.snapshot_keep.or(below.snapshot_keep).unwrap_or(3),
@@ -285,11 +358,16 @@ impl ServerConfig {
             ("epoch_max_size", config.epoch_max_size),
             ("backlog_max", config.backlog_max),
             ("workers", config.workers),
+            ("kafka_partitions", config.kafka_partitions),
+            ("kafka_replication", config.kafka_replication),
             ("snapshot_keep", config.snapshot_keep),
         ] {
             if value == 0 {
                 return Err(invalid(&format!("{key} must be at least 1")));
             }
+        }
+        if config.kafka_partitions > 10_000 || config.kafka_replication > 100 {
+            return Err(invalid("kafka_partitions must be at most 10000, and kafka_replication at most 100"));
         }
         if config.threads > 64 {
             return Err(invalid("threads must be at most 64"));
@@ -385,6 +463,31 @@ mod tests {
     fn an_unknown_key_names_the_nearest_one() {
         let error = resolve("[server]\ntreads = 3\n", ServerFlags::default()).unwrap_err();
         assert_eq!((error.code, error.hint.as_str()), ("CONFIG_UNKNOWN_KEY", "did you mean \"threads\"?"));
+    }
+
+    #[test]
+    fn a_log_on_kafka_brings_the_front_for_kafka_clients() {
+        let kafka = |topic: &str| LogKind::Kafka { brokers: "a:1,b:2".into(), topic: topic.into() };
+        for (text, expect) in [
+            ("embedded", Ok(LogKind::Embedded)),
+            ("memory", Ok(LogKind::Memory)),
+            ("kafka://a:1,b:2", Ok(kafka("styx-log"))),
+            ("kafka://a:1,b:2/mine", Ok(kafka("mine"))),
+            ("kafka://", Err("is no log")),
+            ("kafka://a:1/", Err("is no log")),
+            ("embeded", Err("is no log")),
+        ] {
+            match (text.parse::<LogKind>(), expect) {
+                (Ok(parsed), Ok(kind)) => assert_eq!(parsed, kind),
+                (Err(said), Err(says)) => assert!(said.contains(says), "{said}"),
+                (parsed, _) => panic!("{text}: {parsed:?}"),
+            }
+        }
+        let config = resolve("[server]\nlog = \"kafka://a:1,b:2\"\n", ServerFlags::default()).unwrap();
+        assert_eq!((config.kafka.as_deref(), config.kafka_partitions), (Some("a:1,b:2"), 4));
+        let other = ServerFlags { kafka: Some("c:3".into()), ..Default::default() };
+        assert_eq!(resolve("[server]\nlog = \"kafka://a:1,b:2\"\n", other).unwrap().kafka.as_deref(), Some("c:3"));
+        assert_eq!(resolve("", ServerFlags::default()).unwrap().kafka, None);
     }
 
     #[test]

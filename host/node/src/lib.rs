@@ -13,6 +13,7 @@ pub mod config;
 pub mod error;
 pub mod gateway;
 pub mod http;
+pub mod kafka;
 pub mod server;
 pub mod services;
 pub mod snapshots;

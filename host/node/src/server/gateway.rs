@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::parts::{Surface, failed};
+use super::parts::{Surface, failed, kafka_front};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::cluster::relay::PATIENCE;
 use crate::config::ServerConfig;
@@ -47,10 +47,12 @@ impl GatewayServer {
         let services = Services::new(node.handle().clone(), None, HttpOptions::default(), shutdown.clone());
         let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let serving = vec![
+        let front = kafka_front(config, &services).await?;
+        let mut serving = vec![
             ingress.serve(gateway::router(services.clone()).layer(from_fn_with_state(waiting, wait)), &shutdown),
             admin.serve(admin::gateway_router(services), &shutdown),
         ];
+        serving.extend(front);
         Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 

@@ -15,8 +15,10 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
+use crate::services::Services;
 use crate::snapshots::SnapshotOptions;
 use crate::worker::Prepare;
+use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use styx_storage::snapshot::{Place, Retention as KeepSnapshots};
 
@@ -90,12 +92,18 @@ pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliErr
 
 /// The log that the configuration names.
 pub(super) fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> {
-    if config.log == LogKind::Memory {
-        return Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere")));
-    }
-    let log = EmbeddedLog::open(&config.data_dir.join("log"), EmbeddedOptions::default());
-    let log = log.map_err(|error| log_error(&error))?;
-    Ok(Box::new(log))
+    let opened: Result<Box<dyn Log>, LogError> = match &config.log {
+        LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
+        LogKind::Embedded => EmbeddedLog::open(&config.data_dir.join("log"), EmbeddedOptions::default())
+            .map(|log| Box::new(log) as Box<dyn Log>),
+        LogKind::Kafka { brokers, topic } => {
+            let replication = config.kafka_replication as i32;
+            let options =
+                KafkaOptions { replication, ..KafkaOptions::new(brokers, topic, identity(&config.data_dir)?) };
+            KafkaLog::open(options).map(|log| Box::new(log) as Box<dyn Log>)
+        }
+    };
+    opened.map_err(|error| log_error(&error))
 }
 
 /// Why a log cannot be used.
@@ -105,9 +113,44 @@ pub(crate) fn log_error(error: &LogError) -> CliError {
         LogError::Corrupt { .. } => "LOG_CORRUPT",
         LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
         LogError::FullDisk(_) => "DISK_FULL",
+        LogError::Fenced { .. } => "LOG_FENCED",
+        LogError::Kafka(_) => "KAFKA",
         _ => "LOG",
     };
     CliError::new(code, error.to_string(), "")
+}
+
+/// Who this is to a log that servers keep: a number in the data directory, chosen at the first start.
+fn identity(data_dir: &Path) -> Result<u128, CliError> {
+    let file = data_dir.join("cluster-id");
+    let damaged =
+        || CliError::new("START", format!("{}: this is no cluster id", file.display()), "restore it from a copy");
+    match std::fs::read_to_string(&file) {
+        Ok(text) => u128::from_str_radix(text.trim(), 16).map_err(|_| damaged()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let id = uuid::Uuid::now_v7().as_u128();
+            std::fs::create_dir_all(data_dir).map_err(failed)?;
+            // Whole or not at all: a start that is interrupted must not leave half an identity.
+            let written = tempfile::NamedTempFile::new_in(data_dir).map_err(failed)?;
+            std::fs::write(written.path(), format!("{id:032x}\n")).map_err(failed)?;
+            written.as_file().sync_all().map_err(failed)?;
+            written.persist(&file).map_err(failed)?;
+            Ok(id)
+        }
+        Err(error) => Err(failed(format!("{}: {error}", file.display()))),
+    }
+}
+
+/// Starts the front for Kafka clients, if there is to be one.
+pub(super) async fn kafka_front(
+    config: &ServerConfig,
+    services: &Services,
+) -> Result<Option<JoinHandle<()>>, CliError> {
+    let Some(brokers) = config.kafka.clone() else { return Ok(None) };
+    let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
+    let options = crate::kafka::KafkaOptions { brokers, partitions, replication };
+    let front = crate::kafka::start(options, services.clone()).await;
+    front.map(Some).map_err(|error| CliError::new("KAFKA", error.to_string(), ""))
 }
 
 /// The engine of this process; `cluster` if its guests may have to wait for other workers.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
-use super::parts::{Surface, components, engine, failed, open_log, prepare, retention, snapshots};
+use super::parts::{Surface, components, engine, failed, kafka_front, open_log, prepare, retention, snapshots};
 use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::Shutdown;
@@ -60,10 +60,12 @@ impl Server {
             shutdown.clone(),
         );
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let serving = vec![
+        let front = kafka_front(config, &services).await?;
+        let mut serving = vec![
             ingress.serve(gateway::router(services.clone()), &shutdown),
             admin.serve(admin::router(services), &shutdown),
         ];
+        serving.extend(front);
         Ok(Server { worker, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 

@@ -1,0 +1,123 @@
+//! Where the front finds its brokers and topics, and how its clients are configured.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::error::KafkaError;
+use styx_storage::log::kafka::{KafkaProblem, Quiet, Topic};
+
+/// Requests.
+pub const INGRESS: &str = "styx-ingress";
+/// Replies.
+pub const EGRESS: &str = "styx-egress";
+/// Records that are no requests.
+pub const DEAD_LETTER: &str = "styx-dead-letter";
+
+/// Where the brokers are, and how topics are created that do not exist.
+#[derive(Debug, Clone)]
+pub struct KafkaOptions {
+    /// Brokers to ask first, as `host:port,host:port`.
+    pub brokers: String,
+    /// Partitions of requests and replies.
+    pub partitions: i32,
+    /// On how many brokers a topic is kept.
+    pub replication: i32,
+}
+
+/// Reads topics.
+pub(super) type Incoming = BaseConsumer<Quiet>;
+
+/// How long the brokers may take to answer at the start.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Longest record, in bytes: what a call over HTTP may bring, and its headers.
+const RECORD_BYTES_MAX: usize = (64 << 20) + (64 << 10);
+
+/// The topics as they are.
+#[derive(Debug, Clone)]
+pub(super) struct Topics {
+    pub options: KafkaOptions,
+    /// Partitions of requests.
+    pub ingress: i32,
+    /// Partitions of replies.
+    pub egress: i32,
+}
+
+impl Topics {
+    /// Finds or creates them. Blocks.
+    pub fn ensure(options: KafkaOptions) -> Result<Self, KafkaProblem> {
+        let config = client(&options);
+        let create = |name: &str, partitions, days: u64| {
+            let settings = vec![
+                ("retention.ms", (days * 24 * 3600 * 1000).to_string()),
+                ("max.message.bytes", RECORD_BYTES_MAX.to_string()),
+                ("segment.bytes", (256 << 20).to_string()),
+            ];
+            let topic = Topic { name: name.into(), partitions, replication: options.replication, settings };
+            topic.ensure(&config, WAIT).map(|found| found as i32)
+        };
+        // Replies outlive requests: from them the front knows what has been answered.
+        let ingress = create(INGRESS, options.partitions, 7)?;
+        let egress = create(EGRESS, ingress, 30)?;
+        create(DEAD_LETTER, 1, 30)?;
+        Ok(Topics { options, ingress, egress })
+    }
+
+    /// The partition for replies to requests of another: always the same, so that they stand in order.
+    pub fn egress_of(&self, ingress: i32) -> i32 {
+        ingress % self.egress
+    }
+
+    /// For reading: no group, nothing remembered at the broker.
+    pub fn consumer(&self) -> Result<Incoming, KafkaError> {
+        let mut config = client(&self.options);
+        config
+            // The library wants a name for a group; this one is never joined.
+            .set("group.id", "styx-front")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "earliest")
+            .set("enable.partition.eof", "true")
+            .set("isolation.level", "read_committed")
+            .set("check.crcs", "true")
+            .set("max.poll.interval.ms", "86400000")
+            .set("fetch.wait.max.ms", "100")
+            .set("fetch.error.backoff.ms", "50")
+            .set("fetch.queue.backoff.ms", "10")
+            .set("queued.max.messages.kbytes", "16384")
+            .set("fetch.max.bytes", RECORD_BYTES_MAX.to_string())
+            .set("receive.message.max.bytes", (RECORD_BYTES_MAX + (1 << 20)).to_string());
+        BaseConsumer::from_config_and_context(&config, Quiet)
+    }
+
+    /// For replies: confirmed by all replicas, once, in order.
+    pub fn producer(&self) -> ClientConfig {
+        let mut config = client(&self.options);
+        config
+            .set("acks", "all")
+            .set("enable.idempotence", "true")
+            // A reply is never given up.
+            .set("message.timeout.ms", "0")
+            .set("retry.backoff.ms", "50")
+            .set("retry.backoff.max.ms", "1000")
+            .set("linger.ms", "1")
+            .set("queue.buffering.max.kbytes", "131072");
+        config
+    }
+}
+
+fn client(options: &KafkaOptions) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", &options.brokers)
+        .set("client.id", "styx-front")
+        .set("socket.nagle.disable", "true")
+        .set("socket.keepalive.enable", "true")
+        .set("reconnect.backoff.ms", "50")
+        .set("reconnect.backoff.max.ms", "1000")
+        .set("topic.metadata.refresh.fast.interval.ms", "100")
+        .set("message.max.bytes", RECORD_BYTES_MAX.to_string());
+    config
+}

@@ -1,0 +1,239 @@
+//! The front for Kafka clients: a real server, real brokers, and clients that know nothing of Styx
+//! but its topics. Where no broker can be started the tests say so and pass.
+
+#[path = "../../../storage/src/log/kafka/tests/broker.rs"]
+#[allow(dead_code)] // a part is used
+mod broker;
+mod client;
+#[path = "../process/mod.rs"]
+mod process;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use broker::Broker;
+use client::{Client, Reply};
+use process::{Process, testkit};
+use serde_json::{Value, json};
+
+/// One at a time: brokers and servers are large.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+async fn serve(data: &Path, more: &[&str]) -> Process {
+    let server = Process::start(data, more).await;
+    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
+    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    server
+}
+
+/// Asks for elements to be appended to lists, five of them; returns the elements of each.
+fn ask(client: &Client, elements: std::ops::Range<u64>) -> BTreeMap<String, BTreeSet<u64>> {
+    let mut lists: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    for element in elements {
+        let key = format!("list-{}", element % 5);
+        // Every third brings an id of its own.
+        let id = (element % 3 == 0).then(|| format!("append-{element}"));
+        client.ask(&key, "append", id.as_deref(), json!([element]).to_string().as_bytes());
+        lists.entry(key).or_default().insert(element);
+    }
+    client.flush();
+    lists
+}
+
+/// Every record has one reply, and every list what it was asked to hold, once.
+async fn check(client: &Client, server: &Process, lists: &BTreeMap<String, BTreeSet<u64>>) {
+    let count = lists.values().map(BTreeSet::len).sum();
+    let replies = client.replies(count, Duration::from_secs(120));
+    let places = replies.iter().map(Reply::place).collect::<BTreeSet<_>>();
+    assert_eq!(places.len(), replies.len(), "a record has two replies");
+    assert_eq!(places, client.asked(), "the replies are those to the records");
+    for reply in &replies {
+        assert_eq!(reply.status(), "committed", "{reply:?}");
+        assert!(reply.number("styx-tid") > 0 && reply.number("styx-epoch") > 0);
+        assert_eq!(reply.header("styx-request-id").as_bytes(), reply.key);
+    }
+    for (key, elements) in lists {
+        let told = server.call(&format!("testkit/a/{key}/list"), "").await;
+        let list: Vec<u64> = serde_json::from_value(told.body).unwrap();
+        assert_eq!(list.len(), elements.len(), "{key} holds each once");
+        assert_eq!(list.iter().copied().collect::<BTreeSet<_>>(), *elements, "{key}");
+        // Each saw the list up to itself.
+        for reply in &replies {
+            let seen: Vec<u64> = serde_json::from_slice(&reply.value).unwrap();
+            if seen.last().is_some_and(|last| elements.contains(last)) {
+                assert_eq!(seen, list[..seen.len()], "{key}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
+    let _alone = ALONE.lock().await;
+    if !broker::available() {
+        return;
+    }
+    let broker = Broker::start();
+    let directory = tempfile::tempdir().unwrap();
+    let server = serve(directory.path(), &["--kafka", &broker.address, "--kafka-partitions", "3"]).await;
+    let client = Client::new(&broker.address);
+    client.ask("k", "append", Some("one"), b"[1]");
+    client.flush();
+    let first = client.replies(1, Duration::from_secs(30)).remove(0);
+    assert_eq!((first.key.as_slice(), first.status(), first.json()), (&b"one"[..], "committed", json!([1])));
+
+    // The same again: the same reply, and no second effect.
+    client.ask("k", "append", Some("one"), b"[1]");
+    client.ask("k", "append", Some("one"), b"[2]");
+    client.ask("k", "list", None, b"");
+    let app = ("styx-app", "testkit");
+    let (operator, function) = (("styx-operator", "a"), ("styx-function", "append"));
+    client.send(Some("k"), &[app, operator], b"[3]");
+    client.send(Some("k"), &[app, operator, function, ("styx-request-id", "bad")], b"[3");
+    client.send(None, &[app, operator, function], b"[3]");
+    client.send(Some("k"), &[("styx-app", "nobody"), operator, function], b"[3]");
+    client.send(Some("k"), &[], b"\xff\xfe");
+    client.flush();
+    let replies = client.replies(9, Duration::from_secs(30));
+    let of = |place: usize| replies.iter().find(|reply| reply.place() == client.place(place)).unwrap();
+    assert_eq!((of(1).json(), of(1).number("styx-tid")), (json!([1]), first.number("styx-tid")));
+    assert_eq!(of(2).json()["code"], "IDEMPOTENCY_MISMATCH");
+    assert_eq!(of(3).json(), json!([1]));
+    assert!(of(3).header("styx-request-id").starts_with("kafka:styx-ingress:"));
+    let refused = [
+        (4, "BAD_REQUEST", "no header styx-function"),
+        (5, "BAD_ARGUMENTS", ""),
+        (6, "BAD_ARGUMENTS", "the key is empty"),
+        (7, "UNKNOWN_APP", "nobody"),
+        (8, "BAD_REQUEST", "no header styx-app"),
+    ];
+    for (place, code, says) in refused {
+        let (reply, value) = (of(place), of(place).json());
+        assert_eq!((reply.status(), value["code"].as_str()), ("refused", Some(code)), "{reply:?}");
+        assert!(value["message"].as_str().unwrap().contains(says) && value["hint"] != "", "{value}");
+    }
+    assert_eq!(of(5).key, b"bad");
+    let letters = client.dead_letters(refused.len(), Duration::from_secs(30));
+    let reasons = letters.iter().map(|letter| letter.header("styx-reason").to_owned()).collect::<Vec<_>>();
+    for (_, code, says) in refused {
+        assert!(reasons.iter().any(|reason| reason.starts_with(code) && reason.contains(says)), "{code}: {reasons:?}");
+    }
+    assert!(letters.iter().any(|letter| letter.value == b"\xff\xfe"), "as it came");
+    assert_eq!(server.call("testkit/a/k/list", "").await.body, json!([1]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_answers_every_record_once() {
+    let _alone = ALONE.lock().await;
+    if !broker::available() {
+        return;
+    }
+    let broker = Broker::start();
+    let directory = tempfile::tempdir().unwrap();
+    let more = ["--kafka", broker.address.as_str(), "--kafka-partitions", "2"];
+    let mut server = serve(directory.path(), &more).await;
+    let client = std::sync::Arc::new(Client::new(&broker.address));
+    let asking = {
+        let client = client.clone();
+        std::thread::spawn(move || {
+            let mut lists: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+            for n in 0..300 {
+                for (key, elements) in ask(&client, n * 5..(n + 1) * 5) {
+                    lists.entry(key).or_default().extend(elements);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            lists
+        })
+    };
+    let mut kills_amid = 0;
+    while !asking.is_finished() {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        kills_amid += u32::from(!asking.is_finished());
+        server = server.kill_and_restart(&more).await;
+    }
+    assert!(kills_amid >= 3, "{kills_amid} kills while requests came");
+    let lists = asking.join().unwrap();
+    check(&client, &server, &lists).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_is_killed_is_waited_for_by_log_and_front() {
+    let _alone = ALONE.lock().await;
+    if !broker::available() {
+        return;
+    }
+    let mut broker = Broker::start();
+    let directory = tempfile::tempdir().unwrap();
+    let log = format!("kafka://{}", broker.address);
+    let more = ["--log", log.as_str()];
+    let mut server = serve(directory.path(), &more).await;
+    let client = Client::new(&broker.address);
+    let mut lists = ask(&client, 0..300);
+    client.replies_begun(50, Duration::from_secs(60));
+    broker.kill();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    broker.restart();
+    broker.wait();
+    // The log is on the same broker: what was acknowledged is there after a kill of the server, too.
+    client.replies_begun(200, Duration::from_secs(120));
+    server = server.kill_and_restart(&more).await;
+    for (key, elements) in ask(&client, 300..400) {
+        lists.get_mut(&key).unwrap().extend(elements);
+    }
+    check(&client, &server, &lists).await;
+    assert!(server.epochs_replayed > 0 || server.position().await.0 > 0);
+    let told = server.call("testkit/a/list-0/append", "[1000]").await;
+    assert_eq!(told.status, 200, "{}", told.body);
+    let told: Value = server.get("/v1/cluster").await;
+    assert!(told["epoch"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_on_one_line() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    for flags in [["--log", &format!("kafka://{nobody}")], ["--kafka", &nobody]] {
+        let started = std::time::Instant::now();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_styx"))
+            .args(["server", "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data-dir"])
+            .arg(directory.path())
+            .args(flags)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no Kafka broker answers at") && said.contains(&nobody), "{said}");
+        assert!(started.elapsed() < Duration::from_secs(40));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement"]
+async fn calls_a_second() {
+    const CALLS: usize = 50_000;
+    let _alone = ALONE.lock().await;
+    if !broker::available() {
+        return;
+    }
+    let broker = Broker::start();
+    let directory = tempfile::tempdir().unwrap();
+    let _server = serve(directory.path(), &["--kafka", &broker.address]).await;
+    let client = Client::new(&broker.address);
+    client.ask("warm", "append", None, b"[1]");
+    client.flush();
+    client.replies_begun(1, Duration::from_secs(30));
+    let started = std::time::Instant::now();
+    for n in 0..CALLS {
+        client.ask(&format!("k{n}"), "append", None, b"[1]");
+    }
+    client.flush();
+    let sent = started.elapsed();
+    client.replies_begun(CALLS + 1, Duration::from_secs(120));
+    let all = started.elapsed();
+    println!(
+        "{CALLS} calls: sent in {sent:.2?}, answered in {all:.2?}: {:.0} a second",
+        CALLS as f64 / all.as_secs_f64()
+    );
+}
