@@ -102,12 +102,12 @@ fn three_brokers_of_which_one_is_killed() {
     let log = KafkaLog::open(options.clone()).unwrap();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let writer = load(log, stop.clone());
-    for victim in 0..3 {
+    for victim in &mut brokers {
         std::thread::sleep(Duration::from_secs(2));
-        brokers[victim].kill();
+        victim.kill();
         std::thread::sleep(Duration::from_secs(6));
-        brokers[victim].restart();
-        brokers[victim].wait();
+        victim.restart();
+        victim.wait();
         std::thread::sleep(Duration::from_secs(3));
     }
     stop.store(true, Ordering::Relaxed);
