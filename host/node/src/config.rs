@@ -270,8 +270,8 @@ const KEYS: [(&str, &[Role]); 24] = {
         ("epoch_max_size", &[Single, Worker]),
         ("epoch_max_wait", &[Single, Coordinator]),
         ("backlog_max", &[Single, Coordinator, Worker, Gateway]),
-        ("reply_retention", &[Single, Worker]),
-        ("reply_max", &[Single, Worker]),
+        ("reply_retention", &[Single, Coordinator]),
+        ("reply_max", &[Single, Coordinator]),
         ("determinism_check", &[Single, Coordinator, Worker]),
     ]
 };

@@ -25,7 +25,7 @@ pub struct Reply {
 }
 
 /// How long replies are remembered: until one of the bounds is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Retention {
     /// Age in microseconds of logged time.
     pub age_us: u64,

@@ -208,7 +208,11 @@ impl Workers {
         let attempt = graph.parts[at].take().unwrap_or_else(|| {
             Box::new(worker.seat.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode))
         });
-        let advanced = worker.executor.advance(Piece { graph: GraphId(graph.transaction.tid.0), attempt: Held::Kept(attempt), task });
+        let advanced = worker.executor.advance(Piece {
+            graph: GraphId(graph.transaction.tid.0),
+            attempt: Held::Kept(attempt),
+            task,
+        });
         let mut attempt = advanced.attempt;
         graph.outgoing.extend(attempt.take_outgoing());
         graph.parts[at] = Some(attempt);

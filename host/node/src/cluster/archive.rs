@@ -8,22 +8,37 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
+use crate::snapshots::Found;
 use crate::worker::{fatal, fatal_on_panic};
 use styx_storage::log::Log;
 
 /// What has become of the log.
 pub(super) enum Archived {
-    /// The records of this generation up to an epoch's are durable.
-    Synced(u64, Epoch),
-    /// Lower generations than this one append nothing more.
-    Raised(u64),
+    /// The records of this generation up to an epoch's are durable, and stand before this position.
+    Synced(u64, Epoch, u64),
+    /// Lower generations than this one append nothing more: all of theirs stands before this
+    /// position. The snapshot that it may begin with.
+    Raised(u64, u64, Option<Box<Found>>),
 }
 
 enum Order {
     Append(u64, Arc<EpochRecord>),
     Raise(u64),
-    Read(Sender<Arc<EpochRecord>>),
+    Read(Beginning, Sender<Arc<EpochRecord>>),
+    Trim(u64),
 }
+
+/// From where the log is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beginning {
+    /// The first record that may be wanted.
+    pub position: u64,
+    /// Epochs up to this one are not wanted.
+    pub after: Epoch,
+}
+
+/// Finds the snapshot that a generation may begin with.
+pub(super) type Look = Box<dyn FnMut() -> Option<Box<Found>> + Send>;
 
 /// See the module.
 pub(super) struct Archive {
@@ -36,14 +51,18 @@ const READ_AHEAD: usize = 64;
 
 impl Archive {
     /// Starts the thread; `done` hears of what is durable.
-    pub(super) fn start(mut log: Box<dyn Log>, done: impl Fn(Archived) + Send + 'static) -> std::io::Result<Archive> {
+    pub(super) fn start(
+        mut log: Box<dyn Log>,
+        mut look: Look,
+        done: impl Fn(Archived) + Send + 'static,
+    ) -> std::io::Result<Archive> {
         let (orders, inbox) = unbounded::<Order>();
         let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
             fatal_on_panic("log", move || {
                 while let Ok(order) = inbox.recv() {
                     let mut next = Some(order);
                     while let Some(order) = next.take() {
-                        next = serve(log.as_mut(), order, &inbox, &done);
+                        next = serve(log.as_mut(), order, &inbox, &mut look, &done);
                     }
                 }
             });
@@ -66,11 +85,17 @@ impl Archive {
         self.order(Order::Raise(generation));
     }
 
-    /// Reads all epochs from the first, until the receiver is dropped.
-    pub(super) fn read(&self) -> Receiver<Arc<EpochRecord>> {
+    /// Reads all epochs from a position, until the receiver is dropped.
+    pub(super) fn read(&self, from: Beginning) -> Receiver<Arc<EpochRecord>> {
         let (records, reader) = bounded(READ_AHEAD);
-        self.order(Order::Read(records));
+        self.order(Order::Read(from, records));
         reader
+    }
+
+    /// What has the log forget what is before a position. The archive ends when nobody has it any more.
+    pub(super) fn trimmer(&self) -> impl Fn(u64) + Send + 'static {
+        let orders = self.orders.clone().expect("the thread lives as long as the archive");
+        move |until| drop(orders.send(Order::Trim(until)))
     }
 }
 
@@ -84,7 +109,13 @@ impl Drop for Archive {
 }
 
 /// Does what is ordered; appends that have come meanwhile share the fsync. What came after them is next.
-fn serve(log: &mut dyn Log, order: Order, inbox: &Receiver<Order>, done: &impl Fn(Archived)) -> Option<Order> {
+fn serve(
+    log: &mut dyn Log,
+    order: Order,
+    inbox: &Receiver<Order>,
+    look: &mut Look,
+    done: &impl Fn(Archived),
+) -> Option<Order> {
     match order {
         Order::Append(generation, record) => {
             let (mut last, mut generation) = (record.epoch, generation);
@@ -103,21 +134,29 @@ fn serve(log: &mut dyn Log, order: Order, inbox: &Receiver<Order>, done: &impl F
                 }
             }
             sync(log);
-            done(Archived::Synced(generation, last));
+            done(Archived::Synced(generation, last, log.next()));
             next
         }
         Order::Raise(generation) => {
             append(log, &Record::Generation(generation));
             sync(log);
-            done(Archived::Raised(generation));
+            done(Archived::Raised(generation, log.next(), look()));
             None
         }
-        Order::Read(records) => {
+        Order::Trim(until) => {
+            if let Err(error) = log.trim(until) {
+                fatal(&error.to_string());
+            }
+            None
+        }
+        Order::Read(from, records) => {
             let mut unread = false;
-            let read = log.replay(1, &mut |_, bytes| {
+            let read = log.replay(from.position.max(1), &mut |_, bytes| {
                 let record =
                     Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
-                if let Record::Epoch(record) = record {
+                if let Record::Epoch(record) = record
+                    && record.epoch > from.after
+                {
                     unread = records.send(record).is_err();
                     anyhow::ensure!(!unread, "nobody reads any more");
                 }
@@ -149,7 +188,7 @@ fn sync(log: &mut dyn Log) {
 /// The highest generation that the log knows of.
 pub(super) fn generation(log: &mut dyn Log) -> anyhow::Result<u64> {
     let mut highest = 0;
-    log.replay(0, &mut |_, bytes| {
+    log.replay(log.first(), &mut |_, bytes| {
         let record = Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
         match record {
             Record::Epoch(record) => highest = highest.max(record.generation),

@@ -11,12 +11,15 @@ use rkyv::rancor;
 use rkyv::with::Unshare;
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::{Entry, Placement};
-use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::ids::{Epoch, RequestId, Tid, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::record::Chain;
+use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
+
+use crate::snapshots::Written;
 
 /// A message on a control link.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -39,6 +42,27 @@ pub enum Envelope {
         /// The generation.
         generation: u64,
     },
+    /// Worker → coordinator: it cannot begin with the snapshot that the generation begins with.
+    Unrestored {
+        /// The generation.
+        generation: u64,
+        /// Why.
+        why: String,
+        /// Whether the snapshot is damaged: an older one may do.
+        damaged: bool,
+    },
+    /// Worker → coordinator: it has written its part of a snapshot.
+    Written {
+        /// The generation.
+        generation: u64,
+        /// What it has written.
+        written: Written,
+    },
+    /// Coordinator → worker: say again what was written.
+    Remind {
+        /// The generation.
+        generation: u64,
+    },
     /// Worker → coordinator: a component is wanted.
     Want(Digest),
     /// Coordinator → worker: a component; nothing if there is none.
@@ -47,10 +71,10 @@ pub enum Envelope {
     Ready(Digest),
     /// Worker → coordinator: it is ready, or why it cannot be.
     Readied(Digest, Result<(), String>),
-    /// Gateway → coordinator: tell me of every change, from this many deployments on.
+    /// Gateway → coordinator: tell me of every change.
     Watch {
-        /// Deployments that it knows.
-        known: u64,
+        /// What it knows to be deployed.
+        known: Edition,
     },
     /// Coordinator → gateway: how the cluster is.
     View(View),
@@ -75,6 +99,21 @@ pub struct Invite {
     pub placement: Placement,
     /// How keys are spread.
     pub layout: Layout,
+    /// How long replies are remembered.
+    pub retention: Retention,
+    /// Where snapshots go, if any are taken.
+    pub store: Option<Store>,
+}
+
+/// Where snapshots go.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Store {
+    /// The place; how to get in, each process knows from its own environment.
+    pub place: String,
+    /// Whose it is.
+    pub identity: u128,
+    /// The snapshot that the generation begins with.
+    pub begin: Option<u64>,
 }
 
 /// The cluster as a gateway must know it.
@@ -90,10 +129,24 @@ pub struct View {
     pub placement: Placement,
     /// How keys are spread.
     pub layout: Layout,
-    /// How many deployments precede `controls`.
-    pub known: u64,
-    /// Deployments that took effect after those, in order.
-    pub controls: Vec<Control>,
+    /// What is deployed, if it serves and whoever is told knows something else.
+    pub catalog: Option<CatalogImage>,
+}
+
+/// Which catalog somebody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Edition {
+    /// Grows with every change.
+    pub version: u64,
+    /// Of all changes up to it.
+    pub hash: u64,
+}
+
+impl Edition {
+    /// That of a catalog.
+    pub fn of(catalog: &Catalog) -> Self {
+        Edition { version: catalog.version(), hash: catalog.hash() }
+    }
 }
 
 /// One question.

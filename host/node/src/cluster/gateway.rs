@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 use tokio::sync::watch;
 
 use super::COORDINATOR;
-use super::envelope::Envelope;
+use super::envelope::{Edition, Envelope};
 use super::relay::Relay;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 use crate::worker::{Handle, Message, Stats, fatal_on_panic};
@@ -66,7 +66,7 @@ impl GatewayNode {
             messages,
             incoming,
             watched: None,
-            told: 0,
+            told: Edition::default(),
         };
         let thread = std::thread::Builder::new()
             .name("styx-relay".into())
@@ -105,8 +105,8 @@ struct Driver {
     messages: Receiver<Message>,
     incoming: Receiver<Incoming>,
     watched: Option<Instant>,
-    /// How many deployments the coordinator was told to be known here.
-    told: u64,
+    /// What the coordinator was told to be known here.
+    told: Edition,
 }
 
 impl Driver {

@@ -21,7 +21,7 @@ use styx_protocol::route::{memory_of, sequencer_of};
 use tokio::sync::oneshot;
 
 use super::COORDINATOR;
-use super::envelope::{Answer, Ask, Bytes, Envelope, Inquiry, Question, Told, View};
+use super::envelope::{Answer, Ask, Bytes, Edition, Envelope, Inquiry, Question, Told, View};
 use super::inquiry::merge;
 use crate::transport::{Network, NodeId, SendError};
 use crate::worker::{self, Failure, Handle, Message, Waiter};
@@ -77,8 +77,6 @@ pub(crate) struct Relay {
     gateway: bool,
     view: Option<View>,
     catalog: Arc<Catalog>,
-    /// Deployments that the catalog is made of.
-    known: u64,
     next: u64,
     flights: HashMap<u64, Flight>,
     gathers: HashMap<u64, Gather>,
@@ -147,7 +145,6 @@ impl Relay {
             gateway: false,
             view: None,
             catalog: Arc::default(),
-            known: 0,
             next: 0,
             flights: HashMap::new(),
             gathers: HashMap::new(),
@@ -163,9 +160,9 @@ impl Relay {
         Relay { gateway: true, ..Relay::new(outlet, handle, backlog_max) }
     }
 
-    /// How many deployments it knows.
-    pub(crate) fn known(&self) -> u64 {
-        self.known
+    /// What it knows to be deployed.
+    pub(crate) fn known(&self) -> Edition {
+        Edition::of(&self.catalog)
     }
 
     /// Takes a message of the handle. What only a worker or a coordinator can do is dropped, and
@@ -192,7 +189,8 @@ impl Relay {
 
     /// The cluster has changed.
     pub(crate) fn view(&mut self, view: View) {
-        if self.view.as_ref().is_some_and(|before| before.generation > view.generation) {
+        let same = |before: &&View| before.layout == view.layout;
+        if self.view.as_ref().filter(same).is_some_and(|before| before.generation > view.generation) {
             return;
         }
         let (workers, partitions) = (usize::from(view.placement.workers()), view.placement.partitions());
@@ -204,7 +202,7 @@ impl Relay {
             return;
         }
         self.learn(&view);
-        let began = self.view.as_ref().is_none_or(|before| before.generation < view.generation);
+        let began = self.view.as_ref().is_none_or(|before| before.generation != view.generation);
         if self.gateway && !view.members.is_empty() {
             self.connect(&view);
         }
@@ -215,17 +213,10 @@ impl Relay {
         self.resume();
     }
 
-    /// Applies the deployments that are new.
+    /// Takes what is deployed, if that is new.
     fn learn(&mut self, view: &View) {
-        let Some(skipped) = self.known.checked_sub(view.known) else {
-            return; // Some are missing; whoever drives this asks for all from `known` on.
-        };
-        let new = view.controls.get(skipped as usize..).unwrap_or_default();
-        if !new.is_empty() {
-            let mut catalog = (*self.catalog).clone();
-            new.iter().for_each(|control| drop(catalog.apply(control)));
-            self.known += new.len() as u64;
-            self.catalog = Arc::new(catalog);
+        if let Some(image) = &view.catalog {
+            self.catalog = Arc::new(Catalog::restored(image));
             self.handle.show_catalog(self.catalog.clone());
         }
     }
@@ -246,7 +237,7 @@ impl Relay {
         let over: Vec<u64> = self
             .flights
             .iter()
-            .filter(|(_, flight)| flight.generation < generation)
+            .filter(|(_, flight)| flight.generation != generation)
             .map(|(ticket, _)| *ticket)
             .collect();
         for ticket in over {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::task::JoinHandle;
 
-use super::parts::{Surface, components, engine, failed, open_log};
+use super::parts::{Surface, components, engine, failed, open_log, retention, snapshots};
 use crate::admin;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE};
 use crate::config::ServerConfig;
@@ -42,6 +42,8 @@ impl CoordinatorServer {
             epoch_max_wait: config.epoch_max_wait,
             backlog_max: config.backlog_max,
             patience: PATIENCE,
+            retention: retention(config),
+            snapshots: snapshots(config, &components),
             admin: Some(admin.address.to_string()),
         };
         let node = CoordinatorNode::start(options, log, engine.clone(), components.clone()).await;

@@ -6,7 +6,7 @@ use styx_engine::Cluster;
 use styx_protocol::modes::Modes;
 
 use super::node::Identity;
-use super::parts::{components, engine, failed, not_started, retention};
+use super::parts::{components, engine, failed, not_started};
 use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use crate::config::ServerConfig;
 use crate::error::CliError;
@@ -39,7 +39,6 @@ impl WorkerServer {
             epoch_size_max: config.epoch_max_size,
             backlog_max: config.backlog_max,
             suspended_max: room.suspended,
-            retention: retention(config),
         };
         let worker = WorkerNode::start(options, engine, components).await;
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;

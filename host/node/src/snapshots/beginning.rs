@@ -86,7 +86,7 @@ impl Beginning {
             ),
         };
         let store = SnapshotStore::open(place, ours, runtime)?;
-        let found = newest(&store, &mut |store, found| {
+        let found = newest(&store, None, &mut |store, found| {
             found.fits(log.first()..=log.next())?;
             found.bring_components(store, &options.components).context("components of the snapshot")?;
             restore(store, found)
@@ -97,6 +97,11 @@ impl Beginning {
             (None, None) => anyhow::bail!("{} holds no snapshot, and the log was trimmed behind one", place.url()),
         };
         Ok(Beginning { genesis, store: Some(store), found })
+    }
+
+    /// The generation of the snapshot to begin with; 0 without one.
+    pub fn generation(&self) -> u64 {
+        self.found.as_ref().map_or(0, |found| found.manifest.generation)
     }
 
     /// The epoch of the snapshot to begin with; 0 without one.

@@ -16,7 +16,7 @@ use crate::worker::fatal_on_panic;
 
 /// What a worker has written of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub(crate) struct Written {
+pub struct Written {
     /// The snapshot's epoch.
     pub epoch: Epoch,
     /// The deltas of the partitions that have changed.
@@ -60,6 +60,8 @@ impl Collector {
             fatal_on_panic("collector", move || {
                 // What has changed since the beginning is everything.
                 let mut kind = if restored { PartKind::Delta } else { PartKind::Base };
+                // Of the snapshot before: somebody else has put its manifest by now.
+                let mut mentioned = Vec::new();
                 let mut part = None;
                 let mut collected = Changes::new(partitions);
                 for note in inbox {
@@ -80,6 +82,7 @@ impl Collector {
                             let writing = Writing { store: &store, kind, epoch: part.epoch, generation };
                             let Some(parts) = writing.all(collected, &stop) else { return };
                             kind = PartKind::Delta;
+                            store.abandon(&std::mem::replace(&mut mentioned, parts.clone()));
                             let Part { epoch, hashes, carried, .. } = *part;
                             tell(Written { epoch, parts, hashes, carried });
                         }
@@ -102,6 +105,13 @@ impl Collector {
 
     fn note(&self, note: Note) {
         drop(self.notes.as_ref().expect("it is open until it is dropped").send(note));
+    }
+}
+
+impl Collector {
+    /// Gives up what is under way, and waits for nothing.
+    pub fn abandon(mut self) {
+        self.thread = None;
     }
 }
 

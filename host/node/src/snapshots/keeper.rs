@@ -93,6 +93,8 @@ impl KeeperStats {
 pub(crate) struct Hands {
     /// Has the coordinator's machine begin a snapshot.
     pub begin: Box<dyn Fn() + Send>,
+    /// Has workers say again what they have written.
+    pub remind: Box<dyn Fn() + Send>,
     /// The last epoch whose record is durable.
     pub durable: Box<dyn Fn() -> Epoch + Send>,
     /// The last epoch that ended.
@@ -110,6 +112,9 @@ pub(crate) struct Keeper {
 
 /// How the names of components begin among a snapshot's system parts.
 pub(super) const COMPONENT: &str = "component/";
+
+/// After how long workers are asked to say again what they have written: it may have been lost.
+const REMIND: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether the log has become durable.
 const LOOK: Duration = Duration::from_millis(2);
@@ -217,7 +222,9 @@ impl Keeping {
             match self.inbox.recv_deadline(due) {
                 Ok(Noted::Wanted(to)) => self.waiting.push(to),
                 Ok(Noted::Over) | Err(RecvTimeoutError::Disconnected) => return Err(Over),
-                Ok(Noted::Frame(..) | Noted::Written(..)) => panic!("parts come of snapshots that were begun"),
+                // Said again though it was heard.
+                Ok(Noted::Written(..)) => {}
+                Ok(Noted::Frame(..)) => panic!("frames come of snapshots that were begun"),
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
             }
         }
@@ -229,11 +236,14 @@ impl Keeping {
         (self.hands.begin)();
         let (mut frame, mut written) = (None, BTreeMap::new());
         while frame.is_none() || written.len() < self.options.workers {
-            match self.inbox.recv() {
+            match self.inbox.recv_timeout(REMIND) {
                 Ok(Noted::Frame(noted, position)) => frame = Some((noted, position)),
+                // What was said again of the snapshot before was heard.
+                Ok(Noted::Written(_, parts)) if self.last.is_some_and(|last| parts.epoch <= last) => {}
                 Ok(Noted::Written(worker, parts)) => drop(written.insert(worker, parts)),
                 Ok(Noted::Wanted(to)) => self.waiting.push(to),
-                Ok(Noted::Over) | Err(_) => return Err(Over),
+                Err(RecvTimeoutError::Timeout) => (self.hands.remind)(),
+                Ok(Noted::Over) | Err(RecvTimeoutError::Disconnected) => return Err(Over),
             }
         }
         let (frame, log_position) = frame.expect("just seen");

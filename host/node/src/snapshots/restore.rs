@@ -116,16 +116,17 @@ impl Found {
     }
 }
 
-/// The newest snapshot that `attempt` finds no damage in, if there are any; the next one will
-/// continue it.
+/// The newest snapshot, of those older than number `before`, that `attempt` finds no damage in, if
+/// there are any; the next one will continue it.
 ///
 /// # Errors
 /// None is whole, or the store does not answer.
 pub(crate) fn newest(
     store: &SnapshotStore,
+    mut before: Option<u64>,
     attempt: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<Found>> {
-    let (mut before, mut first) = (None, None);
+    let mut first = None;
     loop {
         let Some((manifest, _)) = store.newest_complete(before)? else {
             return first.map_or(Ok(None), Err);

@@ -34,6 +34,7 @@ impl Snapshots {
         let (reached, durable) = (stats.clone(), stats.clone());
         let hands = Hands {
             begin: Box::new(move || drop(to_begin.send(Message::Input(Input::Snapshot)))),
+            remind: Box::new(|| {}),
             durable: Box::new(move || Epoch(durable.durable.load(Ordering::Relaxed))),
             reached: Box::new(move || Epoch(reached.epoch.load(Ordering::Relaxed))),
             trim: Box::new(move |until| drop(log.send(ToLog::Trim(until)))),

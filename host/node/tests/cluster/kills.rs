@@ -125,9 +125,25 @@ impl Load {
     }
 }
 
+/// Recovery replays the whole log.
+const NEVER: &[&str] = &["--store", "none"];
+/// Recovery begins with a snapshot, and the log is trimmed.
+const OFTEN: &[&str] = &["--snapshot-interval", "50ms"];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_that_are_killed_lose_double_and_change_nothing() {
-    let mut cluster = Cluster::with_testkit(2).await;
+    workers_are_killed(Cluster::with_testkit_and(2, NEVER).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_are_killed_between_snapshots_lose_double_and_change_nothing() {
+    let cluster = Cluster::with_testkit_and(2, OFTEN).await;
+    let restored = workers_are_killed(cluster).await;
+    assert!(restored > 0, "some began with a snapshot");
+}
+
+/// Says how often the workers that are left have begun with a snapshot.
+async fn workers_are_killed(mut cluster: Cluster) -> usize {
     let load = Load::on(&cluster);
     for round in 0..3 {
         load.goes_on(100).await;
@@ -148,11 +164,56 @@ async fn workers_that_are_killed_lose_double_and_change_nothing() {
     }
     load.goes_on(100).await;
     println!("{}", load.ends(&cluster).await);
+    restored(&cluster)
+}
+
+/// How often workers have begun with a snapshot.
+fn restored(cluster: &Cluster) -> usize {
+    let of = |worker: &crate::support::Part| worker.said().matches("a snapshot was restored").count();
+    cluster.workers.iter().flatten().map(of).sum()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_coordinator_that_is_killed_loses_doubles_and_changes_nothing() {
-    let mut cluster = Cluster::with_testkit(2).await;
+    a_coordinator_is_killed(Cluster::with_testkit_and(2, NEVER).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coordinator_that_is_killed_between_snapshots_loses_doubles_and_changes_nothing() {
+    let mut cluster = a_coordinator_is_killed(Cluster::with_testkit_and(2, OFTEN).await).await;
+    assert!(restored(&cluster) > 0, "some began with a snapshot");
+
+    // The newest snapshot is damaged, which only a worker sees: the one before will do.
+    for element in 99_000_000..99_000_020u64 {
+        let path = format!("/v1/call/testkit/a/list-{}/append", element % KEYS);
+        assert_eq!(told(cluster.to_ingress(Method::POST, &path).body(format!("[{element}]"))).await.code(), "OK");
+    }
+    let taken = told(cluster.to_admin(Method::POST, "/v1/snapshots")).await;
+    assert_eq!(taken.status, 201, "{}", taken.body);
+    let position = cluster.position().await;
+    for worker in 0..2 {
+        cluster.kill_worker(worker).await;
+    }
+    cluster.coordinator.kill().await;
+    let parts = cluster.directory().join("coordinator/snapshots/parts");
+    let mut parts: Vec<_> = std::fs::read_dir(parts).unwrap().map(|entry| entry.unwrap().path()).collect();
+    parts.retain(|part| !part.to_string_lossy().contains("system"));
+    parts.sort();
+    let newest = parts.pop().expect("there are some");
+    let mut bytes = std::fs::read(&newest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&newest, bytes).unwrap();
+    cluster.restart_coordinator().await;
+    for worker in 0..2 {
+        cluster.start_worker(worker).await;
+    }
+    cluster.settles(2, 0).await;
+    assert_eq!(cluster.position().await, position);
+    assert!(cluster.coordinator.said().contains("SNAPSHOT_DAMAGED"), "{}", cluster.coordinator.said());
+}
+
+async fn a_coordinator_is_killed(mut cluster: Cluster) -> Cluster {
     let load = Load::on(&cluster);
     for _ in 0..3 {
         load.goes_on(100).await;
@@ -173,4 +234,5 @@ async fn a_coordinator_that_is_killed_loses_doubles_and_changes_nothing() {
     }
     cluster.settles(2, 0).await;
     assert_eq!(cluster.position().await, position, "the whole cluster comes to the same state again");
+    cluster
 }

@@ -66,7 +66,7 @@ async fn a_directory_and_an_address_belong_to_one_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_with_another_engine_is_refused_with_both_named() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all").await;
+    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all", &[]).await;
     let http = Client::builder().timeout(PATIENCE).build().unwrap();
     let of_cluster = || told(http.request(Method::GET, format!("http://{}/v1/cluster", coordinator.at("admin"))));
     let data = directory.path().join("worker");
@@ -91,7 +91,7 @@ async fn a_worker_with_another_engine_is_refused_with_both_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_workers_nothing_is_ready_and_requests_wait() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all").await;
+    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all", &[]).await;
     let gateway = gateway(directory.path(), coordinator.at("cluster")).await;
     let http = Client::builder().timeout(PATIENCE).build().unwrap();
     for address in [coordinator.at("admin"), gateway.at("admin")] {

@@ -66,21 +66,29 @@ pub struct Cluster {
     pub gateway: Part,
     pub http: Client,
     determinism: &'static str,
+    /// More arguments of the coordinator.
+    more: &'static [&'static str],
     directory: TempDir,
 }
 
 impl Cluster {
     /// A cluster of so many workers that serves.
     pub async fn start(workers: usize) -> Cluster {
+        Cluster::start_with(workers, &[]).await
+    }
+
+    async fn start_with(workers: usize, more: &'static [&'static str]) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let determinism = "all";
-        let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", workers, determinism).await;
+        let free = "127.0.0.1:0";
+        let coordinator = coordinator(directory.path(), free, free, workers, determinism, more).await;
         let mut cluster = Cluster {
             gateway: gateway(directory.path(), coordinator.at("cluster")).await,
             coordinator,
             workers: (0..workers).map(|_| None).collect(),
             http: Client::builder().timeout(PATIENCE).build().unwrap(),
             determinism,
+            more,
             directory,
         };
         for number in 0..workers {
@@ -92,7 +100,12 @@ impl Cluster {
 
     /// A cluster with the guest whose functions misbehave deployed as `testkit`.
     pub async fn with_testkit(workers: usize) -> Cluster {
-        let cluster = Cluster::start(workers).await;
+        Cluster::with_testkit_and(workers, &[]).await
+    }
+
+    /// The same, with more arguments of the coordinator.
+    pub async fn with_testkit_and(workers: usize, more: &'static [&'static str]) -> Cluster {
+        let cluster = Cluster::start_with(workers, more).await;
         let deployed = cluster.deploy("testkit", testkit().await).await;
         assert_eq!(deployed.status, 201, "{}", deployed.body);
         cluster
@@ -186,33 +199,38 @@ impl Cluster {
         self.coordinator.kill().await;
         let (cluster, admin) = (self.coordinator.at("cluster").to_owned(), self.coordinator.at("admin").to_owned());
         let workers = self.workers.len();
-        self.coordinator = coordinator(self.directory(), &cluster, &admin, workers, self.determinism).await;
+        self.coordinator = coordinator(self.directory(), &cluster, &admin, workers, self.determinism, self.more).await;
     }
 }
 
-pub async fn coordinator(directory: &Path, cluster: &str, admin: &str, workers: usize, determinism: &str) -> Part {
+pub async fn coordinator(
+    directory: &Path,
+    cluster: &str,
+    admin: &str,
+    workers: usize,
+    determinism: &str,
+    more: &[&str],
+) -> Part {
     let (data, cache) = (directory.join("coordinator"), directory.join("cache"));
-    Part::start(
-        directory,
+    let workers = workers.to_string();
+    let mut arguments = vec![
+        "--role",
         "coordinator",
-        &[
-            "--role",
-            "coordinator",
-            "--cluster-addr",
-            cluster,
-            "--admin-addr",
-            admin,
-            "--workers",
-            &workers.to_string(),
-            "--determinism-check",
-            determinism,
-            "--data-dir",
-            data.to_str().unwrap(),
-            "--cache-dir",
-            cache.to_str().unwrap(),
-        ],
-    )
-    .await
+        "--cluster-addr",
+        cluster,
+        "--admin-addr",
+        admin,
+        "--workers",
+        &workers,
+        "--determinism-check",
+        determinism,
+        "--data-dir",
+        data.to_str().unwrap(),
+        "--cache-dir",
+        cache.to_str().unwrap(),
+    ];
+    arguments.extend(more);
+    Part::start(directory, "coordinator", &arguments).await
 }
 
 pub async fn gateway(directory: &Path, coordinator: &str) -> Part {

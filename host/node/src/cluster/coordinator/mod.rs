@@ -9,22 +9,26 @@ mod driver;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
 use styx_engine::Engine;
 use styx_protocol::membership::{Membership, Patience};
+use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
+use styx_storage::snapshot::SnapshotStore;
 
 use self::driver::{Driver, Event};
 use super::COORDINATOR;
-use super::archive::{self, Archive};
+use super::archive::{self, Archive, Look};
 use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
+use crate::snapshots::{Beginning, SnapshotOptions, is_damage, newest};
 use crate::transport::{Hello, Network, NodeKind, Options, same_build};
-use crate::worker::{self, Handle, Stats, fatal_on_panic, genesis};
+use crate::worker::{self, Handle, Stats, fatal, fatal_on_panic};
 
 /// How a coordinator process runs.
 #[derive(Clone, Debug)]
@@ -43,6 +47,10 @@ pub struct CoordinatorNodeOptions {
     pub backlog_max: usize,
     /// When a worker is taken for lost, and how long newcomers are looked at.
     pub patience: Patience,
+    /// How long workers remember replies.
+    pub retention: Retention,
+    /// Where snapshots go and when they are taken; never, if there is no such place.
+    pub snapshots: Option<SnapshotOptions>,
     /// Where its admin endpoints are, for gateways to tell.
     pub admin: Option<String>,
 }
@@ -70,8 +78,11 @@ impl CoordinatorNode {
         engine: Arc<Engine>,
         components: ComponentStore,
     ) -> anyhow::Result<CoordinatorNode> {
-        let layout = genesis(log.as_mut(), options.partitions)?.layout;
-        let generation = archive::generation(log.as_mut())?;
+        // Who restores a snapshot are the workers of the first generation.
+        let beginning =
+            Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
+        let generation = archive::generation(log.as_mut())?.max(beginning.generation());
+        let (genesis, store) = (beginning.genesis, beginning.store);
         let (events, incoming) = unbounded();
         let (inbox, messages) = unbounded();
         let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), engine.engine_hash());
@@ -85,7 +96,10 @@ impl CoordinatorNode {
             drop(heard.send(Event::Incoming(message)));
         });
         let network = Arc::new(network.await?);
-        let archive = Archive::start(log, move |archived| drop(events.send(Event::Archived(archived))))?;
+        let unusable = Arc::new(AtomicU64::new(u64::MAX));
+        let look = look(store.clone(), unusable.clone());
+        let archived = events.clone();
+        let archive = Archive::start(log, look, move |done| drop(archived.send(Event::Archived(done))))?;
         let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
         let started = Instant::now();
         let driver = Driver {
@@ -94,7 +108,13 @@ impl CoordinatorNode {
             addresses: BTreeMap::new(),
             relay: Relay::new(network.clone(), handle.clone(), options.backlog_max),
             archive,
-            layout,
+            layout: genesis.layout,
+            genesis,
+            store,
+            unusable,
+            found: None,
+            position: 0,
+            events,
             engine,
             components,
             network: network.clone(),
@@ -102,7 +122,6 @@ impl CoordinatorNode {
             messages,
             incoming,
             office: None,
-            controls: Vec::new(),
             gateways: BTreeMap::new(),
             deploying: VecDeque::new(),
             announcing: VecDeque::new(),
@@ -139,4 +158,21 @@ impl CoordinatorNode {
             drop(thread.join());
         }
     }
+}
+
+/// Finds the snapshot that a generation may begin with: the newest that is there and was not found
+/// to be unusable. A store that does not answer is asked again: without it nobody can begin.
+fn look(store: Option<SnapshotStore>, unusable: Arc<AtomicU64>) -> Look {
+    Box::new(move || {
+        let store = store.as_ref()?;
+        loop {
+            let before = Some(unusable.load(Ordering::Relaxed)).filter(|sequence| *sequence != u64::MAX);
+            match newest(store, before, &mut |_, _| Ok(())) {
+                Ok(found) => return found.map(Box::new),
+                Err(error) if is_damage(&error) => fatal(&format!("no snapshot can be read: {error:#}")),
+                Err(error) => tracing::error!(code = "SNAPSHOT_STORE", "the store of snapshots is awaited: {error:#}"),
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    })
 }

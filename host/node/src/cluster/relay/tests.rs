@@ -109,8 +109,7 @@ fn view(generation: u64, live: bool, members: &[NodeId]) -> View {
         members: members.iter().map(|node| (node.0, format!("127.0.0.1:{}", node.0))).collect(),
         placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
         layout: LAYOUT,
-        known: 0,
-        controls: Vec::new(),
+        catalog: None,
     }
 }
 

@@ -16,7 +16,6 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
 use styx_protocol::membership::{Build, Member};
 use styx_protocol::modes::Modes;
-use styx_protocol::replies::Retention;
 
 use self::driver::{Driver, Event, HEARTBEAT};
 use super::COORDINATOR;
@@ -47,8 +46,6 @@ pub struct WorkerNodeOptions {
     pub backlog_max: usize,
     /// Functions that may wait for other workers at a time.
     pub suspended_max: usize,
-    /// How long replies are remembered.
-    pub retention: Retention,
 }
 
 /// A running worker process.
@@ -106,6 +103,8 @@ impl WorkerNode {
             serving: None,
             postponed: VecDeque::new(),
             loading: BTreeSet::new(),
+            store: None,
+            runtime: tokio::runtime::Handle::current(),
             said_hello: Instant::now() - HEARTBEAT,
             lost: BTreeMap::new(),
             actions: Vec::new(),

@@ -27,8 +27,8 @@ const ANNOUNCE_MAX: Duration = Duration::from_secs(1);
 
 /// A deployment that is durable, and who waits for it.
 pub(in crate::cluster::coordinator) struct Announcing {
-    /// Gateways that know so many deployments know of it.
-    pub(super) known: usize,
+    /// Gateways that know this version of the catalog, or a later one, know of it.
+    pub(super) known: u64,
     pub(super) since: Instant,
     pub(super) waiter: Waiter,
     pub(super) result: Result<(), Abort>,
@@ -101,7 +101,8 @@ impl Driver {
     /// Tells those whose deployments the gateways know by now: whoever calls next finds them.
     pub(super) fn announce(&mut self) {
         let present = |watching: &&Watching| watching.heard.elapsed() < GATEWAY_SLOW;
-        let known = self.gateways.values().filter(present).map(|watching| watching.known).min().unwrap_or(usize::MAX);
+        let versions = self.gateways.values().filter(present).map(|watching| watching.known.version);
+        let known = versions.min().unwrap_or(u64::MAX);
         while self.announcing.front().is_some_and(|next| next.known <= known || next.since.elapsed() > ANNOUNCE_MAX) {
             if let Some(Announcing { waiter, result, .. }) = self.announcing.pop_front() {
                 waiter.answer(Answer::Controlled(result));

@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use styx_protocol::attempt::Placement;
+use styx_protocol::catalog::Catalog;
 
 use super::Driver;
-use crate::cluster::envelope::{Envelope, Overview, View};
+use crate::cluster::envelope::{Edition, Envelope, Overview, View};
 use crate::transport::NodeId;
 
 /// A gateway that wants to be told of changes.
 pub(in crate::cluster::coordinator) struct Watching {
-    /// How many deployments it knows.
-    pub(super) known: usize,
+    /// What it knows to be deployed.
+    pub(super) known: Edition,
     /// When it was last heard of.
     pub(super) heard: Instant,
 }
@@ -39,33 +40,32 @@ impl Driver {
     }
 
     pub(super) fn show_all(&mut self) {
-        let view = self.view(0);
+        let view = self.view(Edition::default());
         self.relay.view(view);
         let gateways: Vec<NodeId> = self.gateways.keys().copied().collect();
         gateways.into_iter().for_each(|gateway| self.show(gateway));
     }
 
     pub(super) fn show(&mut self, gateway: NodeId) {
-        let known = self.gateways.get(&gateway).map_or(0, |watching| watching.known);
+        let known = self.gateways.get(&gateway).map(|watching| watching.known).unwrap_or_default();
         let view = self.view(known);
         self.control(gateway, &Envelope::View(view));
     }
 
-    fn view(&self, known: usize) -> View {
-        // A generation replays all deployments: until it is live, what was known before stands.
-        let live = self.office.as_ref().is_some_and(|office| office.live);
-        let known = known.min(self.controls.len());
+    fn view(&self, known: Edition) -> View {
+        // A generation replays deployments: until it is live, what was known before stands.
+        let live = self.office.as_ref().filter(|office| office.live);
+        let catalog = live.map(|office| office.machine.catalog()).filter(|catalog| Edition::of(catalog) != known);
         View {
             generation: self.membership.generation(),
-            live,
+            live: live.is_some(),
             members: self.members(),
             placement: match &self.office {
                 Some(office) => (*office.placement).clone(),
                 None => Placement::round_robin(self.layout.partitions, 1),
             },
             layout: self.layout,
-            known: known as u64,
-            controls: if live { self.controls[known..].to_vec() } else { Vec::new() },
+            catalog: catalog.map(Catalog::image),
         }
     }
 }

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use styx_protocol::attempt::Placement;
 use styx_protocol::ids::Epoch;
 use styx_protocol::machine::{Config, Coordinator};
 use styx_protocol::membership::{self, Seated};
 use styx_protocol::modes::Modes;
-use styx_protocol::replies::Retention;
 
-use super::Driver;
 use super::office::Office;
-use crate::cluster::envelope::{Envelope, Invite};
+use super::{Driver, Event};
+use crate::cluster::envelope::{Envelope, Invite, Store};
+use crate::snapshots::{Hands, Keeper, KeeperOptions};
 use crate::transport::NodeId;
 use crate::worker;
 
@@ -43,7 +44,11 @@ impl Driver {
 
     /// The generation is over: nobody appends any more.
     fn close(&mut self) {
-        if self.office.take().is_some() {
+        if let Some(mut office) = self.office.take() {
+            // It may be in the middle of something that takes time, and is waited for by nobody.
+            if let Some(keeper) = office.keeper.take() {
+                std::thread::spawn(move || drop(keeper));
+            }
             tracing::info!(generation = self.membership.generation(), "the generation is over");
             self.show_all();
         }
@@ -60,14 +65,18 @@ impl Driver {
             epoch_bytes_max: 0,
             backlog_max: 0,
             suspended_max: 0,
-            retention: Retention::default(),
+            retention: self.options.retention,
             engine: self.engine.engine_hash(),
             generation,
-            snapshots: false,
+            snapshots: self.store.is_some(),
             claim_order: false,
         };
-        self.controls.clear();
-        let machine = Coordinator::new(config, placement.clone());
+        let mut machine = Coordinator::new(config, placement.clone());
+        let found = self.found.clone();
+        if let Some(found) = &found {
+            let carried = found.head.carried.iter().map(|carried| carried.tid).collect();
+            machine.restore(&found.head.frame, carried);
+        }
         for member in &members {
             if let Some(address) = self.addresses.get(&member.place) {
                 self.network.connect(member.place, address.clone());
@@ -81,7 +90,10 @@ impl Driver {
             joined: BTreeSet::new(),
             replay: None,
             live: false,
+            found,
+            keeper: None,
             durable: Epoch(0),
+            position: self.position,
             waiting_since: None,
         }));
         members.iter().for_each(|member| self.invite(member));
@@ -102,7 +114,43 @@ impl Driver {
             members: self.members(),
             placement: (*office.placement).clone(),
             layout: self.layout,
+            retention: self.options.retention,
+            store: self.store.as_ref().map(|store| Store {
+                place: store.place().url().to_owned(),
+                identity: store.identity(),
+                begin: office.found.as_ref().map(|found| found.manifest.sequence),
+            }),
         };
         self.control(seated.place, &Envelope::Invite(invite));
+    }
+
+    /// Takes snapshots of the generation that runs.
+    pub(super) fn keep(&mut self) {
+        let Some(office) = self.office.as_mut() else { return };
+        let (Some(store), Some(options)) = (self.store.clone(), self.options.snapshots.clone()) else { return };
+        let (generation, stats) = (office.generation, self.handle.stats().clone());
+        let (to_begin, to_remind) = (self.events.clone(), self.events.clone());
+        let (reached, durable) = (stats.clone(), stats.clone());
+        let hands = Hands {
+            begin: Box::new(move || drop(to_begin.send(Event::Snapshot(generation)))),
+            remind: Box::new(move || drop(to_remind.send(Event::Remind(generation)))),
+            durable: Box::new(move || Epoch(durable.durable.load(Ordering::Relaxed))),
+            reached: Box::new(move || Epoch(reached.epoch.load(Ordering::Relaxed))),
+            trim: Box::new(self.archive.trimmer()),
+        };
+        let found = office.found.as_ref();
+        let keeping = KeeperOptions {
+            interval: options.interval,
+            retention: options.retention,
+            generation,
+            workers: office.members.len(),
+            genesis: self.genesis,
+            restored: found.map(|found| found.head.frame.epoch),
+            components: found.map(|found| found.components()).unwrap_or_default(),
+        };
+        match Keeper::start(store, options.components, keeping, hands, stats.snapshots.clone()) {
+            Ok(keeper) => office.keeper = Some(keeper),
+            Err(error) => worker::fatal(&format!("cannot start a thread: {error}")),
+        }
     }
 }

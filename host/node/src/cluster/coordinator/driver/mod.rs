@@ -9,15 +9,17 @@ mod rounds;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
 use styx_engine::Engine;
-use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::machine::Input;
 use styx_protocol::machine::message::{Message, Node};
 use styx_protocol::membership::{self, Membership};
+use styx_protocol::record::Genesis;
+use styx_storage::snapshot::SnapshotStore;
 
 use self::deployments::{Announcing, Deploying};
 use self::gateways::Watching;
@@ -27,6 +29,7 @@ use crate::cluster::archive::{Archive, Archived};
 use crate::cluster::envelope::{self, Answer as Told, Envelope, Inquiry, Question};
 use crate::cluster::relay::Relay;
 use crate::components::ComponentStore;
+use crate::snapshots::{Found, Noted};
 use crate::transport::{Incoming, Network, NodeId};
 use crate::worker::{self, Handle};
 
@@ -40,12 +43,25 @@ const BURST_MAX: usize = 1024;
 pub(super) enum Event {
     Incoming(Incoming),
     Archived(Archived),
+    /// The keeper of a generation wants a snapshot to begin.
+    Snapshot(u64),
+    /// The keeper of a generation waits for what workers have written.
+    Remind(u64),
 }
 
 /// See the module.
 pub(super) struct Driver {
     pub(super) options: CoordinatorNodeOptions,
     pub(super) layout: Layout,
+    pub(super) genesis: Genesis,
+    pub(super) store: Option<SnapshotStore>,
+    /// Snapshots from this number on are of no use.
+    pub(super) unusable: Arc<AtomicU64>,
+    /// The snapshot that the next generation begins with.
+    pub(super) found: Option<Arc<Found>>,
+    /// The end of the log when the last generation was raised.
+    pub(super) position: u64,
+    pub(super) events: Sender<Event>,
     pub(super) engine: Arc<Engine>,
     pub(super) components: ComponentStore,
     pub(super) network: Arc<Network>,
@@ -58,8 +74,6 @@ pub(super) struct Driver {
     pub(super) messages: Receiver<worker::Message>,
     pub(super) incoming: Receiver<Event>,
     pub(super) office: Option<Box<Office>>,
-    /// Deployments that have taken effect in this generation, replayed ones included.
-    pub(super) controls: Vec<Control>,
     pub(super) gateways: BTreeMap<NodeId, Watching>,
     pub(super) deploying: VecDeque<Deploying>,
     pub(super) announcing: VecDeque<Announcing>,
@@ -82,7 +96,8 @@ impl Driver {
                 !office.live || (office.machine.is_idle() && office.durable >= office.machine.position().0)
             });
             if self.stopping && idle {
-                return;
+                // Its keeper holds on to the log.
+                return drop(self.office.take());
             }
             let patience = self.patience().unwrap_or(TICK).min(TICK);
             let mut select = crossbeam_channel::Select::new();
@@ -117,6 +132,11 @@ impl Driver {
         match message {
             worker::Message::Input(Input::Control { control, waiter }) => self.deploy(control, waiter),
             worker::Message::Inquire(Inquiry::Cluster, to) => drop(to.send(Told::Cluster(self.overview()))),
+            worker::Message::Snapshot(to) => match self.office.as_ref().and_then(|office| office.keeper.as_ref()) {
+                Some(keeper) => keeper.note(Noted::Wanted(to)),
+                None if self.store.is_some() => drop(to.send(Err("the cluster does not serve yet".to_owned()))),
+                None => drop(to.send(Err("snapshots are off: start the coordinator with --store".to_owned()))),
+            },
             worker::Message::Stop => self.stopping = true,
             other => self.relay.take(other),
         }
@@ -154,12 +174,29 @@ impl Driver {
             Event::Incoming(Incoming::Refused { peer, reason, message }) => {
                 tracing::error!(node = peer.0, reason, "refused: {message}");
             }
-            Event::Archived(Archived::Raised(generation)) => self.member(membership::Input::Persisted(generation)),
-            Event::Archived(Archived::Synced(generation, epoch)) => {
+            Event::Archived(Archived::Raised(generation, position, found)) => {
+                (self.found, self.position) = (found.map(|found| Arc::new(*found)), position);
+                self.member(membership::Input::Persisted(generation));
+            }
+            Event::Snapshot(generation) => {
+                if self.office.as_ref().is_some_and(|office| office.live && office.generation == generation) {
+                    self.step(Input::Snapshot);
+                }
+            }
+            Event::Remind(generation) => {
+                let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
+                    return;
+                };
+                for member in &office.members {
+                    self.control(member.place, &Envelope::Remind { generation });
+                }
+            }
+            Event::Archived(Archived::Synced(generation, epoch, position)) => {
                 let Some(office) = self.office.as_mut().filter(|office| office.generation == generation) else {
                     return;
                 };
-                office.durable = epoch;
+                (office.durable, office.position) = (epoch, position);
+                self.handle.stats().durable.store(epoch.0, Ordering::Relaxed);
                 self.step(Input::Durable(epoch));
             }
         }
@@ -177,7 +214,25 @@ impl Driver {
                 };
                 office.joined.insert(peer);
                 if office.joined.len() == office.members.len() && office.replay.is_none() && !office.live {
-                    office.replay = Some(self.archive.read());
+                    office.replay = Some(self.archive.read(office.beginning()));
+                }
+            }
+            Envelope::Unrestored { generation, why, damaged } => {
+                let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
+                    return;
+                };
+                tracing::error!(code = "SNAPSHOT_DAMAGED", node = peer.0, "a worker cannot begin: {why}");
+                if let Some(found) = office.found.as_ref().filter(|_| damaged) {
+                    self.unusable.fetch_min(found.manifest.sequence, Ordering::Relaxed);
+                }
+                self.member(membership::Input::Lost(peer));
+            }
+            Envelope::Written { generation, written } => {
+                let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
+                    return;
+                };
+                if let (Some(keeper), Some(worker)) = (&office.keeper, office.worker(peer)) {
+                    keeper.note(Noted::Written(worker, written));
                 }
             }
             Envelope::Want(digest) => {
@@ -186,7 +241,7 @@ impl Driver {
             }
             Envelope::Readied(digest, result) => self.readied(peer, digest, result),
             Envelope::Watch { known } => {
-                self.gateways.insert(peer, Watching { known: known as usize, heard: Instant::now() });
+                self.gateways.insert(peer, Watching { known, heard: Instant::now() });
                 self.show(peer);
                 self.announce();
             }

@@ -11,6 +11,8 @@ use styx_protocol::machine::Coordinator;
 use styx_protocol::membership::Seated;
 use styx_protocol::record::EpochRecord;
 
+use crate::cluster::archive::Beginning;
+use crate::snapshots::{Found, Keeper};
 use crate::transport::NodeId;
 use crate::worker::Waiter;
 
@@ -24,11 +26,24 @@ pub(in crate::cluster::coordinator) struct Office {
     /// The log, while it is replayed.
     pub(super) replay: Option<Receiver<Arc<EpochRecord>>>,
     pub(super) live: bool,
+    /// The snapshot that it began with.
+    pub(super) found: Option<Arc<Found>>,
+    pub(super) keeper: Option<Keeper>,
     pub(super) durable: Epoch,
+    /// What of the log is durable: no later epoch stands before it.
+    pub(super) position: u64,
     pub(super) waiting_since: Option<Instant>,
 }
 
 impl Office {
+    /// From where the log is replayed.
+    pub(super) fn beginning(&self) -> Beginning {
+        self.found.as_ref().map_or_else(Beginning::default, |found| Beginning {
+            position: found.manifest.log_position,
+            after: found.head.frame.epoch,
+        })
+    }
+
     pub(super) fn node(&self, worker: WorkerId) -> NodeId {
         self.members[usize::from(worker.0)].place
     }

@@ -1,6 +1,7 @@
 //! Rounds: when one begins, and what the coordinator's machine says is to be done.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::TryRecvError;
@@ -12,6 +13,7 @@ use styx_protocol::membership;
 use super::Driver;
 use super::deployments::Announcing;
 use crate::cluster::envelope::Envelope;
+use crate::snapshots::Noted;
 use crate::worker::{Waiter, now};
 
 /// Epochs that may wait for one fsync before further ones are held back to fill.
@@ -29,7 +31,6 @@ impl Driver {
                 match records.try_recv() {
                     Ok(record) => {
                         office.durable = record.epoch;
-                        self.controls.extend(record.controls.iter().cloned());
                         self.step(Input::Replay(record));
                     }
                     Err(TryRecvError::Empty) => return,
@@ -57,12 +58,16 @@ impl Driver {
         let (generation, (epoch, chain)) = (office.generation, office.machine.position());
         let catalog = office.machine.catalog().clone();
         office.durable = epoch;
+        let stats = self.handle.stats();
+        stats.epoch.store(epoch.0, Ordering::Relaxed);
+        stats.durable.store(epoch.0, Ordering::Relaxed);
         tracing::info!(generation, epoch = epoch.0, %chain, "live");
         self.step(Input::Durable(epoch));
         self.handle.show_catalog(Arc::new(catalog));
         self.member(membership::Input::Live(generation));
         self.show_all();
         self.sequence();
+        self.keep();
     }
 
     /// How much longer the next epoch may fill; `None` if it is to be cut now.
@@ -91,7 +96,6 @@ impl Driver {
         match action {
             Action::Append(record) => {
                 let deploys = !record.controls.is_empty();
-                self.controls.extend(record.controls.iter().cloned());
                 self.archive.append(office.generation, record);
                 if deploys {
                     let catalog: Catalog = office.machine.catalog().clone();
@@ -106,7 +110,7 @@ impl Driver {
                 }
             }
             Action::Controlled { waiter, result } => {
-                let known = self.controls.len();
+                let known = office.machine.catalog().version();
                 self.announcing.push_back(Announcing { known, since: Instant::now(), waiter, result });
                 self.announce();
             }
@@ -119,6 +123,10 @@ impl Driver {
                 self.control(node, &Envelope::Refused(why));
                 self.member(membership::Input::Lost(node));
             }
+            Action::Snapshot(frame) => {
+                let keeper = office.keeper.as_ref().expect("nobody else asks for snapshots");
+                keeper.note(Noted::Frame(frame, office.position));
+            }
             Action::Finished(summary) => {
                 self.handle.stats().finished(&summary, 0);
             }
@@ -128,7 +136,6 @@ impl Driver {
             | Action::FallBack(_)
             | Action::Reply { .. }
             | Action::Accepted { .. }
-            | Action::Snapshot(_)
             | Action::Part(_)
             | Action::Changes { .. }
             | Action::Unknown { .. }

@@ -49,7 +49,9 @@ impl Driver {
             fatal(&format!("a deployed component cannot be loaded: {error}"));
         }
         serving.missing.remove(&digest);
-        if serving.missing.is_empty() {
+        if serving.missing.is_empty() && serving.beginning {
+            self.begun();
+        } else if serving.missing.is_empty() {
             for (from, message) in std::mem::take(&mut serving.stalled) {
                 self.hear(from, message);
             }

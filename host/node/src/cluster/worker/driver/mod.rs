@@ -4,6 +4,7 @@
 mod clients;
 mod components;
 mod serving;
+mod snapshots;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,13 +19,16 @@ use styx_protocol::machine::message::{Message, Node};
 use styx_protocol::machine::{Action, Config, Input, Worker};
 use styx_protocol::membership::{Beat, Member};
 use styx_protocol::piece::Seat;
+use styx_storage::snapshot::SnapshotStore;
 
 use self::components::missing;
 use self::serving::{Asker, Doubtful, Serving};
+use self::snapshots::Opened;
 use super::WorkerNodeOptions;
 use crate::cluster::COORDINATOR;
 use crate::cluster::envelope::{Answer, Envelope, Invite};
 use crate::components::ComponentStore;
+use crate::snapshots::Written;
 use crate::transport::{Incoming, Network, NodeId};
 use crate::worker::crew::Part;
 use crate::worker::gathering::Gathering;
@@ -50,6 +54,12 @@ pub(super) enum Event {
     Incoming(Incoming),
     Part(Part),
     Loaded(Digest, Result<(), String>),
+    /// What a generation begins with has been read.
+    Opened(u64, anyhow::Result<Opened>),
+    /// The collector of a generation takes more of what has changed.
+    HandOver(u64),
+    /// What a generation's collector has written.
+    Written(u64, Box<Written>),
     Stop,
 }
 
@@ -71,6 +81,9 @@ pub(super) struct Driver {
     /// Events that came while parts of an earlier generation were awaited.
     pub(super) postponed: VecDeque<Event>,
     pub(super) loading: BTreeSet<Digest>,
+    /// The store of snapshots that was used last.
+    pub(super) store: Option<SnapshotStore>,
+    pub(super) runtime: tokio::runtime::Handle,
     pub(super) said_hello: Instant,
     pub(super) lost: BTreeMap<NodeId, Instant>,
     /// Empty between steps; its memory is used again.
@@ -155,6 +168,13 @@ impl Driver {
                 }
             }
             Event::Loaded(digest, result) => self.loaded(digest, result),
+            Event::Opened(generation, opened) => self.opened(generation, opened),
+            Event::HandOver(generation) => {
+                if self.serves(generation) {
+                    self.step(Input::HandOver);
+                }
+            }
+            Event::Written(generation, written) => self.written(generation, *written),
             Event::Stop => unreachable!("taken by the loop"),
         }
     }
@@ -173,6 +193,7 @@ impl Driver {
                     self.join(invite);
                 }
             }
+            Envelope::Remind { generation } => self.remind(generation),
             Envelope::Ready(digest) => self.make_ready(digest),
             Envelope::Component(digest, bytes) => match bytes {
                 Some(bytes) if ComponentStore::digest(&bytes) == digest => match self.components.put(&bytes) {
@@ -207,8 +228,9 @@ impl Driver {
 
     /// Everything of the generation is dropped.
     fn leave(&mut self) {
-        if self.serving.take().is_none() {
-            return;
+        let Some(mut serving) = self.serving.take() else { return };
+        if let Some(collector) = serving.collector.take() {
+            collector.abandon();
         }
         self.handle.show_catalog(Arc::default());
         tracing::info!("the generation is over");
@@ -234,10 +256,10 @@ impl Driver {
             epoch_bytes_max: EPOCH_BYTES_MAX,
             backlog_max: self.options.backlog_max,
             suspended_max: self.options.suspended_max,
-            retention: self.options.retention,
+            retention: invite.retention,
             engine: self.engine.engine_hash(),
             generation: invite.generation,
-            snapshots: false,
+            snapshots: invite.store.is_some(),
             claim_order: false,
         };
         let seat = Seat { me: invite.me, placement: Arc::new(invite.placement.clone()) };
@@ -248,13 +270,15 @@ impl Driver {
                 self.network.connect(NodeId(*node), address.clone());
             }
         }
-        let generation = invite.generation;
         self.serving = Some(Box::new(Serving {
             invite,
             machine: Worker::new(config, seat),
             workers,
             stalled: VecDeque::new(),
             missing: BTreeSet::new(),
+            beginning: true,
+            collector: None,
+            written: None,
             tells: BTreeMap::new(),
             mails: BTreeMap::new(),
             durable: Epoch(0),
@@ -263,7 +287,11 @@ impl Driver {
             doubts: VecDeque::new(),
             started: Instant::now(),
         }));
-        self.control(COORDINATOR, &Envelope::Joined { generation });
+        self.open();
+    }
+
+    fn serves(&self, generation: u64) -> bool {
+        self.serving.as_ref().is_some_and(|serving| serving.invite.generation == generation)
     }
 
     fn message(&mut self, peer: NodeId, generation: u64, body: &[u8]) {

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::cluster::envelope::{Answer, Inquiry, Invite, Told};
 use crate::cluster::inquiry::Sight;
+use crate::snapshots::{Collector, Written};
 use crate::transport::NodeId;
 use crate::worker::Waiter;
 
@@ -45,6 +46,12 @@ pub(in crate::cluster::worker) struct Serving {
     /// Messages that wait until the components of a deployment are ready.
     pub(super) stalled: VecDeque<(Node, Message)>,
     pub(super) missing: BTreeSet<Digest>,
+    /// What it begins with is still being read, or components of that made ready.
+    pub(super) beginning: bool,
+    /// Writes its part of snapshots.
+    pub(super) collector: Option<Collector>,
+    /// What was written of the last one.
+    pub(super) written: Option<Written>,
     pub(super) tells: BTreeMap<NodeId, Vec<Told>>,
     /// Mail to other workers that leaves with what else this burst brings.
     pub(super) mails: BTreeMap<NodeId, Mail>,

@@ -79,10 +79,17 @@ impl Driver {
                 self.finished(&summary);
                 None
             }
-            Action::Snapshot(_) | Action::Part(_) | Action::Changes { .. } => {
-                unreachable!("no snapshot was asked for")
+            Action::Part(part) => {
+                let serving = self.serving.as_mut()?;
+                serving.written = None;
+                serving.collector.as_ref()?.part(part);
+                None
             }
-            Action::Append(_) | Action::Controlled { .. } | Action::Expel { .. } => {
+            Action::Changes { changes, last } => {
+                self.serving.as_ref()?.collector.as_ref()?.changes(changes, last);
+                None
+            }
+            Action::Snapshot(_) | Action::Append(_) | Action::Controlled { .. } | Action::Expel { .. } => {
                 unreachable!("this is the coordinator's")
             }
         }
