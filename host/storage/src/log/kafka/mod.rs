@@ -48,6 +48,7 @@ use rdkafka::error::KafkaError;
 use self::chain::{Chain, Kind, Stamp, Verdict};
 use self::reader::Reader;
 use self::stall::Patience;
+use self::topic::Deletion;
 use self::writer::Writer;
 use super::{Consumer, Log, LogError, check_range};
 
@@ -65,6 +66,8 @@ pub struct KafkaLog {
     durable: u64,
     /// Sent and not known to be durable, in order.
     pending: VecDeque<Stamp>,
+    /// The last that was asked for.
+    deletion: Option<Deletion>,
     failed: bool,
 }
 
@@ -189,6 +192,7 @@ impl Opening {
             seen,
             durable,
             pending: VecDeque::new(),
+            deletion: None,
             failed: false,
         })
     }
@@ -318,9 +322,20 @@ impl KafkaLog {
         }
     }
 
-    /// Has the brokers delete what lies below an offset.
-    fn delete_below(&self, offset: i64) -> Result<(), KafkaError> {
-        topic::delete_below(&self.admin, &self.options.topic, offset)
+    /// Has the brokers delete what lies below an offset, some time: nothing depends on it but space.
+    fn delete_below(&mut self, offset: i64) {
+        let topic = &self.options.topic;
+        let failed = |error: &KafkaError| {
+            let error = topic::cause(error);
+            tracing::warn!(topic, error, "trimmed records could not be deleted; the next trim tries again");
+        };
+        if let Some(Err(error)) = self.deletion.take().and_then(Deletion::ended) {
+            failed(&error);
+        }
+        match Deletion::start(&self.admin, topic, offset) {
+            Ok(deletion) => self.deletion = Some(deletion),
+            Err(error) => failed(&error),
+        }
     }
 
     /// The offset of a retained record.
@@ -414,10 +429,7 @@ impl Log for KafkaLog {
             };
             log.send(Kind::Trim { sequence, first: until, from }, &[])?;
             log.confirm()?;
-            if let Err(error) = log.delete_below(from) {
-                let (topic, error) = (&log.options.topic, topic::cause(&error));
-                tracing::warn!(topic, from, error, "trimmed records could not be deleted; the next trim tries again");
-            }
+            log.delete_below(from);
             Ok(())
         })
     }

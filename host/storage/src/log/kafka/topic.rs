@@ -1,12 +1,14 @@
 //! Topics: found, created, checked, and cut at their beginning.
 
+use std::pin::Pin;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::KafkaProblem;
@@ -110,15 +112,25 @@ pub(super) fn message_bytes_max(admin: &AdminClient<Quiet>, topic: &str) -> Opti
     settings.get("max.message.bytes")?.value.as_ref()?.parse().ok()
 }
 
-/// Forgets what lies below `offset` in the topic's only partition.
-pub(super) fn delete_below(admin: &AdminClient<Quiet>, topic: &str, offset: i64) -> Result<(), KafkaError> {
-    let mut offsets = TopicPartitionList::new();
-    offsets.add_partition_offset(topic, 0, Offset::Offset(offset))?;
-    let options = AdminOptions::new()
-        .request_timeout(Some(Duration::from_secs(15)))
-        .operation_timeout(Some(Duration::from_secs(10)));
-    let answered = pollster::block_on(admin.delete_records(&offsets, &options))?;
-    answered.elements().iter().try_for_each(|partition| partition.error())
+/// A deletion under way.
+pub(super) struct Deletion(Pin<Box<dyn Future<Output = KafkaResult<TopicPartitionList>> + Send>>);
+
+impl Deletion {
+    /// Has the brokers delete what lies below `offset` in the topic's only partition; does not wait for them.
+    pub fn start(admin: &AdminClient<Quiet>, topic: &str, offset: i64) -> Result<Self, KafkaError> {
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset(topic, 0, Offset::Offset(offset))?;
+        let options = AdminOptions::new()
+            .request_timeout(Some(Duration::from_secs(15)))
+            .operation_timeout(Some(Duration::from_secs(10)));
+        Ok(Deletion(Box::pin(admin.delete_records(&offsets, &options))))
+    }
+
+    /// What has become of it; `None` if that is not known yet.
+    pub fn ended(self) -> Option<Result<(), KafkaError>> {
+        let answered = self.0.now_or_never()?;
+        Some(answered.and_then(|partitions| partitions.elements().iter().try_for_each(|partition| partition.error())))
+    }
 }
 
 /// An error without the library's words around it.

@@ -39,6 +39,15 @@ fn reopened(options: &KafkaOptions) -> Vec<Vec<u8>> {
     records(&mut KafkaLog::open(options.clone()).unwrap())
 }
 
+/// Waits until the topic begins at an offset.
+fn wait_for_low(log: &KafkaLog, low: i64) {
+    let started = Instant::now();
+    while log.reader.bounds(&mut Patience::new(&log.stall, &log.options, log.options.open_wait)).unwrap().0 != low {
+        assert!(started.elapsed() < Duration::from_secs(20), "the brokers delete what they are told to");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 struct Topics(KafkaOptions);
 
 impl Storage for Topics {
@@ -82,6 +91,23 @@ fn a_topic_that_takes_short_messages_makes_the_limit_lower() {
     log.append(&[7; 134_464]).unwrap();
     log.sync().unwrap();
     assert_eq!(records(&mut log), [[7; 134_464]]);
+}
+
+#[test]
+fn what_is_trimmed_is_deleted_at_the_brokers() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let mut log = KafkaLog::open(options.clone()).unwrap();
+    (0..10_u8).for_each(|n| assert_eq!(log.append(&[n; 100]).unwrap(), u64::from(n)));
+    log.trim(7).unwrap();
+    wait_for_low(&log, log.offset(7).unwrap());
+    assert_eq!(records(&mut log), [[7; 100], [8; 100], [9; 100]]);
+    log.trim(10).unwrap();
+    // All but the two messages that say so.
+    wait_for_low(&log, log.seen.end - 2);
+    drop(log);
+    let log = KafkaLog::open(options).unwrap();
+    assert_eq!((log.first(), log.next()), (10, 10));
 }
 
 #[test]
@@ -145,7 +171,8 @@ fn a_topic_emptied_from_outside_is_noticed() {
     log.append(b"precious").unwrap();
     log.sync().unwrap();
     let end = log.seen.end;
-    log.delete_below(end).unwrap();
+    log.delete_below(end);
+    wait_for_low(&log, end);
     assert!(matches!(log.replay(0, &mut |_, _| Ok(())), Err(LogError::Kafka(KafkaProblem::Lost { .. }))));
     drop(log);
     assert!(matches!(KafkaLog::open(options).err(), Some(LogError::Kafka(KafkaProblem::Lost { .. }))));
