@@ -157,6 +157,15 @@ macro_rules! operators {
             /// Appends to the entity's list and returns it: the history shows every lost or doubled call.
             pub fn append(ctx: &mut Context, element: u64) -> Result<Vec<u64>> { functions::append(ctx, element) }
 
+            /// Appends to the own list, then to others of the same operator, and returns all of them.
+            pub fn append_all(ctx: &mut Context, others: Vec<String>, element: u64) -> Result<Vec<Vec<u64>>> {
+                let mut lists = vec![functions::append(ctx, element)?];
+                for other in others {
+                    lists.push(ctx.call($name, &other, "append", (element,))?);
+                }
+                Ok(lists)
+            }
+
             /// Writes the entity.
             pub fn put(ctx: &mut Context, list: Vec<u64>) -> Result<()> { ctx.state.put(&list) }
 

@@ -27,6 +27,7 @@ fn call_graphs() {
         ("a", "x/1", "list", "[]", "[1]"),
         ("a", "1", "tree", "[1, 2]", "null"),
         ("a", "log", "list", "[]", "[1,11,111,112,12,121,122]"),
+        ("a", "to", "append_all", r#"[["x/1"], 9]"#, "[[0,1,2,9],[1,9]]"),
         ("a", "k", "relay", r#"["b", "k", "list"]"#, r#""[1,1]""#),
         ("a", "s", "relay_stubbornly", r#"["b", "k", "write_then_fail"]"#, "ABORTED: after writing"),
         ("a", "s", "list", "[]", "[]"),
