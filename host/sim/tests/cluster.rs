@@ -151,11 +151,15 @@ impl Cluster {
             epoch.chain = summary.chain;
             self.epochs.push(epoch);
         } else {
+            let counts = summary.counts;
             self.current.order.extend(summary.order);
             self.current.outcomes.extend(summary.outcomes);
-            for (figure, number) in
-                self.figures.iter_mut().zip([summary.committed, summary.fell_back, summary.rescheduled, summary.shared])
-            {
+            for (figure, number) in self.figures.iter_mut().zip([
+                counts.committed as usize,
+                counts.fell_back as usize,
+                counts.rescheduled as usize,
+                summary.shared,
+            ]) {
                 *figure += number;
             }
         }

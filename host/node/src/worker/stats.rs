@@ -17,15 +17,15 @@ pub struct EpochReport {
     /// Its logged time, µs since 1970.
     pub time: u64,
     /// Committed in the lock-free phase.
-    pub committed: usize,
+    pub committed: u64,
     /// Committed in the fallback.
-    pub fell_back: usize,
+    pub fell_back: u64,
     /// Ended without effect, by their own doing.
-    pub aborted: usize,
+    pub aborted: u64,
     /// Moved to the next epoch.
-    pub rescheduled: usize,
+    pub rescheduled: u64,
     /// Read-only requests answered.
-    pub queries: usize,
+    pub queries: u64,
     /// From cut to end, µs.
     pub duration_us: u64,
     /// State hash chain after it.
@@ -74,15 +74,16 @@ const RECENT_MAX: usize = 256;
 
 impl Stats {
     pub(crate) fn finished(&self, summary: &EpochSummary, duration_us: u64) {
-        let add = |counter: &AtomicU64, n: usize| counter.fetch_add(n as u64, Ordering::Relaxed);
+        let counts = summary.counts;
+        let add = |counter: &AtomicU64, n: u64| counter.fetch_add(n, Ordering::Relaxed);
         add(&self.epochs, 1);
         self.epoch.store(summary.epoch.0, Ordering::Relaxed);
-        add(&self.committed, summary.committed);
-        add(&self.fell_back, summary.fell_back);
-        add(&self.aborted, summary.aborted);
-        add(&self.rescheduled, summary.rescheduled);
-        add(&self.queries, summary.queries);
-        self.fuel.fetch_add(summary.fuel, Ordering::Relaxed);
+        add(&self.committed, counts.committed);
+        add(&self.fell_back, counts.fell_back);
+        add(&self.aborted, counts.aborted);
+        add(&self.rescheduled, counts.rescheduled);
+        add(&self.queries, counts.queries);
+        add(&self.fuel, counts.fuel);
         let mut recent = self.recent.lock().expect("nothing panics while holding this lock");
         if recent.len() == RECENT_MAX {
             recent.pop_front();
@@ -90,11 +91,11 @@ impl Stats {
         recent.push_back(EpochReport {
             epoch: summary.epoch.0,
             time: summary.time.0,
-            committed: summary.committed,
-            fell_back: summary.fell_back,
-            aborted: summary.aborted,
-            rescheduled: summary.rescheduled,
-            queries: summary.queries,
+            committed: counts.committed,
+            fell_back: counts.fell_back,
+            aborted: counts.aborted,
+            rescheduled: counts.rescheduled,
+            queries: counts.queries,
             duration_us,
             chain: summary.chain.to_string(),
         });

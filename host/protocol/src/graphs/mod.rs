@@ -22,13 +22,12 @@ use crate::attempt::{Answer, Ask, Attempt, Execution, LogLine, Mode, Operation, 
 use crate::catalog::Catalog;
 use crate::entity::Value;
 use crate::ids::{Tid, WorkerId};
-use crate::machine::message::{Ack, Decision, GraphEnd, Header, Mail, Order, OrderReply, Question};
+use crate::machine::message::{Ack, Decision, Header, Mail, Order, OrderReply, Question};
 use crate::mutants::{Bug, planted};
 use crate::piece::{Advanced, Fresh, GraphId, Held, Piece, Progress, Seat, Task};
 use crate::share::{Share, Shares};
 use crate::state::{State, Write};
 use crate::transaction::Transaction;
-use crate::validate::Kind;
 use crate::worker_set::WorkerSet;
 pub(crate) use part::Part;
 use part::{Fragment, Job, Origin, Root};
@@ -144,26 +143,6 @@ impl Graphs {
 
     fn part(&mut self, graph: GraphId) -> &mut Part {
         self.parts.get_mut(graph).expect("a graph that something happens to is known")
-    }
-
-    /// How a graph that is rooted here ended.
-    pub fn end_of(&self, graph: GraphId) -> GraphEnd {
-        let part = self.parts.get(graph).expect("what is complete is known");
-        let root = part.root.as_ref().expect("it is rooted here");
-        let failed = !matches!(root.result, Some(Ok(_)));
-        let kind = match (failed, part.report.wrote) {
-            (true, _) => Kind::Aborted,
-            (false, true) => Kind::Wrote,
-            (false, false) => Kind::ReadOnly,
-        };
-        GraphEnd {
-            tid: part.transaction.tid,
-            number: part.header.number,
-            kind,
-            cacheable: !part.report.reached,
-            snapshot: false,
-            workers: part.report.workers,
-        }
     }
 
     // Execute.

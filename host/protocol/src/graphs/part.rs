@@ -10,10 +10,11 @@ use crate::abort::Abort;
 use crate::attempt::{Answer, Asked, Attempt, Execution, Mode, Report, Usage};
 use crate::entity::Value;
 use crate::ids::WorkerId;
-use crate::machine::message::{Header, Question};
+use crate::machine::message::{GraphEnd, Header, Question};
 use crate::piece::{GraphId, Parked, Task};
 use crate::share::Shares;
 use crate::transaction::Transaction;
+use crate::validate::Kind;
 use crate::worker_set::WorkerSet;
 
 /// See the module.
@@ -86,6 +87,25 @@ pub(super) enum Job {
 }
 
 impl Part {
+    /// How a graph that is rooted here ended; with `snapshot`, its reads are not validated.
+    pub fn end(&self, snapshot: bool) -> GraphEnd {
+        let root = self.root.as_ref().expect("it is rooted here");
+        let failed = !matches!(root.result, Some(Ok(_)));
+        let kind = match (failed, self.report.wrote) {
+            (true, _) => Kind::Aborted,
+            (false, true) => Kind::Wrote,
+            (false, false) => Kind::ReadOnly,
+        };
+        GraphEnd {
+            tid: self.transaction.tid,
+            number: self.header.number,
+            kind,
+            cacheable: !self.report.reached,
+            snapshot,
+            workers: self.report.workers,
+        }
+    }
+
     /// A graph that is rooted on this worker.
     pub fn rooted(graph: GraphId, transaction: Transaction, me: WorkerId, mode: Mode) -> Self {
         let mut part = Part::foreign(graph, transaction, me, mode);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::message::{Begin, Finished, GraphEnd, Message, Node, Replayed};
+use super::message::{Begin, Counts, Finished, GraphEnd, Message, Node, Replayed};
 use super::outbox::Outbox;
 use super::{Action, Config, EpochSummary, Input};
 use crate::attempt::Placement;
@@ -63,6 +63,7 @@ struct Round {
     finished: usize,
     hash: StateHash,
     carried: Vec<Tid>,
+    counts: Counts,
 }
 
 impl<W> Coordinator<W> {
@@ -346,6 +347,7 @@ impl<W> Coordinator<W> {
         round.finished += 1;
         round.hash = StateHash(round.hash.0.wrapping_add(finished.hash.0));
         round.carried.extend(finished.carried);
+        round.counts.add(finished.counts);
         self.woken |= finished.more;
         if round.finished < all {
             return;
@@ -357,8 +359,8 @@ impl<W> Coordinator<W> {
             self.carried = round.carried;
             self.carried.sort_unstable();
         }
-        let (epoch, time) = (self.epoch, round.begin.time);
-        actions.push(Action::Finished(EpochSummary { epoch, time, chain: self.chain, ..EpochSummary::default() }));
+        let (epoch, time, chain, counts) = (self.epoch, round.begin.time, self.chain, round.counts);
+        actions.push(Action::Finished(EpochSummary { epoch, time, chain, counts, ..EpochSummary::default() }));
         if self.snapshot {
             self.snapshot(actions);
         }
@@ -379,6 +381,7 @@ impl Round {
             finished: 0,
             hash: StateHash::default(),
             carried: Vec::new(),
+            counts: Counts::default(),
         }
     }
 

@@ -369,9 +369,8 @@ impl<W> Worker<W> {
     /// A graph that is rooted here is complete.
     fn concluded(&mut self, graph: GraphId) {
         let snapshot_reads = self.snapshot_reads();
-        let mut end = self.graphs.end_of(graph);
         let mut part = self.graphs.close(graph);
-        end.snapshot = snapshot_reads(&part.transaction);
+        let end = part.end(snapshot_reads(&part.transaction));
         let me = self.seat.me;
         let running = self.running();
         running.open -= 1;
@@ -460,7 +459,7 @@ impl<W> Worker<W> {
 
     fn answer_queries(&mut self, actions: &mut Vec<Action<W>>) {
         let Phase::Running(running) = &mut self.phase else { return };
-        running.summary.queries = running.queries.len();
+        running.summary.counts.queries = running.queries.len() as u64;
         let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { running.query_base };
         for ((transaction, waiter), execution) in running.queries.drain(..).zip(running.answers.drain(..)) {
             let outcome = execution.expect("every query is answered").outcome;
@@ -516,7 +515,7 @@ impl<W> Worker<W> {
                 }
                 let state = exclusive(&mut self.state);
                 execution.writes().for_each(|write| state.apply(write));
-                running.summary.committed += usize::from(execution.outcome.is_ok());
+                running.summary.counts.committed += u64::from(execution.outcome.is_ok());
                 self.end(&mut running, index, execution, actions);
             } else {
                 let Foreign { transaction, root, execution } = foreign.next().expect("it is here");
@@ -560,7 +559,7 @@ impl<W> Worker<W> {
 
     pub(super) fn reschedule(&mut self, index: usize) {
         let running = self.running();
-        running.summary.rescheduled += 1;
+        running.summary.counts.rescheduled += 1;
         let slot = &mut running.slots[index];
         let slot = Slot { transaction: slot.transaction.clone(), waiter: slot.waiter.take(), receipt: false };
         self.carried.push(slot);
@@ -571,7 +570,7 @@ impl<W> Worker<W> {
         let Phase::Running(mut running) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             panic!("a transaction ended outside of a round");
         };
-        running.summary.fell_back += usize::from(execution.outcome.is_ok());
+        running.summary.counts.fell_back += u64::from(execution.outcome.is_ok());
         if self.config.claim_order {
             running.summary.order.push(Rank::FellBack(running.slots[index].transaction.tid));
         }
@@ -580,8 +579,8 @@ impl<W> Worker<W> {
     }
 
     fn end(&mut self, running: &mut Running<W>, index: usize, execution: Execution, actions: &mut Vec<Action<W>>) {
-        running.summary.aborted += usize::from(execution.outcome.is_err());
-        running.summary.fuel += execution.fuel;
+        running.summary.counts.aborted += u64::from(execution.outcome.is_err());
+        running.summary.counts.fuel += execution.fuel;
         let slot = &mut running.slots[index];
         if self.config.claim_order {
             running.summary.outcomes.push((slot.transaction.tid, execution.outcome.clone()));
@@ -628,6 +627,7 @@ impl<W> Worker<W> {
             deployment: self.catalog.hash(),
             carried: self.carried.iter().map(|slot| slot.transaction.tid).collect(),
             more,
+            counts: running.summary.counts,
         };
         let summary = EpochSummary { epoch: self.epoch, ..running.summary };
         actions.push(Action::Finished(summary));

@@ -188,8 +188,8 @@ impl<W> Worker<W> {
 
     /// All workers have confirmed what they did of a graph that is rooted here.
     fn conclude(&mut self, graph: GraphId) {
-        let number = self.graphs.end_of(graph).number;
         let mut part = self.graphs.close(graph);
+        let number = part.header.number;
         let mut execution = take_execution(&mut part);
         execution.drifted |= part.report.drifted && !planted(Bug::DriftAtRootOnly);
         let commits = execution.outcome.is_ok() && (!execution.drifted || planted(Bug::DriftCommitted));

@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, Control};
 use crate::entity::{Layout, Value};
 use crate::fallback::{ComponentOutcome, Member};
 use crate::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
-use crate::machine::message::{Message, Node};
+use crate::machine::message::{Counts, Message, Node};
 use crate::modes::Modes;
 use crate::mutants::{Bug, planted};
 use crate::piece::{Advanced, Piece, Seat, Started};
@@ -227,20 +227,10 @@ pub struct EpochSummary {
     pub epoch: Epoch,
     /// Its time.
     pub time: Timestamp,
-    /// Transactions committed in the lock-free phase.
-    pub committed: usize,
-    /// Transactions committed in the fallback.
-    pub fell_back: usize,
-    /// Transactions that ended without effect, by their own doing.
-    pub aborted: usize,
-    /// Transactions moved to the next epoch.
-    pub rescheduled: usize,
-    /// Queries answered.
-    pub queries: usize,
+    /// How many transactions came to what; at the coordinator, of all workers.
+    pub counts: Counts,
     /// Transactions and queries that needed other workers.
     pub shared: usize,
-    /// Fuel used.
-    pub fuel: u64,
     /// State hash chain after it; at the coordinator, and where one worker owns everything.
     pub chain: Chain,
     /// Where those that ended stand in the serial order that the epoch claims to be equal to, if

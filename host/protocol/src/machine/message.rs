@@ -170,6 +170,35 @@ pub struct GraphEnd {
     pub workers: WorkerSet,
 }
 
+/// How many transactions came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Counts {
+    /// Committed in the lock-free phase.
+    pub committed: u64,
+    /// Committed in the fallback.
+    pub fell_back: u64,
+    /// Ended without effect, by their own doing.
+    pub aborted: u64,
+    /// Moved to the next epoch.
+    pub rescheduled: u64,
+    /// Queries answered.
+    pub queries: u64,
+    /// Fuel used.
+    pub fuel: u64,
+}
+
+impl Counts {
+    /// Adds what another worker did.
+    pub fn add(&mut self, other: Counts) {
+        self.committed += other.committed;
+        self.fell_back += other.fell_back;
+        self.aborted += other.aborted;
+        self.rescheduled += other.rescheduled;
+        self.queries += other.queries;
+        self.fuel += other.fuel;
+    }
+}
+
 /// A worker's end of a round.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Finished {
@@ -183,6 +212,8 @@ pub struct Finished {
     pub carried: Vec<Tid>,
     /// Whether there is more to do.
     pub more: bool,
+    /// What it did of the round.
+    pub counts: Counts,
 }
 
 /// What one worker tells another about graphs, in one round and one phase of it.

@@ -71,7 +71,7 @@ impl Ended {
         for summary in workers {
             ended.order.extend(summary.order);
             ended.outcomes.extend(summary.outcomes);
-            ended.rescheduled += summary.rescheduled;
+            ended.rescheduled += summary.counts.rescheduled as usize;
         }
         ended.order.sort_unstable();
         ended

@@ -278,14 +278,14 @@ impl Outside {
         let figures = &mut self.figures;
         figures.epochs += 1;
         for summary in summaries {
-            let transactions = (summary.order.len() + summary.queries) as u64;
+            let transactions = summary.order.len() as u64 + summary.counts.queries;
             figures.transactions += transactions;
             figures.clustered += if several { transactions } else { 0 };
-            figures.queries += summary.queries as u64;
+            figures.queries += summary.counts.queries;
             figures.shared += summary.shared as u64;
-            figures.fell_back += summary.fell_back as u64;
-            figures.rescheduled += summary.rescheduled as u64;
-            figures.aborted += summary.aborted as u64;
+            figures.fell_back += summary.counts.fell_back;
+            figures.rescheduled += summary.counts.rescheduled;
+            figures.aborted += summary.counts.aborted;
         }
     }
 }

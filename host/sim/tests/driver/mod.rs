@@ -151,7 +151,11 @@ impl Driver {
                     Action::Controlled { result, .. } => result.unwrap(),
                     Action::Finished(summary) => {
                         self.order.extend(summary.order.iter().map(|rank| rank.tid()));
-                        self.epochs.push((summary.epoch, summary.fell_back, summary.rescheduled));
+                        self.epochs.push((
+                            summary.epoch,
+                            summary.counts.fell_back as usize,
+                            summary.counts.rescheduled as usize,
+                        ));
                     }
                     Action::Unknown { waiter } => self.unknown.push(waiter),
                     Action::Logs { .. } => {}

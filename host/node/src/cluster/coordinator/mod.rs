@@ -126,6 +126,7 @@ impl CoordinatorNode {
             deploying: VecDeque::new(),
             announcing: VecDeque::new(),
             ticked: Instant::now(),
+            full: false,
             stopping: false,
             options,
         };

@@ -46,6 +46,14 @@ impl Driver {
         gateways.into_iter().for_each(|gateway| self.show(gateway));
     }
 
+    /// Tells gateways when the disk gets full, and when there is room again.
+    pub(super) fn show_room(&mut self) {
+        let full = self.handle.room().is_full();
+        if std::mem::replace(&mut self.full, full) != full {
+            self.show_all();
+        }
+    }
+
     pub(super) fn show(&mut self, gateway: NodeId) {
         let known = self.gateways.get(&gateway).map(|watching| watching.known).unwrap_or_default();
         let view = self.view(known);
@@ -59,6 +67,7 @@ impl Driver {
         View {
             generation: self.membership.generation(),
             live: live.is_some(),
+            full: self.handle.room().is_full(),
             members: self.members(),
             placement: match &self.office {
                 Some(office) => (*office.placement).clone(),

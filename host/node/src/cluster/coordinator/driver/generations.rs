@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use styx_protocol::attempt::Placement;
 use styx_protocol::ids::Epoch;
@@ -95,6 +96,7 @@ impl Driver {
             durable: Epoch(0),
             position: self.position,
             waiting_since: None,
+            started: Instant::now(),
         }));
         members.iter().for_each(|member| self.invite(member));
         self.show_all();

@@ -78,6 +78,8 @@ pub(super) struct Driver {
     pub(super) deploying: VecDeque<Deploying>,
     pub(super) announcing: VecDeque<Announcing>,
     pub(super) ticked: Instant,
+    /// Whether gateways were last shown that the disk is nearly full.
+    pub(super) full: bool,
     pub(super) stopping: bool,
 }
 
@@ -90,6 +92,7 @@ impl Driver {
                 self.member(membership::Input::Tick);
                 self.relay.tick(Instant::now());
                 self.expire();
+                self.show_room();
             }
             self.go_on();
             let idle = self.office.as_ref().is_none_or(|office| {

@@ -33,6 +33,8 @@ pub(in crate::cluster::coordinator) struct Office {
     /// What of the log is durable: no later epoch stands before it.
     pub(super) position: u64,
     pub(super) waiting_since: Option<Instant>,
+    /// When the last round began.
+    pub(super) started: Instant,
 }
 
 impl Office {

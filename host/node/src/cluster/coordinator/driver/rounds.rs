@@ -45,7 +45,7 @@ impl Driver {
                 return;
             }
             if let Some(office) = self.office.as_mut() {
-                office.waiting_since = None;
+                (office.waiting_since, office.started) = (None, Instant::now());
             }
             self.step(Input::Tick { now: now() });
         }
@@ -128,7 +128,7 @@ impl Driver {
                 keeper.note(Noted::Frame(frame, office.position));
             }
             Action::Finished(summary) => {
-                self.handle.stats().finished(&summary, 0);
+                self.handle.stats().finished(&summary, office.started.elapsed().as_micros() as u64);
             }
             Action::Send { .. }
             | Action::Execute(_)
