@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use config::{Config, Environment, File, FileFormat};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use styx_protocol::worker_set::WORKERS_MAX;
 
 use crate::error::CliError;
@@ -41,13 +42,19 @@ pub struct ServerFlags {
     /// Where clients call functions [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     pub ingress_addr: Option<SocketAddr>,
-    /// Where apps are deployed and watched [default: 127.0.0.1:9070]
+    /// Where apps are deployed and watched; of a worker, its metrics and health, if it is given this flag
+    /// [default: 127.0.0.1:9070; none for a worker]
     #[arg(long, value_name = "ADDR")]
     pub admin_addr: Option<SocketAddr>,
     /// Where requests are made durable: `embedded`, `kafka://HOST:PORT,…` with a topic of one partition
     /// after a slash, or `memory` to lose everything at exit [default: embedded]
     #[arg(long, value_name = "KIND")]
     pub log: Option<LogKind>,
+    /// Free space on the disk of the embedded log below which nothing that may write is taken, such as
+    /// 1GiB; what is under way must fit into it [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[serde(default, deserialize_with = "size")]
+    pub disk_reserve: Option<u64>,
     /// Brokers of Kafka clients: requests from topic styx-ingress, replies to styx-egress [default: those of --log, if it is Kafka]
     #[arg(long, value_name = "HOST:PORT,…")]
     pub kafka: Option<String>,
@@ -102,6 +109,17 @@ pub struct ServerFlags {
     pub determinism_check: Option<String>,
 }
 
+/// Reads a size as people write it.
+fn bytes(text: &str) -> Result<u64, String> {
+    let size: Result<ByteSize, _> = text.parse();
+    size.map(|size| size.as_u64()).map_err(|_| format!("\"{text}\" is no size; it can be 256MiB, or a number of bytes"))
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| bytes(&text)).transpose().map_err(de::Error::custom)
+}
+
 /// What a process does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -145,6 +163,9 @@ pub enum LogKind {
     /// None.
     Memory,
 }
+
+/// Several of the log's segments, and more than a log takes between two looks at its disk.
+const DISK_RESERVE: u64 = 256 << 20;
 
 /// The log's topic, where none is named.
 const LOG_TOPIC: &str = "styx-log";
@@ -206,10 +227,13 @@ pub struct ServerConfig {
     pub cache_dir: PathBuf,
     /// Where clients call functions.
     pub ingress_addr: SocketAddr,
-    /// Where apps are deployed and watched.
-    pub admin_addr: SocketAddr,
+    /// Where apps are deployed and watched; a worker may have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_addr: Option<SocketAddr>,
     /// Where requests are made durable.
     pub log: LogKind,
+    /// Bytes that the disk of the log must have left for anything to be taken that may write.
+    pub disk_reserve: u64,
     /// Brokers of Kafka clients, if there is a front for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kafka: Option<String>,
@@ -246,7 +270,7 @@ pub struct ServerConfig {
 }
 
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 24] = {
+const KEYS: [(&str, &[Role]); 25] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
@@ -257,8 +281,9 @@ const KEYS: [(&str, &[Role]); 24] = {
         ("data_dir", &[Single, Coordinator, Worker]),
         ("cache_dir", &[Single, Coordinator, Worker]),
         ("ingress_addr", &[Single, Gateway]),
-        ("admin_addr", &[Single, Coordinator, Gateway]),
+        ("admin_addr", &[Single, Coordinator, Worker, Gateway]),
         ("log", &[Single, Coordinator]),
+        ("disk_reserve", &[Single, Coordinator]),
         ("kafka", &[Single, Gateway]),
         ("kafka_partitions", &[Single, Gateway]),
         ("kafka_replication", &[Single, Coordinator, Gateway]),
@@ -336,8 +361,13 @@ impl ServerConfig {
             cache_dir: flags.cache_dir.or(below.cache_dir).unwrap_or_else(|| data_dir.join("cache")),
             data_dir,
             ingress_addr: flags.ingress_addr.or(below.ingress_addr).unwrap_or_else(|| ([127, 0, 0, 1], 8080).into()),
-            admin_addr: flags.admin_addr.or(below.admin_addr).unwrap_or_else(|| ([127, 0, 0, 1], 9070).into()),
+            admin_addr: match role {
+                // A file that all roles share names the coordinator's.
+                Role::Worker => flags.admin_addr,
+                _ => Some(flags.admin_addr.or(below.admin_addr).unwrap_or_else(|| ([127, 0, 0, 1], 9070).into())),
+            },
             log,
+            disk_reserve: flags.disk_reserve.or(below.disk_reserve).unwrap_or(DISK_RESERVE),
             kafka,
             kafka_partitions: flags.kafka_partitions.or(below.kafka_partitions).unwrap_or(4),
             kafka_replication: flags.kafka_replication.or(below.kafka_replication).unwrap_or(1),
@@ -514,6 +544,11 @@ mod tests {
                 ServerFlags { threads: Some(1), coordinator: coordinator(), ..of(Role::Gateway) },
                 Err("no use for --threads"),
             ),
+            (ServerFlags { coordinator: coordinator(), admin_addr: at(2), ..of(Role::Worker) }, Ok("127.0.0.1:0")),
+            (
+                ServerFlags { coordinator: coordinator(), disk_reserve: Some(0), ..of(Role::Worker) },
+                Err("no use for --disk-reserve"),
+            ),
             (ServerFlags { workers: Some(0), ..of(Role::Coordinator) }, Err("workers must be at least 1")),
             (
                 ServerFlags {
@@ -532,6 +567,35 @@ mod tests {
                 }
                 (Ok(_), Err(says)) => panic!("{told} is not refused with {says:?}"),
                 (Err(error), Ok(_)) => panic!("{told}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_listens_for_people_only_if_it_is_told_to() {
+        let of = |role, flag| {
+            let coordinator = (role == Role::Worker).then(|| "127.0.0.1:7000".to_owned());
+            let flags = ServerFlags { role: Some(role), coordinator, admin_addr: flag, ..Default::default() };
+            resolve("[server]\nadmin_addr = \"127.0.0.1:1\"\n", flags).unwrap().admin_addr.map(|address| address.port())
+        };
+        let flag = Some(([127, 0, 0, 1], 2).into());
+        assert_eq!((of(Role::Coordinator, None), of(Role::Coordinator, flag)), (Some(1), Some(2)));
+        assert_eq!((of(Role::Worker, None), of(Role::Worker, flag)), (None, Some(2)));
+    }
+
+    #[test]
+    fn sizes_are_written_as_people_do() {
+        for (text, expect) in [
+            ("disk_reserve = \"1GiB\"", Ok(1 << 30)),
+            ("disk_reserve = \"64 MB\"", Ok(64_000_000)),
+            ("disk_reserve = 4096", Ok(4096)),
+            ("", Ok(256 << 20)),
+            ("disk_reserve = \"much\"", Err("\"much\" is no size")),
+        ] {
+            match (resolve(&format!("[server]\n{text}\n"), ServerFlags::default()), expect) {
+                (Ok(config), Ok(bytes)) => assert_eq!(config.disk_reserve, bytes, "{text}"),
+                (Err(error), Err(says)) => assert!(error.message.contains(says), "{text}: {error}"),
+                (config, _) => panic!("{text}: {config:?}"),
             }
         }
     }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use styx_protocol::catalog::{Activation, Control};
 
 use super::apps::{app_of, deployment_view, summary};
-use super::elsewhere;
 use super::upload::{Kind, Upload, refused_change};
+use super::{elsewhere, needs_room};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
 use crate::services::Services;
 
@@ -41,6 +41,9 @@ pub async fn deploy(
     let Some(deploys) = services.deploys.clone() else {
         return Err(refuse(elsewhere(&services).await, &headers, body).await);
     };
+    if let Err(error) = needs_room(&services) {
+        return Err(refuse(error, &headers, body).await);
+    }
     let Ok(held) = services.uploads.clone().try_acquire_owned() else {
         return Err(refuse(ApiError::overloaded("too many uploads are waiting to be checked"), &headers, body).await);
     };
@@ -116,6 +119,7 @@ pub async fn activate(
     if !known.deployments.iter().any(|deployment| deployment.id == id) {
         return Err(unknown_deployment(known, &id));
     }
+    needs_room(&services)?;
     services.handle.control(Control::Activate(Activation { app: app.clone(), deployment: id.clone() })).await?;
     Ok(Json(json!({ "app": app, "deployment": id, "active": true })))
 }

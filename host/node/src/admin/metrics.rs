@@ -87,6 +87,13 @@ impl Collector for Everything {
             Some(&Unit::Bytes),
             of(&stats.state_bytes) as f64,
         )?;
+        let room = self.0.handle.room();
+        let help = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
+        gauge(&mut encoder, "styx_disk_full", help, None, f64::from(u8::from(room.is_full())))?;
+        if let Some(free) = room.free() {
+            let help = "Free space on the disk of the log";
+            gauge(&mut encoder, "styx_disk_free", help, Some(&Unit::Bytes), free as f64)?;
+        }
         if let Some(taken) = stats.snapshots.last() {
             let seconds = taken.duration_us as f64 / 1e6;
             gauge(&mut encoder, "styx_snapshot_epoch", "Epoch of the last snapshot", None, taken.epoch as f64)?;

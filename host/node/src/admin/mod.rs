@@ -98,6 +98,17 @@ async fn ask(services: &Services, inquiry: Inquiry) -> Result<Answer, ApiError> 
     })
 }
 
+/// What changes what is deployed is appended to the log, and needs room there.
+///
+/// # Errors
+/// There is none.
+fn needs_room(services: &Services) -> Result<(), ApiError> {
+    match services.handle.room().is_full() {
+        true => Err(Failure::DiskFull.into()),
+        false => Ok(()),
+    }
+}
+
 /// An answer to something that was not asked.
 fn misunderstood(answer: &Answer) -> ApiError {
     tracing::error!(?answer, "an inquiry was answered with something else");

@@ -123,6 +123,8 @@ pub struct View {
     pub generation: u64,
     /// Whether it serves; otherwise it recovers.
     pub live: bool,
+    /// Whether the disk of the log is nearly full: nothing that may write is to be taken.
+    pub full: bool,
     /// All members, by worker: node ids and addresses.
     pub members: Vec<(u64, String)>,
     /// Who owns what.

@@ -201,6 +201,9 @@ impl Relay {
             );
             return;
         }
+        if self.gateway {
+            self.handle.room().show(view.full);
+        }
         self.learn(&view);
         let began = self.view.as_ref().is_none_or(|before| before.generation != view.generation);
         if self.gateway && !view.members.is_empty() {

@@ -108,6 +108,11 @@ impl From<Failure> for ApiError {
                 "the worker that had the request was lost before it answered: it may or may not have happened",
                 "look before you repeat it; a call with an Idempotency-Key is safe to repeat, and gateways do so by themselves",
             ),
+            Failure::DiskFull => (
+                "DISK_FULL",
+                "the disk of the log is nearly full: nothing that may write is taken, and nothing was done",
+                "free some space, or lower --disk-reserve; reads go on, and writes do by themselves once there is room",
+            ),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message).hint(hint)
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::task::JoinHandle;
 
-use super::parts::{Surface, components, engine, failed, open_log, retention, snapshots};
+use super::parts::{Surface, components, engine, failed, open_log, retention, snapshots, watch_disk};
 use crate::admin;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE};
 use crate::config::ServerConfig;
@@ -12,11 +12,12 @@ use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
 use crate::transport::Options;
-use crate::worker::WorkerOptions;
+use crate::worker::{DiskWatch, WorkerOptions};
 
 /// A running coordinator.
 pub struct CoordinatorServer {
     node: CoordinatorNode,
+    disk: Option<DiskWatch>,
     cluster: SocketAddr,
     admin: SocketAddr,
     shutdown: Shutdown,
@@ -29,7 +30,7 @@ impl CoordinatorServer {
     /// # Errors
     /// An address is taken, or the log cannot be opened.
     pub async fn start(config: &ServerConfig) -> Result<CoordinatorServer, CliError> {
-        let admin = Surface::bind(config.admin_addr, "--admin-addr").await?;
+        let admin = Surface::admin(config).await?;
         let log = open_log(config)?;
         let components = components(config)?;
         // It executes nothing, but it checks what is deployed.
@@ -48,13 +49,14 @@ impl CoordinatorServer {
         };
         let node = CoordinatorNode::start(options, log, engine.clone(), components.clone()).await;
         let node = node.map_err(|error| super::parts::not_started(&error, config.cluster_addr))?;
+        let disk = watch_disk(config, node.handle())?;
         let cluster = node.address().expect("it listens");
         let shutdown = Shutdown::default();
         let deploys = Deploys { engine, components };
         let services = Services::new(node.handle().clone(), Some(deploys), HttpOptions::default(), shutdown.clone());
         let admin_addr = admin.address;
         let serving = admin.serve(admin::router(services), &shutdown);
-        Ok(CoordinatorServer { node, cluster, admin: admin_addr, shutdown, serving })
+        Ok(CoordinatorServer { node, disk, cluster, admin: admin_addr, shutdown, serving })
     }
 
     /// Where workers and gateways reach it.
@@ -72,6 +74,11 @@ impl CoordinatorServer {
         self.shutdown.begin();
         drop(self.serving.await);
         let node = self.node;
-        drop(tokio::task::spawn_blocking(move || node.stop()).await);
+        let disk = self.disk;
+        let stop = move || {
+            node.stop();
+            drop(disk);
+        };
+        drop(tokio::task::spawn_blocking(stop).await);
     }
 }

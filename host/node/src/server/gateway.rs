@@ -35,7 +35,7 @@ impl GatewayServer {
     /// An address is taken.
     pub async fn start(config: &ServerConfig) -> Result<GatewayServer, CliError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
-        let admin = Surface::bind(config.admin_addr, "--admin-addr").await?;
+        let admin = Surface::admin(config).await?;
         let options = GatewayNodeOptions {
             name: config.name.clone().unwrap_or_else(|| "gateway".into()),
             network: Options::default(),

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use styx_engine::{Cluster, Compiler, Determinism, Engine, EngineOptions};
@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::services::Services;
 use crate::snapshots::SnapshotOptions;
-use crate::worker::Prepare;
+use crate::worker::{DiskWatch, Handle, Prepare};
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use styx_storage::snapshot::{Place, Retention as KeepSnapshots};
@@ -52,6 +52,12 @@ pub(super) struct Surface {
 }
 
 impl Surface {
+    /// Listens for people.
+    pub(super) async fn admin(config: &ServerConfig) -> Result<Self, CliError> {
+        let address = config.admin_addr.expect("only a worker may have none");
+        Surface::bind(address, "--admin-addr").await
+    }
+
     /// Listens; nothing is answered yet.
     pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, CliError> {
         let listener = TcpListener::bind(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
@@ -94,7 +100,7 @@ pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliErr
 pub(super) fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> {
     let opened: Result<Box<dyn Log>, LogError> = match &config.log {
         LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
-        LogKind::Embedded => EmbeddedLog::open(&config.data_dir.join("log"), EmbeddedOptions::default())
+        LogKind::Embedded => EmbeddedLog::open(&log_directory(config), EmbeddedOptions::default())
             .map(|log| Box::new(log) as Box<dyn Log>),
         LogKind::Kafka { brokers, topic } => {
             let replication = config.kafka_replication as i32;
@@ -104,6 +110,20 @@ pub(super) fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> 
         }
     };
     opened.map_err(|error| log_error(&error))
+}
+
+/// Has requests refused while the disk of the log is nearly full, if this process has a log on a disk.
+pub(super) fn watch_disk(config: &ServerConfig, handle: &Handle) -> Result<Option<DiskWatch>, CliError> {
+    if config.log != LogKind::Embedded {
+        return Ok(None);
+    }
+    let directory = log_directory(config);
+    let watch = DiskWatch::start(&directory, config.disk_reserve, handle.room().clone());
+    watch.map(Some).map_err(|error| failed(format!("{}: {error}", directory.display())))
+}
+
+fn log_directory(config: &ServerConfig) -> PathBuf {
+    config.data_dir.join("log")
 }
 
 /// Why a log cannot be used.

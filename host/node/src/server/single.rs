@@ -6,12 +6,14 @@ use std::time::Duration;
 use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
-use super::parts::{Surface, components, engine, failed, kafka_front, open_log, prepare, retention, snapshots};
+use super::parts::{
+    Surface, components, engine, failed, kafka_front, open_log, prepare, retention, snapshots, watch_disk,
+};
 use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
-use crate::worker::{Handle, Recovered, Worker, WorkerOptions};
+use crate::worker::{DiskWatch, Handle, Recovered, Worker, WorkerOptions};
 use crate::{admin, gateway};
 
 /// How long the last snapshot may take.
@@ -20,6 +22,7 @@ const LAST_SNAPSHOT: Duration = Duration::from_secs(30);
 /// A running server.
 pub struct Server {
     worker: Worker,
+    disk: Option<DiskWatch>,
     ingress: SocketAddr,
     admin: SocketAddr,
     shutdown: Shutdown,
@@ -33,7 +36,7 @@ impl Server {
     /// What is wrong, before anything is touched, where that can be known.
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, CliError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
-        let admin = Surface::bind(config.admin_addr, "--admin-addr").await?;
+        let admin = Surface::admin(config).await?;
         let log = open_log(config)?;
         let components = components(config)?;
         let engine = engine(config, config.threads, None).map_err(failed)?;
@@ -52,6 +55,7 @@ impl Server {
             Worker::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
         let worker = worker.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
 
+        let disk = watch_disk(config, worker.handle())?;
         let shutdown = Shutdown::default();
         let services = Services::new(
             worker.handle().clone(),
@@ -66,7 +70,7 @@ impl Server {
             admin.serve(admin::router(services), &shutdown),
         ];
         serving.extend(front);
-        Ok(Server { worker, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
+        Ok(Server { worker, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
     /// Where clients call functions.
@@ -100,6 +104,11 @@ impl Server {
         if let Ok(Ok(taken)) = tokio::time::timeout(LAST_SNAPSHOT, worker.handle().snapshot()).await {
             tracing::info!(epoch = taken.epoch, "a last snapshot was taken");
         }
-        drop(tokio::task::spawn_blocking(move || worker.stop()).await);
+        let disk = self.disk;
+        let stop = move || {
+            worker.stop();
+            drop(disk);
+        };
+        drop(tokio::task::spawn_blocking(stop).await);
     }
 }

@@ -14,6 +14,7 @@ use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Message;
+use super::room::Room;
 use super::stats::Stats;
 use crate::cluster::envelope::{Answer as Told, Inquiry};
 use crate::snapshots::Taken;
@@ -41,6 +42,8 @@ pub enum Failure {
     /// The worker that had the request was lost before it answered, and whether the request was
     /// carried out is not known. Those that can be asked again are asked again instead.
     OutcomeUnknown,
+    /// The disk of the log is nearly full. Nothing has happened.
+    DiskFull,
 }
 
 /// Somebody who waits for an answer.
@@ -77,13 +80,14 @@ pub struct Handle {
     queued_max: usize,
     catalog: Arc<ArcSwap<Catalog>>,
     stats: Arc<Stats>,
+    room: Arc<Room>,
 }
 
 impl Handle {
     /// A handle that sends to `inbox`, where at most `queued_max` requests may wait. Whoever reads
     /// there says [`Handle::taken`] for each request, and shows what is deployed.
     pub(crate) fn new(inbox: Sender<Message>, queued_max: usize, stats: Arc<Stats>) -> Self {
-        Handle { inbox, queued: Arc::default(), queued_max, catalog: Arc::default(), stats }
+        Handle { inbox, queued: Arc::default(), queued_max, catalog: Arc::default(), stats, room: Arc::default() }
     }
 
     /// A request has been taken out of the inbox.
@@ -106,6 +110,11 @@ impl Handle {
         &self.stats
     }
 
+    /// Whether there is room for what new work appends to the log.
+    pub fn room(&self) -> &Arc<Room> {
+        &self.room
+    }
+
     /// Takes a snapshot now.
     ///
     /// # Errors
@@ -116,8 +125,12 @@ impl Handle {
         taken.await.unwrap_or_else(|_| Err("the server stops".to_owned()))
     }
 
-    /// Sends a request that may write. With `receipt` the answer is [`Answer::Accepted`], once durable.
+    /// Sends a request that may write; refused while the disk of the log is nearly full. With `receipt`
+    /// the answer is [`Answer::Accepted`], once durable.
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
+        if self.room.is_full() {
+            return waiter.answer(Answer::Failed(Failure::DiskFull));
+        }
         self.request(request.id, waiter, |waiter| Input::Submit { request, waiter, receipt });
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod crew;
 mod driver;
 pub(crate) mod gathering;
 mod handle;
+mod room;
 mod snapshots;
 mod stats;
 
@@ -29,6 +30,7 @@ use styx_protocol::replies::Retention;
 use tokio::sync::oneshot;
 
 pub use handle::{Answer, Failure, Handle, Waiter};
+pub use room::{DiskWatch, Room};
 pub use stats::{EpochReport, Stats};
 
 use crate::cluster::envelope::{Answer as Told, Inquiry};

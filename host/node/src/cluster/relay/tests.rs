@@ -106,6 +106,7 @@ fn view(generation: u64, live: bool, members: &[NodeId]) -> View {
     View {
         generation,
         live,
+        full: false,
         members: members.iter().map(|node| (node.0, format!("127.0.0.1:{}", node.0))).collect(),
         placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
         layout: LAYOUT,
@@ -136,6 +137,7 @@ fn word(ending: &mut Ending) -> &'static str {
         },
         Ok(worker::Answer::Failed(Failure::Unavailable)) => "unavailable",
         Ok(worker::Answer::Failed(Failure::OutcomeUnknown)) => "unknown outcome",
+        Ok(worker::Answer::Failed(Failure::DiskFull)) => "disk full",
         Ok(_) => "something else",
         Err(oneshot::error::TryRecvError::Empty) => "nothing",
         Err(oneshot::error::TryRecvError::Closed) => "closed",

@@ -1,0 +1,171 @@
+//! Room for the log: whether its disk still has the reserve that lets what is under way come to its
+//! end. Below it new work is refused while there is still something to refuse it with; an append
+//! that finds the disk full ends the process.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+
+/// Between two looks at the disk. What can be appended meanwhile has to fit into the reserve.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What everybody who takes requests can see of the disk. In a gateway, it is as the coordinator says.
+#[derive(Debug)]
+pub struct Room {
+    full: AtomicBool,
+    /// Bytes; `u64::MAX` where nobody looks.
+    free: AtomicU64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room { full: AtomicBool::new(false), free: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl Room {
+    /// Whether there is none for new work.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are free where the log is, if that is a disk of this machine.
+    pub fn free(&self) -> Option<u64> {
+        Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
+    }
+
+    /// Somebody else has looked.
+    pub(crate) fn show(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
+    }
+}
+
+/// Looks at a disk for as long as it lives.
+#[derive(Debug)]
+pub struct DiskWatch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DiskWatch {
+    /// Shows in `room` from now on whether the disk of `directory` has `reserve` bytes left. It has
+    /// looked once when this returns.
+    ///
+    /// # Errors
+    /// The directory's file system cannot be looked at, or the thread cannot be started.
+    pub fn start(directory: &Path, reserve: u64, room: Arc<Room>) -> io::Result<DiskWatch> {
+        let mut looker = Looker { directory: directory.to_owned(), reserve, room, blind: false };
+        looker.saw(free_bytes(directory)?);
+        let (stop, stopped) = bounded(0);
+        let thread = std::thread::Builder::new().name("styx-disk".into()).spawn(move || {
+            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                looker.look();
+            }
+        })?;
+        Ok(DiskWatch { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for DiskWatch {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+struct Looker {
+    directory: PathBuf,
+    reserve: u64,
+    room: Arc<Room>,
+    /// The last look failed.
+    blind: bool,
+}
+
+impl Looker {
+    fn look(&mut self) {
+        match free_bytes(&self.directory) {
+            Ok(free) => {
+                self.blind = false;
+                self.saw(free);
+            }
+            // What was seen last stands.
+            Err(error) if !self.blind => {
+                self.blind = true;
+                tracing::warn!(directory = %self.directory.display(), "free space cannot be read: {error}");
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn saw(&self, free: u64) {
+        self.room.free.store(free, Ordering::Relaxed);
+        let full = free < self.reserve;
+        if self.room.full.swap(full, Ordering::Relaxed) == full {
+            return;
+        }
+        let (directory, reserve) = (self.directory.display(), self.reserve);
+        match full {
+            true => tracing::error!(
+                code = "DISK_FULL",
+                %directory,
+                free,
+                reserve,
+                "the disk of the log is nearly full, and nothing that may write is taken; free some space, or lower \
+                 --disk-reserve"
+            ),
+            false => tracing::info!(%directory, free, reserve, "the disk of the log has room again"),
+        }
+    }
+}
+
+/// Bytes of a file system that this process may still use.
+fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let path = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
+    let mut told = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero, and the call writes one statvfs, into a local that outlives it.
+    let failed = unsafe { libc::statvfs(path.as_ptr(), told.as_mut_ptr()) };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so that all of it was written.
+    let told = unsafe { told.assume_init() };
+    Ok(told.f_bavail as u64 * told.f_frsize as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_ends_at_the_reserve_and_comes_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let room = Arc::new(Room::default());
+        assert_eq!((room.is_full(), room.free()), (false, None));
+        let looker = Looker { directory: directory.path().into(), reserve: 1000, room: room.clone(), blind: false };
+        for (free, full) in [(1000, false), (999, true), (0, true), (5000, false)] {
+            looker.saw(free);
+            assert_eq!((room.is_full(), room.free()), (full, Some(free)));
+        }
+    }
+
+    #[test]
+    fn a_watch_has_looked_when_it_begins() {
+        let directory = tempfile::tempdir().unwrap();
+        for (reserve, full) in [(0, false), (u64::MAX, true)] {
+            let room = Arc::new(Room::default());
+            let watch = DiskWatch::start(directory.path(), reserve, room.clone()).unwrap();
+            assert_eq!(room.is_full(), full);
+            assert!(room.free().is_some_and(|free| free > 0));
+            drop(watch);
+        }
+        assert!(DiskWatch::start(&directory.path().join("nowhere"), 0, Arc::default()).is_err());
+    }
+}
