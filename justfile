@@ -11,7 +11,7 @@ demo *args: build
     target/release/styx-bench demo {{args}}
 
 # Everything that must pass: set up, build, all tests
-test: setup
+test: setup servers
     cargo test --release --workspace --quiet
     just mutants
     just test-python
@@ -35,6 +35,11 @@ build: setup
 # Install what is missing, from package registries
 setup:
     @scripts/setup.sh
+
+# Get the servers that tests run against, a Kafka broker and an S3 server; what cannot be had is skipped, aloud
+servers:
+    @scripts/servers/kafka.sh install || echo "  tests against a Kafka broker will be skipped" >&2
+    @scripts/servers/s3.sh install || echo "  tests against an S3 server will be skipped" >&2
 
 # The Python SDK's own tests
 test-python:

@@ -5,6 +5,14 @@ set -euo pipefail
 say() { printf '  %s\n' "$*" >&2; }
 
 command -v cargo >/dev/null || { say "Rust is missing: install it by rustup, then run this again"; exit 1; }
+# For librdkafka, zstd and the cryptography under TLS, which are built from their sources.
+for tool in cc c++ cmake; do
+  command -v "$tool" >/dev/null && continue
+  say "adding a C and C++ compiler and cmake"
+  as_root=""; [ "$(id -u)" = 0 ] || as_root=sudo
+  $as_root apt-get update -qq && $as_root apt-get install -y -qq build-essential cmake >/dev/null
+  break
+done
 command -v python3 >/dev/null || { say "Python 3.11 or newer is missing"; exit 1; }
 
 # A std for WebAssembly guests: the usual target, else the distribution's compiler with its sources.

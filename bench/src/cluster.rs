@@ -47,8 +47,8 @@ pub struct Options {
     /// Transfers in flight, over all workers
     #[arg(long, default_value_t = 8_000)]
     window: usize,
-    /// Most transactions of an epoch, per worker
-    #[arg(long, default_value_t = 2000)]
+    /// Most transactions of an epoch, per worker; two of them have as large epochs as one process
+    #[arg(long, default_value_t = 1000)]
     epoch: usize,
     /// Transfers to an account of another worker, in a hundred
     #[arg(long, default_value_t = 0)]
