@@ -74,6 +74,25 @@ pub fn gateway_router(services: Services) -> Router {
         .with_state(services)
 }
 
+/// The routes of a worker's admin port: how it is. Everything else is the coordinator's.
+pub fn worker_router(services: Services) -> Router {
+    let origins = services.options.origins.clone();
+    Router::new()
+        .route("/", get(index))
+        .route("/metrics", get(metrics::metrics))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .fallback(misdirected_to_worker)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(origins, check_origin))
+        .with_state(services)
+}
+
+async fn misdirected_to_worker(headers: HeaderMap, body: Body) -> ApiError {
+    let error = ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a worker: it only executes");
+    refuse(error.hint("ask the coordinator's admin port"), &headers, body).await
+}
+
 async fn misdirected(State(services): State<Services>, headers: HeaderMap, body: Body) -> ApiError {
     refuse(elsewhere(&services).await, &headers, body).await
 }

@@ -62,15 +62,18 @@ pub(super) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Re
         output.done(&done);
         output.note(&next);
     }
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals can be handled");
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
+        let ended = tokio::select! {
+            _ = tokio::signal::ctrl_c() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+            error = server.ended() => Err(error),
+        };
         server.stop().await;
+        ended
     });
+    ended?;
     output.done("stopped; everything acknowledged is durable");
     Ok(())
 }

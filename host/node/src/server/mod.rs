@@ -65,6 +65,7 @@ impl Process {
                 "role": "worker",
                 "cluster": server.cluster_addr(),
                 "node": server.node().to_string(),
+                "admin": server.admin_addr(),
             }),
             Process::Gateway(server) => json!({
                 "role": "gateway",
@@ -108,6 +109,14 @@ impl Process {
                 format!("calls at http://{}, health at http://{}", server.ingress_addr(), server.admin_addr()),
                 format!("for the cluster at {coordinator}; stop with Ctrl-C"),
             ),
+        }
+    }
+
+    /// Waits until it can do nothing more by itself, and says why; most never can.
+    pub async fn ended(&self) -> CliError {
+        match self {
+            Process::Worker(server) => server.ended().await,
+            Process::Single(_) | Process::Coordinator(_) | Process::Gateway(_) => std::future::pending().await,
         }
     }
 

@@ -101,6 +101,17 @@ impl Reason {
         )
     }
 
+    /// The two processes do not run the same: connecting again changes nothing until one of them is
+    /// another program, or the same with other options.
+    pub fn is_of_build(self) -> bool {
+        matches!(self, Reason::UnknownVersion | Reason::OtherEngine)
+    }
+
+    /// The reason of this name.
+    pub fn named(name: &str) -> Option<Reason> {
+        Reason::ALL.iter().copied().find(|reason| reason.name() == name)
+    }
+
     pub(super) fn bit(self) -> u32 {
         1 << self as u32
     }
@@ -184,6 +195,7 @@ mod tests {
     fn reasons_have_names_and_bits_of_their_own() {
         let names: std::collections::BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.name()).collect();
         assert_eq!(names.len(), Reason::ALL.len());
+        assert!(Reason::ALL.iter().all(|reason| Reason::named(reason.name()) == Some(*reason)));
         assert_eq!(
             Reason::ALL.iter().map(|reason| reason.bit()).fold(0, |all, bit| all | bit).count_ones() as usize,
             names.len()

@@ -1,7 +1,7 @@
 //! What does not belong into a cluster is refused, in words that say why.
 
 use std::process::Output;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::{Client, Method};
 use serde_json::json;
@@ -72,18 +72,22 @@ async fn a_worker_with_another_engine_is_refused_with_both_named() {
     let data = directory.path().join("worker");
     let arguments = ["--role", "worker", "--coordinator", coordinator.at("cluster"), "--determinism-check", "off"];
     let arguments = [&arguments[..], &["--data-dir", data.to_str().unwrap()]].concat();
-    let worker = Part::start(directory.path(), "worker", &arguments).await;
+    let mut worker = Part::start(directory.path(), "worker", &arguments).await;
     let own = of_cluster().await.body["engine"].as_str().unwrap().to_owned();
-    let started = Instant::now();
-    let line = loop {
-        let said = worker.said() + &coordinator.said();
-        if let Some(line) = said.lines().find(|line| line.contains("engine hash: mine")) {
-            break line.to_owned();
-        }
-        assert!(started.elapsed() < PATIENCE, "nobody says what is wrong: {said}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    assert!(line.contains(&own) && line.contains("yours"), "{line}");
+    // It could only be refused again: it ends, and says why.
+    let ended = tokio::time::timeout(PATIENCE, worker.child.wait()).await.expect("it ends").unwrap();
+    assert_eq!(ended.code(), Some(1));
+    let said = worker.said();
+    let line = said.lines().last().unwrap();
+    assert!(
+        line.starts_with("error REFUSED: the coordinator at ") && line.contains(coordinator.at("cluster")),
+        "{line}"
+    );
+    let (_, builds) = line.split_once("engine hash: mine ").unwrap_or_else(|| panic!("{line}"));
+    let (mine, rest) = builds.split_once(", yours ").unwrap_or_else(|| panic!("{line}"));
+    let (yours, hint) = rest.split_once("; ").unwrap_or_else(|| panic!("{line}"));
+    assert!(mine == own && yours != own && yours.len() == own.len(), "{line}, and the coordinator runs {own}");
+    assert!(hint.contains("run the same release with the same engine options"), "{line}");
     let seen = of_cluster().await.body;
     assert_eq!((&seen["live"], &seen["workers"]), (&json!(false), &json!(0)), "{seen}");
 }

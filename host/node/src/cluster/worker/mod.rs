@@ -16,6 +16,7 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
 use styx_protocol::membership::{Build, Member};
 use styx_protocol::modes::Modes;
+use tokio::sync::watch;
 
 use self::driver::{Driver, Event, HEARTBEAT};
 use super::COORDINATOR;
@@ -56,6 +57,7 @@ pub struct WorkerNode {
     address: Option<SocketAddr>,
     stats: Arc<Stats>,
     network: Arc<Network>,
+    refused: watch::Receiver<Option<String>>,
 }
 
 impl WorkerNode {
@@ -87,6 +89,7 @@ impl WorkerNode {
         let address = network.address();
         let (messages, requests) = unbounded();
         let handle = Handle::new(messages, options.backlog_max, stats.clone());
+        let (refuse, refused) = watch::channel(None);
         let driver = Driver {
             handle: handle.clone(),
             requests,
@@ -107,13 +110,14 @@ impl WorkerNode {
             runtime: tokio::runtime::Handle::current(),
             said_hello: Instant::now() - HEARTBEAT,
             lost: BTreeMap::new(),
+            refused: refuse,
             actions: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
             .stack_size(EXECUTION_STACK_BYTES)
             .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
-        Ok(WorkerNode { handle, events, thread: Some(thread), address, stats, network })
+        Ok(WorkerNode { handle, events, thread: Some(thread), address, stats, network, refused })
     }
 
     /// Where other nodes reach it.
@@ -135,6 +139,18 @@ impl WorkerNode {
     /// The connections.
     pub fn network(&self) -> &Arc<Network> {
         &self.network
+    }
+
+    /// Waits until the coordinator says that it will not have this worker as it is, and why: another
+    /// release or engine, or other apps. It tries no more.
+    pub async fn refused(&self) -> String {
+        let mut refused = self.refused.clone();
+        let told = refused.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        match told {
+            Some(why) => why,
+            // It was stopped, and nobody refuses it any more.
+            None => std::future::pending().await,
+        }
     }
 
     /// Ends the driver and the connections. What was under way is somebody else's from now on.

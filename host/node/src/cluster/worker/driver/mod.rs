@@ -20,6 +20,7 @@ use styx_protocol::machine::{Action, Config, Input, Worker};
 use styx_protocol::membership::{Beat, Member};
 use styx_protocol::piece::Seat;
 use styx_storage::snapshot::SnapshotStore;
+use tokio::sync::watch;
 
 use self::components::missing;
 use self::serving::{Asker, Doubtful, Serving};
@@ -29,7 +30,7 @@ use crate::cluster::COORDINATOR;
 use crate::cluster::envelope::{Answer, Envelope, Invite};
 use crate::components::ComponentStore;
 use crate::snapshots::Written;
-use crate::transport::{Incoming, Network, NodeId};
+use crate::transport::{Incoming, Network, NodeId, Reason};
 use crate::worker::crew::Part;
 use crate::worker::gathering::Gathering;
 use crate::worker::{Handle, Stats, fatal};
@@ -86,6 +87,8 @@ pub(super) struct Driver {
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) said_hello: Instant,
     pub(super) lost: BTreeMap<NodeId, Instant>,
+    /// Why the coordinator does not want this worker.
+    pub(super) refused: watch::Sender<Option<String>>,
     /// Empty between steps; its memory is used again.
     pub(super) actions: Vec<Action<Asker>>,
 }
@@ -160,7 +163,10 @@ impl Driver {
                 self.lost.insert(peer, Instant::now() - SILENT);
             }
             Event::Incoming(Incoming::Refused { peer, reason, message }) => {
-                tracing::error!(node = peer.0, reason, "refused: {message}");
+                match Reason::named(&reason).is_some_and(Reason::is_of_build) && peer == COORDINATOR {
+                    true => self.refuse(message),
+                    false => tracing::error!(node = peer.0, reason, "refused: {message}"),
+                }
             }
             Event::Part(part) => {
                 if let Some(input) = self.gathering.take(part) {
@@ -187,7 +193,7 @@ impl Driver {
                 }
                 self.settle_doubts(beat);
             }
-            Envelope::Refused(why) => tracing::error!("the coordinator refuses this worker: {why}"),
+            Envelope::Refused(why) if peer == COORDINATOR => self.refuse(why),
             Envelope::Invite(invite) if peer == COORDINATOR => {
                 if self.member.invited(invite.generation, invite.life) {
                     self.join(invite);
@@ -205,6 +211,12 @@ impl Driver {
             Envelope::Ask(asks) => asks.into_iter().for_each(|ask| self.ask(peer, ask)),
             other => tracing::warn!(node = peer.0, "a message that is not for a worker was dropped: {other:?}"),
         }
+    }
+
+    /// The coordinator does not want this worker, and will not want it as it is.
+    fn refuse(&mut self, why: String) {
+        self.refused.send_replace(Some(why));
+        drop(self.events.send(Event::Stop));
     }
 
     /// A beat has come: what this worker does not know, nobody knows, if the beat shows that no other
