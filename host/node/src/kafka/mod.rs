@@ -35,35 +35,51 @@ use topics::Topics;
 /// Pause before a session that failed begins again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Finds or creates the topics, and answers from then on until the services shut down.
-///
-/// # Errors
-/// No broker answers, or a topic cannot be created.
-pub async fn start(options: KafkaOptions, services: Services) -> Result<JoinHandle<()>, KafkaProblem> {
-    let topics = blocking(move || Topics::ensure(options)).await?;
-    tracing::info!(brokers = topics.options.brokers, ingress = INGRESS, egress = EGRESS, "takes requests from Kafka");
-    Ok(tokio::spawn(async move {
-        let mut topics = topics;
-        while !services.shutdown.begun() {
-            let ended = match Session::begin(&topics, services.clone()).await {
-                Ok(session) => session.run().await,
-                Err(why) => End::Failed(why),
-            };
-            match ended {
-                End::Shutdown => return,
-                End::Repartitioned => tracing::info!(topic = INGRESS, "the topic has other partitions now"),
-                End::Failed(why) => tracing::warn!(error = %why, "the Kafka front begins again"),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
-                () = services.shutdown.wait() => return,
-            }
-            let options = topics.options.clone();
-            if let Ok(found) = blocking(move || Topics::ensure(options)).await {
-                topics = found;
-            }
+/// A front that has found its topics and does not answer yet.
+pub struct Front(Topics);
+
+impl Front {
+    /// Finds or creates the topics.
+    ///
+    /// # Errors
+    /// No broker answers, or a topic cannot be created.
+    pub async fn connect(options: KafkaOptions) -> Result<Front, KafkaProblem> {
+        blocking(move || Topics::ensure(options)).await.map(Front)
+    }
+
+    /// Answers from now on, until the services shut down.
+    pub fn serve(self, services: Services) -> JoinHandle<()> {
+        let Front(topics) = self;
+        tracing::info!(
+            brokers = topics.options.brokers,
+            ingress = INGRESS,
+            egress = EGRESS,
+            "takes requests from Kafka"
+        );
+        tokio::spawn(serve(topics, services))
+    }
+}
+
+async fn serve(mut topics: Topics, services: Services) {
+    while !services.shutdown.begun() {
+        let ended = match Session::begin(&topics, services.clone()).await {
+            Ok(session) => session.run().await,
+            Err(why) => End::Failed(why),
+        };
+        match ended {
+            End::Shutdown => return,
+            End::Repartitioned => tracing::info!(topic = INGRESS, "the topic has other partitions now"),
+            End::Failed(why) => tracing::warn!(error = %why, "the Kafka front begins again"),
         }
-    }))
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = services.shutdown.wait() => return,
+        }
+        let options = topics.options.clone();
+        if let Ok(found) = blocking(move || Topics::ensure(options)).await {
+            topics = found;
+        }
+    }
 }
 
 /// Runs what waits for a broker where it may.

@@ -35,6 +35,8 @@ impl GatewayServer {
     /// An address is taken.
     pub async fn start(config: &ServerConfig) -> Result<GatewayServer, CliError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        // Before anything starts that would have to be stopped.
+        let front = kafka_front(config).await?;
         let admin = Surface::admin(config).await?;
         let options = GatewayNodeOptions {
             name: config.name.clone().unwrap_or_else(|| "gateway".into()),
@@ -47,7 +49,7 @@ impl GatewayServer {
         let services = Services::new(node.handle().clone(), None, HttpOptions::default(), shutdown.clone());
         let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let front = kafka_front(config, &services).await?;
+        let front = front.map(|front| front.serve(services.clone()));
         let mut serving = vec![
             ingress.serve(gateway::router(services.clone()).layer(from_fn_with_state(waiting, wait)), &shutdown),
             admin.serve(admin::gateway_router(services), &shutdown),

@@ -15,7 +15,7 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
-use crate::services::Services;
+use crate::kafka::Front;
 use crate::snapshots::SnapshotOptions;
 use crate::worker::{DiskWatch, Handle, Prepare};
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
@@ -161,15 +161,11 @@ fn identity(data_dir: &Path) -> Result<u128, CliError> {
     }
 }
 
-/// Starts the front for Kafka clients, if there is to be one.
-pub(super) async fn kafka_front(
-    config: &ServerConfig,
-    services: &Services,
-) -> Result<Option<JoinHandle<()>>, CliError> {
+/// Connects the front for Kafka clients, if there is to be one.
+pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, CliError> {
     let Some(brokers) = config.kafka.clone() else { return Ok(None) };
     let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
-    let options = crate::kafka::KafkaOptions { brokers, partitions, replication };
-    let front = crate::kafka::start(options, services.clone()).await;
+    let front = Front::connect(crate::kafka::KafkaOptions { brokers, partitions, replication }).await;
     front.map(Some).map_err(|error| CliError::new("KAFKA", error.to_string(), ""))
 }
 

@@ -36,6 +36,8 @@ impl Server {
     /// What is wrong, before anything is touched, where that can be known.
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, CliError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        // Before anything starts that would have to be stopped.
+        let front = kafka_front(config).await?;
         let admin = Surface::admin(config).await?;
         let log = open_log(config)?;
         let components = components(config)?;
@@ -64,7 +66,7 @@ impl Server {
             shutdown.clone(),
         );
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let front = kafka_front(config, &services).await?;
+        let front = front.map(|front| front.serve(services.clone()));
         let mut serving = vec![
             ingress.serve(gateway::router(services.clone()), &shutdown),
             admin.serve(admin::router(services), &shutdown),
