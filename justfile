@@ -23,6 +23,11 @@ test: setup servers
     target/release/styx-bench cluster --transactions 20000 --multi-partition 50
     target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
     target/release/styx-bench demo --workers 2 --calls 8000 --kills 2
+    target/release/styx-bench chaos --rounds 5
+
+# Kill, pause and restart real processes under load, by a seed; every promise checked; `--log kafka --store s3` for all of it
+chaos *args: build
+    target/release/styx-bench chaos {{args}}
 
 # Measure: `inprocess` (protocol, engine, log), `cluster` (several worker processes) or `websocket` (a server process)
 bench what *args: build

@@ -1,5 +1,6 @@
 //! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
 
+mod chaos;
 mod cluster;
 mod demo;
 mod guest;
@@ -24,6 +25,8 @@ struct Cli {
 enum Verb {
     /// The whole way on one machine: deploy, call, kill, recover, prove
     Demo(demo::Options),
+    /// Real processes under load, killed and paused by a seed; every promise checked
+    Chaos(chaos::Options),
     /// YCSB-T inside one process: protocol, engine and log
     Inprocess(inprocess::Options),
     /// YCSB-T on several worker processes: protocol, engine, log and the network between workers
@@ -38,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.verb {
         Verb::Demo(options) => demo::run(&options),
+        Verb::Chaos(options) => chaos::run(&options),
         Verb::Inprocess(options) => inprocess::run(&options),
         Verb::Cluster(options) => cluster::run(&options),
         Verb::ClusterMember(member) => cluster::run_member(&member),

@@ -1,0 +1,220 @@
+//! The book: what was asked, and what was told. It is kept short, so that hours fit into memory; a
+//! list that somebody saw is kept as its length and a hash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+use super::ask::{Call, Told};
+
+/// Accounts that money is moved between.
+pub(super) const ACCOUNTS: u32 = 64;
+/// What each holds at first: little enough that it is sometimes gone.
+pub(super) const BALANCE: i64 = 40;
+/// Lists that are appended to at the same time.
+const LISTS: u32 = 8;
+/// Appends until there are new lists.
+const BLOCK: u64 = 400;
+
+/// How a request comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Over HTTP, under an idempotency key: asked until it is answered.
+    Keyed,
+    /// Over HTTP, without: asked once, and perhaps nobody knows.
+    Plain,
+    /// As a record of Kafka's.
+    Record,
+}
+
+/// One is moved from an account to another.
+#[derive(Clone, Debug)]
+pub(super) struct Transfer {
+    pub(super) number: u64,
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) way: Way,
+    pub(super) told: Option<Moved>,
+}
+
+/// What became of a transfer, as far as it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// It happened, and this much is left.
+    Left(i64),
+    /// There was nothing left.
+    Refused,
+}
+
+/// A list that somebody saw: this much of it, with this hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) length: usize,
+    pub(super) hash: u64,
+}
+
+impl Seen {
+    /// Nothing yet.
+    pub(super) const NOTHING: Seen = Seen { length: 0, hash: 0 };
+
+    /// One element more.
+    pub(super) fn and(self, element: u64) -> Seen {
+        let hash = (self.hash.rotate_left(5) ^ element).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Seen { length: self.length + 1, hash }
+    }
+}
+
+/// A number, its own, is appended to two lists in one transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Append {
+    pub(super) number: u64,
+    pub(super) block: u64,
+    pub(super) lists: [u32; 2],
+    pub(super) way: Way,
+    /// µs since the beginning.
+    pub(super) asked_us: u64,
+    pub(super) told_us: u64,
+    /// Both lists right after it; `None` if nobody knows.
+    pub(super) told: Option<[Seen; 2]>,
+}
+
+impl Append {
+    /// The names of the two lists.
+    pub(super) fn names(&self) -> [String; 2] {
+        self.lists.map(|list| format!("list-{}-{list}", self.block))
+    }
+
+    pub(super) fn call(&self) -> Call {
+        let [first, second] = self.names();
+        Call {
+            target: format!("testkit/a/{first}/append_all"),
+            arguments: json!([[second], self.number]),
+            key: (self.way != Way::Plain).then(|| self.id()),
+        }
+    }
+
+    /// The id under which its reply is remembered.
+    pub(super) fn id(&self) -> String {
+        format!("append-{}", self.number)
+    }
+
+    /// What a reply says; an error if it cannot be one to this.
+    pub(super) fn read(&self, reply: &Value) -> Result<[Seen; 2], String> {
+        let lists: Option<Vec<Vec<u64>>> = serde_json::from_value(reply.clone()).ok();
+        match lists.as_deref() {
+            Some([first, second]) if [first, second].iter().all(|list| list.last() == Some(&self.number)) => {
+                Ok([first, second].map(|list| list.iter().fold(Seen::NOTHING, |seen, element| seen.and(*element))))
+            }
+            _ => Err(format!("append {} was answered with {reply}", self.number)),
+        }
+    }
+}
+
+impl Transfer {
+    pub(super) fn call(&self) -> Call {
+        // Half of them wait for the other account, half do not.
+        let function = if self.number.is_multiple_of(2) { "transfer" } else { "transfer_async" };
+        Call {
+            target: format!("ycsb/account/{}/{function}", account(self.from)),
+            arguments: json!([account(self.to)]),
+            key: (self.way == Way::Keyed).then(|| format!("transfer-{}", self.number)),
+        }
+    }
+
+    /// What an answer says; an error if it cannot be one to this.
+    pub(super) fn read(&self, told: &Told) -> Result<Option<Moved>, String> {
+        match told {
+            Told::Done(left) if left.as_i64() >= Some(0) => Ok(left.as_i64().map(Moved::Left)),
+            Told::Refused => Ok(Some(Moved::Refused)),
+            Told::Unknown | Told::NotDone => Ok(None),
+            odd => Err(format!("transfer {} was answered with {odd:?}", self.number)),
+        }
+    }
+}
+
+/// The name of an account.
+pub(super) fn account(number: u32) -> String {
+    format!("account-{number}")
+}
+
+/// Everything that was asked and told so far.
+#[derive(Debug)]
+pub(super) struct Book {
+    seed: u64,
+    next: u64,
+    block: u64,
+    in_block: u64,
+    pub(super) transfers: Vec<Transfer>,
+    pub(super) appends: BTreeMap<u64, Append>,
+    /// What nobody should have been told.
+    pub(super) odd: Vec<String>,
+    /// Blocks that were judged.
+    judged: u64,
+}
+
+impl Book {
+    pub(super) fn new(seed: u64) -> Book {
+        let (transfers, appends) = (Vec::new(), BTreeMap::new());
+        Book { seed, next: 0, block: 0, in_block: 0, transfers, appends, odd: Vec::new(), judged: 0 }
+    }
+
+    /// Two different numbers below `bound`, which follow from the seed and the request's number.
+    fn two(&self, number: u64, bound: u32) -> [u32; 2] {
+        let mut random = StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let first = random.random_range(0..bound);
+        [first, (first + random.random_range(1..bound)) % bound]
+    }
+
+    /// A transfer to ask for.
+    pub(super) fn transfer(&mut self, way: Way) -> Transfer {
+        self.next += 1;
+        let [from, to] = self.two(self.next, ACCOUNTS);
+        Transfer { number: self.next, from, to, way, told: None }
+    }
+
+    /// Numbers to append.
+    pub(super) fn append(&mut self, way: Way, now_us: u64) -> Append {
+        self.next += 1;
+        self.in_block += 1;
+        if self.in_block > BLOCK {
+            self.turn();
+        }
+        let (number, block) = (self.next, self.block);
+        Append { number, block, lists: self.two(number, LISTS), way, asked_us: now_us, told_us: 0, told: None }
+    }
+
+    /// From now on there are other lists.
+    pub(super) fn turn(&mut self) {
+        (self.block, self.in_block) = (self.block + 1, 0);
+    }
+
+    /// Appends to some whole lists, about so many, that were never taken before: of the lists to
+    /// which nothing is appended any more.
+    pub(super) fn take_history(&mut self, about: usize) -> Vec<Append> {
+        let blocks: BTreeSet<u64> = self
+            .appends
+            .values()
+            .map(|append| append.block)
+            .filter(|block| (self.judged..self.block).contains(block))
+            .collect();
+        let wanted = about.div_ceil(BLOCK as usize).min(blocks.len());
+        // Spread over the time since the last look.
+        let step = blocks.len().checked_div(wanted).unwrap_or(1).max(1);
+        let chosen: BTreeSet<u64> = blocks.into_iter().rev().step_by(step).take(wanted).collect();
+        self.judged = self.block;
+        self.appends.values().filter(|append| chosen.contains(&append.block)).cloned().collect()
+    }
+
+    /// How many requests there were.
+    pub(super) fn requests(&self) -> usize {
+        self.transfers.len() + self.appends.len()
+    }
+
+    /// Of how many nobody knows what became.
+    pub(super) fn doubtful(&self) -> usize {
+        let transfers = self.transfers.iter().filter(|transfer| transfer.told.is_none()).count();
+        transfers + self.appends.values().filter(|append| append.told.is_none()).count()
+    }
+}

@@ -1,0 +1,250 @@
+//! Whether what there is agrees with what was asked and told.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::book::{ACCOUNTS, Append, BALANCE, Book, Moved, Seen, Way, account};
+
+/// What is wrong.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Acknowledged, and not there.
+    pub(super) lost: u64,
+    /// There twice.
+    pub(super) doubled: u64,
+    /// Told once so, and now otherwise.
+    pub(super) changed: u64,
+    /// Everything, these included.
+    pub(super) anomalies: u64,
+    /// The first of them, in words.
+    pub(super) lines: Vec<String>,
+}
+
+/// Lines that are kept.
+const LINES_MAX: usize = 20;
+
+impl Findings {
+    pub(super) fn lost(&mut self, line: String) {
+        self.lost += 1;
+        self.other(format!("lost: {line}"));
+    }
+
+    pub(super) fn doubled(&mut self, line: String) {
+        self.doubled += 1;
+        self.other(format!("doubled: {line}"));
+    }
+
+    pub(super) fn changed(&mut self, line: String) {
+        self.changed += 1;
+        self.other(format!("changed: {line}"));
+    }
+
+    pub(super) fn other(&mut self, line: String) {
+        self.anomalies += 1;
+        if self.lines.len() < LINES_MAX {
+            self.lines.push(line);
+        }
+    }
+}
+
+/// All entities, as clients understand them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    accounts: BTreeMap<String, i64>,
+    pub(super) lists: BTreeMap<String, Vec<u64>>,
+}
+
+impl State {
+    /// From the entities of both operators.
+    pub(super) fn read(accounts: &BTreeMap<String, Value>, lists: BTreeMap<String, Value>) -> anyhow::Result<State> {
+        let balance = |(name, value): (&String, &Value)| Ok((name.clone(), balance(value).context(name.clone())?));
+        let accounts = accounts.iter().map(balance).collect::<anyhow::Result<_>>()?;
+        let list = |(name, value): (String, Value)| {
+            let list = serde_json::from_value(value).with_context(|| format!("{name} is no list"))?;
+            Ok((name, list))
+        };
+        Ok(State { accounts, lists: lists.into_iter().map(list).collect::<anyhow::Result<_>>()? })
+    }
+}
+
+/// Eight bytes; those that happen to be JSON are shown as such.
+fn balance(value: &Value) -> anyhow::Result<i64> {
+    let bytes = match value {
+        Value::String(text) => STANDARD.decode(text)?,
+        other => bail!("{other} is no balance"),
+    };
+    let bytes = bytes.try_into().ok().context("a balance has eight bytes")?;
+    Ok(i64::from_le_bytes(bytes))
+}
+
+/// Everything at once.
+pub(super) fn check(book: &Book, state: &State, findings: &mut Findings) {
+    for odd in &book.odd {
+        findings.other(odd.clone());
+    }
+    money(book, state, findings);
+    lists(book, state, findings);
+}
+
+/// The sum is what it was, and each account holds what was acknowledged, give or take what is doubtful.
+fn money(book: &Book, state: &State, findings: &mut Findings) {
+    let (sum, all) = (state.accounts.values().sum::<i64>(), BALANCE * i64::from(ACCOUNTS));
+    if sum != all {
+        findings.other(format!("the sum of all balances is {sum}, not {all}"));
+    }
+    let mut least = vec![BALANCE; ACCOUNTS as usize];
+    let mut most = least.clone();
+    for transfer in &book.transfers {
+        let (from, to) = (transfer.from as usize, transfer.to as usize);
+        match transfer.told {
+            Some(Moved::Left(_)) => {
+                for bound in [&mut least, &mut most] {
+                    bound[from] -= 1;
+                    bound[to] += 1;
+                }
+            }
+            Some(Moved::Refused) => {}
+            None => {
+                least[from] -= 1;
+                most[to] += 1;
+            }
+        }
+    }
+    for number in 0..ACCOUNTS {
+        let (name, at) = (account(number), number as usize);
+        match state.accounts.get(&name) {
+            None => findings.lost(format!("{name} is gone")),
+            Some(held) if (least[at]..=most[at]).contains(held) => {}
+            Some(held) => findings.other(format!(
+                "{name} holds {held}; by what was acknowledged it is {} to {}: a transfer was lost or doubled",
+                least[at], most[at]
+            )),
+        }
+    }
+}
+
+fn lists(book: &Book, state: &State, findings: &mut Findings) {
+    // Where each number stands, and what the list is up to there.
+    let mut standing: HashMap<(&str, u64), Seen> = HashMap::new();
+    for (name, list) in &state.lists {
+        let mut seen = Seen::NOTHING;
+        for element in list {
+            seen = seen.and(*element);
+            if standing.insert((name, *element), seen).is_some() {
+                findings.doubled(format!("{element} stands twice in {name}"));
+            }
+        }
+    }
+    let mut asked = 0;
+    for append in book.appends.values() {
+        let names = append.names();
+        let there = [0, 1].map(|at| standing.get(&(names[at].as_str(), append.number)).copied());
+        asked += there.iter().flatten().count();
+        let number = append.number;
+        match (append.told, there) {
+            (Some(told), [Some(first), Some(second)]) if told == [first, second] => {}
+            (Some(told), [Some(_), Some(_)]) => findings.changed(format!(
+                "append {number} was told {told:?} of {names:?}, which begin otherwise now: {there:?}"
+            )),
+            (Some(_), _) => findings.lost(format!("append {number} was acknowledged, and is not in both of {names:?}")),
+            (None, [None, None] | [Some(_), Some(_)]) => {}
+            (None, _) => findings.other(format!("append {number} is in only one of {names:?}: half of it happened")),
+        }
+        if append.told.is_none() && append.way == Way::Record {
+            findings.lost(format!("append {number} came as a Kafka record, and has no reply"));
+        }
+    }
+    let held = standing.len();
+    if held > asked {
+        findings.other(format!("the lists hold {} numbers that nobody appended to them", held - asked));
+    }
+}
+
+/// How many of the doubtful appends had happened.
+pub(super) fn happened(appends: &BTreeMap<u64, Append>, state: &State) -> usize {
+    let there = |append: &&Append| {
+        let [name, _] = append.names();
+        append.told.is_none() && state.lists.get(&name).is_some_and(|list| list.contains(&append.number))
+    };
+    appends.values().filter(there).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A book of two appends to the same lists and a transfer, acknowledged, and the state that they come to.
+    fn right() -> (Book, State) {
+        let mut book = Book::new(1);
+        let mut lists: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for _ in 0..50 {
+            let mut append = book.append(Way::Keyed, 0);
+            let seen = append.names().map(|name| {
+                let list = lists.entry(name).or_default();
+                list.push(append.number);
+                list.iter().fold(Seen::NOTHING, |seen, element| seen.and(*element))
+            });
+            append.told = Some(seen);
+            book.appends.insert(append.number, append);
+        }
+        let mut accounts: BTreeMap<String, i64> = (0..ACCOUNTS).map(|number| (account(number), BALANCE)).collect();
+        let mut transfer = book.transfer(Way::Keyed);
+        *accounts.get_mut(&account(transfer.from)).unwrap() -= 1;
+        *accounts.get_mut(&account(transfer.to)).unwrap() += 1;
+        transfer.told = Some(Moved::Left(BALANCE - 1));
+        book.transfers.push(transfer);
+        (book, State { accounts, lists })
+    }
+
+    /// What is found when something was changed: lost, doubled, changed, and all.
+    fn found(change: impl FnOnce(&mut Book, &mut State)) -> [u64; 4] {
+        let (mut book, mut state) = right();
+        change(&mut book, &mut state);
+        let mut findings = Findings::default();
+        check(&book, &state, &mut findings);
+        [findings.lost, findings.doubled, findings.changed, findings.anomalies]
+    }
+
+    fn last(state: &mut State) -> &mut Vec<u64> {
+        state.lists.values_mut().find(|list| list.len() > 2).unwrap()
+    }
+
+    #[test]
+    fn what_is_right_is_right_and_every_wrong_is_found() {
+        assert_eq!(found(|_, _| {}), [0; 4]);
+        assert_eq!(found(|_, state| drop(last(state).pop())), [1, 0, 0, 1]);
+        let doubled = found(|_, state| {
+            let list = last(state);
+            list.push(list[0]);
+        });
+        assert_eq!((doubled[1], doubled[0]), (1, 0));
+        let changed = found(|_, state| last(state).swap(0, 1));
+        assert!(changed[2] > 0 && changed[0] == 0, "{changed:?}");
+        assert_eq!(found(|_, state| last(state).push(1 << 40)), [0, 0, 0, 1]);
+        let half = found(|book, state| {
+            let last = *last(state).last().unwrap();
+            book.appends.get_mut(&last).unwrap().told = None;
+            let name = book.appends[&last].names()[0].clone();
+            state.lists.get_mut(&name).unwrap().retain(|element| *element != last);
+        });
+        assert_eq!(half[3] - half[2], 1, "{half:?}");
+    }
+
+    #[test]
+    fn money_that_comes_or_goes_is_found() {
+        assert_eq!(found(|_, state| *state.accounts.get_mut("account-0").unwrap() += 1)[3], 2);
+        let moved_again = found(|book, state| {
+            let transfer = &book.transfers[0];
+            *state.accounts.get_mut(&account(transfer.from)).unwrap() -= 1;
+            *state.accounts.get_mut(&account(transfer.to)).unwrap() += 1;
+        });
+        assert_eq!(moved_again[3], 2, "the sum is right, and both accounts are not");
+        // Nobody knows of it: both ways are right.
+        assert_eq!(found(|book, _| book.transfers[0].told = None), [0; 4]);
+        assert_eq!(found(|_, state| drop(state.accounts.remove("account-3")))[0], 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! What is done to the processes: drawn from the seed, every kind before any comes again.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use super::site::{Role, Site};
+
+/// Something to do.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    /// Its kind, by which it is counted.
+    pub(super) kind: &'static str,
+    act: Act,
+    /// How long what was killed stays away.
+    away: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// SIGKILL, all of them at once.
+    Kill(Vec<Role>),
+    /// SIGKILL to one, and while others recover, to another.
+    Interrupt(Role, Duration, Role),
+    /// A snapshot is wanted, and then there is SIGKILL.
+    AmidSnapshot(Role, Duration),
+    /// SIGSTOP, and SIGCONT later.
+    Pause(Role, Duration),
+}
+
+/// Kinds of faults in an order that the seed says.
+pub(super) struct Deck {
+    random: StdRng,
+    kinds: VecDeque<&'static str>,
+}
+
+/// Those that need a broker or a server of snapshots come last.
+const KINDS: [&str; 13] = [
+    "worker killed",
+    "coordinator killed",
+    "gateway killed",
+    "all killed",
+    "worker paused",
+    "coordinator paused",
+    "worker killed amid a snapshot",
+    "coordinator killed amid a snapshot",
+    "coordinator killed amid a recovery",
+    "worker killed amid a recovery",
+    "broker killed",
+    "store killed",
+    "all and servers killed",
+];
+
+impl Deck {
+    pub(super) fn new(random: StdRng) -> Deck {
+        Deck { random, kinds: VecDeque::new() }
+    }
+
+    /// The next one, for these processes.
+    pub(super) fn draw(&mut self, site: &Site) -> Fault {
+        let has = |role| site.roles().any(|known| known == role);
+        let (broker, store) = (has(Role::Broker), has(Role::Store));
+        if self.kinds.is_empty() {
+            let possible = |kind: &&str| match *kind {
+                "broker killed" => broker,
+                "store killed" => store,
+                "all and servers killed" => broker || store,
+                _ => true,
+            };
+            let mut kinds: Vec<&str> = KINDS.into_iter().filter(possible).collect();
+            kinds.shuffle(&mut self.random);
+            self.kinds = kinds.into();
+        }
+        let kind = self.kinds.pop_front().expect("just filled");
+        let worker = Role::Worker(self.random.random_range(0..site.workers()));
+        let mut time = |most: u64| Duration::from_millis(self.random.random_range(0..=most));
+        let (soon, moment, pause) = (time(60), time(1800), Duration::from_millis(200) + time(4800));
+        let act = match kind {
+            "worker killed" => Act::Kill(vec![worker]),
+            "coordinator killed" => Act::Kill(vec![Role::Coordinator]),
+            "gateway killed" => Act::Kill(vec![Role::Gateway]),
+            "all killed" => Act::Kill(site.own()),
+            "worker paused" => Act::Pause(worker, pause),
+            "coordinator paused" => Act::Pause(Role::Coordinator, pause),
+            "worker killed amid a snapshot" => Act::AmidSnapshot(worker, soon),
+            "coordinator killed amid a snapshot" => Act::AmidSnapshot(Role::Coordinator, soon),
+            "coordinator killed amid a recovery" => Act::Interrupt(worker, moment, Role::Coordinator),
+            "worker killed amid a recovery" => Act::Interrupt(Role::Coordinator, moment, worker),
+            "broker killed" => Act::Kill(vec![Role::Broker]),
+            "store killed" => Act::Kill(vec![Role::Store]),
+            "all and servers killed" => Act::Kill(site.roles().collect()),
+            other => unreachable!("{other} is among the kinds"),
+        };
+        Fault { kind, act, away: time(1500) }
+    }
+
+    /// How long it is quiet before.
+    pub(super) fn quiet(&mut self) -> Duration {
+        Duration::from_millis(self.random.random_range(200..800))
+    }
+}
+
+impl Fault {
+    /// Does it, and starts what was killed again. Returns what was done, for people.
+    pub(super) async fn inflict(&self, site: &mut Site) -> anyhow::Result<String> {
+        let away = self.away;
+        match &self.act {
+            Act::Kill(roles) => {
+                site.kill(roles).await?;
+                tokio::time::sleep(away).await;
+                site.start_again(roles).await?;
+                Ok(match roles[..] {
+                    [role] => format!("{} killed, back after {}", site.part(role).name(), ms(away)),
+                    _ => format!("{} processes killed at once, back after {}", roles.len(), ms(away)),
+                })
+            }
+            Act::Interrupt(first, moment, second) => {
+                site.kill(&[*first]).await?;
+                // Who recovers needs the first one back, or the others.
+                let early = matches!(first, Role::Coordinator);
+                if early {
+                    site.start_again(&[*first]).await?;
+                }
+                tokio::time::sleep(*moment).await;
+                site.kill(&[*second]).await?;
+                tokio::time::sleep(away).await;
+                site.start_again(if early { std::slice::from_ref(second) } else { &[] }).await?;
+                if !early {
+                    site.start_again(&[*second, *first]).await?;
+                }
+                let (first, second) = (site.part(*first).name().to_owned(), site.part(*second).name().to_owned());
+                Ok(format!("{first} killed, and {} later {second}", ms(*moment)))
+            }
+            Act::AmidSnapshot(role, moment) => {
+                site.snapshot();
+                tokio::time::sleep(*moment).await;
+                site.kill(&[*role]).await?;
+                tokio::time::sleep(away).await;
+                site.start_again(&[*role]).await?;
+                Ok(format!("{} killed {} into a snapshot", site.part(*role).name(), ms(*moment)))
+            }
+            Act::Pause(role, time) => {
+                site.part(*role).pause()?;
+                tokio::time::sleep(*time).await;
+                site.part(*role).resume()?;
+                Ok(format!("{} paused for {}", site.part(*role).name(), ms(*time)))
+            }
+        }
+    }
+}
+
+/// A time, for people.
+pub(super) fn ms(time: Duration) -> String {
+    match time.as_millis() {
+        short @ ..1000 => format!("{short} ms"),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}

@@ -1,0 +1,265 @@
+//! Chaos: the real processes under load, killed, paused and started again by a seed, and a look
+//! whether every promise was kept. What the simulator cannot have: real disks, sockets, signals,
+//! brokers and servers.
+
+mod ask;
+mod book;
+mod check;
+mod fault;
+mod history;
+mod inspection;
+mod load;
+mod part;
+mod records;
+mod site;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::json;
+
+use ask::Asker;
+use book::{ACCOUNTS, BALANCE, Book, account};
+use check::Findings;
+use fault::{Deck, ms};
+use inspection::Inspection;
+use load::Load;
+use records::Records;
+use site::{LogKind, Plan, Site, StoreKind};
+
+use crate::process;
+
+/// How it runs.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// How often something is done to the processes
+    #[arg(long, default_value_t = 10)]
+    rounds: u32,
+    /// Says what is done, and when
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the log is
+    #[arg(long, value_enum, default_value = "embedded")]
+    log: LogKind,
+    /// Where snapshots are
+    #[arg(long, value_enum, default_value = "dir")]
+    store: StoreKind,
+    /// Worker processes
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Clients over HTTP, each with one call at a time
+    #[arg(long, default_value_t = 24)]
+    clients: usize,
+    /// Rounds between two looks at everything; there is always one at the end
+    #[arg(long, default_value_t = 10)]
+    check_every: u32,
+    /// Time between snapshots
+    #[arg(long, default_value = "200ms")]
+    snapshot_interval: String,
+    /// Keep what the processes wrote in this new directory, whatever comes of it
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// The server's binary
+    #[arg(long, default_value = "target/release/styx")]
+    styx: PathBuf,
+    /// Directory of the example apps
+    #[arg(long, default_value = "guests")]
+    guests: PathBuf,
+    /// Directory of the scripts that start a broker or an S3 server
+    #[arg(long, default_value = "scripts/servers")]
+    scripts: PathBuf,
+}
+
+/// Runs it; an error means that a promise was broken.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let directory = match &options.keep {
+        None => tempfile::Builder::new().prefix("styx-chaos-").tempdir()?.keep(),
+        Some(path) => {
+            std::fs::create_dir(path).with_context(|| format!("{}: --keep wants a new directory", path.display()))?;
+            path.canonicalize()?
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut report = Report::new()?;
+    let ended = runtime.block_on(torment(options, &directory, &mut report));
+    // All processes have ended with it. A last look at what the clients' threads hold is not needed.
+    runtime.shutdown_background();
+    if let Err(error) = &ended {
+        report.findings.other(format!("{error:#}"));
+    }
+    for line in &report.findings.lines {
+        println!("  {line}");
+    }
+    println!("{}", report.json(options));
+    if report.findings.anomalies == 0 {
+        if options.keep.is_none() {
+            std::fs::remove_dir_all(&directory)?;
+        }
+        return Ok(());
+    }
+    let (count, first) = (report.findings.anomalies, report.findings.lines.first().cloned().unwrap_or_default());
+    bail!("{count} anomalies, the first: {first}; what the processes wrote is in {}", directory.display())
+}
+
+/// What there is to say in the end.
+struct Report {
+    started: Instant,
+    rounds: u32,
+    kinds: BTreeMap<&'static str, u32>,
+    requests: usize,
+    answers: u64,
+    doubtful: usize,
+    happened: usize,
+    asked_again: usize,
+    judged: usize,
+    stalls_ms: Histogram<u64>,
+    findings: Findings,
+}
+
+impl Report {
+    fn new() -> anyhow::Result<Report> {
+        Ok(Report {
+            started: Instant::now(),
+            rounds: 0,
+            kinds: BTreeMap::new(),
+            requests: 0,
+            answers: 0,
+            doubtful: 0,
+            happened: 0,
+            asked_again: 0,
+            judged: 0,
+            stalls_ms: Histogram::new_with_bounds(1, 600_000, 3)?,
+            findings: Findings::default(),
+        })
+    }
+
+    fn json(&self, options: &Options) -> String {
+        let stall = |quantile| self.stalls_ms.value_at_quantile(quantile);
+        let kind = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+        json!({
+            "rounds": self.rounds,
+            "seed": options.seed,
+            "log": kind(&options.log),
+            "store": kind(&options.store),
+            "workers": options.workers,
+            "kinds": self.kinds,
+            "requests": self.requests,
+            "answers": self.answers,
+            "doubtful": self.doubtful,
+            "doubtful_that_happened": self.happened,
+            "asked_again": self.asked_again,
+            "judged": self.judged,
+            "stall_p50_ms": stall(0.5),
+            "stall_p99_ms": stall(0.99),
+            "stall_max_ms": self.stalls_ms.max(),
+            "seconds": self.started.elapsed().as_secs(),
+            "lost": self.findings.lost,
+            "doubled": self.findings.doubled,
+            "changed": self.findings.changed,
+            "anomalies": self.findings.anomalies,
+        })
+        .to_string()
+    }
+}
+
+async fn torment(options: &Options, directory: &Path, report: &mut Report) -> anyhow::Result<()> {
+    let scripts = options.scripts.canonicalize().with_context(|| format!("{}", options.scripts.display()))?;
+    let styx = options.styx.canonicalize();
+    let styx = styx.with_context(|| format!("{}: build it with `just build`", options.styx.display()))?;
+    let plan = Plan {
+        styx: &styx,
+        scripts: &scripts,
+        directory,
+        workers: options.workers,
+        log: options.log,
+        store: options.store,
+        snapshot_interval: options.snapshot_interval.clone(),
+    };
+    let mut site = Site::start(&plan).await?;
+    for app in ["ycsb", "testkit"] {
+        process::deploy(&options.styx, &site.admin, &site.ingress, &options.guests.join(app))
+            .with_context(|| format!("deploying {app}"))?;
+    }
+    let asker = Asker::new(&site.ingress)?;
+    for number in 0..ACCOUNTS {
+        let target = format!("ycsb/account/{}/insert", account(number));
+        let call = ask::Call { target, arguments: json!([BALANCE]), key: None };
+        let opened = asker.insist(&call, Duration::from_secs(30)).await;
+        anyhow::ensure!(opened == Some(ask::Told::Done(json!(null))), "an account cannot be opened: {opened:?}");
+    }
+    let load = Load::new(asker, Book::new(options.seed), options.clients);
+    let records = match site.brokers.clone() {
+        None => None,
+        Some(brokers) => Some(Records::start(&brokers, load.shared.clone())?),
+    };
+    let mut deck = Deck::new(StdRng::seed_from_u64(options.seed));
+    let mut inspection = Inspection::new(StdRng::seed_from_u64(!options.seed));
+    let ended = rounds(options, report, &mut site, &load, records.as_ref(), &mut deck, &mut inspection).await;
+    (report.answers, report.asked_again, report.judged) = (load.answers(), inspection.asked_again, inspection.judged);
+    {
+        let book = load.shared.book();
+        (report.requests, report.doubtful, report.happened) = (book.requests(), book.doubtful(), inspection.happened);
+    }
+    ended?;
+    if let Some(records) = records {
+        records.stop()?;
+    }
+    load.stop().await
+}
+
+async fn rounds(
+    options: &Options,
+    report: &mut Report,
+    site: &mut Site,
+    load: &Load,
+    records: Option<&Records>,
+    deck: &mut Deck,
+    inspection: &mut Inspection,
+) -> anyhow::Result<()> {
+    load.ask();
+    load.goes_on(3).await?;
+    for round in 1..=options.rounds {
+        tokio::time::sleep(deck.quiet()).await;
+        let fault = deck.draw(site);
+        load.reset();
+        let (started, before) = (Instant::now(), load.answers());
+        let done = fault.inflict(site).await.with_context(|| format!("round {round}, {}", fault.kind))?;
+        // Whoever asks from now on is answered, and in the end all are there again.
+        let whole = async {
+            load.goes_on(3).await?;
+            site.settles().await?;
+            load.goes_on(2).await
+        };
+        whole.await.with_context(|| format!("round {round}, {done}"))?;
+        site.all_run().with_context(|| format!("round {round}, {done}"))?;
+        let (stall, took) = (load.stall(), started.elapsed());
+        report.rounds = round;
+        *report.kinds.entry(fault.kind).or_default() += 1;
+        report.stalls_ms.saturating_record(stall.as_millis() as u64);
+        let rate = (load.answers() - before) as f64 / took.as_secs_f64();
+        println!(
+            "  round {round:>3}  {done:<58} stall {:>7}  whole after {:>7}  {rate:>5.0} answers/s",
+            ms(stall),
+            ms(took)
+        );
+        if round % options.check_every == 0 || round == options.rounds {
+            load.wait().await?;
+            if let Some(records) = records {
+                records.answered().await?;
+            }
+            let looked = Instant::now();
+            let line = inspection.inspect(site, load, &mut report.findings).await?;
+            println!("  looked at everything in {}: {line}", ms(looked.elapsed()));
+            if report.findings.anomalies > 0 {
+                return Ok(());
+            }
+            load.ask();
+        }
+    }
+    load.wait().await
+}
