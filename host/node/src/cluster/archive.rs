@@ -37,8 +37,8 @@ pub(super) struct Beginning {
     pub after: Epoch,
 }
 
-/// Finds the snapshot that a generation may begin with.
-pub(super) type Look = Box<dyn FnMut() -> Option<Box<Found>> + Send>;
+/// Finds the snapshot that a generation may begin with, and takes the store over for it.
+pub(super) type Look = Box<dyn FnMut(u64) -> Option<Box<Found>> + Send>;
 
 /// See the module.
 pub(super) struct Archive {
@@ -140,7 +140,7 @@ fn serve(
         Order::Raise(generation) => {
             append(log, &Record::Generation(generation));
             sync(log);
-            done(Archived::Raised(generation, log.next(), look()));
+            done(Archived::Raised(generation, log.next(), look(generation)));
             None
         }
         Order::Trim(until) => {
@@ -198,4 +198,41 @@ pub(super) fn generation(log: &mut dyn Log) -> anyhow::Result<u64> {
         Ok(())
     })?;
     Ok(highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::broken_log::{BrokenLog, Fault, every_fault_ends_the_process, record};
+
+    #[test]
+    fn a_log_that_fails_ends_the_process_and_loses_nothing_that_was_acknowledged() {
+        let faults = [Fault::Append, Fault::SyncLost, Fault::SyncKept, Fault::Full, Fault::Trim];
+        every_fault_ends_the_process("cluster::archive::tests::child", &faults);
+    }
+
+    #[test]
+    #[ignore = "the child process of the test above"]
+    fn child() {
+        let Some(log) = BrokenLog::of_parent(20) else { return };
+        let (done, news) = unbounded();
+        let archive = Archive::start(Box::new(log), Box::new(|| None), move |archived| drop(done.send(archived)));
+        let archive = archive.unwrap();
+        let trim = archive.trimmer();
+        for number in 1..1000 {
+            // A generation's number is durable before its members hear of it, and then its epochs are.
+            match number % 5 {
+                0 => archive.raise(number),
+                _ => archive.append(1, record(number)),
+            }
+            let position = match news.recv() {
+                Ok(Archived::Synced(1, epoch, position)) if epoch == Epoch(number) => position,
+                Ok(Archived::Raised(generation, position, None)) if generation == number => position,
+                _ => break,
+            };
+            assert_eq!(position, number);
+            println!("durable {position} ");
+            trim(position / 2);
+        }
+    }
 }

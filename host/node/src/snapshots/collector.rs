@@ -161,7 +161,8 @@ pub(super) fn persist<T>(what: &str, once: impl Fn() -> Result<T, SnapshotError>
     loop {
         match once() {
             Ok(done) => return Some(done),
-            Err(SnapshotError::Store { .. }) if over.load(Ordering::Relaxed) => return None,
+            // Whoever is over may well be fenced.
+            Err(_) if over.load(Ordering::Relaxed) => return None,
             Err(error @ SnapshotError::Store { .. }) => {
                 tracing::warn!(code = "SNAPSHOT_STORE", "{what} cannot be written, and is tried again: {error}");
             }

@@ -331,6 +331,8 @@ impl Keeping {
                 Ok(())
             }
             Err(SnapshotError::Stopped) => Err(Over),
+            // Whoever is over may well be fenced.
+            Err(_) if stop() => Err(Over),
             // The next one will do it.
             Err(error @ SnapshotError::Store { .. }) => {
                 tracing::warn!(code = "SNAPSHOT_STORE", "old snapshots are not looked after: {error}");

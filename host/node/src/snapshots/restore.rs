@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use styx_protocol::entity::{Entity, Layout};
-use styx_protocol::ids::{OperatorId, PartitionId};
+use styx_protocol::ids::{Epoch, OperatorId, PartitionId};
 use styx_protocol::replies::Kept;
 use styx_protocol::snapshot::Restored;
 use styx_protocol::state::Partition;
@@ -116,22 +116,26 @@ impl Found {
     }
 }
 
-/// The newest snapshot, of those older than number `before`, that `attempt` finds no damage in, if
-/// there are any; the next one will continue it.
+/// The newest snapshot of an epoch before `before` that `attempt` finds no damage in, if there are
+/// any; the next one will continue it.
 ///
 /// # Errors
 /// None is whole, or the store does not answer.
 pub(crate) fn newest(
     store: &SnapshotStore,
-    mut before: Option<u64>,
+    before: Option<Epoch>,
     attempt: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
 ) -> anyhow::Result<Option<Found>> {
-    let mut first = None;
+    let (mut older_than, mut first) = (None, None);
     loop {
-        let Some((manifest, _)) = store.newest_complete(before)? else {
+        let Some((manifest, _)) = store.newest_complete(older_than)? else {
             return first.map_or(Ok(None), Err);
         };
         let sequence = manifest.sequence;
+        older_than = Some(sequence);
+        if before.is_some_and(|before| manifest.epoch >= before.0) {
+            continue;
+        }
         let found = Found::read(store, manifest).and_then(|found| attempt(store, &found).map(|()| found));
         match found {
             Ok(found) => {
@@ -140,7 +144,7 @@ pub(crate) fn newest(
             }
             Err(error) if is_damage(&error) => {
                 tracing::error!(code = "SNAPSHOT_DAMAGED", sequence, "{error:#}; the snapshot before is taken");
-                (before, first) = (Some(sequence), first.or(Some(error)));
+                first = first.or(Some(error));
             }
             Err(error) => return Err(error),
         }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
 use styx_engine::Engine;
+use styx_protocol::ids::Epoch;
 use styx_protocol::membership::{Membership, Patience};
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
@@ -26,9 +27,9 @@ use super::archive::{self, Archive, Look};
 use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
-use crate::snapshots::{Beginning, SnapshotOptions, is_damage, newest};
+use crate::snapshots::{Beginning, Found, SnapshotOptions, is_damage, newest};
 use crate::transport::{Hello, Network, NodeKind, Options, same_build};
-use crate::worker::{self, Handle, Stats, fatal, fatal_on_panic};
+use crate::worker::{self, Handle, Stats, fatal, fatal_on_panic, now};
 
 /// How a coordinator process runs.
 #[derive(Clone, Debug)]
@@ -162,13 +163,14 @@ impl CoordinatorNode {
 }
 
 /// Finds the snapshot that a generation may begin with: the newest that is there and was not found
-/// to be unusable. A store that does not answer is asked again: without it nobody can begin.
+/// to be unusable. From then on no earlier generation writes any, or deletes one that workers read.
+/// A store that does not answer is asked again: without it nobody can begin.
 fn look(store: Option<SnapshotStore>, unusable: Arc<AtomicU64>) -> Look {
-    Box::new(move || {
+    Box::new(move |generation| {
         let store = store.as_ref()?;
         loop {
-            let before = Some(unusable.load(Ordering::Relaxed)).filter(|sequence| *sequence != u64::MAX);
-            match newest(store, before, &mut |_, _| Ok(())) {
+            let before = Epoch(unusable.load(Ordering::Relaxed));
+            match take_over(store, before, generation) {
                 Ok(found) => return found.map(Box::new),
                 Err(error) if is_damage(&error) => fatal(&format!("no snapshot can be read: {error:#}")),
                 Err(error) => tracing::error!(code = "SNAPSHOT_STORE", "the store of snapshots is awaited: {error:#}"),
@@ -176,4 +178,14 @@ fn look(store: Option<SnapshotStore>, unusable: Arc<AtomicU64>) -> Look {
             std::thread::sleep(Duration::from_secs(1));
         }
     })
+}
+
+fn take_over(store: &SnapshotStore, before: Epoch, generation: u64) -> anyhow::Result<Option<Found>> {
+    let Some(found) = newest(store, Some(before), &mut |_, _| Ok(()))? else { return Ok(None) };
+    let manifest = store.take_over(generation, now().0)?;
+    match manifest.epoch == found.manifest.epoch {
+        true => Ok(Some(Found { manifest, ..found })),
+        // An earlier generation was quicker.
+        false => Found::read(store, manifest).map(Some),
+    }
 }

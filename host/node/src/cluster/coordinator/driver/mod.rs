@@ -55,7 +55,7 @@ pub(super) struct Driver {
     pub(super) layout: Layout,
     pub(super) genesis: Genesis,
     pub(super) store: Option<SnapshotStore>,
-    /// Snapshots from this number on are of no use.
+    /// Snapshots of this epoch and later ones are of no use.
     pub(super) unusable: Arc<AtomicU64>,
     /// The snapshot that the next generation begins with.
     pub(super) found: Option<Arc<Found>>,
@@ -226,7 +226,7 @@ impl Driver {
                 };
                 tracing::error!(code = "SNAPSHOT_DAMAGED", node = peer.0, "a worker cannot begin: {why}");
                 if let Some(found) = office.found.as_ref().filter(|_| damaged) {
-                    self.unusable.fetch_min(found.manifest.sequence, Ordering::Relaxed);
+                    self.unusable.fetch_min(found.manifest.epoch, Ordering::Relaxed);
                 }
                 self.member(membership::Input::Lost(peer));
             }
