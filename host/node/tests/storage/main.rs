@@ -1,0 +1,10 @@
+//! The disk of the log gets full, in one process and in a cluster: what may write is refused, what
+//! reads is answered, and nothing that was acknowledged is lost.
+
+mod disk;
+mod full;
+#[path = "../process/mod.rs"]
+mod process;
+#[path = "../cluster/support.rs"]
+#[allow(dead_code)] // a part of it is used
+mod support;
