@@ -216,7 +216,7 @@ mod tests {
     fn child() {
         let Some(log) = BrokenLog::of_parent(20) else { return };
         let (done, news) = unbounded();
-        let archive = Archive::start(Box::new(log), Box::new(|| None), move |archived| drop(done.send(archived)));
+        let archive = Archive::start(Box::new(log), Box::new(|_| None), move |archived| drop(done.send(archived)));
         let archive = archive.unwrap();
         let trim = archive.trimmer();
         for number in 1..1000 {

@@ -68,3 +68,33 @@ pub(super) fn start(
     })?;
     Ok((records, thread))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::broken_log::{BrokenLog, Fault, every_fault_ends_the_process, record};
+
+    #[test]
+    fn a_log_that_fails_ends_the_process_and_loses_nothing_that_was_acknowledged() {
+        let faults = [Fault::Append, Fault::SyncLost, Fault::SyncKept, Fault::Full, Fault::Trim];
+        every_fault_ends_the_process("worker::appender::tests::child", &faults);
+    }
+
+    #[test]
+    #[ignore = "the child process of the test above"]
+    fn child() {
+        let Some(log) = BrokenLog::of_parent(20) else { return };
+        let (done, synced) = unbounded();
+        let (records, thread) = start(Box::new(log), done, Arc::default()).unwrap();
+        for epoch in 1..1000 {
+            records.send(ToLog::Append(record(epoch))).unwrap();
+            let Ok(Message::Synced(synced, position)) = synced.recv() else { break };
+            assert_eq!((synced, position), (Epoch(epoch), epoch));
+            println!("durable {position} ");
+            records.send(ToLog::Trim(position / 2)).unwrap();
+        }
+        // The process ends before this does.
+        drop(records);
+        thread.join().unwrap();
+    }
+}

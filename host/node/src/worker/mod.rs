@@ -4,6 +4,8 @@
 //! batches; an *appender* thread makes records durable. Nothing here decides an outcome.
 
 mod appender;
+#[cfg(test)]
+pub(crate) mod broken_log;
 pub(crate) mod crew;
 mod driver;
 pub(crate) mod gathering;
