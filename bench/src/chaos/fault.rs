@@ -23,6 +23,8 @@ pub(super) struct Fault {
 enum Act {
     /// SIGKILL, all of them at once.
     Kill(Vec<Role>),
+    /// SIGKILL to a server and to a process of Styx, which comes back first.
+    Without(Role, Role),
     /// SIGKILL to one, and while others recover, to another.
     Interrupt(Role, Duration, Role),
     /// A snapshot is wanted, and then there is SIGKILL.
@@ -38,11 +40,12 @@ pub(super) struct Deck {
 }
 
 /// Those that need a broker or a server of snapshots come last.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 16] = [
     "worker killed",
     "coordinator killed",
     "gateway killed",
     "all killed",
+    "gateway paused",
     "worker paused",
     "coordinator paused",
     "worker killed amid a snapshot",
@@ -51,6 +54,8 @@ const KINDS: [&str; 13] = [
     "worker killed amid a recovery",
     "broker killed",
     "store killed",
+    "worker killed while the broker is away",
+    "worker killed while the store is away",
     "all and servers killed",
 ];
 
@@ -65,8 +70,8 @@ impl Deck {
         let (broker, store) = (has(Role::Broker), has(Role::Store));
         if self.kinds.is_empty() {
             let possible = |kind: &&str| match *kind {
-                "broker killed" => broker,
-                "store killed" => store,
+                "broker killed" | "worker killed while the broker is away" => broker,
+                "store killed" | "worker killed while the store is away" => store,
                 "all and servers killed" => broker || store,
                 _ => true,
             };
@@ -83,6 +88,7 @@ impl Deck {
             "coordinator killed" => Act::Kill(vec![Role::Coordinator]),
             "gateway killed" => Act::Kill(vec![Role::Gateway]),
             "all killed" => Act::Kill(site.own()),
+            "gateway paused" => Act::Pause(Role::Gateway, pause),
             "worker paused" => Act::Pause(worker, pause),
             "coordinator paused" => Act::Pause(Role::Coordinator, pause),
             "worker killed amid a snapshot" => Act::AmidSnapshot(worker, soon),
@@ -91,6 +97,8 @@ impl Deck {
             "worker killed amid a recovery" => Act::Interrupt(Role::Coordinator, moment, worker),
             "broker killed" => Act::Kill(vec![Role::Broker]),
             "store killed" => Act::Kill(vec![Role::Store]),
+            "worker killed while the broker is away" => Act::Without(Role::Broker, worker),
+            "worker killed while the store is away" => Act::Without(Role::Store, worker),
             "all and servers killed" => Act::Kill(site.roles().collect()),
             other => unreachable!("{other} is among the kinds"),
         };
@@ -116,6 +124,14 @@ impl Fault {
                     [role] => format!("{} killed, back after {}", site.part(role).name(), ms(away)),
                     _ => format!("{} processes killed at once, back after {}", roles.len(), ms(away)),
                 })
+            }
+            Act::Without(server, role) => {
+                site.kill(&[*server, *role]).await?;
+                site.start_again(&[*role]).await?;
+                tokio::time::sleep(away * 2).await;
+                site.start_again(&[*server]).await?;
+                let (server, role) = (site.part(*server).name().to_owned(), site.part(*role).name().to_owned());
+                Ok(format!("{role} killed, {server} away for {}", ms(away * 2)))
             }
             Act::Interrupt(first, moment, second) => {
                 site.kill(&[*first]).await?;

@@ -12,17 +12,31 @@ use super::book::Append;
 /// How long the checker may look for cycles.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
-/// What is not strictly serializable about these appends, if anything, by the lists that they came to.
+/// What the checker says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Strictly serializable.
+    Right,
+    Wrong(String),
+    /// It had not time enough.
+    Undecided,
+}
+
+/// Whether these appends were strictly serializable, by the lists that they came to.
 /// All appends to these lists must be among them.
-pub(super) fn judge(appends: &[Append], lists: &BTreeMap<String, Vec<u64>>) -> anyhow::Result<Option<String>> {
+pub(super) fn judge(appends: &[Append], lists: &BTreeMap<String, Vec<u64>>) -> anyhow::Result<Verdict> {
     if appends.is_empty() {
-        return Ok(None);
+        return Ok(Verdict::Undecided);
     }
     let text = history(appends, lists);
     let history = History::from_json(&text).map_err(|error| anyhow::anyhow!("{error:?}")).context("the history")?;
     let options = Opts { models: vec!["strict-serializable".into()], timeout: TIME_MAX, ..Opts::default() };
     let report = check(&history, Workload::ListAppend, &options);
-    Ok((report.valid == Valid::False).then(|| format!("the history of some lists shows {:?}", report.anomaly_types)))
+    Ok(match report.valid {
+        Valid::True => Verdict::Right,
+        Valid::False => Verdict::Wrong(format!("the history of some lists shows {:?}", report.anomaly_types)),
+        Valid::Unknown => Verdict::Undecided,
+    })
 }
 
 /// One operation a line, in the JSON lines of Elle; every request is a process of its own.
@@ -85,9 +99,9 @@ mod tests {
             }
             appends.push(append);
         }
-        assert_eq!(judge(&appends, &lists).unwrap(), None);
+        assert_eq!(judge(&appends, &lists).unwrap(), Verdict::Right);
         // Two stand the other way round in one list than both of them saw.
         lists.values_mut().find(|list| list.len() > 3).unwrap().swap(1, 2);
-        assert!(judge(&appends, &lists).unwrap().is_some());
+        assert!(matches!(judge(&appends, &lists).unwrap(), Verdict::Wrong(_)));
     }
 }

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use super::ask::{Call, Told};
 use super::book::{Append, Moved, Seen, Transfer, Way};
 use super::check::{Findings, State, check, happened};
-use super::history::judge;
+use super::history::{Verdict, judge};
 use super::load::{Load, Shared};
 use super::site::{RECOVERY_MAX, Site};
 
@@ -74,15 +74,20 @@ impl Inspection {
             let sizes = (book.transfers.len(), book.appends.len(), book.doubtful());
             (book.take_history(JUDGED), state.lists.clone(), sizes)
         };
-        let judged = history.len();
-        if let Some(anomaly) = tokio::task::spawn_blocking(move || judge(&history, &lists)).await?? {
-            findings.other(anomaly);
+        let mut judged = history.len();
+        match tokio::task::spawn_blocking(move || judge(&history, &lists)).await?? {
+            Verdict::Right => {}
+            Verdict::Wrong(anomaly) => findings.other(anomaly),
+            Verdict::Undecided => judged = 0,
         }
         self.judged += judged;
 
         // From what is durable, the same again.
         let own = site.own();
         site.kill(&own).await?;
+        if let Some(damage) = site.damage().await? {
+            findings.other(damage);
+        }
         site.start_again(&own).await?;
         let after = site.position().await?;
         if after != before {
@@ -108,13 +113,7 @@ impl Inspection {
             let book = shared.book();
             let moved = book.transfers.iter().filter(|transfer| transfer.way == Way::Keyed);
             let moved: Vec<&Transfer> = moved.collect();
-            // A record without an id of its own has none that could be asked for.
-            let known = |append: &&Append| match append.way {
-                Way::Keyed => true,
-                Way::Plain => false,
-                Way::Record => append.number % 3 > 0,
-            };
-            let appended: Vec<&Append> = book.appends.values().filter(known).collect();
+            let appended: Vec<&Append> = book.appends.values().filter(|append| append.is_named()).collect();
             let moved = moved.choose_multiple(&mut self.random, AGAIN / 2);
             let moved = moved.filter_map(|transfer| Some(Answered::Moved((*transfer).clone(), transfer.told?)));
             let mut chosen: Vec<Answered> = moved.collect();

@@ -11,25 +11,24 @@ mod inspection;
 mod load;
 mod part;
 mod records;
+mod report;
 mod site;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use hdrhistogram::Histogram;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
 
 use ask::Asker;
 use book::{ACCOUNTS, BALANCE, Book, account};
-use check::Findings;
 use fault::{Deck, ms};
 use inspection::Inspection;
 use load::Load;
 use records::Records;
+use report::Report;
 use site::{LogKind, Plan, Site, StoreKind};
 
 use crate::process;
@@ -85,7 +84,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut report = Report::new()?;
+    let mut report = Report::new();
     let ended = runtime.block_on(torment(options, &directory, &mut report));
     // All processes have ended with it. A last look at what the clients' threads hold is not needed.
     runtime.shutdown_background();
@@ -95,7 +94,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     for line in &report.findings.lines {
         println!("  {line}");
     }
-    println!("{}", report.json(options));
+    println!("{}\n{}", report.table(), report.json(options));
     if report.findings.anomalies == 0 {
         if options.keep.is_none() {
             std::fs::remove_dir_all(&directory)?;
@@ -104,67 +103,6 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     let (count, first) = (report.findings.anomalies, report.findings.lines.first().cloned().unwrap_or_default());
     bail!("{count} anomalies, the first: {first}; what the processes wrote is in {}", directory.display())
-}
-
-/// What there is to say in the end.
-struct Report {
-    started: Instant,
-    rounds: u32,
-    kinds: BTreeMap<&'static str, u32>,
-    requests: usize,
-    answers: u64,
-    doubtful: usize,
-    happened: usize,
-    asked_again: usize,
-    judged: usize,
-    stalls_ms: Histogram<u64>,
-    findings: Findings,
-}
-
-impl Report {
-    fn new() -> anyhow::Result<Report> {
-        Ok(Report {
-            started: Instant::now(),
-            rounds: 0,
-            kinds: BTreeMap::new(),
-            requests: 0,
-            answers: 0,
-            doubtful: 0,
-            happened: 0,
-            asked_again: 0,
-            judged: 0,
-            stalls_ms: Histogram::new_with_bounds(1, 600_000, 3)?,
-            findings: Findings::default(),
-        })
-    }
-
-    fn json(&self, options: &Options) -> String {
-        let stall = |quantile| self.stalls_ms.value_at_quantile(quantile);
-        let kind = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
-        json!({
-            "rounds": self.rounds,
-            "seed": options.seed,
-            "log": kind(&options.log),
-            "store": kind(&options.store),
-            "workers": options.workers,
-            "kinds": self.kinds,
-            "requests": self.requests,
-            "answers": self.answers,
-            "doubtful": self.doubtful,
-            "doubtful_that_happened": self.happened,
-            "asked_again": self.asked_again,
-            "judged": self.judged,
-            "stall_p50_ms": stall(0.5),
-            "stall_p99_ms": stall(0.99),
-            "stall_max_ms": self.stalls_ms.max(),
-            "seconds": self.started.elapsed().as_secs(),
-            "lost": self.findings.lost,
-            "doubled": self.findings.doubled,
-            "changed": self.findings.changed,
-            "anomalies": self.findings.anomalies,
-        })
-        .to_string()
-    }
 }
 
 async fn torment(options: &Options, directory: &Path, report: &mut Report) -> anyhow::Result<()> {
@@ -238,9 +176,7 @@ async fn rounds(
         whole.await.with_context(|| format!("round {round}, {done}"))?;
         site.all_run().with_context(|| format!("round {round}, {done}"))?;
         let (stall, took) = (load.stall(), started.elapsed());
-        report.rounds = round;
-        *report.kinds.entry(fault.kind).or_default() += 1;
-        report.stalls_ms.saturating_record(stall.as_millis() as u64);
+        report.round(fault.kind, stall);
         let rate = (load.answers() - before) as f64 / took.as_secs_f64();
         println!(
             "  round {round:>3}  {done:<58} stall {:>7}  whole after {:>7}  {rate:>5.0} answers/s",

@@ -94,8 +94,6 @@ impl Records {
     /// Waits until all records have their reply; they must be asked no more.
     pub(super) async fn answered(&self) -> anyhow::Result<()> {
         let started = Instant::now();
-        // The thread may be about to send one.
-        tokio::time::sleep(PAUSE * 5).await;
         while self.open.load(Ordering::SeqCst) > 0 {
             ensure!(self.thread.as_ref().is_some_and(|thread| !thread.is_finished()), "the Kafka client has ended");
             if started.elapsed() > ANSWER_MAX {
@@ -142,8 +140,13 @@ impl Client {
     fn run(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut next = Instant::now();
         while !stop.load(Ordering::SeqCst) {
-            if self.shared.mode() == Mode::Ask && Instant::now() >= next {
-                self.send()?;
+            if Instant::now() >= next {
+                // Counted before it is looked whether to ask, so that nobody who waits misses it.
+                self.open.fetch_add(1, Ordering::SeqCst);
+                match self.shared.mode() {
+                    Mode::Ask => self.send()?,
+                    _ => drop(self.open.fetch_sub(1, Ordering::SeqCst)),
+                }
                 next = Instant::now() + PAUSE;
             }
             self.producer.poll(Duration::ZERO);
@@ -157,16 +160,13 @@ impl Client {
     }
 
     fn send(&mut self) -> anyhow::Result<()> {
-        // Counted before it is looked at whether to ask on, so that nobody misses it.
-        self.open.fetch_add(1, Ordering::SeqCst);
         let append = self.shared.book().append(Way::Record, self.shared.now_us());
         let [entity, _] = append.names();
         let (call, id) = (append.call(), append.id());
         let value = call.arguments.to_string();
         let mut headers = OwnedHeaders::new();
         let mut all = vec![("styx-app", "testkit"), ("styx-operator", "a"), ("styx-function", "append_all")];
-        // Every third has no id of its own.
-        if append.number % 3 > 0 {
+        if append.is_named() {
             all.push(("styx-request-id", &id));
         }
         for (key, value) in all {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use tokio::process::Command;
 
 use super::part::{Part, Program, free_port};
 
@@ -60,6 +61,8 @@ pub(super) struct Site {
     parts: BTreeMap<Role, Part>,
     workers: usize,
     http: reqwest::Client,
+    /// The command that reads every byte of the newest snapshot, if there are snapshots.
+    verify: Option<Program>,
     pub(super) ingress: String,
     pub(super) admin: String,
     /// Where a broker is, if there is one.
@@ -122,9 +125,18 @@ impl Site {
             styx(Role::Worker(number), format!("worker-{}", number + 1), "worker", more);
         }
         styx(Role::Gateway, "gateway".into(), "gateway", gateway);
+        let verify = (plan.store != StoreKind::None).then(|| {
+            let data = plan.directory.join("coordinator").to_string_lossy().into_owned();
+            let mut arguments = strings(&["snapshots", "verify", "--data-dir", &data]);
+            if plan.store == StoreKind::S3 {
+                arguments.extend(strings(&["--store", "s3://styx/chaos"]));
+            }
+            let binary = plan.styx.to_path_buf();
+            Program { name: "verify".into(), binary, arguments, environment: environment.clone(), port: None }
+        });
         let parts = programs.into_iter().map(|(role, program)| (role, Part::new(program, plan.directory)));
         let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
-        let mut site = Site { parts: parts.collect(), workers: plan.workers, http, ingress, admin, brokers };
+        let mut site = Site { parts: parts.collect(), workers: plan.workers, http, verify, ingress, admin, brokers };
         let all: Vec<Role> = site.parts.keys().copied().collect();
         site.start_again(&all).await?;
         site.settles().await?;
@@ -211,12 +223,12 @@ impl Site {
             self.settles().await?;
             let seen = self.get("/v1/cluster").await?;
             let chain = seen["chain"].as_str().context("the cluster has a hash chain")?;
-            let now = Some((seen["epoch"].as_u64().context("the cluster has an epoch")?, chain.to_owned()));
-            if now == before && seen["backlog"] == 0 {
-                return Ok(now.expect("just set"));
+            let now = (seen["epoch"].as_u64().context("the cluster has an epoch")?, chain.to_owned());
+            if before.as_ref() == Some(&now) && seen["backlog"] == 0 {
+                return Ok(now);
             }
             ensure!(started.elapsed() < RECOVERY_MAX, "the cluster works on though nobody asks anything: {seen}");
-            before = now;
+            before = Some(now);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -234,6 +246,15 @@ impl Site {
             let Some(next) = page["next"].as_str() else { return Ok(all) };
             after = format!("&after={next}");
         }
+    }
+
+    /// What is wrong with the newest snapshot, if anything.
+    pub(super) async fn damage(&self) -> anyhow::Result<Option<String>> {
+        let Some(Program { binary, arguments, environment, .. }) = &self.verify else { return Ok(None) };
+        let mut command = Command::new(binary);
+        let output = command.args(arguments).envs(environment.iter().cloned()).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        Ok((!output.status.success()).then(|| format!("the newest snapshot cannot be read: {}", said.trim())))
     }
 
     /// Has a snapshot taken, in the background; nobody waits for it.
