@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
@@ -15,11 +16,15 @@ const OWN_BYTES: u64 = 1 << 30;
 /// Most that is written to fill a disk that others use too, and what they may write or free meanwhile.
 const MARGIN_MAX: u64 = 1 << 30;
 
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A directory on a small file system of its own, where one may be mounted; otherwise on the disk of
 /// temporary files, which then counts as full long before it is.
 pub struct Disk {
     directory: TempDir,
     mounted: bool,
+    /// What one test takes of a disk, another would miss.
+    _alone: MutexGuard<'static, ()>,
     margin: u64,
     /// Below this the disk counts as full.
     pub reserve: u64,
@@ -27,6 +32,7 @@ pub struct Disk {
 
 impl Disk {
     pub fn new() -> Disk {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir().unwrap();
         let (target, kind) = (path(directory.path()), CString::new("tmpfs").unwrap());
         let options = CString::new(format!("size={OWN_BYTES}")).unwrap();
@@ -36,7 +42,7 @@ impl Disk {
         };
         let free = free(directory.path());
         let margin = (free / 8).min(MARGIN_MAX);
-        Disk { directory, mounted, margin, reserve: free - 2 * margin }
+        Disk { directory, mounted, _alone: alone, margin, reserve: free - 2 * margin }
     }
 
     pub fn path(&self) -> PathBuf {

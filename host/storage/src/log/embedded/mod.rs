@@ -21,6 +21,8 @@ mod mark;
 mod segment;
 
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
