@@ -1,6 +1,6 @@
 //! What a person, or a program, sees.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -36,17 +36,16 @@ impl Output {
     }
 
     pub(super) fn error(&self, error: &CliError) {
-        if self.json {
-            println!(
-                "{}",
-                json!({"error": {"code": error.code, "message": error.message, "hint": error.hint, "detail": error.detail}})
-            );
-        } else {
-            for line in error.detail.lines() {
-                eprintln!("  {}", self.paint("2", line));
-            }
-            eprintln!("{} {error}", self.paint("1;31", "error"));
+        let CliError { code, message, hint, detail, .. } = error;
+        let told = json!({"error": {"code": code, "message": message, "hint": hint, "detail": detail}});
+        // A program that reads no more, as of a server that is ready, leaves it to people to read.
+        if self.json && writeln!(std::io::stdout(), "{told}").is_ok() {
+            return;
         }
+        for line in detail.lines() {
+            eprintln!("  {}", self.paint("2", line));
+        }
+        eprintln!("{} {error}", self.paint("1;31", "error"));
     }
 
     /// A line about what has been done.
