@@ -19,7 +19,7 @@ use styx_protocol::ids::Epoch;
 use styx_protocol::membership::{Membership, Patience};
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
-use styx_storage::snapshot::SnapshotStore;
+use styx_storage::snapshot::{Manifest, SnapshotStore};
 
 use self::driver::{Driver, Event};
 use super::COORDINATOR;
@@ -182,10 +182,7 @@ fn look(store: Option<SnapshotStore>, unusable: Arc<AtomicU64>) -> Look {
 
 fn take_over(store: &SnapshotStore, before: Epoch, generation: u64) -> anyhow::Result<Option<Found>> {
     let Some(found) = newest(store, Some(before), &mut |_, _| Ok(()))? else { return Ok(None) };
-    let manifest = store.take_over(generation, now().0)?;
-    match manifest.epoch == found.manifest.epoch {
-        true => Ok(Some(Found { manifest, ..found })),
-        // An earlier generation was quicker.
-        false => Found::read(store, manifest).map(Some),
-    }
+    let Manifest { sequence, log_position, .. } = found.manifest;
+    let manifest = store.reinstate(sequence, generation, log_position, now().0)?;
+    Ok(Some(Found { manifest, ..found }))
 }
