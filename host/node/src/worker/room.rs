@@ -137,7 +137,7 @@ fn free_bytes(directory: &Path) -> io::Result<u64> {
     }
     // SAFETY: the call succeeded, so that all of it was written.
     let told = unsafe { told.assume_init() };
-    Ok(told.f_bavail as u64 * told.f_frsize as u64)
+    Ok(told.f_bavail * told.f_frsize)
 }
 
 #[cfg(test)]
