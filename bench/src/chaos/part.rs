@@ -76,27 +76,28 @@ impl Part {
     pub(super) async fn ready(&mut self) -> anyhow::Result<()> {
         let name = self.program.name.clone();
         let waited = tokio::time::timeout(START_MAX, self.is_ready()).await;
-        let end = match waited {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(why)) => why.to_string(),
-            Err(_) => format!("{name} is not ready after {START_MAX:?}"),
-        };
-        bail!("{end}: {}", self.last_words())
+        match waited {
+            Ok(ready) => ready,
+            Err(_) => bail!("{name} is not ready after {START_MAX:?}: {}", self.last_words()),
+        }
     }
 
     async fn is_ready(&mut self) -> anyhow::Result<()> {
         let Program { name, port, .. } = &self.program;
+        let gone = || format!("{name} ended before it was ready: {}", last_line(&self.log));
         let running = self.running.as_mut().with_context(|| format!("{name} was not started"))?;
         if let Some(port) = *port {
             while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-                ensure!(running.child.try_wait()?.is_none(), "{name} ended before it was ready");
+                ensure!(running.child.try_wait()?.is_none(), gone());
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             return Ok(());
         }
         let lines = running.lines.as_mut().context("its standard output is read")?;
-        let Some(line) = lines.next_line().await? else { bail!("{name} ended before it was ready") };
+        let Some(line) = lines.next_line().await? else { bail!(gone()) };
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
+        let error = &said["error"];
+        ensure!(error.is_null(), "{name} does not start: {}: {}", error["code"], error["message"]);
         ensure!(said["ready"] == true, "{name} said: {line}");
         Ok(())
     }
@@ -137,11 +138,15 @@ impl Part {
         bail!("{} ended by itself, {how}: {}", self.program.name, self.last_words())
     }
 
-    /// The last line that it wrote.
-    pub(super) fn last_words(&self) -> String {
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    fn last_words(&self) -> String {
+        last_line(&self.log)
     }
+}
+
+/// The last thing that a process said.
+fn last_line(log: &Path) -> String {
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
 }
 
 /// A port of loopback that nobody listens on, nor a hundred above, outside of what systems give to
