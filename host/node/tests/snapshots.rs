@@ -152,13 +152,22 @@ async fn one_goes_back_to_an_older_snapshot() {
     assert_eq!(append(&server, 30..60).await, answers[30..60], "and what came after can be done again");
     server.child.kill().await.unwrap();
 
+    // A damaged log ends the server; it may be set aside for a snapshot.
+    let segment = data.join("log/00000000000000000001.wal");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[used / 2] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let start = ["server", "--data-dir", &text, "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"];
+    refused(&start, "LOG_CORRUPT", "damaged at offset");
+    done(&["snapshots", "restore", "--data-dir", &text]);
+    let mut server = Process::start(&data, NEVER).await;
+    assert_eq!(server.position().await.0, epoch);
+    server.child.kill().await.unwrap();
+
     // Without its log, a server does not take the snapshot for all there was.
     std::fs::remove_dir_all(data.join("log")).unwrap();
-    refused(
-        &["server", "--data-dir", &text, "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"],
-        "RECOVERY",
-        "the log is empty",
-    );
+    refused(&start, "RECOVERY", "the log is empty");
     done(&["snapshots", "restore", "--data-dir", &text]);
     assert_eq!(Process::start(&data, NEVER).await.position().await.0, epoch);
     let none = directory.path().join("none");

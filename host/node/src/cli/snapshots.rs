@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use reqwest::Method;
 use serde_json::{Value, json};
 use styx_protocol::record::{Genesis, Record};
-use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log};
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError};
 use styx_storage::snapshot::{Imported, Place, Progress, SnapshotError, SnapshotStore};
 use tokio::runtime::Runtime;
 
@@ -259,8 +259,11 @@ fn new_log(data_dir: &Path, genesis: &Genesis) -> Result<(Option<PathBuf>, u64),
     let io = |error: std::io::Error| CliError::new("DATA_DIR", format!("{}: {error}", data_dir.display()), "");
     let mut set_aside = None;
     if directory.is_dir() {
-        // Opened, so that no server has it; and closed again.
-        drop(EmbeddedLog::open(&directory, EmbeddedOptions::default()).map_err(log_failed)?);
+        // Opened, so that no server has it; and closed again. It may be damaged: that is why one restores.
+        match EmbeddedLog::open(&directory, EmbeddedOptions::default()) {
+            Ok(_) | Err(LogError::Corrupt { .. }) => {}
+            Err(error) => return Err(log_failed(error)),
+        }
         let aside = data_dir.join(format!("log-before-{}", now().0));
         std::fs::rename(&directory, &aside).map_err(io)?;
         set_aside = Some(aside);
@@ -303,6 +306,6 @@ fn damaged(error: &anyhow::Error) -> CliError {
     CliError::new("SNAPSHOT_DAMAGED", format!("{error:#}"), "choose an older one: styx snapshots list")
 }
 
-fn log_failed(error: styx_storage::log::LogError) -> CliError {
+fn log_failed(error: LogError) -> CliError {
     crate::server::log_error(&error)
 }
