@@ -175,6 +175,22 @@ impl LogError {
     }
 }
 
+/// A log that takes nothing more once it has failed.
+trait Guarded: Sized {
+    /// Whether it has.
+    fn failed(&mut self) -> &mut bool;
+
+    /// Runs `operation` unless the log has failed, and remembers if it does now.
+    fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
+        if *self.failed() {
+            return Err(LogError::Failed);
+        }
+        let result = operation(self);
+        *self.failed() = matches!(&result, Err(error) if !error.is_harmless());
+        result
+    }
+}
+
 /// `Ok` if `asked` lies in `first..=next`.
 fn check_range(asked: u64, first: u64, next: u64) -> Result<(), LogError> {
     if (first..=next).contains(&asked) { Ok(()) } else { Err(LogError::OutOfRange { asked, first, next }) }

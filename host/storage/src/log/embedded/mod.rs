@@ -36,7 +36,7 @@ use open_wal::{Lsn, RecoveryReport, Wal, WalConfig, WalError};
 
 use self::group::Group;
 use self::mark::{Mark, MarkFile};
-use super::{Consumer, Log, LogError, check_range};
+use super::{Consumer, Guarded, Log, LogError, check_range};
 
 /// Sizes of an [`EmbeddedLog`]. A log that exists keeps the largest that it was
 /// ever opened with.
@@ -172,15 +172,11 @@ impl EmbeddedLog {
         self.pending.restart(next);
         self.mark_committed(next)
     }
+}
 
-    /// Runs `operation` unless the log has failed, and remembers if it does now.
-    fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
-        if self.failed {
-            return Err(LogError::Failed);
-        }
-        let result = operation(self);
-        self.failed = matches!(&result, Err(error) if !error.is_harmless());
-        result
+impl Guarded for EmbeddedLog {
+    fn failed(&mut self) -> &mut bool {
+        &mut self.failed
     }
 }
 

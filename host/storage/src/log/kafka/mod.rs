@@ -50,7 +50,7 @@ use self::reader::Reader;
 use self::stall::Patience;
 use self::topic::Deletion;
 use self::writer::Writer;
-use super::{Consumer, Log, LogError, check_range};
+use super::{Consumer, Guarded, Log, LogError, check_range};
 
 /// A [`Log`] on a topic of a Kafka cluster.
 pub struct KafkaLog {
@@ -342,15 +342,11 @@ impl KafkaLog {
     fn offset(&self, sequence: u64) -> Option<i64> {
         self.seen.offsets.get((sequence - self.first()) as usize).copied()
     }
+}
 
-    /// Runs `operation` unless the log has failed, and remembers if it does now.
-    fn guarded<T>(&mut self, operation: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
-        if self.failed {
-            return Err(LogError::Failed);
-        }
-        let result = operation(self);
-        self.failed = matches!(&result, Err(error) if !error.is_harmless());
-        result
+impl Guarded for KafkaLog {
+    fn failed(&mut self) -> &mut bool {
+        &mut self.failed
     }
 }
 
