@@ -9,6 +9,7 @@ use crate::catalog::Control;
 use crate::entity::Layout;
 use crate::ids::{Epoch, Tid, Timestamp};
 use crate::sequencer::Sequencer;
+use crate::shared::aligned;
 use crate::state::StateHash;
 use crate::transaction::Request;
 
@@ -122,9 +123,6 @@ impl Record {
     /// # Errors
     /// The bytes are not a record.
     pub fn decode(bytes: &[u8]) -> Result<Record, rancor::Error> {
-        // Archived data is aligned; what comes from a file may not be.
-        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
-        aligned.extend_from_slice(bytes);
-        rkyv::from_bytes::<Record, rancor::Error>(&aligned)
+        rkyv::from_bytes::<Record, rancor::Error>(&aligned(bytes))
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rkyv::rancor::{Fallible, Source};
 use rkyv::ser::{Allocator, Writer};
 use rkyv::string::{ArchivedString, StringResolver};
+use rkyv::util::AlignedVec;
 use rkyv::vec::{ArchivedVec, VecResolver};
 use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
 use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
@@ -78,6 +79,13 @@ impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<rkyv::Archived<u32>>, Pat
     fn deserialize_with(field: &ArchivedVec<rkyv::Archived<u32>>, _: &mut D) -> Result<Path, D::Error> {
         Ok(field.iter().map(|number| number.to_native()).collect())
     }
+}
+
+/// The same bytes where archived data may be read: what comes from a file or a socket may lie anywhere.
+pub fn aligned(bytes: &[u8]) -> AlignedVec<16> {
+    let mut aligned = AlignedVec::with_capacity(bytes.len());
+    aligned.extend_from_slice(bytes);
+    aligned
 }
 
 type OwnedBound = Bound<String>;

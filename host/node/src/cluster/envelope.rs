@@ -17,6 +17,7 @@ use styx_protocol::ids::{Epoch, RequestId, Tid, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::record::Chain;
 use styx_protocol::replies::Retention;
+use styx_protocol::shared::aligned;
 use styx_protocol::transaction::Request;
 
 use crate::snapshots::Written;
@@ -335,8 +336,6 @@ impl Envelope {
     /// # Errors
     /// The bytes are not a message.
     pub fn decode(bytes: &[u8]) -> Result<Self, rancor::Error> {
-        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
-        aligned.extend_from_slice(bytes);
-        rkyv::from_bytes::<Envelope, rancor::Error>(&aligned)
+        rkyv::from_bytes::<Envelope, rancor::Error>(&aligned(bytes))
     }
 }

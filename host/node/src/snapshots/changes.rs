@@ -8,6 +8,7 @@ use styx_protocol::entity::{Key, Value};
 use styx_protocol::ids::PartitionId;
 use styx_protocol::replies::{Kept, ReplyChange};
 use styx_protocol::route::partition_of;
+use styx_protocol::shared::aligned;
 use styx_protocol::state::Write;
 
 /// The operator number of remembered replies.
@@ -96,9 +97,7 @@ fn encode(kept: &Kept) -> Value {
 
 /// A remembered reply as it stands in a snapshot, checked before it is believed.
 pub(super) fn decode(key: &[u8], bytes: &[u8]) -> anyhow::Result<Kept> {
-    let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
-    aligned.extend_from_slice(bytes);
-    let kept = rkyv::from_bytes::<Kept, rancor::Error>(&aligned)?;
+    let kept = rkyv::from_bytes::<Kept, rancor::Error>(&aligned(bytes))?;
     anyhow::ensure!(kept.id.0.to_be_bytes() == key, "a reply of {} stands under another id", kept.id);
     Ok(kept)
 }

@@ -3,6 +3,7 @@
 use rkyv::rancor;
 use styx_protocol::ids::PartitionId;
 use styx_protocol::record::Genesis;
+use styx_protocol::shared::aligned;
 use styx_protocol::snapshot::{Carried, Frame};
 use styx_protocol::state::StateHash;
 
@@ -33,9 +34,7 @@ impl Head {
     /// # Errors
     /// The bytes are not a head.
     pub fn decode(bytes: &[u8]) -> Result<Head, rancor::Error> {
-        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
-        aligned.extend_from_slice(bytes);
-        rkyv::from_bytes::<Head, rancor::Error>(&aligned)
+        rkyv::from_bytes::<Head, rancor::Error>(&aligned(bytes))
     }
 }
 

@@ -17,7 +17,7 @@ use super::appender::ToLog;
 use super::crew::Crew;
 use super::gathering::Gathering;
 use super::snapshots::Snapshots;
-use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now};
+use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
 use crate::snapshots::{Beginning, Noted};
@@ -109,9 +109,7 @@ impl<E: Executor + Pieces> Driver<E> {
         let (mut epochs, mut warned) = (0, false);
         let (first, total) = (beginning.position(), log.next() - beginning.position());
         log.replay(first, &mut |sequence, bytes| {
-            let record =
-                Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
-            let record = match record {
+            let record = match read_record(bytes)? {
                 Record::Epoch(record) if record.epoch > snapshot => record,
                 Record::Epoch(_) | Record::Generation(_) => return Ok(()),
                 Record::Genesis(_) => anyhow::bail!("a second beginning"),

@@ -232,7 +232,7 @@ pub(crate) fn genesis(log: &mut dyn Log, partitions: u16) -> anyhow::Result<Gene
         "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from"
     );
     let read = log.replay(0, &mut |_, bytes| {
-        found = Some(Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?);
+        found = Some(read_record(bytes)?);
         anyhow::bail!("the first record is enough")
     });
     match (found, read) {
@@ -242,6 +242,14 @@ pub(crate) fn genesis(log: &mut dyn Log, partitions: u16) -> anyhow::Result<Gene
             "the log does not start with the record that every log starts with; is this another program's directory?"
         ),
     }
+}
+
+/// Reads a record of the log.
+///
+/// # Errors
+/// It is not one, or not one of this version.
+pub(crate) fn read_record(bytes: &[u8]) -> anyhow::Result<Record> {
+    Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))
 }
 
 /// Shows a guest's log line.

@@ -14,6 +14,7 @@ use crate::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp, WorkerId};
 use crate::piece::GraphId;
 use crate::record::Chain;
 use crate::share::Share;
+use crate::shared::aligned;
 use crate::state::StateHash;
 use crate::transaction::Request;
 use crate::validate::{Bits, Kind};
@@ -118,9 +119,7 @@ impl Message {
         if bytes.as_ptr().cast::<u128>().is_aligned() {
             return rkyv::from_bytes::<Message, rancor::Error>(bytes);
         }
-        let mut aligned = rkyv::util::AlignedVec::<16>::with_capacity(bytes.len());
-        aligned.extend_from_slice(bytes);
-        rkyv::from_bytes::<Message, rancor::Error>(&aligned)
+        rkyv::from_bytes::<Message, rancor::Error>(&aligned(bytes))
     }
 }
 
