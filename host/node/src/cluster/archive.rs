@@ -9,7 +9,7 @@ use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
 use crate::snapshots::Found;
-use crate::worker::{fatal, fatal_on_panic};
+use crate::worker::{fatal, fatal_on_panic, read_record};
 use styx_storage::log::Log;
 
 /// What has become of the log.
@@ -152,9 +152,7 @@ fn serve(
         Order::Read(from, records) => {
             let mut unread = false;
             let read = log.replay(from.position.max(1), &mut |_, bytes| {
-                let record =
-                    Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
-                if let Record::Epoch(record) = record
+                if let Record::Epoch(record) = read_record(bytes)?
                     && record.epoch > from.after
                 {
                     unread = records.send(record).is_err();
@@ -185,12 +183,11 @@ fn sync(log: &mut dyn Log) {
     }
 }
 
-/// The highest generation that the log knows of.
-pub(super) fn generation(log: &mut dyn Log) -> anyhow::Result<u64> {
+/// The highest generation that the log knows of from a position on.
+pub(super) fn generation(log: &mut dyn Log, from: u64) -> anyhow::Result<u64> {
     let mut highest = 0;
-    log.replay(log.first(), &mut |_, bytes| {
-        let record = Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))?;
-        match record {
+    log.replay(from, &mut |_, bytes| {
+        match read_record(bytes)? {
             Record::Epoch(record) => highest = highest.max(record.generation),
             Record::Generation(generation) => highest = highest.max(generation),
             Record::Genesis(_) => {}

@@ -10,31 +10,24 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::record::Genesis;
 use styx_protocol::snapshot::Frame;
-use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, Retention, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, SnapshotError, SnapshotStore};
 use tokio::sync::oneshot;
 
+use super::beginning::SnapshotOptions;
 use super::collector::{Written, persist};
 use super::head::{HEAD, Head};
-use crate::components::ComponentStore;
-use crate::worker::{fatal, fatal_on_panic, now};
+use super::restore::Found;
+use crate::worker::{Stats, fatal, fatal_on_panic, now};
 
-/// How a keeper works.
-#[derive(Clone, Debug)]
-pub(crate) struct KeeperOptions {
-    /// Time between snapshots.
-    pub interval: Duration,
-    /// Which old ones are kept.
-    pub retention: Retention,
-    /// The generation that it belongs to.
+/// What a keeper belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    /// The generation.
     pub generation: u64,
     /// How many workers have a part.
     pub workers: usize,
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
-    /// The epoch of the snapshot that the generation began with.
-    pub restored: Option<Epoch>,
-    /// Components that are in the store, by name.
-    pub components: BTreeMap<String, PartRef>,
 }
 
 /// What a keeper is told.
@@ -95,10 +88,6 @@ pub(crate) struct Hands {
     pub begin: Box<dyn Fn() + Send>,
     /// Has workers say again what they have written.
     pub remind: Box<dyn Fn() + Send>,
-    /// The last epoch whose record is durable.
-    pub durable: Box<dyn Fn() -> Epoch + Send>,
-    /// The last epoch that ended.
-    pub reached: Box<dyn Fn() -> Epoch + Send>,
     /// Has the log forget what is before a position.
     pub trim: Box<dyn Fn(u64) + Send>,
 }
@@ -120,23 +109,24 @@ const REMIND: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Keeper {
-    /// Starts the thread.
+    /// Starts the thread; `found` is the snapshot that the generation began with.
     pub fn start(
         store: SnapshotStore,
-        components: ComponentStore,
-        options: KeeperOptions,
+        options: SnapshotOptions,
+        term: Term,
+        found: Option<&Found>,
         hands: Hands,
-        stats: Arc<KeeperStats>,
+        stats: Arc<Stats>,
     ) -> std::io::Result<Self> {
         let (notes, inbox) = unbounded();
-        drop(stats.store.set(store.clone()));
+        drop(stats.snapshots.store.set(store.clone()));
         let over = Arc::new(AtomicBool::new(false));
         let keeping = Keeping {
-            last: options.restored,
-            mentioned: options.components.clone(),
+            last: found.map(|found| found.head.frame.epoch),
+            mentioned: found.map(Found::components).unwrap_or_default(),
             store,
-            components,
             options,
+            term,
             hands,
             stats,
             inbox,
@@ -152,6 +142,11 @@ impl Keeper {
     /// Tells it something.
     pub fn note(&self, note: Noted) {
         drop(self.notes.send(note));
+    }
+
+    /// Gives up what is under way, and waits for nothing.
+    pub fn abandon(mut self) {
+        self.thread = None;
     }
 
     /// Where it hears what was written.
@@ -172,10 +167,10 @@ impl Drop for Keeper {
 
 struct Keeping {
     store: SnapshotStore,
-    components: ComponentStore,
-    options: KeeperOptions,
+    options: SnapshotOptions,
+    term: Term,
     hands: Hands,
-    stats: Arc<KeeperStats>,
+    stats: Arc<Stats>,
     inbox: Receiver<Noted>,
     over: Arc<AtomicBool>,
     waiting: Vec<oneshot::Sender<Result<Taken, String>>>,
@@ -194,9 +189,10 @@ impl Keeping {
             if self.wait().is_err() {
                 return;
             }
-            let reached = (self.hands.reached)();
+            let reached = Epoch(self.stats.epoch.load(Ordering::Relaxed));
             if self.last == Some(reached) || reached == Epoch(0) {
-                let nothing = || self.stats.last().ok_or("nothing has happened since the last snapshot".to_owned());
+                let nothing =
+                    || self.stats.snapshots.last().ok_or("nothing has happened since the last snapshot".to_owned());
                 self.waiting.drain(..).for_each(|to| drop(to.send(nothing())));
                 continue;
             }
@@ -205,7 +201,7 @@ impl Keeping {
                     self.last = Some(Epoch(taken.epoch));
                     tracing::debug!(epoch = taken.epoch, written = taken.written_bytes, "a snapshot was taken");
                     self.waiting.drain(..).for_each(|to| drop(to.send(Ok(taken.clone()))));
-                    self.stats.done(taken);
+                    self.stats.snapshots.done(taken);
                 }
                 Err(Over) => return,
             }
@@ -235,7 +231,7 @@ impl Keeping {
         let started = Instant::now();
         (self.hands.begin)();
         let (mut frame, mut written) = (None, BTreeMap::new());
-        while frame.is_none() || written.len() < self.options.workers {
+        while frame.is_none() || written.len() < self.term.workers {
             match self.inbox.recv_timeout(REMIND) {
                 Ok(Noted::Frame(noted, position)) => frame = Some((noted, position)),
                 // What was said again of the snapshot before was heard.
@@ -248,13 +244,13 @@ impl Keeping {
         }
         let (frame, log_position) = frame.expect("just seen");
         // Of what is not durable nobody may have been told; a snapshot tells.
-        while (self.hands.durable)() < frame.epoch {
+        while self.stats.durable.load(Ordering::Relaxed) < frame.epoch.0 {
             if self.over.load(Ordering::Relaxed) {
                 return Err(Over);
             }
             std::thread::sleep(LOOK);
         }
-        let (epoch, generation) = (frame.epoch, self.options.generation);
+        let (epoch, generation) = (frame.epoch, self.term.generation);
         let (mut parts, mut hashes, mut carried) = (Vec::new(), Vec::new(), Vec::new());
         for (worker, written) in written {
             assert_eq!(written.epoch, epoch, "worker {worker} took its part of the snapshot at another epoch");
@@ -267,7 +263,7 @@ impl Keeping {
         let state_hash = hashes.iter().fold(0u128, |sum, (_, hash)| sum.wrapping_add(hash.0));
         let chain_hash = frame.chain.0;
         let mut system = self.write_components(&frame)?;
-        let head = Head { genesis: self.options.genesis, frame: *frame, carried, hashes }.encode();
+        let head = Head { genesis: self.term.genesis, frame: *frame, carried, hashes }.encode();
         system.push(self.persist(|store| store.write_system_part(HEAD, epoch.0, generation, &head))?);
         let draft = Draft {
             generation,
@@ -300,10 +296,10 @@ impl Keeping {
             let part = match self.mentioned.remove(&name) {
                 Some(part) => part,
                 None => {
-                    let bytes = self.components.get(digest).unwrap_or_else(|error| {
+                    let bytes = self.options.components.get(digest).unwrap_or_else(|error| {
                         fatal(&format!("component {digest} of a deployment is not in the data directory: {error}"))
                     });
-                    let (epoch, generation) = (frame.epoch.0, self.options.generation);
+                    let (epoch, generation) = (frame.epoch.0, self.term.generation);
                     self.persist(|store| store.write_system_part(&name, epoch, generation, &bytes))?
                 }
             };
@@ -316,7 +312,7 @@ impl Keeping {
     /// Merges deltas, deletes what is too old, and has the log trimmed behind what is kept.
     fn look_after(&self) -> Result<(), Over> {
         let stop = || self.over.load(Ordering::Relaxed);
-        let (generation, policy) = (self.options.generation, CompactionPolicy::default());
+        let (generation, policy) = (self.term.generation, CompactionPolicy::default());
         let done = self.store.compact(generation, &policy, now().0, &stop).and_then(|compacted| {
             if compacted.partitions > 0 {
                 tracing::debug!(partitions = compacted.partitions, written = compacted.written_bytes, "deltas merged");

@@ -19,7 +19,7 @@ pub(crate) use collector::Collector;
 pub use collector::Written;
 pub use head::Head;
 pub(crate) use head::identity;
-pub(crate) use keeper::{Hands, Keeper, KeeperOptions, Noted};
+pub(crate) use keeper::{Hands, Keeper, Noted, Term};
 pub use keeper::{KeeperStats, Taken};
 pub(crate) use listing::describe;
 pub(crate) use restore::{Found, is_damage, newest};

@@ -1,16 +1,15 @@
 //! The threads that take snapshots beside the driver of a process that is all of a cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Sender;
-use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::ids::WorkerId;
 use styx_protocol::machine::Input;
 use styx_storage::snapshot::SnapshotStore;
 
 use super::appender::ToLog;
 use super::{Message, Stats};
-use crate::snapshots::{Beginning, Collector, Hands, Keeper, KeeperOptions, Noted, SnapshotOptions};
+use crate::snapshots::{Beginning, Collector, Hands, Keeper, Noted, SnapshotOptions, Term};
 
 /// The only generation of a process that is alone.
 const GENERATION: u64 = 1;
@@ -31,25 +30,14 @@ impl Snapshots {
         stats: Arc<Stats>,
     ) -> std::io::Result<Self> {
         let (to_begin, to_hand_over) = (inbox.clone(), inbox.clone());
-        let (reached, durable) = (stats.clone(), stats.clone());
         let hands = Hands {
             begin: Box::new(move || drop(to_begin.send(Message::Input(Input::Snapshot)))),
             remind: Box::new(|| {}),
-            durable: Box::new(move || Epoch(durable.durable.load(Ordering::Relaxed))),
-            reached: Box::new(move || Epoch(reached.epoch.load(Ordering::Relaxed))),
             trim: Box::new(move |until| drop(log.send(ToLog::Trim(until)))),
         };
         let found = beginning.found.as_ref();
-        let keeping = KeeperOptions {
-            interval: options.interval,
-            retention: options.retention,
-            generation: GENERATION,
-            workers: 1,
-            genesis: beginning.genesis,
-            restored: found.map(|found| found.head.frame.epoch),
-            components: found.map(|found| found.components()).unwrap_or_default(),
-        };
-        let keeper = Keeper::start(store.clone(), options.components, keeping, hands, stats.snapshots.clone())?;
+        let term = Term { generation: GENERATION, workers: 1, genesis: beginning.genesis };
+        let keeper = Keeper::start(store.clone(), options, term, found, hands, stats)?;
         let notes = keeper.notes();
         let collector = Collector::start(
             store,

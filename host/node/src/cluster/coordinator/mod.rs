@@ -82,7 +82,8 @@ impl CoordinatorNode {
         // Who restores a snapshot are the workers of the first generation.
         let beginning =
             Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
-        let generation = archive::generation(log.as_mut())?.max(beginning.generation());
+        // What stands before a snapshot's position is of its generation at most.
+        let generation = archive::generation(log.as_mut(), beginning.position())?.max(beginning.generation());
         let (genesis, store) = (beginning.genesis, beginning.store);
         let (events, incoming) = unbounded();
         let (inbox, messages) = unbounded();
@@ -109,7 +110,6 @@ impl CoordinatorNode {
             addresses: BTreeMap::new(),
             relay: Relay::new(network.clone(), handle.clone(), options.backlog_max),
             archive,
-            layout: genesis.layout,
             genesis,
             store,
             unusable,

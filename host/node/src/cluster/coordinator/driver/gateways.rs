@@ -28,7 +28,7 @@ impl Driver {
             epoch,
             chain,
             members: self.members(),
-            partitions: self.layout.partitions,
+            partitions: self.genesis.layout.partitions,
             admin: self.options.admin.clone(),
         }
     }
@@ -71,9 +71,9 @@ impl Driver {
             members: self.members(),
             placement: match &self.office {
                 Some(office) => (*office.placement).clone(),
-                None => Placement::round_robin(self.layout.partitions, 1),
+                None => Placement::round_robin(self.genesis.layout.partitions, 1),
             },
-            layout: self.layout,
+            layout: self.genesis.layout,
             catalog: catalog.map(Catalog::image),
         }
     }

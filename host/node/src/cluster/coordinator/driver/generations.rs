@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use styx_protocol::attempt::Placement;
@@ -14,7 +13,7 @@ use styx_protocol::modes::Modes;
 use super::office::Office;
 use super::{Driver, Event};
 use crate::cluster::envelope::{Envelope, Invite, Store};
-use crate::snapshots::{Hands, Keeper, KeeperOptions};
+use crate::snapshots::{Hands, Keeper, Term};
 use crate::transport::NodeId;
 use crate::worker;
 
@@ -48,7 +47,7 @@ impl Driver {
         if let Some(mut office) = self.office.take() {
             // It may be in the middle of something that takes time, and is waited for by nobody.
             if let Some(keeper) = office.keeper.take() {
-                std::thread::spawn(move || drop(keeper));
+                keeper.abandon();
             }
             tracing::info!(generation = self.membership.generation(), "the generation is over");
             self.show_all();
@@ -58,9 +57,9 @@ impl Driver {
     fn begin(&mut self, generation: u64, members: Vec<Seated<NodeId>>) {
         tracing::info!(generation, workers = members.len(), "a generation begins");
         self.network.set_generation(generation);
-        let placement = Arc::new(Placement::round_robin(self.layout.partitions, members.len() as u16));
+        let placement = Arc::new(Placement::round_robin(self.genesis.layout.partitions, members.len() as u16));
         let config = Config {
-            layout: self.layout,
+            layout: self.genesis.layout,
             modes: Modes::default(),
             epoch_size_max: 0,
             epoch_bytes_max: 0,
@@ -115,7 +114,7 @@ impl Driver {
             me,
             members: self.members(),
             placement: (*office.placement).clone(),
-            layout: self.layout,
+            layout: self.genesis.layout,
             retention: self.options.retention,
             store: self.store.as_ref().map(|store| Store {
                 place: store.place().url().to_owned(),
@@ -130,27 +129,15 @@ impl Driver {
     pub(super) fn keep(&mut self) {
         let Some(office) = self.office.as_mut() else { return };
         let (Some(store), Some(options)) = (self.store.clone(), self.options.snapshots.clone()) else { return };
-        let (generation, stats) = (office.generation, self.handle.stats().clone());
+        let generation = office.generation;
         let (to_begin, to_remind) = (self.events.clone(), self.events.clone());
-        let (reached, durable) = (stats.clone(), stats.clone());
         let hands = Hands {
             begin: Box::new(move || drop(to_begin.send(Event::Snapshot(generation)))),
             remind: Box::new(move || drop(to_remind.send(Event::Remind(generation)))),
-            durable: Box::new(move || Epoch(durable.durable.load(Ordering::Relaxed))),
-            reached: Box::new(move || Epoch(reached.epoch.load(Ordering::Relaxed))),
             trim: Box::new(self.archive.trimmer()),
         };
-        let found = office.found.as_ref();
-        let keeping = KeeperOptions {
-            interval: options.interval,
-            retention: options.retention,
-            generation,
-            workers: office.members.len(),
-            genesis: self.genesis,
-            restored: found.map(|found| found.head.frame.epoch),
-            components: found.map(|found| found.components()).unwrap_or_default(),
-        };
-        match Keeper::start(store, options.components, keeping, hands, stats.snapshots.clone()) {
+        let term = Term { generation, workers: office.members.len(), genesis: self.genesis };
+        match Keeper::start(store, options, term, office.found.as_deref(), hands, self.handle.stats().clone()) {
             Ok(keeper) => office.keeper = Some(keeper),
             Err(error) => worker::fatal(&format!("cannot start a thread: {error}")),
         }

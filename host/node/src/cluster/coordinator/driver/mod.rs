@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use styx_engine::Engine;
-use styx_protocol::entity::Layout;
 use styx_protocol::machine::Input;
 use styx_protocol::machine::message::{Message, Node};
 use styx_protocol::membership::{self, Membership};
@@ -52,7 +51,6 @@ pub(super) enum Event {
 /// See the module.
 pub(super) struct Driver {
     pub(super) options: CoordinatorNodeOptions,
-    pub(super) layout: Layout,
     pub(super) genesis: Genesis,
     pub(super) store: Option<SnapshotStore>,
     /// Snapshots of this epoch and later ones are of no use.
