@@ -8,6 +8,8 @@ mod inprocess;
 mod process;
 mod server;
 mod websocket;
+#[allow(dead_code)]
+mod workload;
 
 use clap::{Parser, Subcommand};
 

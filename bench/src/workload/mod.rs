@@ -1,0 +1,136 @@
+//! What the benchmarks do to a system: the calls that fill it, an endless stream of calls from a
+//! seed, and what must hold of its state afterwards, whatever was called.
+//!
+//! A workload knows the app's functions and nothing of servers, connections or time: whoever drives
+//! it sends the calls. It keeps no record of what was called either, so any number of connections
+//! may share one, each with random numbers of its own. Each app exists in Rust and in Python, with
+//! the same functions and replies.
+
+mod chance;
+mod ycsb;
+
+use anyhow::Context;
+use rand::RngCore;
+use serde_json::Value;
+
+/// One call of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The operator.
+    pub operator: &'static str,
+    /// Key of the entity.
+    pub key: String,
+    /// The function.
+    pub function: &'static str,
+    /// Its arguments, a JSON array.
+    pub arguments: String,
+    /// Whether the function is declared as one that only reads.
+    pub read_only: bool,
+}
+
+impl Call {
+    /// A call that may write.
+    fn write(operator: &'static str, key: impl Into<String>, function: &'static str, arguments: String) -> Self {
+        Call { operator, key: key.into(), function, arguments, read_only: false }
+    }
+
+    /// A call that only reads.
+    fn read(operator: &'static str, key: impl Into<String>, function: &'static str, arguments: String) -> Self {
+        Call { operator, key: key.into(), function, arguments, read_only: true }
+    }
+}
+
+/// What an app is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// Rust, compiled.
+    Rust,
+    /// Python, interpreted.
+    Python,
+}
+
+/// Makes a call and gives its result; an abort is an error.
+pub type Read<'a> = dyn FnMut(&Call) -> anyhow::Result<Value> + 'a;
+
+/// Something that must hold, and whether it did.
+#[derive(Debug)]
+pub struct Check {
+    /// What, in a few words.
+    pub name: &'static str,
+    /// An error says what was found instead.
+    pub result: anyhow::Result<()>,
+}
+
+impl Check {
+    fn new(name: &'static str, result: anyhow::Result<()>) -> Self {
+        Check { name, result }
+    }
+}
+
+/// A benchmark's calls and promises.
+pub trait Workload: Send + Sync {
+    /// Its name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Name of the app's source directory among the guests.
+    fn guest(&self, language: Language) -> &'static str;
+
+    /// The calls that fill an empty app, the same each time. They may be made at once and in any
+    /// order; all must succeed.
+    fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_>;
+
+    /// The next call; it depends on the random numbers alone.
+    fn next(&self, random: &mut dyn RngCore) -> Call;
+
+    /// Whether a failure with this code and message is a part of the workload, not of the system.
+    fn expects(&self, code: &str, message: &str) -> bool {
+        let _ = (code, message);
+        false
+    }
+
+    /// Reads the state and says what holds. Nothing else may run meanwhile.
+    fn check(&self, read: &mut Read<'_>) -> Vec<Check>;
+}
+
+/// Which workload, with its options.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Choice {
+    /// Transfers between accounts, the credited ones chosen by a Zipf distribution
+    YcsbT(ycsb::Options),
+    /// Transfers between 100,000 accounts, both chosen by a Zipf distribution
+    Transfer(ycsb::TransferOptions),
+}
+
+impl Choice {
+    /// The workload.
+    pub fn workload(&self) -> anyhow::Result<Box<dyn Workload>> {
+        Ok(match self {
+            Choice::YcsbT(options) => Box::new(ycsb::Accounts::ycsb_t(options)?),
+            Choice::Transfer(options) => Box::new(ycsb::Accounts::transfer(options)?),
+        })
+    }
+}
+
+/// Reads all pages of a function that replies with figures and the last key of the page, or null
+/// behind the last page, and hands the figures to `each`.
+fn pages(
+    read: &mut Read<'_>,
+    page: impl Fn(Option<&str>) -> Call,
+    mut each: impl FnMut(&[Value]) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut after: Option<String> = None;
+    loop {
+        let reply = read(&page(after.as_deref()))?;
+        let (last, figures) = reply.as_array().and_then(|reply| reply.split_last()).context("a page is an array")?;
+        each(figures)?;
+        match last.as_str() {
+            Some(last) => after = Some(last.to_owned()),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// A whole number of a reply.
+fn number(value: &Value) -> anyhow::Result<i64> {
+    value.as_i64().with_context(|| format!("{value} is no whole number"))
+}

@@ -1,0 +1,130 @@
+//! YCSB-T (Styx, section 9.1): accounts, and transfers of one between two of them.
+//!
+//! Whatever runs at the same time, the sum of all balances never changes.
+
+use anyhow::ensure;
+use rand::{Rng, RngCore};
+use serde_json::json;
+
+use super::chance::{Skewed, another, percent};
+use super::{Call, Check, Language, Read, Workload, number, pages};
+
+/// What an account holds at first.
+const BALANCE: i64 = 1_000_000;
+
+/// YCSB-T's options.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Accounts
+    #[arg(long, default_value_t = 10_000)]
+    pub accounts: u64,
+    /// Exponent of the Zipf distribution of credited accounts; debited ones are all alike
+    #[arg(long, default_value_t = 0.0)]
+    pub theta: f64,
+    /// So many calls in a hundred read a balance
+    #[arg(long, default_value_t = 0.0)]
+    pub reads: f64,
+    /// So many calls in a hundred add one to a balance
+    #[arg(long, default_value_t = 0.0)]
+    pub updates: f64,
+}
+
+/// The options of transfers in the form in which other systems publish their figures.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TransferOptions {
+    /// Accounts
+    #[arg(long, default_value_t = 100_000)]
+    pub accounts: u64,
+    /// Exponent of the Zipf distribution of both accounts
+    #[arg(long, default_value_t = 0.0)]
+    pub alpha: f64,
+}
+
+/// Accounts and transfers.
+pub struct Accounts {
+    name: &'static str,
+    accounts: u64,
+    debited: Skewed,
+    credited: Skewed,
+    reads: f64,
+    updates: f64,
+}
+
+impl Accounts {
+    /// YCSB-T.
+    pub fn ycsb_t(options: &Options) -> anyhow::Result<Self> {
+        let Options { accounts, theta, reads, updates } = *options;
+        ensure!(accounts > 1, "a transfer needs two accounts: give --accounts 2 or more");
+        ensure!(reads + updates <= 100.0, "--reads and --updates are more than a hundred together");
+        let (debited, credited) = (Skewed::new(accounts, 0.0)?, Skewed::new(accounts, theta)?);
+        Ok(Accounts { name: "ycsb-t", accounts, debited, credited, reads, updates })
+    }
+
+    /// Transfers, both accounts chosen alike.
+    pub fn transfer(options: &TransferOptions) -> anyhow::Result<Self> {
+        let TransferOptions { accounts, alpha } = *options;
+        ensure!(accounts > 1, "a transfer needs two accounts: give --accounts 2 or more");
+        let both = Skewed::new(accounts, alpha)?;
+        Ok(Accounts { name: "transfer", accounts, debited: both, credited: both, reads: 0.0, updates: 0.0 })
+    }
+
+    fn balances(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
+        let (mut count, mut sum) = (0, 0);
+        let page = |after: Option<&str>| Call::read("account", "0", "sum", json!([after, 2000]).to_string());
+        pages(read, page, |figures| {
+            let [accounts, balances] = figures else { anyhow::bail!("a page of balances has two figures") };
+            count += number(accounts)?;
+            sum += number(balances)?;
+            Ok(())
+        })?;
+        ensure!(count == self.accounts as i64, "there are {count} accounts, not {}", self.accounts);
+        let due = count * BALANCE;
+        if self.updates > 0.0 {
+            ensure!(sum >= due, "the balances have lost {}", due - sum);
+        } else {
+            ensure!(sum == due, "the balances come to {sum}, not {due}");
+        }
+        Ok(())
+    }
+}
+
+impl Workload for Accounts {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn guest(&self, language: Language) -> &'static str {
+        match language {
+            Language::Rust => "ycsb",
+            Language::Python => "ycsb-python",
+        }
+    }
+
+    fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {
+        let insert = |account: u64| Call::write("account", account.to_string(), "insert", format!("[{BALANCE}]"));
+        Box::new((0..self.accounts).map(insert))
+    }
+
+    fn next(&self, random: &mut dyn RngCore) -> Call {
+        let from = self.debited.sample(random);
+        // One number decides, and none is drawn where all are transfers.
+        if self.reads + self.updates > 0.0 && percent(random, self.reads + self.updates) {
+            let share = self.reads / (self.reads + self.updates);
+            return if random.random_bool(share) {
+                Call::read("account", from.to_string(), "read", "[]".into())
+            } else {
+                Call::write("account", from.to_string(), "update", "[]".into())
+            };
+        }
+        let to = another(from, || self.credited.sample(random));
+        Call::write("account", from.to_string(), "transfer", format!("[\"{to}\"]"))
+    }
+
+    fn expects(&self, code: &str, message: &str) -> bool {
+        code == "ABORTED" && message.ends_with("has nothing left")
+    }
+
+    fn check(&self, read: &mut Read<'_>) -> Vec<Check> {
+        vec![Check::new("the sum of all balances is what it was", self.balances(read))]
+    }
+}
