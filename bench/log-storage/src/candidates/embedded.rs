@@ -1,16 +1,10 @@
 //! The product's log as it was built on the choice: open-wal, one record per
-//! group, and the commit mark. Its source is taken in by path, because the
-//! crate it lives in needs minutes to build.
-
-// The product uses all of it; the comparison only some.
-#[allow(dead_code, unused_imports)]
-#[path = "../../../../host/storage/src/log/mod.rs"]
-mod log;
+//! group, and the commit mark.
 
 use std::path::Path;
 
 use anyhow::Result;
-use log::{EmbeddedLog, EmbeddedOptions, Log};
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log};
 
 pub struct Embedded(EmbeddedLog);
 
