@@ -2,7 +2,8 @@
 //!
 //! A generation is one membership and one placement. Whatever changes either begins the next one:
 //! a member is lost, or comes back as another life of itself, or has no way to another member;
-//! somebody joins; there are to be fewer. Its number is durable before anybody hears of it, so that
+//! somebody joins or wants to leave; there are to be fewer. Where nobody is lost, the generation comes
+//! to a *rest* first: what is under way ends, and nobody notices but by waiting. Its number is durable before anybody hears of it, so that
 //! it is never used twice, and whoever still speaks for a lower one is a zombie: what it sends is
 //! dropped, what it appends is refused, and the next [`Beat`] tells it.
 //!
@@ -43,6 +44,8 @@ pub struct Hello {
     pub heard: u64,
     /// Members of that generation that it waits for in vain.
     pub silent: Vec<WorkerId>,
+    /// Whether it is to end, and asks to be let go.
+    pub leaving: bool,
 }
 
 /// The coordinator's answer to a [`Hello`].
@@ -64,6 +67,8 @@ pub struct Patience {
     /// How long newcomers must have been reachable, in µs, before a running cluster takes them in,
     /// and how long a cluster without members waits for more of them.
     pub settle_us: u64,
+    /// How long a generation may take to come to a rest, in µs, before the next one begins all the same.
+    pub rest_us: u64,
 }
 
 /// A member of a generation.
@@ -91,6 +96,8 @@ pub enum Input<P> {
     Persisted(u64),
     /// In this generation the log is replayed: newcomers may come.
     Live(u64),
+    /// [`Action::Rest`] is done.
+    Rested(u64),
     /// From now on there are at most so many members.
     Resize(u16),
     /// Time goes on.
@@ -113,6 +120,11 @@ pub enum Action<P> {
     },
     /// Invite a member that is not yet part of its generation (again).
     Invite(Seated<P>),
+    /// Bring what this generation has under way to its end, and have it take nothing more; then say
+    /// [`Input::Rested`].
+    Rest(u64),
+    /// Tell a worker that asked for it that nobody counts on it any more.
+    Release(P),
     /// Answer a hello.
     Beat(P, Beat),
     /// Tell a worker that it cannot be a member, and why.
@@ -145,6 +157,8 @@ enum Phase<P> {
     Running {
         members: Vec<Seated<P>>,
         live: bool,
+        /// If it comes to a rest: how long that may take.
+        resting: Option<u64>,
     },
 }
 
@@ -159,6 +173,8 @@ struct Peer {
     /// Not to be a member before.
     shunned_until: u64,
     shunned: u32,
+    /// It wants to be none any more.
+    leaving: bool,
 }
 
 impl<P: Ord + Clone> Membership<P> {
@@ -202,6 +218,14 @@ impl<P: Ord + Clone> Membership<P> {
                     *live = true;
                 }
             }
+            Input::Rested(generation) => {
+                if let Phase::Running { resting, .. } = &mut self.phase
+                    && generation == self.generation
+                    && resting.is_some()
+                {
+                    *resting = Some(now_us);
+                }
+            }
             Input::Resize(most) => self.workers_max = usize::from(most.max(1)),
             Input::Tick => {}
         }
@@ -228,12 +252,17 @@ impl<P: Ord + Clone> Membership<P> {
                 if hello.heard <= now {
                     peer.echo = peer.echo.max(hello.heard);
                 }
+                peer.leaving = hello.leaving;
             }
             None => {
                 let echo = if hello.heard <= now { hello.heard } else { 0 };
+                let Hello { life, leaving, .. } = hello;
                 self.peers
-                    .insert(from.clone(), Peer { life: hello.life, since: now, echo, shunned_until: 0, shunned: 0 });
+                    .insert(from.clone(), Peer { life, since: now, echo, shunned_until: 0, shunned: 0, leaving });
             }
+        }
+        if hello.leaving && !self.counts_on(&from) {
+            actions.push(Action::Release(from.clone()));
         }
         let Phase::Running { members, .. } = &self.phase else { return };
         let Some(at) = members.iter().position(|member| member.place == from) else { return };
@@ -263,26 +292,50 @@ impl<P: Ord + Clone> Membership<P> {
         self.generation = generation;
         self.expected = members.len();
         actions.push(Action::Begin { generation, members: members.clone() });
-        self.phase = Phase::Running { members, live: false };
+        self.phase = Phase::Running { members, live: false, resting: None };
+    }
+
+    /// Whether a worker is part of the generation that runs, or of the one that is about to.
+    fn counts_on(&self, place: &P) -> bool {
+        let (Phase::Running { members, .. } | Phase::Persisting(members)) = &self.phase else { return false };
+        members.iter().any(|member| member.place == *place)
     }
 
     /// Whether the membership is still as it should be.
     fn review(&mut self, now: u64, actions: &mut Vec<Action<P>>) {
         let able = self.able(now);
+        let mut rest = false;
         let start = match &self.phase {
             Phase::Persisting(_) => false,
             Phase::Gathering(since) => {
                 let complete = able.len() >= self.expected.min(self.workers_max);
                 !able.is_empty() && (complete || now.saturating_sub(*since) >= self.patience.settle_us)
             }
-            Phase::Running { members, live } => {
-                let all_there = members.iter().all(|member| able.contains(member));
+            Phase::Running { members, live, resting } => {
+                let there = |member: &Seated<P>| {
+                    self.peers.get(&member.place).is_some_and(|peer| peer.life == member.life && self.reaches(peer, now))
+                };
+                let all_there = members.iter().all(there);
                 let place_taken = |able: &Seated<P>| members.iter().any(|member| member.place == able.place);
                 let settled =
                     |able: &Seated<P>| now.saturating_sub(self.peers[&able.place].since) >= self.patience.settle_us;
-                !all_there || (*live && able.iter().any(|able| !place_taken(able) && settled(able)))
+                let newcomers = able.iter().any(|able| !place_taken(able) && settled(able));
+                let leavers = members.iter().any(|member| !able.contains(member));
+                match *resting {
+                    _ if !all_there => true,
+                    Some(until) => now >= until,
+                    None if *live && (newcomers || leavers) => {
+                        actions.push(Action::Rest(self.generation));
+                        rest = true;
+                        false
+                    }
+                    None => false,
+                }
             }
         };
+        if rest && let Phase::Running { resting, .. } = &mut self.phase {
+            *resting = Some(now + self.patience.rest_us);
+        }
         if !start {
             return;
         }
@@ -299,15 +352,17 @@ impl<P: Ord + Clone> Membership<P> {
 
     /// Who can be a member now: those that are, then those that have been reachable longest.
     fn able(&self, now: u64) -> Vec<Seated<P>> {
-        let reachable = |peer: &Peer| {
-            peer.echo > 0 && now.saturating_sub(peer.echo) < self.patience.silent_us && peer.shunned_until <= now
-        };
         let members = self.members();
         let place_of = |place: &P| members.iter().position(|member| member.place == *place).unwrap_or(usize::MAX);
-        let mut able: Vec<_> = self.peers.iter().filter(|(_, peer)| reachable(peer)).collect();
+        let mut able: Vec<_> = self.peers.iter().filter(|(_, peer)| self.reaches(peer, now) && !peer.leaving).collect();
         able.sort_by_key(|(place, peer)| (place_of(place), peer.since));
         let seated = |(place, peer): (&P, &Peer)| Seated { place: place.clone(), life: peer.life };
         able.into_iter().take(self.workers_max).map(seated).collect()
+    }
+
+    /// Whether a worker and this coordinator hear each other, and it may be a member.
+    fn reaches(&self, peer: &Peer, now: u64) -> bool {
+        peer.echo > 0 && now.saturating_sub(peer.echo) < self.patience.silent_us && peer.shunned_until <= now
     }
 }
 
@@ -330,12 +385,13 @@ pub struct Member {
     /// The newest that it has heard of.
     newest: u64,
     heard: u64,
+    leaving: bool,
 }
 
 impl Member {
     /// A process that has just started and knows nobody.
     pub fn new(life: u64, build: Build) -> Self {
-        Member { life, build, generation: 0, entered: 0, newest: 0, heard: 0 }
+        Member { life, build, generation: 0, entered: 0, newest: 0, heard: 0, leaving: false }
     }
 
     /// The generation that it is a member of; 0 if none.
@@ -345,7 +401,12 @@ impl Member {
 
     /// What it has to say. `silent` are the members that it waits for in vain.
     pub fn hello(&self, silent: Vec<WorkerId>) -> Hello {
-        Hello { life: self.life, build: self.build.clone(), generation: self.generation, heard: self.heard, silent }
+        Hello { life: self.life, build: self.build.clone(), generation: self.generation, heard: self.heard, silent, leaving: self.leaving }
+    }
+
+    /// Asks to be let go, from the next [`Self::hello`] on.
+    pub fn leave(&mut self) {
+        self.leaving = true;
     }
 
     /// A beat has come. If it is of a later generation, everything of the own one is to be dropped.

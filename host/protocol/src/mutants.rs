@@ -198,6 +198,10 @@ bugs! {
     PartsCollected,
     /// A worker's driver restores what other workers remember.
     RepliesOfOthers,
+    /// A worker gives back what was cut already.
+    CutReturned,
+    /// A worker gives back what it keeps.
+    ReturnedKept,
 }
 
 /// Whether a bug is planted: never, in a product.

@@ -251,7 +251,7 @@ impl Clients {
                 outside.testimony.asked[of].accepted.get_or_insert(now);
             }
             Answer::Controlled => outside.testimony.controls[of].1 = true,
-            Answer::Unknown | Answer::Broken => {}
+            Answer::Unknown | Answer::Broken | Answer::Returned => {}
         }
         if self.slots[slot].current != Some(attempt) {
             return;
@@ -265,6 +265,8 @@ impl Clients {
             Answer::Reply(_) if refused => (Some((of, kind)), outside.random.between(500, 5_000 << refusals)),
             Answer::Accepted if outside.random.chance(700) => (Some((of, Kind::Await)), 0),
             Answer::Broken => return self.retry(slot, of, kind, outside),
+            // Nothing has happened: anything may be asked again.
+            Answer::Returned => (Some((of, kind)), outside.random.between(0, 3_000)),
             _ => (None, 0),
         };
         self.slots[slot].todo = todo;

@@ -57,7 +57,8 @@ pub struct Plan {
     /// On how many workers the log is replayed at the end: 1 to 4, each or not.
     pub verified: [bool; 4],
     /// Mean time between crashes, pauses, clock jumps, slow times of the disk, deployments, cuts in
-    /// the network, changes of the number of members, replaced coordinators; 0: never.
+    /// the network, changes of the number of members, replaced coordinators, workers that are asked to stop;
+    /// 0: never.
     pub faults: [u64; FAULTS],
 }
 
@@ -77,7 +78,7 @@ pub struct SnapshotPlan {
 }
 
 /// Kinds of faults.
-pub const FAULTS: usize = 8;
+pub const FAULTS: usize = 9;
 
 /// The nodes of a world and what is between them.
 #[derive(Clone, Debug)]
@@ -110,6 +111,8 @@ pub struct ClusterPlan {
     pub silent: u64,
     /// Newcomers wait this long.
     pub settle: u64,
+    /// A generation is given this long to come to a rest.
+    pub rest: u64,
 }
 
 impl ClusterPlan {
@@ -133,6 +136,7 @@ impl ClusterPlan {
             stuck: 12 * (4 * network.1 + heartbeat),
             silent,
             settle: random.pick(&[1_000, 10_000, 30_000]),
+            rest: random.pick(&[1_000, 30_000, 300_000]),
         }
     }
 
@@ -220,6 +224,7 @@ impl Plan {
             fault(&[10_000, 40_000]),
             fault(&[20_000, 80_000]),
             fault(&[40_000, 100_000]),
+            fault(&[20_000, 60_000]),
         ];
         config.snapshots = random.chance(750);
         let snapshotting = SnapshotPlan {

@@ -22,6 +22,8 @@ pub enum Packet {
     Beat(Beat),
     /// A worker cannot be a member.
     Refusal,
+    /// A worker that is to stop may do so.
+    Release,
     /// A worker shall be a member.
     Invitation(Invitation),
     /// What a link carries.

@@ -68,7 +68,7 @@ pub struct World {
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; FAULTS] = [6, 20, 20, 20, 30, 6, 4, 3];
+const FAULTS_MAX: [u32; FAULTS] = [6, 20, 20, 20, 30, 6, 4, 3, 4];
 
 /// What a world came to.
 #[derive(Debug)]
@@ -320,7 +320,7 @@ impl World {
             self.break_connections(node);
         }
         for at in 0..self.nodes.len() {
-            if self.nodes[at].is_deposed() {
+            if self.nodes[at].is_deposed() || self.nodes[at].is_released() {
                 self.crash(at);
             }
         }
@@ -350,7 +350,7 @@ impl World {
         let Outside { plan, queue, random, .. } = &mut self.outside;
         let mean = plan.faults[kind];
         let possible = match kind {
-            5 | 6 => plan.cluster.workers > 0,
+            5 | 6 | 8 => plan.cluster.workers > 0,
             7 => plan.cluster.standby,
             _ => true,
         };
@@ -395,6 +395,7 @@ impl World {
                 outside.queue.after(random, 0, Event::Resize(most));
                 outside.queue.after(random, back, Event::Resize(u16::MAX));
             }
+            8 => nodes[random.between(1, outside.plan.cluster.workers as u64) as usize].retire(),
             _ => {
                 // Its supervisor takes the coordinator for dead, and starts the other one.
                 let leader = outside.gateways.coordinator;
@@ -417,7 +418,7 @@ impl World {
             }
         }
         outside.figures.disturbances += 1;
-        let what = ["crash", "pause", "clock", "slow disk", "deployment", "cut", "resize", "replace"][kind];
+        let what = ["crash", "pause", "clock", "slow disk", "deployment", "cut", "resize", "replace", "retire"][kind];
         outside.trace.event(now, [16, kind as u64], || format!("disturbance: {what} (n{at})"));
     }
 

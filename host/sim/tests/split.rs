@@ -13,7 +13,7 @@ fn world(at: u64, notes: bool) -> World {
     plan.cluster.standby = true;
     plan.cluster.settle = 1_000;
     plan.mix = [6, 1, 1, 12, 0, 0, 0];
-    plan.faults = [0, 0, 0, 0, 0, 0, 15_000, 30_000];
+    plan.faults = [0, 0, 0, 0, 0, 0, 15_000, 30_000, 0];
     plan.requests = 1_000;
     World::of(plan, random, notes)
 }

@@ -44,6 +44,7 @@ pub struct Coordinator<W> {
     carried: Vec<Tid>,
     /// A snapshot is to be taken at the end of the round.
     snapshot: bool,
+    pub(super) resting: bool,
     outbox: Outbox<W>,
 }
 
@@ -83,6 +84,7 @@ impl<W> Coordinator<W> {
             highest: Tid(0),
             carried: Vec::new(),
             snapshot: false,
+            resting: false,
             outbox: Outbox::default(),
             config,
         }
@@ -144,6 +146,7 @@ impl<W> Coordinator<W> {
                     self.snapshot(actions);
                 }
             }
+            Input::Rest => self.rest(actions),
             Input::Message { from: Node::Worker(worker), message } => self.hear(worker, message, actions),
             _ => panic!("this is not for the coordinator"),
         }
@@ -153,7 +156,7 @@ impl<W> Coordinator<W> {
         usize::from(self.placement.workers())
     }
 
-    fn tell_all(&self, message: &Message, actions: &mut Vec<Action<W>>) {
+    pub(super) fn tell_all(&self, message: &Message, actions: &mut Vec<Action<W>>) {
         let workers = (0..self.placement.workers()).map(|worker| Node::Worker(WorkerId(worker)));
         actions.extend(workers.map(|to| Action::Send { to, message: message.clone() }));
     }

@@ -95,6 +95,8 @@ pub enum Input<W> {
     Durable(Epoch),
     /// A snapshot is wanted, and the last one has been handed over. For the coordinator.
     Snapshot,
+    /// The generation is to end, without haste: see [`super::Coordinator::has_rested`]. For the coordinator.
+    Rest,
     /// More of what has changed can be taken. For workers that have parted with
     /// [`Action::Part`] or [`Action::Changes`].
     HandOver,
@@ -143,6 +145,11 @@ pub enum Action<W> {
     },
     /// Tell a client that nothing is known of the request.
     Unknown {
+        /// Who waits.
+        waiter: W,
+    },
+    /// Tell a client that nothing has happened of what it asked for, nor will here.
+    Returned {
         /// Who waits.
         waiter: W,
     },

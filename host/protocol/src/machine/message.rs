@@ -84,6 +84,8 @@ pub enum Message {
     ),
     /// To all workers, between rounds: note your part of a snapshot.
     Snapshot,
+    /// To all workers: cut nothing new, for the generation is to end.
+    Rest,
     /// Between workers: parts of graphs.
     Graphs(
         /// The parts.

@@ -14,6 +14,7 @@ mod fall_back;
 mod io;
 pub mod message;
 mod outbox;
+mod rest;
 mod worker;
 
 use std::sync::Arc;

@@ -55,6 +55,8 @@ pub struct Worker<W> {
     pub(super) graphs: Graphs,
     /// Mail of a phase that this worker has not reached.
     pub(super) early: Vec<(WorkerId, Mail)>,
+    /// Nothing new is cut any more.
+    pub(super) resting: bool,
     /// The coordinator knows that there is something to do.
     pub(super) woke: bool,
     pub(super) handing_over: HandingOver,
@@ -107,6 +109,7 @@ impl<W> Worker<W> {
             outbox: Outbox::default(),
             graphs: Graphs::new(seat.clone(), config.suspended_max),
             early: Vec::new(),
+            resting: false,
             woke: false,
             handing_over: HandingOver::Done,
             hand_over_most: HAND_OVER_MOST,
@@ -191,6 +194,7 @@ impl<W> Worker<W> {
     pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
         match input {
             Input::Submit { request, waiter, receipt } => self.submit(request, waiter, receipt, actions),
+            Input::Query { waiter, .. } if self.resting => actions.push(Action::Returned { waiter }),
             Input::Query { request, waiter } => match self.has_room() {
                 true => self.queries.push_back((request, waiter)),
                 false => actions.push(self.refuse(request.id, waiter, overloaded())),
@@ -223,12 +227,13 @@ impl<W> Worker<W> {
         actions.push(Action::Send { to, message });
     }
 
-    fn hear(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
+    pub(super) fn hear(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
         match (from, message) {
             (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
             (Node::Coordinator, Message::Settle { round, logged, ends }) => self.settle(round, logged, ends, actions),
             (Node::Coordinator, Message::Decide { round, bits }) => self.decide(round, bits, actions),
             (Node::Coordinator, Message::Snapshot) => self.part(actions),
+            (Node::Coordinator, Message::Rest) => self.rest(actions),
             (Node::Coordinator, Message::Durable(epoch)) => self.outbox.durable(epoch, actions),
             (Node::Worker(worker), Message::Graphs(mail)) => self.mail(worker, mail, actions),
             (from, message) => panic!("{from:?} sends a worker {message:?}"),
@@ -317,6 +322,9 @@ impl<W> Worker<W> {
     }
 
     fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
+        if self.resting {
+            return actions.push(Action::Returned { waiter });
+        }
         if !self.has_room() {
             actions.push(self.refuse(request.id, waiter, overloaded()));
             return;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PATIENCE: Patience = Patience { silent_us: 100, settle_us: 50 };
+const PATIENCE: Patience = Patience { silent_us: 100, settle_us: 50, rest_us: 1000 };
 
 fn build(engine: u64) -> Build {
     Build { version: "1.0.0".into(), engine }
@@ -14,6 +14,8 @@ struct Cluster {
     members: BTreeMap<u16, Member>,
     /// Workers whose beats get lost.
     deaf: Vec<u16>,
+    /// Generations come to no rest.
+    restless: bool,
     /// Who waits in vain for whom.
     silent: Option<(u16, WorkerId)>,
     now: u64,
@@ -23,7 +25,7 @@ struct Cluster {
 impl Cluster {
     fn new(expected: usize, generation: u64) -> Self {
         let membership = Membership::new(build(7), PATIENCE, generation, expected, 1);
-        Cluster { membership, members: BTreeMap::new(), deaf: vec![], silent: None, now: 1, log: vec![] }
+        Cluster { membership, members: BTreeMap::new(), deaf: vec![], restless: false, silent: None, now: 1, log: vec![] }
     }
 
     fn join(&mut self, place: u16, life: u64) {
@@ -39,6 +41,12 @@ impl Cluster {
                     let generation = *generation;
                     self.log.push(action);
                     self.input(Input::Persisted(generation));
+                    continue;
+                }
+                Action::Rest(generation) if !self.restless => {
+                    let generation = *generation;
+                    self.log.push(action);
+                    self.input(Input::Rested(generation));
                     continue;
                 }
                 Action::Begin { generation, members } => {
@@ -285,4 +293,64 @@ fn a_doubt_is_over_when_a_beat_answers_what_was_said_since() {
     assert!(!doubt.hear(beat(11, 3, 9), 3), "so may this");
     assert!(!doubt.hear(beat(13, 4, 10), 3), "the generation is over");
     assert!(doubt.hear(beat(13, 3, 10), 3));
+}
+
+#[test]
+fn who_wants_to_leave_is_let_go_when_nobody_counts_on_it() {
+    let mut cluster = Cluster::new(2, 0);
+    cluster.join(1, 1);
+    cluster.join(2, 1);
+    cluster.pass(60);
+    cluster.restless = true;
+    cluster.members.get_mut(&2).unwrap().leave();
+    cluster.log.clear();
+    cluster.pass(100);
+    assert_eq!(cluster.log, [Action::Rest(1)]);
+    cluster.input(Input::Rested(1));
+    cluster.pass(20);
+    assert_eq!(cluster.generations(), [(2, vec![(1, 1)])]);
+    assert!(cluster.log.contains(&Action::Release(2)));
+    // Its next life is welcome.
+    cluster.restless = false;
+    cluster.join(2, 2);
+    cluster.pass(100);
+    assert_eq!(cluster.generations()[1..], [(3, vec![(1, 1), (2, 2)])]);
+}
+
+#[test]
+fn a_generation_that_comes_to_no_rest_ends_all_the_same() {
+    let mut cluster = Cluster::new(1, 0);
+    cluster.join(1, 1);
+    cluster.pass(60);
+    cluster.restless = true;
+    cluster.join(2, 1);
+    cluster.pass(500);
+    assert_eq!(cluster.generations(), [(1, vec![(1, 1)])]);
+    cluster.pass(1000);
+    assert_eq!(cluster.generations()[1], (2, vec![(1, 1), (2, 1)]));
+}
+
+#[test]
+fn whoever_is_lost_meanwhile_is_not_waited_for() {
+    let mut cluster = Cluster::new(2, 0);
+    cluster.join(1, 1);
+    cluster.join(2, 1);
+    cluster.pass(60);
+    cluster.restless = true;
+    cluster.members.get_mut(&2).unwrap().leave();
+    cluster.pass(50);
+    cluster.members.remove(&2);
+    cluster.pass(300);
+    assert_eq!(cluster.generations()[1], (2, vec![(1, 1)]));
+}
+
+#[test]
+fn the_last_one_may_leave_too() {
+    let mut cluster = Cluster::new(1, 0);
+    cluster.join(1, 1);
+    cluster.pass(60);
+    cluster.members.get_mut(&1).unwrap().leave();
+    cluster.log.clear();
+    cluster.pass(50);
+    assert_eq!(cluster.log[..3], [Action::Rest(1), Action::Suspend, Action::Release(1)]);
 }

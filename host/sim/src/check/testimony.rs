@@ -164,6 +164,15 @@ impl Testimony {
         ensure(!known, "acknowledged kept", || format!("request {} is no longer known", self.asked[of].request.id))
     }
 
+    /// A client is told that nothing has happened of what it asked: it may ask again, whatever it was,
+    /// and whether that was true shows in the log.
+    ///
+    /// # Errors
+    /// It was told something else before.
+    pub fn returned(&mut self, attempt: usize) -> Checked {
+        self.answer(attempt).map(drop)
+    }
+
     /// The machine says what became of a deployment.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ impl CoordinatorNode {
         let of_log = log.iter().map(|record| record.generation).max().unwrap_or(0);
         ensure(of_log <= generation, "log", || format!("generation {of_log} appended before it was durable"))?;
         let cluster = &outside.plan.cluster;
-        let patience = Patience { silent_us: cluster.silent, settle_us: cluster.settle };
+        let patience = Patience { silent_us: cluster.silent, settle_us: cluster.settle, rest_us: cluster.rest };
         let build = Build { version: "1".into(), engine: outside.plan.config.engine };
         let now = outside.queue.now();
         let membership = Membership::new(build, patience, generation, cluster.workers, now);
@@ -229,6 +229,12 @@ impl CoordinatorNode {
                 // Who hears a beat may rely on its being sent by the one who leads.
                 membership::Action::Beat(..) if self.is_replaced(outside) => self.deposed = true,
                 membership::Action::Beat(to, beat) => outside.send(me, to, Packet::Beat(beat)),
+                membership::Action::Release(to) => outside.send(me, to, Packet::Release),
+                membership::Action::Rest(_) => {
+                    if let Some(office) = &mut self.office {
+                        office.step(Input::Rest, &mut self.appender, &mut self.deposed, outside)?;
+                    }
+                }
                 membership::Action::Refuse(to, _) => outside.send(me, to, Packet::Refusal),
                 membership::Action::Persist(generation) => {
                     self.close(outside);
@@ -353,6 +359,10 @@ impl CoordinatorNode {
                 }
             }
             office.pace(outside);
+            if office.machine.has_rested() && outside.disk.durable() >= office.machine.position().0 {
+                let generation = office.generation;
+                self.member(membership::Input::Rested(generation), outside)?;
+            }
         }
         Ok(())
     }

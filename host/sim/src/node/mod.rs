@@ -180,6 +180,18 @@ impl Node {
         matches!(&self.process, Some(Process::Worker(worker)) if worker.is_quiet(generation))
     }
 
+    /// A worker is asked to stop.
+    pub fn retire(&mut self) {
+        if let Some(Process::Worker(worker)) = &mut self.process {
+            worker.retire();
+        }
+    }
+
+    /// Whether a worker that was asked to stop may do so.
+    pub fn is_released(&self) -> bool {
+        matches!(&self.process, Some(Process::Worker(worker)) if worker.is_released())
+    }
+
     /// Whether a coordinator has learned that it was replaced.
     pub fn is_deposed(&self) -> bool {
         matches!(&self.process, Some(Process::Coordinator(coordinator)) if coordinator.is_deposed())

@@ -163,6 +163,8 @@ pub enum Answer {
     Unknown,
     /// A deployment is done, or refused.
     Controlled,
+    /// Nothing has happened of what was asked, nor will.
+    Returned,
     /// The connection broke.
     Broken,
 }
@@ -213,6 +215,11 @@ impl Outside {
             Action::Unknown { waiter } => {
                 let known = self.testimony.is_known(waiter as usize, &self.judge);
                 return self.tell_unknown(life, waiter, known);
+            }
+            Action::Returned { waiter } => {
+                self.trace.event(now, [18, waiter], || format!("{life} gives {waiter} its request back"));
+                self.testimony.returned(waiter as usize)?;
+                (waiter, Answer::Returned)
             }
             Action::Controlled { waiter, result } => {
                 self.trace.event(now, [5, waiter, u64::from(result.is_ok())], || {

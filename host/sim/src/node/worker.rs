@@ -24,6 +24,7 @@ pub(super) struct WorkerNode {
     life: Life,
     member: Member,
     part: Option<Part>,
+    released: bool,
 }
 
 /// Its part of a generation.
@@ -50,7 +51,7 @@ impl WorkerNode {
         let engine = outside.plan.cluster.engine_of(life.node);
         let member = Member::new(u64::from(life.number), Build { version: "1".into(), engine });
         outside.later(life, 0, NodeEvent::Pulse);
-        WorkerNode { life, member, part: None }
+        WorkerNode { life, member, part: None, released: false }
     }
 
     /// Whether an event of this generation, or of none, is for it.
@@ -147,7 +148,7 @@ impl WorkerNode {
         match packet {
             Packet::Beat(beat) => {
                 if self.member.beat(beat) {
-                    self.leave(outside);
+                    self.leave(outside)?;
                 }
                 self.part.as_mut().map_or(Ok(()), |part| part.hear(beat, outside))
             }
@@ -155,9 +156,13 @@ impl WorkerNode {
                 outside.figures.refused += 1;
                 Ok(())
             }
+            Packet::Release => {
+                self.released = true;
+                Ok(())
+            }
             Packet::Invitation(invitation) => {
                 if self.member.invited(invitation.generation, invitation.life) {
-                    self.leave(outside);
+                    self.leave(outside)?;
                     self.join(invitation, outside);
                 }
                 Ok(())
@@ -185,15 +190,29 @@ impl WorkerNode {
         }
     }
 
+    /// It is asked to stop, and asks to be let go.
+    pub(super) fn retire(&mut self) {
+        self.member.leave();
+    }
+
+    /// Whether it was let go.
+    pub(super) fn is_released(&self) -> bool {
+        self.released
+    }
+
     /// Drops everything of the generation that it was part of.
-    fn leave(&mut self, outside: &mut Outside) {
-        if let Some(part) = self.part.take() {
+    fn leave(&mut self, outside: &mut Outside) -> Checked {
+        if let Some(mut part) = self.part.take() {
+            let mut actions = Vec::new();
+            part.machine.leave(&mut actions);
+            actions.into_iter().try_for_each(|action| outside.tell(part.life, action))?;
             let now = outside.queue.now();
             outside.trace.event(now, [10, self.life.node as u64, part.generation], || {
                 format!("{} leaves generation {}", self.life, part.generation)
             });
             outside.dropped.push(self.life.node);
         }
+        Ok(())
     }
 
     fn join(&mut self, invitation: Invitation, outside: &mut Outside) {

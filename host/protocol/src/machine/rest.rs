@@ -1,0 +1,52 @@
+//! How a generation comes to a rest before another one begins, so that nothing under way is cut short:
+//! what was cut is brought to its end, and what was not goes back to whoever asked.
+
+use super::message::{Message, Node};
+use super::worker::Worker;
+use super::{Action, Coordinator};
+use crate::mutants::{Bug, planted};
+
+impl<W> Coordinator<W> {
+    /// From now on no worker cuts anything new.
+    pub(super) fn rest(&mut self, actions: &mut Vec<Action<W>>) {
+        self.resting = true;
+        self.tell_all(&Message::Rest, actions);
+    }
+
+    /// Whether the generation was told to rest, and nothing is under way any more.
+    pub fn has_rested(&self) -> bool {
+        self.resting && self.is_idle() && !self.has_work()
+    }
+}
+
+impl<W> Worker<W> {
+    /// Gives back everything of which nothing has happened, and takes nothing more that could happen.
+    /// Also for a generation that ends without a rest: what was not cut here by its end never is.
+    pub(super) fn rest(&mut self, actions: &mut Vec<Action<W>>) {
+        self.resting = true;
+        let mut waiters: Vec<W> = Vec::new();
+        for mut slot in std::mem::take(&mut self.admitted) {
+            waiters.extend(slot.waiter.take());
+            if planted(Bug::ReturnedKept) {
+                self.admitted.push_back(slot);
+                continue;
+            }
+            let id = slot.transaction.request.id;
+            if slot.transaction.request.retained {
+                self.admitted_bodies.remove(&id);
+                waiters.extend(self.waiting.remove(&id).into_iter().flatten());
+                waiters.extend(self.receipts.remove(&id).into_iter().flatten());
+            }
+        }
+        waiters.extend(self.queries.drain(..).map(|(_, waiter)| waiter));
+        if planted(Bug::CutReturned) {
+            waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
+        }
+        actions.extend(waiters.into_iter().map(|waiter| Action::Returned { waiter }));
+    }
+
+    /// The same, when this worker leaves its generation.
+    pub fn leave(&mut self, actions: &mut Vec<Action<W>>) {
+        self.hear(Node::Coordinator, Message::Rest, actions);
+    }
+}
