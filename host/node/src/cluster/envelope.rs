@@ -36,6 +36,8 @@ pub enum Envelope {
     Beat(Beat),
     /// Coordinator → worker: it cannot be a member, and why.
     Refused(String),
+    /// Coordinator → worker: it wanted to stop, and nobody counts on it any more.
+    Released,
     /// Coordinator → worker: be a member of this generation, and begin anew.
     Invite(Invite),
     /// Worker → coordinator: it has begun anew as a member.
@@ -126,6 +128,8 @@ pub struct View {
     pub live: bool,
     /// Whether the disk of the log is nearly full: nothing that may write is to be taken.
     pub full: bool,
+    /// Whether the log waits for its brokers: nothing at all is to be taken.
+    pub stalled: bool,
     /// All members, by worker: node ids and addresses.
     pub members: Vec<(u64, String)>,
     /// Who owns what.

@@ -202,7 +202,7 @@ impl Relay {
             return;
         }
         if self.gateway {
-            self.handle.room().show(view.full);
+            self.handle.room().show(view.full, view.stalled);
         }
         self.learn(&view);
         let began = self.view.as_ref().is_none_or(|before| before.generation != view.generation);

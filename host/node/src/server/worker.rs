@@ -89,13 +89,13 @@ impl WorkerServer {
         self.identity.name()
     }
 
-    /// Stops. What was under way is the others' from now on.
+    /// Hands over to the other workers, then stops.
     pub async fn stop(self) {
         self.shutdown.begin();
         if let Some(serving) = self.serving {
             drop(serving.await);
         }
         let worker = self.worker;
-        drop(tokio::task::spawn_blocking(move || worker.stop()).await);
+        drop(tokio::task::spawn_blocking(move || worker.leave()).await);
     }
 }

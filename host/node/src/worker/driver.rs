@@ -17,7 +17,7 @@ use super::appender::ToLog;
 use super::crew::Crew;
 use super::gathering::Gathering;
 use super::snapshots::Snapshots;
-use super::{Answer, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
+use super::{Answer, Failure, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
 use crate::snapshots::{Beginning, Noted};
@@ -294,6 +294,7 @@ impl<E: Executor + Pieces> Driver<E> {
             Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
+            Action::Returned { waiter } => waiter.answer(Answer::Failed(Failure::Unavailable)),
             Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
             Action::Snapshot(frame) => self.snapshots().keeper.note(Noted::Frame(frame, self.position)),
             Action::Part(part) => self.snapshots().collector.part(part),

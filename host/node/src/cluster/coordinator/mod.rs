@@ -57,7 +57,7 @@ pub struct CoordinatorNodeOptions {
 }
 
 /// The patience that suits a local network.
-pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000 };
+pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000, rest_us: 5_000_000 };
 
 /// A running coordinator process.
 pub struct CoordinatorNode {
@@ -101,8 +101,10 @@ impl CoordinatorNode {
         let unusable = Arc::new(AtomicU64::new(u64::MAX));
         let look = look(store.clone(), unusable.clone());
         let archived = events.clone();
+        let stall = log.stall();
         let archive = Archive::start(log, look, move |done| drop(archived.send(Event::Archived(done))))?;
         let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
+        handle.room().heed(stall);
         let started = Instant::now();
         let driver = Driver {
             membership: Membership::new(build(&engine), options.patience, generation, options.workers, 1),
@@ -127,7 +129,7 @@ impl CoordinatorNode {
             deploying: VecDeque::new(),
             announcing: VecDeque::new(),
             ticked: Instant::now(),
-            full: false,
+            shown: (false, false),
             stopping: false,
             options,
         };

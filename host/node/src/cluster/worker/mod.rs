@@ -110,6 +110,8 @@ impl WorkerNode {
             runtime: tokio::runtime::Handle::current(),
             said_hello: Instant::now() - HEARTBEAT,
             lost: BTreeMap::new(),
+            attended: false,
+            leaving: None,
             refused: refuse,
             actions: Vec::new(),
         };
@@ -150,6 +152,15 @@ impl WorkerNode {
             Some(why) => why,
             // It was stopped, and nobody refuses it any more.
             None => std::future::pending().await,
+        }
+    }
+
+    /// Asks the coordinator to be let go, and waits for it; then ends. Clients notice nothing, if there
+    /// are other workers. Who is nobody's worker ends at once.
+    pub fn leave(mut self) {
+        drop(self.events.send(Event::Leave));
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
         }
     }
 

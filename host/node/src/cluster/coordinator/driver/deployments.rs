@@ -89,7 +89,7 @@ impl Driver {
 
     /// Sequences deployments, in order, whose components are ready everywhere.
     pub(super) fn sequence(&mut self) {
-        while self.office.as_ref().is_some_and(|office| office.live)
+        while self.office.as_ref().is_some_and(|office| office.serves())
             && self.deploying.front().is_some_and(|deploying| deploying.missing.is_empty())
         {
             if let Some(Deploying { control, waiter, .. }) = self.deploying.pop_front() {

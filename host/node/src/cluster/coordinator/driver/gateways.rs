@@ -24,7 +24,7 @@ impl Driver {
             single: false,
             engine: self.engine.engine_hash(),
             generation: self.membership.generation(),
-            live: self.office.as_ref().is_some_and(|office| office.live),
+            live: self.office.as_ref().is_some_and(|office| office.serves()),
             epoch,
             chain,
             members: self.members(),
@@ -46,10 +46,11 @@ impl Driver {
         gateways.into_iter().for_each(|gateway| self.show(gateway));
     }
 
-    /// Tells gateways when the disk gets full, and when there is room again.
+    /// Tells gateways when the log has no room or waits, and when that is over.
     pub(super) fn show_room(&mut self) {
-        let full = self.handle.room().is_full();
-        if std::mem::replace(&mut self.full, full) != full {
+        let room = self.handle.room();
+        let now = (room.is_full(), room.is_stalled());
+        if std::mem::replace(&mut self.shown, now) != now {
             self.show_all();
         }
     }
@@ -62,12 +63,13 @@ impl Driver {
 
     fn view(&self, known: Edition) -> View {
         // A generation replays deployments: until it is live, what was known before stands.
-        let live = self.office.as_ref().filter(|office| office.live);
+        let live = self.office.as_ref().filter(|office| office.serves());
         let catalog = live.map(|office| office.machine.catalog()).filter(|catalog| Edition::of(catalog) != known);
         View {
             generation: self.membership.generation(),
             live: live.is_some(),
             full: self.handle.room().is_full(),
+            stalled: self.handle.room().is_stalled(),
             members: self.members(),
             placement: match &self.office {
                 Some(office) => (*office.placement).clone(),

@@ -6,14 +6,16 @@ use std::time::Instant;
 
 use styx_protocol::attempt::Placement;
 use styx_protocol::ids::Epoch;
-use styx_protocol::machine::{Config, Coordinator};
+use styx_protocol::machine::{Config, Coordinator, Input};
 use styx_protocol::membership::{self, Seated};
 use styx_protocol::modes::Modes;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
-use super::office::Office;
+use super::office::{Office, Resting};
 use super::{Driver, Event};
 use crate::cluster::envelope::{Envelope, Invite, Store};
-use crate::snapshots::{Hands, Keeper, Term};
+use crate::snapshots::{Hands, Keeper, Noted, Term};
 use crate::transport::NodeId;
 use crate::worker;
 
@@ -24,6 +26,8 @@ impl Driver {
         for action in actions {
             match action {
                 membership::Action::Beat(to, beat) => self.control(to, &Envelope::Beat(beat)),
+                membership::Action::Rest(generation) => self.rest(generation),
+                membership::Action::Release(to) => self.control(to, &Envelope::Released),
                 membership::Action::Refuse(to, why) => {
                     tracing::error!(node = to.0, "refused: {why}");
                     self.control(to, &Envelope::Refused(why));
@@ -39,6 +43,40 @@ impl Driver {
                     "another coordinator has begun generation {generation}: two processes coordinate one cluster"
                 )),
             }
+        }
+    }
+
+    /// The generation is to end, without haste: no gateway shall send it anything more.
+    fn rest(&mut self, generation: u64) {
+        let Some(office) = &mut self.office else { return };
+        tracing::info!(generation, "the generation comes to a rest, for another one");
+        office.resting = Some(Resting::Busy);
+        self.step(Input::Rest);
+        self.show_all();
+    }
+
+    /// Looks how far the rest has come.
+    pub(super) fn rested(&mut self) {
+        let Some(office) = &mut self.office else { return };
+        let done = match &mut office.resting {
+            Some(Resting::Busy) if office.machine.has_rested() && office.durable >= office.machine.position().0 => {
+                match &office.keeper {
+                    Some(keeper) => {
+                        let (to, kept) = oneshot::channel();
+                        keeper.note(Noted::Wanted(to));
+                        office.resting = Some(Resting::Kept(kept));
+                        false
+                    }
+                    None => true,
+                }
+            }
+            Some(Resting::Kept(kept)) => !matches!(kept.try_recv(), Err(TryRecvError::Empty)),
+            _ => false,
+        };
+        if done {
+            office.resting = Some(Resting::Done);
+            let generation = office.generation;
+            self.member(membership::Input::Rested(generation));
         }
     }
 
@@ -90,6 +128,7 @@ impl Driver {
             joined: BTreeSet::new(),
             replay: None,
             live: false,
+            resting: None,
             found,
             keeper: None,
             durable: Epoch(0),

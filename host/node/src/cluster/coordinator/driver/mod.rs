@@ -76,8 +76,8 @@ pub(super) struct Driver {
     pub(super) deploying: VecDeque<Deploying>,
     pub(super) announcing: VecDeque<Announcing>,
     pub(super) ticked: Instant,
-    /// Whether gateways were last shown that the disk is nearly full.
-    pub(super) full: bool,
+    /// What gateways were last shown of the log: whether its disk is nearly full, and whether it waits.
+    pub(super) shown: (bool, bool),
     pub(super) stopping: bool,
 }
 
@@ -93,6 +93,7 @@ impl Driver {
                 self.show_room();
             }
             self.go_on();
+            self.rested();
             let idle = self.office.as_ref().is_none_or(|office| {
                 !office.live || (office.machine.is_idle() && office.durable >= office.machine.position().0)
             });

@@ -10,9 +10,10 @@ use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::Coordinator;
 use styx_protocol::membership::Seated;
 use styx_protocol::record::EpochRecord;
+use tokio::sync::oneshot;
 
 use crate::cluster::archive::Beginning;
-use crate::snapshots::{Found, Keeper};
+use crate::snapshots::{Found, Keeper, Taken};
 use crate::transport::NodeId;
 use crate::worker::Waiter;
 
@@ -26,6 +27,8 @@ pub(in crate::cluster::coordinator) struct Office {
     /// The log, while it is replayed.
     pub(super) replay: Option<Receiver<Arc<EpochRecord>>>,
     pub(super) live: bool,
+    /// It is to end: what is under way comes to its end, and then to a snapshot.
+    pub(super) resting: Option<Resting>,
     /// The snapshot that it began with.
     pub(super) found: Option<Arc<Found>>,
     pub(super) keeper: Option<Keeper>,
@@ -37,7 +40,23 @@ pub(in crate::cluster::coordinator) struct Office {
     pub(super) started: Instant,
 }
 
+/// How far the end of a generation is that nobody is in a hurry for.
+#[derive(Debug)]
+pub(in crate::cluster::coordinator) enum Resting {
+    /// Something is under way.
+    Busy,
+    /// The next generation shall not have to replay: a snapshot is being taken.
+    Kept(oneshot::Receiver<Result<Taken, String>>),
+    /// The membership knows.
+    Done,
+}
+
 impl Office {
+    /// Whether clients are served.
+    pub(super) fn serves(&self) -> bool {
+        self.live && self.resting.is_none()
+    }
+
     /// From where the log is replayed.
     pub(super) fn beginning(&self) -> Beginning {
         self.found.as_ref().map_or_else(Beginning::default, |found| Beginning {

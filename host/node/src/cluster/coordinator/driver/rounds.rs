@@ -139,6 +139,7 @@ impl Driver {
             | Action::Part(_)
             | Action::Changes { .. }
             | Action::Unknown { .. }
+            | Action::Returned { .. }
             | Action::Logs { .. } => unreachable!("this is a worker's"),
         }
     }

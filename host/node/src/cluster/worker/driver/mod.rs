@@ -41,6 +41,12 @@ pub(super) const HEARTBEAT: Duration = Duration::from_millis(50);
 /// A member that was not reachable for so long is reported to the coordinator.
 const SILENT: Duration = Duration::from_millis(1500);
 
+/// How long a worker that is to end waits to be let go.
+const LEAVE_MAX: Duration = Duration::from_secs(15);
+
+/// How long the last answers may travel.
+const LINGER: Duration = Duration::from_millis(100);
+
 /// Bytes of arguments in one worker's part of a record.
 const EPOCH_BYTES_MAX: usize = 16 << 20;
 
@@ -61,6 +67,8 @@ pub(super) enum Event {
     HandOver(u64),
     /// What a generation's collector has written.
     Written(u64, Box<Written>),
+    /// The process is to end, when nobody counts on it any more.
+    Leave,
     Stop,
 }
 
@@ -87,6 +95,10 @@ pub(super) struct Driver {
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) said_hello: Instant,
     pub(super) lost: BTreeMap<NodeId, Instant>,
+    /// Whether the coordinator can be reached.
+    pub(super) attended: bool,
+    /// If it is to end: how long it waits to be let go.
+    pub(super) leaving: Option<Instant>,
     /// Why the coordinator does not want this worker.
     pub(super) refused: watch::Sender<Option<String>>,
     /// Empty between steps; its memory is used again.
@@ -98,6 +110,9 @@ impl Driver {
     pub(super) fn serve(mut self) {
         loop {
             self.greet();
+            if self.leaving.is_some_and(|until| !self.attended || until <= Instant::now()) {
+                return self.leave();
+            }
             if self.postponed.is_empty() {
                 let patience = HEARTBEAT.saturating_sub(self.said_hello.elapsed());
                 let mut select = Select::new();
@@ -153,8 +168,12 @@ impl Driver {
                 Ok(envelope) => self.envelope(peer, envelope),
                 Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
             },
-            Event::Incoming(Incoming::Connected { peer, .. }) => drop(self.lost.remove(&peer)),
+            Event::Incoming(Incoming::Connected { peer, .. }) => {
+                self.attended |= peer == COORDINATOR;
+                self.lost.remove(&peer);
+            }
             Event::Incoming(Incoming::Lost { peer, why }) => {
+                self.attended &= peer != COORDINATOR;
                 tracing::info!(node = peer.0, "connection lost: {why}");
                 self.lost.entry(peer).or_insert_with(Instant::now);
             }
@@ -181,6 +200,12 @@ impl Driver {
                 }
             }
             Event::Written(generation, written) => self.written(generation, *written),
+            Event::Leave => {
+                tracing::info!("leaves the cluster");
+                self.leaving = Some(Instant::now() + LEAVE_MAX);
+                self.member.leave();
+                self.said_hello = Instant::now() - HEARTBEAT;
+            }
             Event::Stop => unreachable!("taken by the loop"),
         }
     }
@@ -194,6 +219,10 @@ impl Driver {
                 self.settle_doubts(beat);
             }
             Envelope::Refused(why) if peer == COORDINATOR => self.refuse(why),
+            Envelope::Released if peer == COORDINATOR => {
+                // What it has just said is on its way.
+                self.leaving = self.leaving.map(|until| until.min(Instant::now() + LINGER));
+            }
             Envelope::Invite(invite) if peer == COORDINATOR => {
                 if self.member.invited(invite.generation, invite.life) {
                     self.join(invite);
@@ -240,6 +269,10 @@ impl Driver {
 
     /// Everything of the generation is dropped.
     fn leave(&mut self) {
+        let mut actions = Vec::new();
+        self.serving.iter_mut().for_each(|serving| serving.machine.leave(&mut actions));
+        actions.into_iter().for_each(|action| drop(self.perform(action)));
+        self.tell();
         let Some(mut serving) = self.serving.take() else { return };
         if let Some(collector) = serving.collector.take() {
             collector.abandon();

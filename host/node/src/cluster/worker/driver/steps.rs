@@ -13,6 +13,7 @@ use super::{Driver, SILENT};
 use crate::cluster::COORDINATOR;
 use crate::cluster::envelope::{Answer, Bytes, Reply};
 use crate::transport::NodeId;
+use crate::worker::Failure;
 
 /// Parts of graphs that wait for others to travel with.
 const MAIL_MAX: usize = 512;
@@ -35,7 +36,7 @@ impl Driver {
     }
 
     /// Does what the machine says; what was done at once is its next input.
-    fn perform(&mut self, action: Action<Asker>) -> Option<Input<Asker>> {
+    pub(super) fn perform(&mut self, action: Action<Asker>) -> Option<Input<Asker>> {
         match action {
             Action::Send { to, message } => {
                 let serving = self.serving.as_ref()?;
@@ -68,6 +69,10 @@ impl Driver {
             }
             Action::Unknown { waiter } => {
                 self.serving.as_mut()?.doubts.push_back((Doubt::default(), Doubtful::Unknown(waiter)));
+                None
+            }
+            Action::Returned { waiter } => {
+                self.answer(waiter, Answer::Moved, || crate::worker::Answer::Failed(Failure::Unavailable));
                 None
             }
             Action::Logs { tid, lines } => {
