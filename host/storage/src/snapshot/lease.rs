@@ -4,24 +4,29 @@
 //! a bucket; in a directory, which knows no such thing, a comparison and a rename under an exclusive lock that the
 //! operating system takes back from processes that die. (Such a lock holds between the processes of a machine.)
 //!
-//! A lease makes two coordinators unlikely, not impossible: clocks differ, and a process may sleep between looking
-//! at the clock and acting. What makes two harmless is the *generation*, one higher at each change of hands, with
-//! which everything is written. Therefore a lease that ran out is left alone for half its time more, which allows
-//! for clocks, and its holder need not be asked.
+//! Nobody compares clocks. The holder counts a term from before it asked for the renewal; everybody else counts it
+//! from when that renewal was first seen, which is later, and a quarter of it more, for clocks that run unevenly.
+//! So a lease that is free for others is over for its holder, unless that one sleeps between looking at the clock
+//! and acting; what makes two harmless then is fencing, by the log and by the *generation* of snapshots.
+//!
+//! Nothing here asks whose the store is: one learns that from the log, and only whoever leads may open that.
 
 use std::fs::{File, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use object_store::UpdateVersion;
 use rkyv::{Archive, Deserialize, Serialize, rancor};
+use tokio::runtime::Handle;
 
-use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::frame;
 use super::objects::{Fetched, Objects};
+use super::place::{Patience, Place};
 
 const OBJECT: &str = "lease";
 const LOCK: &str = "lease.lock";
+const CHECK: &str = "lease.check";
 const MAGIC: &[u8; 8] = b"STYXLEAS";
 const VERSION: u16 = 1;
 /// How often, and how many times, to try for the lock of a directory: others have it for as long as a write takes.
@@ -33,9 +38,9 @@ const LOCK_TRIES: u32 = 2000;
 pub struct LeaseRecord {
     /// The process that holds it, by a name that no other has; empty if it was given back.
     pub holder: String,
-    /// Higher than that of every earlier holder, and of every snapshot that was there.
+    /// Higher than that of every earlier holder.
     pub generation: u64,
-    /// When it runs out unless it is renewed, microseconds since 1970.
+    /// When it runs out unless it is renewed, by its holder's clock, microseconds.
     pub expires_us: u64,
     /// How long it is given for at a time, microseconds.
     pub term_us: u64,
@@ -71,33 +76,61 @@ impl LeaseRecord {
         rkyv::from_bytes::<Self, rancor::Error>(&body)
             .map_err(|error| SnapshotError::damaged(OBJECT, frame::HEADER as u64, error.to_string()))
     }
-
-    /// True if somebody else may take the lease now.
-    fn free(&self, now_us: u64) -> bool {
-        self.holder.is_empty() || now_us >= self.expires_us.saturating_add(self.term_us / 2)
-    }
 }
 
-impl SnapshotStore {
-    /// Takes the lease for `term_us` microseconds, if it is free or was `holder`'s already.
+/// The lease of a store, as somebody sees it who may want it. Clones have seen the same.
+#[derive(Clone, Debug)]
+pub struct Leases {
+    objects: Objects,
+    /// The writing of the record that was seen last, and when it was seen first.
+    seen: Arc<Mutex<Option<(u128, u64)>>>,
+}
+
+impl Leases {
+    /// Opens the lease of the store at `place`, whoever's that is.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Unusable`] if the place cannot be used, or overwrites what it must not.
+    pub fn open(place: &Place, runtime: &Handle) -> Result<Self, SnapshotError> {
+        Objects::open(place, Patience::Opening, runtime.clone())?.probe(place)?;
+        let objects = Objects::open(place, Patience::Lease, runtime.clone())?;
+        let leases = Self { objects, seen: Arc::default() };
+        leases.check(place)?;
+        Ok(leases)
+    }
+
+    /// Shows that conditional updates hold, on which everything rests: one of a version that there never was.
+    fn check(&self, place: &Place) -> Result<(), SnapshotError> {
+        let never = UpdateVersion { e_tag: Some("\"0\"".into()), version: None };
+        if self.objects.directory().is_none()
+            && self.objects.put_over(CHECK, vec![0], Some(never)).is_ok_and(|put| put.is_some())
+        {
+            return Err(place.unusable(
+                "it overwrites what a conditional update must not (If-Match): two coordinators could both lead, use a \
+                 server that supports conditional writes",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes the lease for `term_us` microseconds, if it is free or was `holder`'s already. `now_us` is the time, by
+    /// any clock of this process that only goes forward.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer. Whether the lease was taken is unknown then; nothing
     /// may be done in its name, and trying again is right.
-    pub fn acquire_lease(&self, holder: &str, term_us: u64, now_us: u64) -> Result<Acquired, SnapshotError> {
+    pub fn acquire(&self, holder: &str, term_us: u64, now_us: u64) -> Result<Acquired, SnapshotError> {
         let found = self.objects.get(OBJECT)?;
         let old = found.as_ref().map(|found| LeaseRecord::decode(&found.bytes)).transpose()?;
         if let Some(old) = &old
-            && !old.free(now_us)
             && old.holder != holder
+            && !self.is_free(old, now_us)
         {
             return Ok(Acquired::Theirs(old.clone()));
         }
-        let snapshots = self.latest()?.map_or(0, |manifest| manifest.generation);
-        let generation = old.map_or(0, |old| old.generation).max(snapshots) + 1;
         let record = LeaseRecord {
             holder: holder.to_owned(),
-            generation,
+            generation: old.map_or(0, |old| old.generation) + 1,
             expires_us: now_us.saturating_add(term_us),
             term_us,
             nonce: rand::random(),
@@ -108,11 +141,23 @@ impl SnapshotStore {
         })
     }
 
+    /// True if somebody else than its holder may take the lease: it was given back, or not renewed for as long as it
+    /// was given, and a quarter more, since it was first seen here.
+    fn is_free(&self, record: &LeaseRecord, now_us: u64) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = match *seen {
+            Some((nonce, since)) if nonce == record.nonce => since,
+            _ => now_us,
+        };
+        *seen = Some((record.nonce, since));
+        record.holder.is_empty() || now_us.saturating_sub(since) >= record.term_us.saturating_add(record.term_us / 4)
+    }
+
     /// Who holds the lease, or did last; `None` if nobody ever has.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer, [`SnapshotError::Damaged`] if the record is.
-    pub fn lease(&self) -> Result<Option<LeaseRecord>, SnapshotError> {
+    pub fn read(&self) -> Result<Option<LeaseRecord>, SnapshotError> {
         self.objects.get(OBJECT)?.map(|found| LeaseRecord::decode(&found.bytes)).transpose()
     }
 }
@@ -123,12 +168,13 @@ impl Lease {
         &self.record
     }
 
-    /// The generation under which to act.
+    /// How often it has changed hands.
     pub fn generation(&self) -> u64 {
         self.record.generation
     }
 
-    /// True until it runs out: who holds it must act in its name only so long.
+    /// True until it runs out: who holds it must act in its name only so long. `now_us` is by the clock by which it
+    /// was acquired.
     pub fn holds(&self, now_us: u64) -> bool {
         now_us < self.record.expires_us
     }

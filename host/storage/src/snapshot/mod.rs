@@ -5,6 +5,8 @@
 //! ```text
 //! cluster                        whose store this is          (identity)
 //! lease                          who coordinates              (lease)
+//! log-cluster                    whose log goes with it       (commons)
+//! components/3f…                 a component under its digest (commons)
 //! manifests/00000000000000000017 one snapshot                 (manifest)
 //! parts/e…-g…-p00042-base-…      everything in a partition    (part)
 //! parts/e…-g…-p00042-delta-…     what changed in it since the snapshot before
@@ -38,6 +40,7 @@
 mod backup;
 mod collect;
 mod commit;
+mod commons;
 mod compact;
 mod error;
 mod frame;
@@ -60,9 +63,10 @@ use tokio::runtime::Handle;
 pub use self::backup::{Imported, Transferred};
 pub use self::collect::{Collected, Retention};
 pub use self::commit::Draft;
+pub use self::commons::Commons;
 pub use self::compact::{Compacted, CompactionPolicy};
 pub use self::error::SnapshotError;
-pub use self::lease::{Acquired, Lease, LeaseRecord};
+pub use self::lease::{Acquired, Lease, LeaseRecord, Leases};
 pub use self::manifest::{MANIFEST_VERSION, Manifest, PartKind, PartRef};
 pub use self::part::block::Entry;
 pub use self::part::writer::PartWriter;

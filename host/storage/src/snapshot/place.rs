@@ -58,6 +58,8 @@ impl Memory {
 pub(crate) enum Patience {
     Opening,
     Running,
+    /// A lease runs out meanwhile: who asks decides whether to ask again.
+    Lease,
 }
 
 /// An opened place.
@@ -162,11 +164,16 @@ impl Place {
                 max_retries: 10,
                 retry_timeout: Duration::from_secs(60),
             },
+            Patience::Lease => RetryConfig { max_retries: 0, ..RetryConfig::default() },
         };
-        let timeout = if patience == Patience::Opening { 10 } else { 60 };
+        let (connect, timeout) = match patience {
+            Patience::Opening => (5, 10),
+            Patience::Running => (5, 60),
+            Patience::Lease => (1, 2),
+        };
         let client = ClientOptions::new()
             .with_allow_http(self.endpoint().is_some_and(|endpoint| endpoint.starts_with("http://")))
-            .with_connect_timeout(Duration::from_secs(5))
+            .with_connect_timeout(Duration::from_secs(connect))
             .with_timeout(Duration::from_secs(timeout));
         let store = builder
             .with_bucket_name(bucket)

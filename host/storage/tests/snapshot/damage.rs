@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
-use styx_storage::snapshot::{Manifest, Memory, PartRef, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Commons, Leases, Manifest, Memory, PartRef, Place, SnapshotError, SnapshotStore};
 
 use crate::support::*;
 
@@ -99,8 +99,15 @@ fn every_bit_counts() {
         }
     }
     // The small objects beside them.
-    drop(store.acquire_lease("me", 10, 1).unwrap());
-    cases += damage_everywhere(&objects, "lease", &|| store.lease().map(drop));
+    let place = Place::in_memory(&Memory::from(objects.0.clone()));
+    let leases = Leases::open(&place, runtime()).unwrap();
+    drop(leases.acquire("me", 10, 1).unwrap());
+    cases += damage_everywhere(&objects, "lease", &|| leases.read().map(drop));
+    let commons = Commons::open(&place, runtime()).unwrap();
+    assert_eq!(commons.cluster(7).unwrap(), 7);
+    cases += damage_everywhere(&objects, "log-cluster", &|| commons.cluster(8).map(drop));
+    commons.put_component("3f", b"what workers run").unwrap();
+    cases += damage_everywhere(&objects, "components/3f", &|| commons.component("3f").map(drop));
     cases += damage_everywhere(&objects, "cluster", &|| {
         let place = Place::in_memory(&Memory::from(objects.0.clone()));
         SnapshotStore::open(&place, CLUSTER, runtime()).map(drop)

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use styx_storage::snapshot::{Acquired, Lease, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Acquired, Lease, Leases, Memory, Place, SnapshotError};
 
 use crate::support::*;
 
@@ -22,57 +22,75 @@ fn theirs(acquired: Acquired) -> String {
     }
 }
 
+fn leases(place: &Place) -> Leases {
+    Leases::open(place, runtime()).unwrap()
+}
+
 #[test]
 fn it_changes_hands_when_it_ran_out() {
     on_each_place(|place| {
-        let (a, b) = (open(&place), open(&place));
-        assert!(a.lease().unwrap().is_none());
-        let mut lease = ours(a.acquire_lease("a", TERM, 100).unwrap());
+        let (a, b) = (leases(&place), leases(&place));
+        assert!(a.read().unwrap().is_none());
+        let mut lease = ours(a.acquire("a", TERM, 100).unwrap());
         assert_eq!((lease.generation(), lease.holds(1099), lease.holds(1100)), (1, true, false));
-        assert_eq!(theirs(b.acquire_lease("b", TERM, 1099).unwrap()), "a");
+        // The other's clock is another one: it counts from when it has first seen a renewal.
+        assert_eq!(theirs(b.acquire("b", TERM, 900_000).unwrap()), "a");
         lease.renew(1050).unwrap();
         assert!(lease.holds(2049));
-        // Half a term more, for clocks that differ.
-        assert_eq!(theirs(b.acquire_lease("b", TERM, 2549).unwrap()), "a");
-        let mut taken = ours(b.acquire_lease("b", TERM, 2550).unwrap());
+        assert_eq!(theirs(b.acquire("b", TERM, 901_250).unwrap()), "a");
+        assert_eq!(theirs(leases(&place).acquire("b", TERM, 999_999).unwrap()), "a");
+        // A quarter of a term more, for clocks that run unevenly.
+        assert_eq!(theirs(b.acquire("b", TERM, 902_499).unwrap()), "a");
+        let mut taken = ours(b.acquire("b", TERM, 902_500).unwrap());
         assert_eq!(taken.generation(), 2);
         let lost = lease.renew(2551).unwrap_err();
         assert!(matches!(lost, SnapshotError::LeaseLost { ours: 1, theirs: 2, .. }), "{lost:?}");
         assert!(matches!(lease.release(), Err(SnapshotError::LeaseLost { .. })));
         for now in 0..5 {
-            taken.renew(2600 + now).unwrap();
+            taken.renew(902_600 + now).unwrap();
         }
-        assert_eq!(b.lease().unwrap().as_ref(), Some(taken.record()));
+        assert_eq!(b.read().unwrap().as_ref(), Some(taken.record()));
         // The same process, started again, does not wait for itself.
-        let mut again = ours(b.acquire_lease("b", TERM, 2700).unwrap());
+        let mut again = ours(leases(&place).acquire("b", TERM, 3).unwrap());
         assert_eq!(again.generation(), 3);
-        assert!(taken.renew(2701).is_err());
-        again.renew(2702).unwrap();
+        assert!(taken.renew(902_701).is_err());
+        again.renew(4).unwrap();
         again.release().unwrap();
-        let lease = ours(a.acquire_lease("a", TERM, 2703).unwrap());
+        let lease = ours(a.acquire("a", TERM, 2703).unwrap());
         assert_eq!(lease.generation(), 4);
-        // A lease that was lost does not reach below what was written.
-        a.commit(whole(&a, &sample(1, 1, 1), 1, 40)).unwrap();
-        assert_eq!(ours(a.acquire_lease("a", TERM, 2704).unwrap()).generation(), 41);
     });
+}
+
+/// A store that takes conditional updates and does not look at the condition.
+#[test]
+fn a_store_that_ignores_conditions_is_refused() {
+    use crate::lost_answers::Careless;
+    let memory = Memory::from(std::sync::Arc::<Careless>::default() as std::sync::Arc<dyn object_store::ObjectStore>);
+    let refused = Leases::open(&Place::in_memory(&memory), runtime()).unwrap_err();
+    assert!(refused.to_string().contains("If-Match"), "{refused}");
 }
 
 #[test]
 fn of_many_who_want_it_one_gets_it() {
     on_each_place(|place| {
-        let stores: Vec<SnapshotStore> = (0..4).map(|_| open(&place)).collect();
+        let all: Vec<Leases> = (0..4).map(|_| leases(&place)).collect();
         for round in 0..15_u64 {
             let now = round * 10 * TERM;
-            let barrier = Barrier::new(stores.len());
-            let leases: Vec<_> = std::thread::scope(|scope| {
-                let threads: Vec<_> = stores
+            // All have seen who had it last.
+            if round > 0 {
+                let before = now - 9 * TERM;
+                all.iter().for_each(|leases| drop(theirs(leases.acquire("nobody", TERM, before).unwrap())));
+            }
+            let barrier = Barrier::new(all.len());
+            let taken: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = all
                     .iter()
                     .enumerate()
-                    .map(|(index, store)| {
+                    .map(|(index, leases)| {
                         let barrier = &barrier;
                         scope.spawn(move || {
                             barrier.wait();
-                            match store.acquire_lease(&format!("{round}/{index}"), TERM, now).unwrap() {
+                            match leases.acquire(&format!("{round}/{index}"), TERM, now).unwrap() {
                                 Acquired::Ours(lease) => Some(lease),
                                 Acquired::Theirs(_) => None,
                             }
@@ -81,8 +99,8 @@ fn of_many_who_want_it_one_gets_it() {
                     .collect();
                 threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
             });
-            assert_eq!(leases.len(), 1, "in round {round}: {leases:?}");
-            assert_eq!(leases[0].generation(), round + 1);
+            assert_eq!(taken.len(), 1, "in round {round}: {taken:?}");
+            assert_eq!(taken[0].generation(), round + 1);
         }
     });
 }
@@ -90,12 +108,12 @@ fn of_many_who_want_it_one_gets_it() {
 /// The other side of the test below: takes the lease again and again and counts in a file, read and written apart,
 /// so that two at a time would lose counts.
 fn contend(directory: &str, name: &str, turns: u64) {
-    let store = open(&styx_storage::snapshot::Place::new(directory));
+    let leases = leases(&Place::new(directory));
     let file = std::path::Path::new(directory).join("counter");
     let mut done = 0;
     while done < turns {
         // Time stands still: only giving it back lets another have it.
-        let Acquired::Ours(lease) = store.acquire_lease(name, TERM, 1).unwrap() else {
+        let Acquired::Ours(lease) = leases.acquire(name, TERM, 1).unwrap() else {
             std::thread::sleep(std::time::Duration::from_millis(1));
             continue;
         };
@@ -131,6 +149,6 @@ fn processes_exclude_each_other_in_a_directory() {
     }
     let count = std::fs::read_to_string(directory.path().join("counter")).unwrap();
     assert_eq!(count, (3 * TURNS).to_string());
-    let store = open(&styx_storage::snapshot::Place::new(directory.path().to_str().unwrap()));
-    assert_eq!(store.lease().unwrap().unwrap().generation, 3 * TURNS);
+    let leases = leases(&Place::new(directory.path().to_str().unwrap()));
+    assert_eq!(leases.read().unwrap().unwrap().generation, 3 * TURNS);
 }

@@ -8,10 +8,10 @@ use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use styx_storage::snapshot::{Acquired, Memory, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Acquired, Leases, Memory, Place, SnapshotError, SnapshotStore};
 
 use crate::support::*;
 
@@ -77,15 +77,57 @@ impl ObjectStore for Flaky {
     }
 }
 
-fn flaky() -> (Arc<Flaky>, SnapshotStore) {
+/// A store that takes every put, whatever its condition.
+#[derive(Debug, Default)]
+pub struct Careless(InMemory);
+
+impl fmt::Display for Careless {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("careless")
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Careless {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.0.put_opts(path, payload, PutOptions { mode: PutMode::Overwrite, ..options }).await
+    }
+
+    async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.0.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.0.get_opts(path, options).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.0.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.0.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.0.copy_opts(from, to, options).await
+    }
+}
+
+fn flaky() -> (Arc<Flaky>, Place) {
     let flaky = Arc::new(Flaky { inner: InMemory::new(), mood: AtomicU8::new(FINE) });
     let memory = Memory::from(flaky.clone() as Arc<dyn ObjectStore>);
-    (flaky, open(&Place::in_memory(&memory)))
+    (flaky, Place::in_memory(&memory))
 }
 
 #[test]
 fn a_snapshot_whose_answer_was_lost() {
-    let (flaky, store) = flaky();
+    let (flaky, place) = flaky();
+    let store = open(&place);
     let mut model = sample(1, 3, 20);
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let mut random = Random(1);
@@ -129,13 +171,15 @@ fn a_snapshot_whose_answer_was_lost() {
 
 #[test]
 fn a_lease_whose_answer_was_lost() {
-    let (flaky, store) = flaky();
+    let (flaky, place) = flaky();
+    let leases = || Leases::open(&place, runtime()).unwrap();
+    let (first, second) = (leases(), leases());
     let ours = |acquired: Acquired| match acquired {
         Acquired::Ours(lease) => lease,
         Acquired::Theirs(record) => panic!("{record:?} has it"),
     };
     flaky.mood.store(DONE_AND_REPEATED, Ordering::SeqCst);
-    let mut lease = ours(store.acquire_lease("a", 1000, 0).unwrap());
+    let mut lease = ours(first.acquire("a", 1000, 0).unwrap());
     assert_eq!(lease.generation(), 1);
     lease.renew(10).unwrap();
     for mood in [DONE_BUT_ERROR, NOT_DONE] {
@@ -146,8 +190,9 @@ fn a_lease_whose_answer_was_lost() {
     }
     flaky.mood.store(FINE, Ordering::SeqCst);
     lease.renew(30).unwrap();
-    assert_eq!(store.lease().unwrap().unwrap().expires_us, 1030);
-    let taken = ours(store.acquire_lease("b", 1000, 1530).unwrap());
-    assert!(matches!(lease.renew(1531), Err(SnapshotError::LeaseLost { .. })));
+    assert_eq!(first.read().unwrap().unwrap().expires_us, 1030);
+    assert!(matches!(second.acquire("b", 1000, 500).unwrap(), Acquired::Theirs(_)));
+    let taken = ours(second.acquire("b", 1000, 1750).unwrap());
+    assert!(matches!(lease.renew(1751), Err(SnapshotError::LeaseLost { .. })));
     assert_eq!(taken.generation(), 2);
 }

@@ -3,6 +3,7 @@
 
 mod backup;
 mod collection;
+mod commons;
 mod compaction;
 mod contract;
 mod damage;
