@@ -16,6 +16,7 @@ mod state;
 mod upload;
 
 pub use api::{ENDPOINTS, Endpoint};
+pub use upload::{Kind, Upload};
 
 use axum::body::Body;
 use axum::extract::State;
