@@ -33,6 +33,12 @@ pub fn another(taken: u64, mut sample: impl FnMut() -> u64) -> u64 {
     }
 }
 
+/// TPC-C's non-uniform numbers (clause 2.1.6), `constant` being what it calls C.
+pub fn non_uniform(random: &mut dyn RngCore, mask: u64, constant: u64, low: u64, high: u64) -> u64 {
+    let number = random.random_range(0..=mask) | random.random_range(low..=high);
+    (number + constant) % (high - low + 1) + low
+}
+
 /// So many letters and digits.
 pub fn text(random: &mut dyn RngCore, length: usize) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -78,6 +84,19 @@ mod tests {
                 assert!((share - due).abs() < 0.004, "{exponent}: number {at} has {share}, not {due}");
             }
         }
+    }
+
+    #[test]
+    fn non_uniform_numbers_keep_their_bounds_and_prefer_some() {
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        let mut counts = vec![0u32; 3001];
+        for _ in 0..300_000 {
+            counts[non_uniform(&mut random, 1023, 259, 1, 3000) as usize] += 1;
+        }
+        assert_eq!(counts[0], 0);
+        counts.sort_unstable();
+        let top: u32 = counts.iter().rev().take(300).sum();
+        assert!((75_000..225_000).contains(&top), "a tenth of the customers has {top} of 300,000");
     }
 
     #[test]

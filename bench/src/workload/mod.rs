@@ -7,6 +7,7 @@
 //! the same functions and replies.
 
 mod chance;
+mod tpcc;
 mod ycsb;
 
 use anyhow::Context;
@@ -99,6 +100,8 @@ pub enum Choice {
     YcsbT(ycsb::Options),
     /// Transfers between 100,000 accounts, both chosen by a Zipf distribution
     Transfer(ycsb::TransferOptions),
+    /// TPC-C: orders and payments, or all five transactions
+    Tpcc(tpcc::Options),
 }
 
 impl Choice {
@@ -107,9 +110,13 @@ impl Choice {
         Ok(match self {
             Choice::YcsbT(options) => Box::new(ycsb::Accounts::ycsb_t(options)?),
             Choice::Transfer(options) => Box::new(ycsb::Accounts::transfer(options)?),
+            Choice::Tpcc(options) => Box::new(tpcc::Tpcc::new(options)?),
         })
     }
 }
+
+/// Entities of a page: as many as an interpreted guest adds up within its fuel.
+const PAGE: u32 = 500;
 
 /// Reads all pages of a function that replies with figures and the last key of the page, or null
 /// behind the last page, and hands the figures to `each`.

@@ -7,7 +7,7 @@ use rand::{Rng, RngCore};
 use serde_json::json;
 
 use super::chance::{Skewed, another, percent};
-use super::{Call, Check, Language, Read, Workload, number, pages};
+use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
 
 /// What an account holds at first.
 const BALANCE: i64 = 1_000_000;
@@ -70,7 +70,7 @@ impl Accounts {
 
     fn balances(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
         let (mut count, mut sum) = (0, 0);
-        let page = |after: Option<&str>| Call::read("account", "0", "sum", json!([after, 2000]).to_string());
+        let page = |after: Option<&str>| Call::read("account", "0", "sum", json!([after, PAGE]).to_string());
         pages(read, page, |figures| {
             let [accounts, balances] = figures else { anyhow::bail!("a page of balances has two figures") };
             count += number(accounts)?;

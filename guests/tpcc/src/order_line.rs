@@ -81,15 +81,16 @@ impl OrderLine {
     }
 
     /// A page of the key's district: [lines, then the sums of items, suppliers, quantities and amounts,
-    /// and how many were delivered; last key or null].
+    /// how many were delivered and what those cost; last key or null].
     #[function(read_only)]
-    pub fn audit(ctx: &Context, after: Option<String>, limit: u32) -> Result<(usize, [i64; 5], Option<String>)> {
+    pub fn audit(ctx: &Context, after: Option<String>, limit: u32) -> Result<(usize, [i64; 6], Option<String>)> {
         let page = row::page(ctx, &format!("{}:", ctx.key()), after.as_deref(), limit);
-        let mut sums = [0; 5];
+        let mut sums = [0; 6];
         for (_, bytes) in &page {
             let row: Row = row::decode(bytes)?;
-            let delivered = row.delivered_us.is_some().into();
-            let figures = [row.item.into(), row.supplier.into(), row.quantity.into(), row.amount, delivered];
+            let delivered = i64::from(row.delivered_us.is_some());
+            let (item, supplier, quantity) = (row.item.into(), row.supplier.into(), row.quantity.into());
+            let figures = [item, supplier, quantity, row.amount, delivered, delivered * row.amount];
             sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
         }
         Ok((page.len(), sums, row::next_page(&page, limit)))

@@ -89,10 +89,10 @@ fn an_order_is_taken_delivered_and_looked_at() {
     assert_eq!(shop.does("order", "1:1", "audit", json!([null, 10])), json!([2, 2, [3, 2, 14, 1], null]));
     assert_eq!(
         shop.does("order_line", "1:1", "audit", json!([null, 2])),
-        json!([2, [3, 3, 15, 2500, 2], "1:1:00000001:02"])
+        json!([2, [3, 3, 15, 2500, 2, 2500], "1:1:00000001:02"])
     );
     let page = shop.does("order_line", "1:1", "audit", json!(["1:1:00000001:02", 2]));
-    assert_eq!(page, json!([1, [1, 1, 1, 100, 1], null]));
+    assert_eq!(page, json!([1, [1, 1, 1, 100, 1, 100], null]));
 }
 
 #[test]

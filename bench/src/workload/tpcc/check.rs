@@ -1,0 +1,182 @@
+//! The specification's consistency conditions (clause 3.3.2), on figures that the app adds up itself.
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use super::fill::{QUANTITY, line_counts};
+use super::{DISTRICTS, Tpcc};
+use crate::workload::{Call, Check, PAGE, Read, number, pages};
+
+/// Sums over a warehouse.
+struct Warehouse {
+    number: u32,
+    paid: i64,
+    /// Of its stock: pieces that were sold, and lines.
+    sold: [i64; 2],
+    districts: Vec<District>,
+}
+
+/// Sums over a district.
+struct District {
+    paid: i64,
+    next_order: i64,
+    paid_by_history: i64,
+    /// Balance and what was paid, of all customers.
+    balance: i64,
+    paid_by_customers: i64,
+    highest_order: i64,
+    /// As the orders say.
+    lines: i64,
+    new_orders: i64,
+    /// The numbers of the new orders, if there are any.
+    new_order_range: Option<(i64, i64)>,
+    /// Lines that there are, their pieces, and what the delivered ones cost.
+    order_lines: i64,
+    pieces: i64,
+    delivered: i64,
+}
+
+/// Reads all figures and compares them.
+pub fn conditions(tpcc: &Tpcc, read: &mut Read<'_>) -> Vec<Check> {
+    let warehouses: anyhow::Result<Vec<_>> =
+        (1..=tpcc.warehouses).map(|warehouse| figures(tpcc, warehouse, read)).collect();
+    let warehouses = match warehouses {
+        Ok(warehouses) => warehouses,
+        Err(error) => return vec![Check::new("the figures of all warehouses can be read", Err(error))],
+    };
+    let each = |name, condition: fn(&District) -> anyhow::Result<()>| {
+        let districts = warehouses
+            .iter()
+            .flat_map(|warehouse| (1..).zip(&warehouse.districts).map(|district| (warehouse.number, district)));
+        let mut results = districts.map(|(warehouse, (district, figures))| {
+            condition(figures).with_context(|| format!("district {warehouse}:{district}"))
+        });
+        Check::new(name, results.find(Result::is_err).unwrap_or(Ok(())))
+    };
+    vec![
+        Check::new("condition 1: a warehouse was paid what its districts were paid", paid(&warehouses)),
+        each("condition 2: the highest order and new order come before the next", |district| {
+            let (next, highest) = (district.next_order, district.highest_order);
+            ensure!(highest == next - 1, "the highest order is {highest}, the next is {next}");
+            let newest = district.new_order_range.map_or(highest, |(_, newest)| newest);
+            ensure!(newest == highest, "the highest new order is {newest}, the highest order is {highest}");
+            Ok(())
+        }),
+        each("condition 3: the numbers of new orders have no gaps", |district| {
+            let due = district.new_order_range.map_or(0, |(oldest, newest)| newest - oldest + 1);
+            ensure!(district.new_orders == due, "there are {} new orders, not {due}", district.new_orders);
+            Ok(())
+        }),
+        each("condition 4: orders have as many lines as they say", |district| {
+            let (lines, due) = (district.order_lines, district.lines);
+            ensure!(lines == due, "there are {lines} lines, not {due}");
+            Ok(())
+        }),
+        each("condition 9: a district was paid what its history says", |district| {
+            let (paid, due) = (district.paid, district.paid_by_history);
+            ensure!(paid == due, "{paid} was paid, not {due}");
+            Ok(())
+        }),
+        each("condition 12: customers owe what was delivered and not paid", |district| {
+            let (owed, due) = (district.balance + district.paid_by_customers, district.delivered);
+            ensure!(owed == due, "balances and payments come to {owed}, deliveries to {due}");
+            Ok(())
+        }),
+        Check::new("what left the stock is what was ordered", stock(tpcc, &warehouses)),
+    ]
+}
+
+fn paid(warehouses: &[Warehouse]) -> anyhow::Result<()> {
+    for warehouse in warehouses {
+        let (paid, due): (i64, i64) = (warehouse.paid, warehouse.districts.iter().map(|district| district.paid).sum());
+        ensure!(paid == due, "warehouse {} was paid {paid}, its districts {due}", warehouse.number);
+    }
+    Ok(())
+}
+
+/// What was there at the beginning was taken from no stock.
+fn stock(tpcc: &Tpcc, warehouses: &[Warehouse]) -> anyhow::Result<()> {
+    let (mut sold, mut ordered) = ([0, 0], [0, 0]);
+    for warehouse in warehouses {
+        sold = [sold[0] + warehouse.sold[0], sold[1] + warehouse.sold[1]];
+        for (number, district) in (1..).zip(&warehouse.districts) {
+            let before: i64 = line_counts(tpcc, warehouse.number, number).into_iter().map(i64::from).sum();
+            ordered[0] += district.pieces - before * QUANTITY;
+            ordered[1] += district.order_lines - before;
+        }
+    }
+    ensure!(sold == ordered, "pieces and lines: {sold:?} left the stock, {ordered:?} were ordered");
+    Ok(())
+}
+
+/// An audit, all pages of which are added up: its figures stand in an array or beside each other.
+fn sums(read: &mut Read<'_>, operator: &'static str, key: &str) -> anyhow::Result<Vec<i64>> {
+    let mut sums: Vec<i64> = Vec::new();
+    let page = |after: Option<&str>| Call::read(operator, key, "audit", json!([after, PAGE]).to_string());
+    pages(read, page, |figures| {
+        let flat =
+            figures.iter().flat_map(|figure| figure.as_array().map_or(std::slice::from_ref(figure), Vec::as_slice));
+        let flat: Vec<i64> = flat.map(number).collect::<anyhow::Result<_>>()?;
+        sums.resize(flat.len(), 0);
+        sums.iter_mut().zip(flat).for_each(|(sum, figure)| *sum += figure);
+        Ok(())
+    })
+    .with_context(|| format!("{operator} {key}"))?;
+    Ok(sums)
+}
+
+/// Figures that are told at once.
+fn single<const N: usize>(read: &mut Read<'_>, operator: &'static str, key: &str) -> anyhow::Result<[i64; N]> {
+    let reply = read(&Call::read(operator, key, "audit", "[]".into()))?;
+    let figures = reply.as_array().with_context(|| format!("{operator} {key}: {reply} is no array"))?;
+    let figures: Vec<i64> = figures.iter().map(number).collect::<anyhow::Result<_>>()?;
+    figures.try_into().map_err(|_| anyhow::anyhow!("{operator} {key}: {reply} has not {N} figures"))
+}
+
+fn figures(tpcc: &Tpcc, number: u32, read: &mut Read<'_>) -> anyhow::Result<Warehouse> {
+    let key = number.to_string();
+    let [_, paid] = single(read, "warehouse", &key)?;
+    let stock = sums(read, "stock", &key)?;
+    ensure!(stock[0] == i64::from(tpcc.items), "warehouse {number} has {} rows of stock", stock[0]);
+    let districts = (1..=DISTRICTS).map(|district| self::district(&format!("{number}:{district}"), read));
+    Ok(Warehouse { number, paid, sold: [stock[2], stock[3]], districts: districts.collect::<anyhow::Result<_>>()? })
+}
+
+fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
+    let [_, paid, next_order] = single(read, "district", key)?;
+    let history = sums(read, "history", key)?;
+    let customers = sums(read, "customer", key)?;
+    let lines = sums(read, "order_line", key)?;
+    let (mut highest_order, mut counted_lines) = (0, 0);
+    let page = |after: Option<&str>| Call::read("order", key, "audit", json!([after, PAGE]).to_string());
+    pages(read, page, |figures| {
+        highest_order = highest_order.max(number(&figures[1])?);
+        counted_lines += number(&figures[2][0])?;
+        Ok(())
+    })?;
+    let (mut new_orders, mut new_order_range) = (0, None);
+    let page = |after: Option<&str>| Call::read("new_order", key, "audit", json!([after, PAGE]).to_string());
+    pages(read, page, |figures| {
+        new_orders += number(&figures[0])?;
+        if let [_, Value::Number(oldest), Value::Number(newest)] = figures {
+            let newest = newest.as_i64().context("an order has a number")?;
+            let oldest = oldest.as_i64().context("an order has a number")?;
+            new_order_range = Some((new_order_range.map_or(oldest, |(first, _)| first), newest));
+        }
+        Ok(())
+    })?;
+    Ok(District {
+        paid,
+        next_order,
+        paid_by_history: history[1],
+        balance: customers[1],
+        paid_by_customers: customers[2],
+        highest_order,
+        lines: counted_lines,
+        new_orders,
+        new_order_range,
+        order_lines: lines[0],
+        pieces: lines[3],
+        delivered: lines[6],
+    })
+}
