@@ -5,8 +5,15 @@ mod cluster;
 mod demo;
 mod guest;
 mod inprocess;
+mod load;
+mod machine;
+mod plan;
 mod process;
+mod progress;
+mod result;
+mod run;
 mod server;
+mod system;
 mod websocket;
 #[allow(dead_code)]
 mod workload;
@@ -29,6 +36,8 @@ enum Verb {
     Demo(demo::Options),
     /// Real processes under load, killed and paused by a seed; every promise checked
     Chaos(chaos::Options),
+    /// Measures a workload: the peak, and latency below it
+    Run(run::Options),
     /// YCSB-T inside one process: protocol, engine and log
     Inprocess(inprocess::Options),
     /// YCSB-T on several worker processes: protocol, engine, log and the network between workers
@@ -44,6 +53,7 @@ fn main() -> anyhow::Result<()> {
     match cli.verb {
         Verb::Demo(options) => demo::run(&options),
         Verb::Chaos(options) => chaos::run(&options),
+        Verb::Run(options) => run::run(&options),
         Verb::Inprocess(options) => inprocess::run(&options),
         Verb::Cluster(options) => cluster::run(&options),
         Verb::ClusterMember(member) => cluster::run_member(&member),

@@ -78,6 +78,17 @@ pub fn deploy(styx: &PathBuf, admin: &str, ingress: &str, app: &Path) -> anyhow:
     Ok(())
 }
 
+/// The same under a name of one's own, without a word unless it fails.
+pub fn deploy_as(styx: &Path, admin: &str, ingress: &str, app: &Path, name: &str) -> anyhow::Result<()> {
+    let (admin, ingress) = (format!("http://{admin}"), format!("http://{ingress}"));
+    let mut command = Blocking::new(styx);
+    command.args(["deploy", "--app", name, "--admin-url", &admin, "--ingress-url", &ingress]).arg(app);
+    let said = command.output().with_context(|| format!("{} does not start", styx.display()))?;
+    let why = String::from_utf8_lossy(&said.stderr);
+    ensure!(said.status.success(), "styx deploy {} failed: {}", app.display(), why.trim());
+    Ok(())
+}
+
 /// Gets JSON from an admin endpoint.
 pub async fn admin_get(admin: &str, path: &str) -> anyhow::Result<Value> {
     Ok(reqwest::get(format!("http://{admin}{path}")).await?.error_for_status()?.json().await?)

@@ -1,0 +1,115 @@
+//! Wakes a task at a moment, to the tenth of a millisecond: the runtime's own timer counts whole
+//! milliseconds, which would be a good part of the latencies that are measured.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// A thread that sleeps until the next moment somebody asked for. Ends with this value.
+pub struct Alarm {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    due: Option<(Instant, Waker)>,
+    ended: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut state = self.state();
+        while !state.ended {
+            let Some((at, waker)) = state.due.take() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                waker.wake();
+                continue;
+            }
+            state.due = Some((at, waker));
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Alarm {
+    /// Starts the thread.
+    pub fn new() -> std::io::Result<Alarm> {
+        let shared = Arc::<Shared>::default();
+        let seen = shared.clone();
+        let thread = std::thread::Builder::new().name("alarm".into()).spawn(move || seen.run())?;
+        Ok(Alarm { shared, thread: Some(thread) })
+    }
+
+    /// Wakes this task then, and not at any moment asked for before.
+    pub fn set(&self, at: Instant, waker: &Waker) {
+        let mut state = self.shared.state();
+        let sooner = state.due.as_ref().is_none_or(|(before, _)| at < *before);
+        match &mut state.due {
+            Some(due) => {
+                due.0 = at;
+                due.1.clone_from(waker);
+            }
+            none => *none = Some((at, waker.clone())),
+        }
+        if sooner {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.shared.state().ended = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use super::*;
+
+    struct Bell(Sender<Instant>);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.send(Instant::now()).unwrap();
+        }
+    }
+
+    #[test]
+    fn only_the_last_moment_asked_for_wakes() {
+        let alarm = Alarm::new().unwrap();
+        let (to, rings) = channel();
+        let waker = Waker::from(Arc::new(Bell(to)));
+        let start = Instant::now();
+        alarm.set(start + Duration::from_millis(5), &waker);
+        let at = start + Duration::from_millis(20);
+        alarm.set(at, &waker);
+        let rang = rings.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(rang >= at, "{:?} early", at - rang);
+        assert!(rings.recv_timeout(Duration::from_millis(20)).is_err(), "it rang twice");
+    }
+}

@@ -1,0 +1,206 @@
+//! One run at one pace; and what comes before and after: filling an app, asking what has become of it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::drive::Drive;
+use super::lane::{Answered, End, Lane};
+use super::pace::{Pace, Schedule};
+use super::tally::{Span, Tally};
+use crate::progress::Progress;
+use crate::system::{Figures, System, own_cpu};
+use crate::workload::{Call, Workload};
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// When calls are due; a window is shared by all lanes.
+    pub pace: Pace,
+    /// Time that does not count.
+    pub warm_up: Duration,
+    /// Time that counts.
+    pub measured: Duration,
+    /// The run ends early when a call has waited for so long.
+    pub lag_max: Duration,
+    /// Decides which calls are made.
+    pub seed: u64,
+}
+
+/// What was seen.
+#[derive(Debug)]
+pub struct Measured {
+    /// How calls came.
+    pub pace: Pace,
+    /// Seconds that counted.
+    pub seconds: f64,
+    /// Ends and latencies.
+    pub tally: Tally,
+    /// It ended early.
+    pub early: bool,
+    /// What the system used and counted meanwhile.
+    pub figures: Figures,
+    /// Processor time of the client.
+    pub client_cpu: Duration,
+}
+
+impl Measured {
+    /// Answers a second.
+    pub fn tps(&self) -> f64 {
+        self.tally.answered as f64 / self.seconds
+    }
+
+    /// A quantile of latency, in milliseconds.
+    pub fn latency_ms(&self, quantile: f64) -> f64 {
+        self.tally.latency_us.value_at_quantile(quantile) as f64 / 1e3
+    }
+
+    /// The rate that was offered, in an open loop.
+    pub fn offered(&self) -> Option<f64> {
+        match self.pace {
+            Pace::Open { rate } => Some(rate),
+            Pace::Closed { .. } => None,
+        }
+    }
+}
+
+impl Trial {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The system cannot be reached, or closes a lane.
+    pub async fn run(
+        &self,
+        system: &dyn System,
+        workload: &Arc<dyn Workload>,
+        progress: &Progress,
+    ) -> anyhow::Result<Measured> {
+        let lanes = system.open(false).await?;
+        let count = lanes.len();
+        let start = Instant::now() + Duration::from_millis(20);
+        let from = start + self.warm_up;
+        let span = Span { from, until: from + self.measured };
+        let answered = Arc::new(AtomicU64::new(0));
+        let mut running = JoinSet::new();
+        for (at, lane) in lanes.into_iter().enumerate() {
+            let pace = match self.pace {
+                Pace::Closed { window } => Pace::Closed { window: window.div_ceil(count) },
+                open => open,
+            };
+            let drive = Drive {
+                lane,
+                workload: workload.clone(),
+                // Far apart, so that lanes of neighbouring seeds do not make the same calls.
+                seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(at as u64),
+                schedule: Schedule::new(pace, at, count, start, span.until),
+                span,
+                lag_max: self.lag_max,
+                answered: answered.clone(),
+            };
+            running.spawn(drive.run());
+        }
+        let watched = watch(system, span, &answered, progress);
+        let finished = async {
+            let (mut tally, mut early) = (Tally::new(span), false);
+            while let Some(ended) = running.join_next().await {
+                let (seen, ended_early) = ended??;
+                tally.merge(seen);
+                early |= ended_early;
+            }
+            anyhow::Ok((tally, early))
+        };
+        // Lanes that end early, or fail, are not waited for until the span is over.
+        tokio::pin!(finished, watched);
+        let ((tally, early), figures) = tokio::select! {
+            ended = &mut finished => (ended?, None),
+            watched = &mut watched => (finished.await?, Some(watched?)),
+        };
+        let seconds = span.seconds().min(span.from.elapsed().as_secs_f64()).max(0.001);
+        let (figures, client_cpu) = figures.unwrap_or_default();
+        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu })
+    }
+}
+
+/// What the system and the client use during the span.
+async fn watch(
+    system: &dyn System,
+    span: Span,
+    answered: &AtomicU64,
+    progress: &Progress,
+) -> anyhow::Result<(Figures, Duration)> {
+    tokio::time::sleep_until(span.from.into()).await;
+    let (before, cpu) = (system.figures().await?, own_cpu());
+    let mut last = (Instant::now(), answered.load(Ordering::Relaxed));
+    while Instant::now() < span.until {
+        let next = Instant::now() + Duration::from_millis(250);
+        tokio::time::sleep_until(next.min(span.until).into()).await;
+        let (now, count) = (Instant::now(), answered.load(Ordering::Relaxed));
+        progress.rate((count - last.1) as f64 / (now - last.0).as_secs_f64());
+        last = (now, count);
+    }
+    let used = own_cpu() - cpu;
+    Ok((system.figures().await?.since(&before), used))
+}
+
+/// Calls that fill an app, under way at a time on each lane.
+const FILLING: usize = 2000;
+
+/// Makes all calls that fill an app; each must succeed.
+///
+/// # Errors
+/// One did not.
+pub async fn fill(system: &dyn System, workload: &dyn Workload, progress: &Progress) -> anyhow::Result<u64> {
+    let mut lane = system.open(false).await?.into_iter().next().context("a system has a lane")?;
+    let most = lane.capacity().min(FILLING);
+    let mut calls = workload.fill();
+    let (mut ticket, mut under_way, mut answers, mut done) = (0, 0, Vec::new(), false);
+    poll_fn(|context| {
+        loop {
+            while !done && under_way < most {
+                let Some(call) = calls.next() else {
+                    done = true;
+                    break;
+                };
+                lane.send(ticket, &call)?;
+                ticket += 1;
+                under_way += 1;
+            }
+            match lane.poll(context, &mut answers) {
+                Poll::Ready(polled) => polled?,
+                Poll::Pending if done && under_way == 0 => return Poll::Ready(anyhow::Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+            for answered in answers.drain(..) {
+                under_way -= 1;
+                if let End::Failed { code, message } = answered.end {
+                    return Poll::Ready(Err(anyhow::anyhow!("a call that fills the app failed: {code}: {message}")));
+                }
+            }
+            progress.filled(ticket - under_way as u64);
+        }
+    })
+    .await?;
+    Ok(ticket)
+}
+
+/// Makes one call and gives its result.
+///
+/// # Errors
+/// It failed.
+pub async fn ask(lane: &mut dyn Lane, call: &Call) -> anyhow::Result<Value> {
+    lane.send(0, call)?;
+    let mut answers: Vec<Answered> = Vec::new();
+    while answers.is_empty() {
+        poll_fn(|context| lane.poll(context, &mut answers)).await?;
+    }
+    match answers.remove(0).end {
+        End::Done(result) => Ok(serde_json::from_slice(&result)?),
+        End::Failed { code, message } => anyhow::bail!("{}.{} failed: {code}: {message}", call.operator, call.function),
+    }
+}

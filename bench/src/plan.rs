@@ -1,0 +1,289 @@
+//! One measurement: which system takes which workload's calls, how they come, and what is kept of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use serde_json::{Value, json};
+use styx_protocol::modes::Modes;
+
+use crate::load::{self, Pace, Ramp, Trial};
+use crate::progress::Progress;
+use crate::result::{Checked, Outcome, Run, Series};
+use crate::system::{Driver, InProcess, InProcessOptions, Styx, StyxOptions, System};
+use crate::workload::{Choice, Language, Workload};
+
+/// What takes the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Styx as processes of its own
+    Styx,
+    /// Styx inside this process: protocol, engine and log without doors
+    Inprocess,
+    /// The same with the functions as host code instead of WebAssembly
+    Native,
+}
+
+impl Kind {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Styx => "styx",
+            Kind::Inprocess => "inprocess",
+            Kind::Native => "native",
+        }
+    }
+
+    /// Ways in at once, if nobody says.
+    fn connections(self, driver: Driver) -> usize {
+        match (self, driver) {
+            (Kind::Styx, Driver::Websocket) => 2,
+            (Kind::Styx, Driver::Http) => 64,
+            (Kind::Inprocess | Kind::Native, _) => 1,
+        }
+    }
+}
+
+/// How a measurement is made. All of it may stand before or behind the workload.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Plan {
+    /// What takes the calls
+    #[arg(long, value_enum, default_value = "styx", global = true)]
+    pub system: Kind,
+    /// How calls get to a server
+    #[arg(long, value_enum, default_value = "websocket", global = true)]
+    pub driver: Driver,
+    /// What the functions are written in
+    #[arg(long, value_enum, default_value = "rust", global = true)]
+    pub guest: Language,
+    /// Calls per second, instead of looking for the peak
+    #[arg(long, global = true, conflicts_with = "closed")]
+    pub rate: Option<f64>,
+    /// As many calls under way as --window says, always, instead of looking for the peak
+    #[arg(long, global = true)]
+    pub closed: bool,
+    /// Calls under way in a closed loop, over all connections
+    #[arg(long, default_value_t = 2000, global = true)]
+    pub window: usize,
+    /// Seconds that count; at 80 % of the peak, if that is looked for
+    #[arg(long, default_value_t = 8.0, global = true)]
+    pub seconds: f64,
+    /// Seconds that count of each step that looks for the peak
+    #[arg(long, default_value_t = 3.0, global = true)]
+    pub step: f64,
+    /// Connections [default: 2 WebSockets, or 64 that carry one call at a time]
+    #[arg(long, global = true)]
+    pub connections: Option<usize>,
+    /// Worker processes of a cluster; 0 for one server that is everything
+    #[arg(long, default_value_t = 0, global = true)]
+    pub workers: usize,
+    /// Threads that execute [default: all cores]
+    #[arg(long, global = true)]
+    pub threads: Option<usize>,
+    /// Most transactions of an epoch [default: the server's; 2000 in process]
+    #[arg(long, global = true)]
+    pub epoch: Option<usize>,
+    /// In process: which parts of the protocol are on: aria, reordering, fallback or caching
+    #[arg(long, default_value = "caching", value_parser = modes, global = true)]
+    pub modes: (&'static str, Modes),
+    /// Where requests are made durable: `memory`, or `embedded` with fsync
+    #[arg(long, default_value = "embedded", global = true)]
+    pub log: String,
+    /// Time between snapshots, such as 1s, or `none` [default: the server's]
+    #[arg(long, global = true)]
+    pub snapshots: Option<String>,
+    /// Further flags for the server, or the workers
+    #[arg(long, value_delimiter = ' ', allow_hyphen_values = true, global = true)]
+    pub server: Vec<String>,
+    /// Seed of the calls
+    #[arg(long, default_value_t = 1, global = true)]
+    pub seed: u64,
+    /// The server's binary
+    #[arg(long, default_value = "target/release/styx", global = true)]
+    pub styx: PathBuf,
+    /// Directory of the guests' sources
+    #[arg(long, default_value = "guests", global = true)]
+    pub guests: PathBuf,
+}
+
+/// A step of the ladder from Aria to everything.
+pub fn modes(name: &str) -> Result<(&'static str, Modes), String> {
+    let found = Modes::LADDER.into_iter().find(|(known, _)| *known == name);
+    found.ok_or_else(|| "it can be aria, reordering, fallback or caching".into())
+}
+
+impl Plan {
+    /// Starts the system, fills the app, measures, checks the state and stops the system.
+    ///
+    /// # Errors
+    /// Something does not start, or ends meanwhile. A check that fails is a part of the outcome.
+    pub fn measure(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
+        let client = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        client.block_on(self.measured(choice, series))
+    }
+
+    async fn measured(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
+        let workload: Arc<dyn Workload> = choice.workload()?.into();
+        let title = [&[workload.name(), self.language(), self.system.name()][..], &self.way()].concat().join(" ");
+        let progress = Progress::new(&title);
+        progress.stage("starting");
+        let system = self.start(&*workload).await?;
+        progress.stage("filling");
+        load::fill(&*system, &*workload, &progress).await?;
+        let seen = self.loaded(&*system, &workload, &progress).await;
+        let checks = match &seen {
+            Ok(_) => check(&*system, &workload).await,
+            Err(_) => Ok(Vec::new()),
+        };
+        system.stop().await?;
+        let (runs, peak, usual) = seen?;
+        let mut outcome =
+            Outcome::new(self.system.name(), self.way().first().unwrap_or(&"direct"), workload.name(), self.language());
+        outcome.configuration = self.configuration(choice);
+        (outcome.series, outcome.runs, outcome.peak, outcome.usual) = (series, runs, peak, usual);
+        outcome.checks = checks?;
+        Ok(outcome)
+    }
+
+    async fn loaded(
+        &self,
+        system: &dyn System,
+        workload: &Arc<dyn Workload>,
+        progress: &Progress,
+    ) -> anyhow::Result<(Vec<Run>, Option<usize>, usize)> {
+        let measured = Duration::from_secs_f64(self.seconds);
+        let pace = match (self.rate, self.closed) {
+            (Some(rate), _) => Pace::Open { rate },
+            (None, true) => Pace::Closed { window: self.window },
+            (None, false) => {
+                let step = Duration::from_secs_f64(self.step);
+                let ramp = Ramp { window: self.window, step, measured, seed: self.seed };
+                let found = ramp.run(system, workload, progress).await?;
+                let runs: Vec<Run> = found.trials.iter().map(Run::from).collect();
+                // A system that bears no rate at all is told of by its closed loop.
+                return Ok((runs, found.peak, found.usual.unwrap_or(0)));
+            }
+        };
+        let lag_max = Duration::from_secs(3600);
+        progress.stage("measuring");
+        let trial = Trial { pace, warm_up: measured / 4, measured, lag_max, seed: self.seed };
+        let seen = trial.run(system, workload, progress).await?;
+        Ok((vec![Run::from(&seen)], None, 0))
+    }
+
+    async fn start(&self, workload: &dyn Workload) -> anyhow::Result<Box<dyn System>> {
+        ensure!(self.seconds > 0.0 && self.step > 0.0, "--seconds and --step are more than nothing");
+        ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate is more than nothing");
+        let guest = self.guests.join(workload.guest(self.guest));
+        Ok(match self.system {
+            Kind::Styx => Box::new(Styx::start(&self.styx_options(guest)).await?),
+            Kind::Inprocess | Kind::Native => {
+                let native = self.system == Kind::Native;
+                ensure!(
+                    !native || ["ycsb-t", "transfer"].contains(&workload.name()),
+                    "there is no host code for {}: --system native has ycsb-t and transfer",
+                    workload.name()
+                );
+                ensure!(
+                    ["memory", "embedded"].contains(&&*self.log),
+                    "--log is memory or embedded in process, not {}",
+                    self.log
+                );
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                let options = InProcessOptions {
+                    guest,
+                    native,
+                    threads: self.threads.unwrap_or(cores),
+                    epoch: self.epoch.unwrap_or(2000),
+                    modes: self.modes.1,
+                    durable: self.log == "embedded",
+                    backlog: self.window.max(8192),
+                };
+                Box::new(InProcess::start(options).await?)
+            }
+        })
+    }
+
+    fn styx_options(&self, guest: PathBuf) -> StyxOptions {
+        let mut flags = self.server.clone();
+        let mut flag = |name: &str, value: Option<String>| {
+            flags.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+        };
+        flag("--threads", self.threads.map(|threads| threads.to_string()));
+        flag("--epoch-max-size", self.epoch.map(|epoch| epoch.to_string()));
+        let mut log_flags = vec!["--log".to_owned(), self.log.clone()];
+        match self.snapshots.as_deref() {
+            None => {}
+            Some("none") => log_flags.extend(["--store", "none"].map(str::to_owned)),
+            Some(interval) => log_flags.extend(["--snapshot-interval", interval].map(str::to_owned)),
+        }
+        StyxOptions {
+            binary: self.styx.clone(),
+            guest,
+            workers: self.workers,
+            flags,
+            log_flags,
+            driver: self.driver,
+            connections: self.connections.unwrap_or(self.system.connections(self.driver)),
+        }
+    }
+
+    fn language(&self) -> &'static str {
+        match (self.system, self.guest) {
+            (Kind::Native, _) => "host",
+            (_, Language::Rust) => "rust",
+            (_, Language::Python) => "python",
+        }
+    }
+
+    /// How calls get there, where there are several ways.
+    fn way(&self) -> Vec<&'static str> {
+        match (self.system, self.driver) {
+            (Kind::Styx, Driver::Websocket) => vec!["websocket"],
+            (Kind::Styx, Driver::Http) => vec!["http"],
+            (Kind::Inprocess | Kind::Native, _) => vec![],
+        }
+    }
+
+    /// What was chosen, beyond what results name anyway.
+    fn configuration(&self, choice: &Choice) -> std::collections::BTreeMap<String, Value> {
+        let pace = match (self.rate, self.closed) {
+            (Some(rate), _) => json!({ "rate": rate }),
+            (None, true) => json!({ "window": self.window }),
+            (None, false) => json!("ramp"),
+        };
+        [
+            ("workload", json!(format!("{choice:?}"))),
+            ("pace", pace),
+            ("seconds", json!(self.seconds)),
+            ("step", json!(self.step)),
+            ("seed", json!(self.seed)),
+            ("connections", json!(self.connections.unwrap_or(self.system.connections(self.driver)))),
+            ("workers", json!(self.workers)),
+            ("threads", json!(self.threads)),
+            ("epoch", json!(self.epoch)),
+            ("modes", json!(self.modes.0)),
+            ("log", json!(self.log)),
+            ("snapshots", json!(self.snapshots)),
+            ("server", json!(self.server)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}
+
+/// Reads the state and says what holds.
+async fn check(system: &dyn System, workload: &Arc<dyn Workload>) -> anyhow::Result<Vec<Checked>> {
+    let mut lane = system.open(true).await?.into_iter().next().expect("a system has a lane");
+    let (workload, runtime) = (workload.clone(), tokio::runtime::Handle::current());
+    let checks = tokio::task::spawn_blocking(move || {
+        let mut read = |call: &crate::workload::Call| runtime.block_on(load::ask(&mut *lane, call));
+        workload.check(&mut read)
+    });
+    let checks = checks.await?.into_iter().map(|check| Checked {
+        name: check.name.to_owned(),
+        error: check.result.err().map(|error| format!("{error:#}")),
+    });
+    Ok(checks.collect())
+}

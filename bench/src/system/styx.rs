@@ -1,0 +1,226 @@
+//! Styx as a user runs it: one server process, or a coordinator, workers and a gateway.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::http::Connection;
+use super::usage::of_tree;
+use super::websocket::Socket;
+use super::{Figures, System};
+use crate::load::{Lane, Pool};
+use crate::process::{self, Process};
+
+/// How calls get to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Driver {
+    /// Pipelined WebSockets
+    Websocket,
+    /// Connections that are kept alive, one call at a time on each
+    Http,
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct StyxOptions {
+    /// The server's binary.
+    pub binary: PathBuf,
+    /// The app's source directory.
+    pub guest: PathBuf,
+    /// Worker processes; one process that is everything if there are none.
+    pub workers: usize,
+    /// Further flags of whatever executes.
+    pub flags: Vec<String>,
+    /// Further flags of whatever has the log and takes snapshots.
+    pub log_flags: Vec<String>,
+    /// How calls get there.
+    pub driver: Driver,
+    /// Connections.
+    pub connections: usize,
+}
+
+/// Running processes with the app deployed.
+pub struct Styx {
+    /// Stopped in this order.
+    processes: Vec<Process>,
+    ingress: String,
+    admin: String,
+    driver: Driver,
+    connections: usize,
+    _directory: tempfile::TempDir,
+}
+
+/// The app's name, whatever the directory's is.
+const APP: &str = "bench";
+
+/// How long a cluster may take to serve.
+const START_MAX: Duration = Duration::from_secs(60);
+
+impl Styx {
+    /// Starts everything and deploys the app.
+    pub async fn start(options: &StyxOptions) -> anyhow::Result<Styx> {
+        let directory = tempfile::tempdir()?;
+        let (processes, ingress, admin) = match options.workers {
+            0 => single(options, directory.path()).await?,
+            workers => cluster(options, workers, directory.path()).await?,
+        };
+        let (binary, guest) = (options.binary.clone(), options.guest.clone());
+        let (to_admin, to_ingress) = (admin.clone(), ingress.clone());
+        tokio::task::spawn_blocking(move || process::deploy_as(&binary, &to_admin, &to_ingress, &guest, APP)).await??;
+        Ok(Styx {
+            processes,
+            ingress,
+            admin,
+            driver: options.driver,
+            connections: options.connections.max(1),
+            _directory: directory,
+        })
+    }
+
+    async fn metrics(&self) -> anyhow::Result<BTreeMap<String, f64>> {
+        let text = reqwest::get(format!("http://{}/metrics", self.admin)).await?.error_for_status()?.text().await?;
+        Ok(read_metrics(&text))
+    }
+}
+
+async fn single(options: &StyxOptions, directory: &Path) -> anyhow::Result<(Vec<Process>, String, String)> {
+    let data = directory.to_string_lossy();
+    let own = strings(&["--ingress-addr", FREE, "--admin-addr", FREE, "--data-dir", &data]);
+    let arguments = [own, options.flags.clone(), options.log_flags.clone()].concat();
+    let process = Process::start(&options.binary, &arguments).await?;
+    let (ingress, admin) = (process.ready("ingress").to_owned(), process.ready("admin").to_owned());
+    Ok((vec![process], ingress, admin))
+}
+
+async fn cluster(
+    options: &StyxOptions,
+    workers: usize,
+    directory: &Path,
+) -> anyhow::Result<(Vec<Process>, String, String)> {
+    let within = |name: &str| directory.join(name).to_string_lossy().into_owned();
+    // What one process has compiled, the others need not compile.
+    let cache = within("cache");
+    let start = async |role: &str, more: Vec<String>| {
+        let own = strings(&["--role", role]);
+        Process::start(&options.binary, &[own, more].concat()).await
+    };
+    let data = within("coordinator");
+    let own = ["--workers", &workers.to_string(), "--cluster-addr", FREE, "--admin-addr", FREE, "--data-dir", &data];
+    let own = [&own[..], &["--cache-dir", &cache]].concat();
+    let coordinator = start("coordinator", [strings(&own), options.log_flags.clone()].concat()).await?;
+    let address = coordinator.ready("cluster").to_owned();
+    let admin = coordinator.ready("admin").to_owned();
+    let mut running = Vec::new();
+    for number in 0..workers {
+        let data = within(&format!("worker-{number}"));
+        let own = strings(&["--coordinator", &address, "--data-dir", &data, "--cache-dir", &cache]);
+        running.push(start("worker", [own, options.flags.clone()].concat()).await?);
+    }
+    let own = strings(&["--coordinator", &address, "--ingress-addr", FREE, "--admin-addr", FREE]);
+    let gateway = start("gateway", own).await?;
+    let ingress = gateway.ready("ingress").to_owned();
+    let started = Instant::now();
+    loop {
+        let seen = process::admin_get(&admin, "/v1/cluster").await.unwrap_or_default();
+        if seen["live"] == true && seen["workers"] == workers {
+            break;
+        }
+        ensure!(started.elapsed() < START_MAX, "the cluster does not come to serve: {seen}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running.insert(0, gateway);
+    running.push(coordinator);
+    Ok((running, ingress, admin))
+}
+
+/// Any port that nobody uses.
+const FREE: &str = "127.0.0.1:0";
+
+fn strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Counters of a page of metrics: names without `styx_` and `_total`, with their labels.
+fn read_metrics(text: &str) -> BTreeMap<String, f64> {
+    let sample = |line: &str| {
+        let (name, value) = line.rsplit_once(' ')?;
+        let name = name.strip_prefix("styx_")?;
+        let (name, labels) = name.find('{').map_or((name, ""), |at| name.split_at(at));
+        let name = name.strip_suffix("_total").unwrap_or(name);
+        (!name.ends_with("_bucket")).then_some((format!("{name}{labels}"), value.parse().ok()?))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect()
+}
+
+impl System for Styx {
+    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Lane>>>> {
+        async move {
+            let mut lanes: Vec<Box<dyn Lane>> = Vec::new();
+            match self.driver {
+                Driver::Websocket => {
+                    for _ in 0..self.connections {
+                        lanes.push(Box::new(Socket::open(&self.ingress, APP, results).await?));
+                    }
+                }
+                Driver::Http => {
+                    let mut connections = Vec::new();
+                    for _ in 0..self.connections {
+                        connections.push(Connection::open(&self.ingress, APP, results).await?);
+                    }
+                    lanes.push(Box::new(Pool::new(connections)));
+                }
+            }
+            Ok(lanes)
+        }
+        .boxed()
+    }
+
+    fn figures(&self) -> BoxFuture<'_, anyhow::Result<Figures>> {
+        async move {
+            let totals = self.metrics().await?;
+            let mut figures = Figures { cpu: Some(Duration::ZERO), rss_mb: 0, totals };
+            for process in &self.processes {
+                let (cpu, rss_mb) = of_tree(process.id()?);
+                figures.cpu = figures.cpu.map(|sum| sum + cpu);
+                figures.rss_mb += rss_mb;
+            }
+            Ok(figures)
+        }
+        .boxed()
+    }
+
+    fn stop(self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>> {
+        async move {
+            for process in self.processes {
+                process.stop().await.context("a server process")?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read() {
+        let text = "# HELP styx_epochs Epochs ended.\n# TYPE styx_epochs counter\nstyx_epochs_total 12\n\
+                    styx_transactions_total{phase=\"fallback\"} 3\n\
+                    styx_request_duration_seconds_sum{outcome=\"committed\"} 0.25\n\
+                    styx_request_duration_seconds_bucket{le=\"0.1\",outcome=\"committed\"} 7\n\
+                    process_cpu_seconds_total 1.5\n# EOF\n";
+        let expected = [
+            ("epochs", 12.0),
+            ("request_duration_seconds_sum{outcome=\"committed\"}", 0.25),
+            ("transactions{phase=\"fallback\"}", 3.0),
+        ];
+        let expected: BTreeMap<String, f64> = expected.map(|(name, value)| (name.to_owned(), value)).into();
+        assert_eq!(read_metrics(text), expected);
+    }
+}
