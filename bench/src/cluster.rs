@@ -250,7 +250,7 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
             node: NodeId(member.node),
             name: format!("worker-{}", member.node),
             network: NetworkOptions { listen: Some(([127, 0, 0, 1], 0).into()), ..NetworkOptions::default() },
-            coordinator: member.coordinator.clone(),
+            coordinators: vec![member.coordinator.clone()],
             threads: load.threads,
             modes,
             epoch_size_max: load.epoch,

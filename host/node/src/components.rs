@@ -1,18 +1,24 @@
 //! Uploaded components under their digest: written once, never changed, believed only when the
-//! content matches the name.
+//! content matches the name. Where several processes may coordinate one after the other, a copy is in
+//! the store that they share.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context;
 use sha2::{Digest as _, Sha256};
 use styx_protocol::catalog::Digest;
+use styx_storage::snapshot::Commons;
 
 /// A directory of components. Cheap to clone; every method blocks on the file system.
 #[derive(Clone, Debug)]
 pub struct ComponentStore {
     directory: Arc<Path>,
+    /// Where others find what is put here.
+    shared: Option<Commons>,
 }
 
 const SUFFIX: &str = ".wasm";
@@ -31,7 +37,13 @@ impl ComponentStore {
                 fs::remove_file(path)?;
             }
         }
-        Ok(ComponentStore { directory: directory.into() })
+        Ok(ComponentStore { directory: directory.into(), shared: None })
+    }
+
+    /// The same directory; what is put there from now on is also put into `commons`.
+    #[must_use]
+    pub fn shared(self, commons: Commons) -> Self {
+        ComponentStore { shared: Some(commons), ..self }
     }
 
     /// The content address of `bytes`.
@@ -49,11 +61,40 @@ impl ComponentStore {
         self.path(digest).is_file()
     }
 
-    /// Keeps a component; it is durable when this returns. Doing so again costs a look.
+    /// Keeps a component; it is durable when this returns, for all that share it. Doing so again costs a look.
     ///
     /// # Errors
-    /// The file system refuses; then nothing is kept.
+    /// The file system or the store refuses; then it may not be kept.
     pub fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
+        let digest = self.keep(bytes)?;
+        if let Some(commons) = &self.shared {
+            commons.put_component(&digest.to_string(), bytes).map_err(io::Error::other)?;
+        }
+        Ok(digest)
+    }
+
+    /// Puts those that are not in the directory there, if others have shared them.
+    ///
+    /// # Errors
+    /// One is nowhere, or cannot be read.
+    pub fn fetch(&self, wanted: &BTreeSet<Digest>) -> anyhow::Result<()> {
+        let Some(commons) = &self.shared else { return Ok(()) };
+        for digest in wanted.iter().filter(|digest| !self.contains(**digest)) {
+            let shared = commons.component(&digest.to_string())?;
+            let bytes = shared.with_context(|| {
+                format!(
+                    "component {digest} of a deployment is neither in {} nor at {}; start the coordinator that has it first",
+                    self.directory.display(),
+                    commons.url()
+                )
+            })?;
+            anyhow::ensure!(Self::digest(&bytes) == *digest, "component {digest} at {} is another one", commons.url());
+            self.keep(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&self, bytes: &[u8]) -> io::Result<Digest> {
         let digest = Self::digest(bytes);
         // A file whose content is not what its name says is replaced.
         if self.get(digest).is_ok() {
@@ -104,6 +145,25 @@ mod tests {
 
         let absent = ComponentStore::digest(b"absent");
         assert_eq!((store.get(absent).unwrap_err().kind(), store.contains(absent)), (io::ErrorKind::NotFound, false));
+    }
+
+    #[test]
+    fn what_one_has_put_another_fetches() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let memory = styx_storage::snapshot::Memory::default();
+        let place = styx_storage::snapshot::Place::in_memory(&memory);
+        let shared = || {
+            let directory = tempfile::tempdir().unwrap();
+            let store = ComponentStore::open(directory.path()).unwrap();
+            (store.shared(Commons::open(&place, runtime.handle()).unwrap()), directory)
+        };
+        let ((one, _one), (two, _two)) = (shared(), shared());
+        let digest = one.put(b"one").unwrap();
+        two.fetch(&BTreeSet::from([digest])).unwrap();
+        assert_eq!(two.get(digest).unwrap(), b"one");
+        let absent = ComponentStore::digest(b"absent");
+        let told = two.fetch(&BTreeSet::from([digest, absent])).unwrap_err().to_string();
+        assert!(told.contains(&absent.to_string()) && told.contains("memory:"), "{told}");
     }
 
     #[test]

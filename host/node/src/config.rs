@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use config::{Config, Environment, File, FileFormat};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use styx_protocol::worker_set::WORKERS_MAX;
 
 use crate::error::CliError;
@@ -24,9 +24,14 @@ pub struct ServerFlags {
     /// Where other processes of the cluster reach this one [default: 127.0.0.1:7000 for a coordinator, a free port for a worker]
     #[arg(long, value_name = "ADDR")]
     pub cluster_addr: Option<SocketAddr>,
-    /// Where a worker or a gateway finds the coordinator, as host:port
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Where a worker or a gateway finds the coordinator, as host:port; several, with commas, if some stand by
+    #[arg(long, value_name = "HOST:PORT,…")]
     pub coordinator: Option<String>,
+    /// Of coordinators that share a log on Kafka and a store: for how long one that is silent still leads [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(with = "humantime_serde")]
+    #[serde(default)]
+    pub lease_term: Option<Duration>,
     /// Workers that a coordinator waits for before the cluster first serves [default: 1]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -167,6 +172,11 @@ pub enum LogKind {
 /// Several of the log's segments, and more than a log takes between two looks at its disk.
 const DISK_RESERVE: u64 = 256 << 20;
 
+/// For how long a coordinator leads that is silent. Longer than workers wait for it, who then say nothing more to it.
+const LEASE_TERM: Duration = Duration::from_secs(2);
+const LEASE_TERM_MIN: Duration = Duration::from_secs(1);
+const LEASE_TERM_MAX: Duration = Duration::from_secs(60);
+
 /// The log's topic, where none is named.
 const LOG_TOPIC: &str = "styx-log";
 
@@ -213,9 +223,12 @@ pub struct ServerConfig {
     pub role: Role,
     /// Where other processes of the cluster reach it.
     pub cluster_addr: SocketAddr,
-    /// Where the coordinator is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub coordinator: Option<String>,
+    /// Where the coordinators are, for whoever needs one.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "list")]
+    pub coordinator: Vec<String>,
+    /// For how long a coordinator leads that is silent, where another may stand by.
+    #[serde(with = "humantime_serde")]
+    pub lease_term: Duration,
     /// Workers that a coordinator waits for before the cluster first serves.
     pub workers: usize,
     /// A name, for people.
@@ -269,13 +282,19 @@ pub struct ServerConfig {
     pub determinism_check: String,
 }
 
+/// As it is written in the file.
+fn list<S: Serializer>(list: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&list.join(","))
+}
+
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 25] = {
+const KEYS: [(&str, &[Role]); 26] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
         ("cluster_addr", &[Coordinator, Worker]),
         ("coordinator", &[Worker, Gateway]),
+        ("lease_term", &[Coordinator]),
         ("workers", &[Coordinator]),
         ("name", &[Coordinator, Worker, Gateway]),
         ("data_dir", &[Single, Coordinator, Worker]),
@@ -355,7 +374,11 @@ impl ServerConfig {
                 .cluster_addr
                 .or(below.cluster_addr)
                 .unwrap_or_else(|| ([127, 0, 0, 1], cluster_port).into()),
-            coordinator: flags.coordinator.or(below.coordinator),
+            coordinator: flags
+                .coordinator
+                .or(below.coordinator)
+                .map_or_else(Vec::new, |list| list.split(',').map(|address| address.trim().to_owned()).collect()),
+            lease_term: flags.lease_term.or(below.lease_term).unwrap_or(LEASE_TERM),
             workers: flags.workers.or(below.workers).unwrap_or(1),
             name: flags.name.or(below.name),
             cache_dir: flags.cache_dir.or(below.cache_dir).unwrap_or_else(|| data_dir.join("cache")),
@@ -405,6 +428,9 @@ impl ServerConfig {
         if config.workers > usize::from(WORKERS_MAX) {
             return Err(invalid(&format!("a cluster has at most {WORKERS_MAX} workers")));
         }
+        if config.lease_term < LEASE_TERM_MIN || config.lease_term > LEASE_TERM_MAX {
+            return Err(invalid("lease_term must be at least 1s and at most 1m"));
+        }
         if config.snapshot_interval.is_zero() {
             return Err(invalid("snapshot_interval must be more than nothing; --store none takes no snapshots"));
         }
@@ -414,28 +440,39 @@ impl ServerConfig {
 }
 
 impl ServerConfig {
+    /// Whether this is a coordinator beside which another one may stand by: nothing that is acknowledged is in its
+    /// data directory alone.
+    pub fn may_stand_by(&self) -> bool {
+        let elsewhere = self.store.as_ref().is_some_and(|store| !Path::new(store).starts_with(&self.data_dir));
+        self.role == Role::Coordinator && matches!(self.log, LogKind::Kafka { .. }) && elsewhere
+    }
+
     /// Whether the parts of a cluster can find each other.
     fn fits(&self) -> Result<(), CliError> {
         let role = self.role.name();
-        match (self.role, &self.coordinator) {
-            (Role::Worker | Role::Gateway, None) => {
+        let needs = matches!(self.role, Role::Worker | Role::Gateway);
+        match &self.coordinator[..] {
+            [] if needs => {
                 return Err(CliError::usage(
                     "CONFIG_INVALID",
                     format!("a {role} must know where the coordinator is"),
                     "give --coordinator HOST:PORT, the coordinator's --cluster-addr",
                 ));
             }
-            (Role::Worker | Role::Gateway, Some(address)) => {
-                let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse());
-                if !matches!(port, Some(Ok(1u16..))) {
+            addresses if needs => {
+                let is_address = |address: &&String| {
+                    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+                    matches!(port.map(|(_, port)| port.parse()), Some(Ok(1u16..)))
+                };
+                if let Some(address) = addresses.iter().find(|address| !is_address(address)) {
                     return Err(CliError::usage(
                         "CONFIG_INVALID",
                         format!("\"{address}\" is no address of a coordinator"),
-                        "it is HOST:PORT, such as 127.0.0.1:7000",
+                        "it is HOST:PORT, such as 127.0.0.1:7000; several have commas between them",
                     ));
                 }
             }
-            (Role::Single | Role::Coordinator, _) => {}
+            _ => {}
         }
         if self.role == Role::Worker && self.cluster_addr.ip().is_unspecified() {
             return Err(CliError::usage(
@@ -533,6 +570,13 @@ mod tests {
             (of(Role::Worker), Err("must know where the coordinator is")),
             (of(Role::Gateway), Err("must know where the coordinator is")),
             (ServerFlags { coordinator: Some("7000".into()), ..of(Role::Worker) }, Err("no address")),
+            (ServerFlags { coordinator: Some("a:1, b:2".into()), ..of(Role::Worker) }, Ok("127.0.0.1:0")),
+            (ServerFlags { coordinator: Some("a:1,b".into()), ..of(Role::Worker) }, Err("\"b\" is no address")),
+            (
+                ServerFlags { lease_term: Some(Duration::from_millis(999)), ..of(Role::Coordinator) },
+                Err("lease_term must be"),
+            ),
+            (ServerFlags { lease_term: Some(LEASE_TERM), ..Default::default() }, Err("no use for --lease-term")),
             (ServerFlags { coordinator: Some("host:0".into()), ..of(Role::Worker) }, Err("no address")),
             (ServerFlags { workers: Some(2), ..Default::default() }, Err("single has no use for --workers")),
             (ServerFlags { coordinator: coordinator(), ..Default::default() }, Err("no use for --coordinator")),
@@ -568,6 +612,26 @@ mod tests {
                 (Ok(_), Err(says)) => panic!("{told} is not refused with {says:?}"),
                 (Err(error), Ok(_)) => panic!("{told}: {error}"),
             }
+        }
+    }
+
+    #[test]
+    fn another_coordinator_stands_by_only_where_it_finds_everything() {
+        let kafka = || "kafka://a:1".parse::<LogKind>().ok();
+        let of = |role, log: Option<LogKind>, store: Option<&str>| {
+            let flags = ServerFlags { role: Some(role), log, store: store.map(Into::into), ..Default::default() };
+            resolve("[server]\ndata_dir = \"d\"\n", flags).unwrap().may_stand_by()
+        };
+        for (role, log, store, expect) in [
+            (Role::Coordinator, kafka(), Some("s3://bucket/styx"), true),
+            (Role::Coordinator, kafka(), Some("/mnt/shared"), true),
+            (Role::Coordinator, kafka(), Some("d/snapshots"), false),
+            (Role::Coordinator, kafka(), None, false),
+            (Role::Coordinator, kafka(), Some("none"), false),
+            (Role::Coordinator, None, Some("s3://bucket/styx"), false),
+            (Role::Single, kafka(), Some("s3://bucket/styx"), false),
+        ] {
+            assert_eq!(of(role, log.clone(), store), expect, "{role:?} {log:?} {store:?}");
         }
     }
 

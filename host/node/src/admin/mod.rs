@@ -12,11 +12,16 @@ mod health;
 mod metrics;
 mod openapi;
 mod snapshots;
+mod standby;
 mod state;
 mod upload;
 
 pub use api::{ENDPOINTS, Endpoint};
+pub use standby::Desk;
 pub use upload::{Kind, Upload};
+
+use std::pin::pin;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -107,26 +112,32 @@ async fn elsewhere(services: &Services) -> ApiError {
     ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a gateway: it only takes calls").hint(hint)
 }
 
+/// How often whoever waits looks whether there is still something to wait for.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// Asks how things are.
 ///
 /// # Errors
 /// Nobody can say: the process ends, or no worker serves.
 async fn ask(services: &Services, inquiry: Inquiry) -> Result<Answer, ApiError> {
-    services.handle.inquire(inquiry).await.ok_or_else(|| match services.shutdown.begun() {
-        true => ApiError::shutting_down(),
-        false => ApiError::from(Failure::Unavailable),
-    })
+    let mut answer = pin!(services.handle.inquire(inquiry));
+    loop {
+        match tokio::time::timeout(LOOK, &mut answer).await {
+            Ok(Some(answer)) => return Ok(answer),
+            Ok(None) if services.shutdown.begun() => return Err(ApiError::shutting_down()),
+            Ok(None) => return Err(Failure::Unavailable.into()),
+            // What is not durable is not shown, and that may take as long as the brokers are away.
+            Err(_) => services.handle.room().refuses_reads().map_or(Ok(()), |failure| Err(ApiError::from(failure)))?,
+        }
+    }
 }
 
-/// What changes what is deployed is appended to the log, and needs room there.
+/// What changes what is deployed is appended to the log, which must take it.
 ///
 /// # Errors
-/// There is none.
+/// It does not.
 fn needs_room(services: &Services) -> Result<(), ApiError> {
-    match services.handle.room().is_full() {
-        true => Err(Failure::DiskFull.into()),
-        false => Ok(()),
-    }
+    services.handle.room().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// An answer to something that was not asked.

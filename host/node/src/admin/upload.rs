@@ -171,7 +171,7 @@ impl Upload {
                     "HOST_FAILURE",
                     format!("the component could not be kept: {error}"),
                 )
-                .hint("see to the server's data directory")
+                .hint("see to the server's data directory, and to its store")
             })?;
         }
         Ok(())

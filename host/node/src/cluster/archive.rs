@@ -1,10 +1,12 @@
 //! The thread that owns the coordinator's log: appends what a generation cuts, with one fsync for as
 //! many records as have come, and reads everything for the next one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
@@ -183,18 +185,34 @@ fn sync(log: &mut dyn Log) {
     }
 }
 
-/// The highest generation that the log knows of from a position on.
-pub(super) fn generation(log: &mut dyn Log, from: u64) -> anyhow::Result<u64> {
-    let mut highest = 0;
+/// What a coordinator must know of the log before it leads.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// The highest generation.
+    pub generation: u64,
+    /// Components of deployments, of which no snapshot needs to know yet.
+    pub components: BTreeSet<Digest>,
+}
+
+/// Looks through the log from a position on.
+pub(super) fn survey(log: &mut dyn Log, from: u64) -> anyhow::Result<Survey> {
+    let mut survey = Survey::default();
     log.replay(from, &mut |_, bytes| {
         match read_record(bytes)? {
-            Record::Epoch(record) => highest = highest.max(record.generation),
-            Record::Generation(generation) => highest = highest.max(generation),
+            Record::Epoch(record) => {
+                survey.generation = survey.generation.max(record.generation);
+                for control in &record.controls {
+                    if let Control::Deploy(deployment) = control {
+                        survey.components.extend(deployment.components.iter().map(|component| component.digest));
+                    }
+                }
+            }
+            Record::Generation(generation) => survey.generation = survey.generation.max(generation),
             Record::Genesis(_) => {}
         }
         Ok(())
     })?;
-    Ok(highest)
+    Ok(survey)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Select, Sender, unbounded};
 use tokio::sync::watch;
 
 use super::COORDINATOR;
+use super::coordinators::{Coordinators, is_standby};
 use super::envelope::{Edition, Envelope};
 use super::relay::Relay;
 use crate::transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
@@ -20,8 +21,8 @@ pub struct GatewayNodeOptions {
     pub name: String,
     /// The connections; nobody dials a gateway.
     pub network: Options,
-    /// Where the coordinator is.
-    pub coordinator: String,
+    /// Where the coordinator is, or those are of which one leads; at least one.
+    pub coordinators: Vec<String>,
     /// Most requests under way.
     pub backlog_max: usize,
 }
@@ -29,8 +30,8 @@ pub struct GatewayNodeOptions {
 /// Between two looks at what waits.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often the coordinator hears that this gateway is there.
-const WATCH: Duration = Duration::from_secs(1);
+/// How often the coordinator hears that this gateway is there, and says that it is.
+const WATCH: Duration = Duration::from_millis(500);
 
 /// Messages taken before what they asked for is sent.
 const BURST_MAX: usize = 1024;
@@ -56,13 +57,14 @@ impl GatewayNode {
         let hello = Hello::new(NodeKind::Gateway, id, options.name, 0);
         let network = Network::start(hello, options.network, same_build, move |event| drop(events.send(event)));
         let network = Arc::new(network.await?);
-        network.connect(COORDINATOR, options.coordinator);
+        let coordinators = Coordinators::dial(network.clone(), options.coordinators);
         let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
         let (inform, informed) = watch::channel(false);
         let driver = Driver {
             inform,
             relay: Relay::of_gateway(network.clone(), handle.clone(), options.backlog_max),
             network: network.clone(),
+            coordinators,
             messages,
             incoming,
             watched: None,
@@ -102,6 +104,7 @@ struct Driver {
     inform: watch::Sender<bool>,
     relay: Relay,
     network: Arc<Network>,
+    coordinators: Coordinators,
     messages: Receiver<Message>,
     incoming: Receiver<Incoming>,
     watched: Option<Instant>,
@@ -116,6 +119,9 @@ impl Driver {
             let due = self.watched.is_none_or(|watched| now.saturating_duration_since(watched) >= WATCH);
             if due || self.told != self.relay.known() {
                 self.watch(now);
+            }
+            if self.incoming.is_empty() {
+                self.coordinators.look();
             }
             self.relay.tick(now);
             self.relay.flush();
@@ -148,10 +154,12 @@ impl Driver {
     }
 
     fn hear(&mut self, event: Incoming) {
+        self.coordinators.hear(&event);
         match event {
             Incoming::Control { peer, body, .. } => match Envelope::decode(&body) {
                 Ok(Envelope::View(view)) if peer == COORDINATOR => {
                     let live = view.live;
+                    self.relay.attended(true);
                     self.relay.view(view);
                     self.inform.send_if_modified(|informed| live && !std::mem::replace(informed, true));
                 }
@@ -172,6 +180,8 @@ impl Driver {
                     self.relay.attended(false);
                 }
             }
+            Incoming::Refused { reason, .. } if is_standby(&reason) => {}
+            Incoming::Unreached { peer, why } => tracing::debug!(node = peer.0, "{why}"),
             Incoming::Refused { peer, reason, message } => tracing::error!(node = peer.0, reason, "refused: {message}"),
             Incoming::Connected { .. } | Incoming::Message { .. } | Incoming::Broken { .. } => {}
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod archive;
 pub mod coordinator;
+pub(crate) mod coordinators;
 pub mod envelope;
 pub mod gateway;
 pub mod inquiry;

@@ -41,7 +41,7 @@ impl GatewayServer {
         let options = GatewayNodeOptions {
             name: config.name.clone().unwrap_or_else(|| "gateway".into()),
             network: Options::default(),
-            coordinator: config.coordinator.clone().expect("checked with the configuration"),
+            coordinators: config.coordinator.clone(),
             backlog_max: config.backlog_max,
         };
         let node = GatewayNode::start(options).await.map_err(failed)?;

@@ -1,5 +1,6 @@
 //! Processes: one that is everything, or one part of a cluster each.
 
+mod candidate;
 mod coordinator;
 mod gateway;
 mod node;
@@ -58,6 +59,7 @@ impl Process {
             }),
             Process::Coordinator(server) => json!({
                 "role": "coordinator",
+                "standby": server.standby(),
                 "cluster": server.cluster_addr(),
                 "admin": server.admin_addr(),
             }),
@@ -80,7 +82,7 @@ impl Process {
     /// Where it is reached, for people, and what to do next.
     pub fn told(&self, config: &ServerConfig) -> (String, String) {
         let data = config.data_dir.display();
-        let coordinator = config.coordinator.as_deref().unwrap_or_default();
+        let coordinator = config.coordinator.join(" or ");
         match self {
             Process::Single(server) => (
                 format!(
@@ -92,9 +94,12 @@ impl Process {
             ),
             Process::Coordinator(server) => (
                 format!(
-                    "coordinator at {}, apps at http://{}, data in {data}",
+                    "coordinator at {}, {}, data in {data}",
                     server.cluster_addr(),
-                    server.admin_addr()
+                    match server.standby() {
+                        true => "stands by".to_owned(),
+                        false => format!("apps at http://{}", server.admin_addr()),
+                    }
                 ),
                 format!(
                     "add workers and gateways with `styx server --role worker|gateway --coordinator {}`",
@@ -116,7 +121,8 @@ impl Process {
     pub async fn ended(&self) -> CliError {
         match self {
             Process::Worker(server) => server.ended().await,
-            Process::Single(_) | Process::Coordinator(_) | Process::Gateway(_) => std::future::pending().await,
+            Process::Coordinator(server) => server.ended().await,
+            Process::Single(_) | Process::Gateway(_) => std::future::pending().await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Who a worker is: the id that it keeps for all its lives, and the lock on it.
+//! Who a worker is, or one of several coordinators: the id that it keeps for all its lives, and the lock on it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -8,7 +8,7 @@ use super::parts::failed;
 use crate::error::CliError;
 use crate::transport::NodeId;
 
-/// The id of the worker in a data directory; nobody else is it while this lives.
+/// The id of the process in a data directory; nobody else is it while this lives.
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) node: NodeId,
@@ -18,10 +18,10 @@ pub(super) struct Identity {
 const FILE: &str = "node";
 
 impl Identity {
-    /// Reads the id of a worker's directory, or draws one.
+    /// Reads the id of a directory, or draws one.
     ///
     /// # Errors
-    /// Another process is this worker, or the file cannot be taken.
+    /// Another process is this one, or the file cannot be taken.
     pub(super) fn open(directory: &Path) -> Result<Self, CliError> {
         fs::create_dir_all(directory)
             .map_err(|error| failed(format!("cannot make {}: {error}", directory.display())))?;
@@ -29,8 +29,8 @@ impl Identity {
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => CliError::new(
                 "DATA_LOCKED",
-                format!("another worker uses {}", directory.display()),
-                "stop it, or choose another --data-dir: each worker has its own",
+                format!("another process uses {}", directory.display()),
+                "stop it, or choose another --data-dir: each worker and each coordinator has its own",
             ),
             TryLockError::Error(error) => failed(format!("cannot lock {}: {error}", directory.display())),
         })?;
@@ -40,7 +40,7 @@ impl Identity {
                 CliError::new(
                     "START",
                     format!("{} does not hold a node id", path.display()),
-                    "delete it: the worker then joins as a new one",
+                    "delete it: the process then is a new one",
                 )
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

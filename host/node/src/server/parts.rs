@@ -16,11 +16,12 @@ use crate::config::{LogKind, ServerConfig};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::kafka::Front;
+use crate::listen::listen;
 use crate::snapshots::SnapshotOptions;
 use crate::worker::{DiskWatch, Handle, Prepare};
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
-use styx_storage::snapshot::{Place, Retention as KeepSnapshots};
+use styx_storage::snapshot::{Commons, Place, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
 
 /// The server cannot start.
 pub(super) fn failed(error: impl std::fmt::Display) -> CliError {
@@ -60,7 +61,7 @@ impl Surface {
 
     /// Listens; nothing is answered yet.
     pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, CliError> {
-        let listener = TcpListener::bind(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
+        let listener = listen(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
         Ok(Surface { address: listener.local_addr().map_err(failed)?, listener })
     }
 
@@ -96,20 +97,46 @@ pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliErr
     ComponentStore::open(config.data_dir.join("components")).map_err(failed)
 }
 
-/// The log that the configuration names.
-pub(super) fn open_log(config: &ServerConfig) -> Result<Box<dyn Log>, CliError> {
+/// The log that the configuration names; `commons` if other coordinators may have it after this one.
+pub(super) fn open_log(config: &ServerConfig, commons: Option<&Commons>) -> Result<Box<dyn Log>, CliError> {
     let opened: Result<Box<dyn Log>, LogError> = match &config.log {
         LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
-        LogKind::Embedded => EmbeddedLog::open(&log_directory(config), EmbeddedOptions::default())
-            .map(|log| Box::new(log) as Box<dyn Log>),
+        LogKind::Embedded => embedded_log(config).map(|log| Box::new(log) as Box<dyn Log>),
         LogKind::Kafka { brokers, topic } => {
             let replication = config.kafka_replication as i32;
-            let options =
-                KafkaOptions { replication, ..KafkaOptions::new(brokers, topic, identity(&config.data_dir)?) };
+            let identity = identity(&config.data_dir, commons)?;
+            let options = KafkaOptions { replication, ..KafkaOptions::new(brokers, topic, identity) };
             KafkaLog::open(options).map(|log| Box::new(log) as Box<dyn Log>)
         }
     };
     opened.map_err(|error| log_error(&error))
+}
+
+/// The log on local files. Damage in it is passed over if the newest snapshot goes on behind it.
+fn embedded_log(config: &ServerConfig) -> Result<EmbeddedLog, LogError> {
+    let (directory, options) = (log_directory(config), EmbeddedOptions::default());
+    match EmbeddedLog::open(&directory, options) {
+        Err(damaged @ LogError::Corrupt { .. }) => match newest_position(config) {
+            Ok(Some(position)) => EmbeddedLog::open_from(&directory, options, position),
+            Ok(None) => Err(damaged),
+            Err(error) => {
+                tracing::warn!(
+                    "the log is damaged, and the store of snapshots cannot be asked whether that is covered: {error}"
+                );
+                Err(damaged)
+            }
+        },
+        result => result,
+    }
+}
+
+/// Where the log is replayed from after the newest snapshot.
+fn newest_position(config: &ServerConfig) -> Result<Option<u64>, SnapshotError> {
+    let Some(place) = config.store.as_ref().map(Place::from_environment) else { return Ok(None) };
+    let runtime = tokio::runtime::Handle::current();
+    let Some(identity) = SnapshotStore::identify(&place, &runtime)? else { return Ok(None) };
+    let newest = SnapshotStore::open(&place, identity, &runtime)?.newest_complete(None)?;
+    Ok(newest.map(|(manifest, _)| manifest.log_position))
 }
 
 /// Has requests refused while the disk of the log is nearly full, if this process has a log on a disk.
@@ -137,28 +164,56 @@ pub(crate) fn log_error(error: &LogError) -> CliError {
         LogError::Kafka(_) => "KAFKA",
         _ => "LOG",
     };
-    CliError::new(code, error.to_string(), "")
+    let hint = match error {
+        LogError::Corrupt { .. } => {
+            "or `styx snapshots restore`: it begins again with the newest snapshot, and what came after that is set aside"
+        }
+        _ => "",
+    };
+    CliError::new(code, error.to_string(), hint)
 }
 
-/// Who this is to a log that servers keep: a number in the data directory, chosen at the first start.
-fn identity(data_dir: &Path) -> Result<u128, CliError> {
+/// Who this is to a log that servers keep: a number in the data directory, chosen at the first start; by all that
+/// may coordinate together, if there are several.
+fn identity(data_dir: &Path, commons: Option<&Commons>) -> Result<u128, CliError> {
     let file = data_dir.join("cluster-id");
     let damaged =
         || CliError::new("START", format!("{}: this is no cluster id", file.display()), "restore it from a copy");
-    match std::fs::read_to_string(&file) {
-        Ok(text) => u128::from_str_radix(text.trim(), 16).map_err(|_| damaged()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let id = uuid::Uuid::now_v7().as_u128();
+    let own = match std::fs::read_to_string(&file) {
+        Ok(text) => Some(u128::from_str_radix(text.trim(), 16).map_err(|_| damaged())?),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(format!("{}: {error}", file.display()))),
+    };
+    let proposal = own.unwrap_or_else(|| uuid::Uuid::now_v7().as_u128());
+    let agreed =
+        commons.map_or(Ok(proposal), |commons| commons.cluster(proposal).map_err(|error| store_error(&error)))?;
+    match own {
+        Some(own) if own != agreed => {
+            let (file, store) = (file.display(), commons.map_or("", Commons::url));
+            return Err(CliError::new(
+                "OTHER_CLUSTER",
+                format!(
+                    "{file} is of cluster {own:032x}, and the coordinators at {store} are of cluster {agreed:032x}"
+                ),
+                "give each cluster a store and data directories of its own",
+            ));
+        }
+        Some(_) => {}
+        None => {
             std::fs::create_dir_all(data_dir).map_err(failed)?;
             // Whole or not at all: a start that is interrupted must not leave half an identity.
             let written = tempfile::NamedTempFile::new_in(data_dir).map_err(failed)?;
-            std::fs::write(written.path(), format!("{id:032x}\n")).map_err(failed)?;
+            std::fs::write(written.path(), format!("{agreed:032x}\n")).map_err(failed)?;
             written.as_file().sync_all().map_err(failed)?;
             written.persist(&file).map_err(failed)?;
-            Ok(id)
         }
-        Err(error) => Err(failed(format!("{}: {error}", file.display()))),
     }
+    Ok(agreed)
+}
+
+/// Why the store of snapshots cannot be used.
+pub(super) fn store_error(error: &SnapshotError) -> CliError {
+    CliError::new("SNAPSHOT_STORE", error.to_string(), "")
 }
 
 /// Connects the front for Kafka clients, if there is to be one.
@@ -209,4 +264,34 @@ pub(super) fn prepare(engine: Arc<Engine>, components: ComponentStore) -> Prepar
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use styx_storage::snapshot::Memory;
+
+    use super::*;
+
+    #[test]
+    fn coordinators_that_share_a_store_are_one_cluster_and_no_other() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let memory = Memory::default();
+        let commons = Commons::open(&Place::in_memory(&memory), runtime.handle()).unwrap();
+        let directories: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+        let of = |at: usize, commons: Option<&Commons>| identity(directories[at].path(), commons);
+        // One that was there before the store was shared brings its own.
+        let first = of(0, None).unwrap();
+        assert_eq!(of(0, Some(&commons)).unwrap(), first);
+        assert_eq!(of(1, Some(&commons)).unwrap(), first);
+        assert_eq!((of(1, None).unwrap(), of(1, Some(&commons)).unwrap()), (first, first));
+        let other = of(2, None).unwrap();
+        assert_ne!(other, first);
+        let refused = of(2, Some(&commons)).unwrap_err();
+        assert_eq!(refused.code, "OTHER_CLUSTER");
+        for number in [first, other] {
+            assert!(refused.message.contains(&format!("{number:032x}")), "{refused}");
+        }
+        std::fs::write(directories[1].path().join("cluster-id"), "nonsense").unwrap();
+        assert_eq!(of(1, Some(&commons)).unwrap_err().code, "START");
+    }
 }

@@ -39,7 +39,7 @@ impl Server {
         // Before anything starts that would have to be stopped.
         let front = kafka_front(config).await?;
         let admin = Surface::admin(config).await?;
-        let log = open_log(config)?;
+        let log = open_log(config, None)?;
         let components = components(config)?;
         let engine = engine(config, config.threads, None).map_err(failed)?;
         let options = WorkerOptions {

@@ -42,12 +42,11 @@ impl WorkerServer {
         let components = components(config)?;
         let room = Cluster::default();
         let engine = engine(config, config.threads, Some(room)).map_err(failed)?;
-        let coordinator = config.coordinator.clone().expect("checked with the configuration");
         let options = WorkerNodeOptions {
             node: identity.node,
             name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),
             network: Options { listen: Some(config.cluster_addr), ..Options::default() },
-            coordinator: coordinator.clone(),
+            coordinators: config.coordinator.clone(),
             threads: config.threads,
             modes: Modes::default(),
             epoch_size_max: config.epoch_max_size,
@@ -61,6 +60,7 @@ impl WorkerServer {
         let services = Services::new(worker.handle().clone(), None, HttpOptions::default(), shutdown.clone());
         let admin_addr = admin.as_ref().map(|admin| admin.address);
         let serving = admin.map(|admin| admin.serve(admin::worker_router(services), &shutdown));
+        let coordinator = config.coordinator.join(" or ");
         Ok(WorkerServer { worker, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
     }
 

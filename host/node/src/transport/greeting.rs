@@ -54,7 +54,10 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
                     drop(peer.commands.send(Command::Adopt(Box::new(adoption))));
                 }
                 Ok(Err(refusal)) => {
-                    tracing::warn!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message);
+                    match refusal.reason.is_ordinary() {
+                        true => tracing::debug!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message),
+                        false => tracing::warn!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message),
+                    }
                     connection.refuse(&refusal);
                     connection.farewell().await;
                 }
@@ -123,7 +126,8 @@ pub(super) async fn dial(inner: Arc<Inner>, peer: Arc<Peer>, address: String, st
                     pause = pauses.build();
                 }
                 Err(refused) if refused != said => {
-                    tracing::warn!(peer = %peer.id, address, "{refused}; dialing on");
+                    // Who has several addresses to try says itself when none is of use.
+                    tracing::info!(peer = %peer.id, address, "{refused}; dialing on");
                     said = refused;
                 }
                 Err(_) => {}
@@ -137,9 +141,14 @@ pub(super) async fn dial(inner: Arc<Inner>, peer: Arc<Peer>, address: String, st
     }
 }
 
-/// Dials once. Ok: the peer's task has the connection, or has refused it for a better one.
+/// Dials once. Ok: the peer's task has the connection, or has refused it for a better one. Otherwise the node has
+/// been told.
 async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String> {
-    let failed = |error: io::Error| format!("no connection to {address}: {error}");
+    let failed = |error: io::Error| {
+        let why = format!("no connection to {address}: {error}");
+        (inner.context.deliver)(Incoming::Unreached { peer: peer.id, why: why.clone() });
+        why
+    };
     let limit = inner.context.options.hello_timeout;
     let stream = tokio::time::timeout(limit, TcpStream::connect(address))
         .await
@@ -171,7 +180,9 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
         Err(refusal) => {
             connection.refuse(&refusal);
             inner.context.spawn(connection.farewell());
-            Err(format!("{address} is of no use: {}", refusal.message))
+            let why = format!("{address} is of no use: {}", refusal.message);
+            (inner.context.deliver)(Incoming::Unreached { peer: peer.id, why: why.clone() });
+            Err(why)
         }
     }
 }

@@ -121,6 +121,13 @@ pub enum Incoming {
         /// What happened.
         why: String,
     },
+    /// A peer was dialed, and there is no connection to it. It is dialed on.
+    Unreached {
+        /// The peer.
+        peer: NodeId,
+        /// What happened.
+        why: String,
+    },
     /// Messages of this generation to or from this peer are lost; only a new one helps.
     Broken {
         /// The peer.

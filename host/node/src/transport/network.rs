@@ -21,6 +21,7 @@ use super::hello::Hello;
 use super::peer::{Command, Lane, Peer, Task};
 use super::reason::{Counters, Refusal};
 use super::{Incoming, NodeId, Options};
+use crate::listen::listen;
 
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,7 +151,7 @@ impl Network {
         deliver: impl Fn(Incoming) + Send + Sync + 'static,
     ) -> io::Result<Network> {
         let listener = match options.listen {
-            Some(address) => Some(TcpListener::bind(address).await?),
+            Some(address) => Some(listen(address).await?),
             None => None,
         };
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
@@ -200,6 +201,13 @@ impl Network {
             entrance.dialing = Some((address.clone(), stop.clone()));
             self.inner.context.spawn(greeting::dial(self.inner.clone(), entrance.peer.clone(), address, stop));
         });
+    }
+
+    /// Gives up the connection to a peer with all that was under way, even one whose other side is only
+    /// silent, and dials it at another address: the peer is another process there.
+    pub fn redirect(&self, peer: NodeId, address: impl Into<String>) {
+        self.forget(peer);
+        self.connect(peer, address);
     }
 
     /// Forgets a peer, its connection and all that was under way. It may connect again.

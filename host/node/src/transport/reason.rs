@@ -67,6 +67,8 @@ reasons! {
     OtherDeployment = "other_deployment",
     /// This node does not want the other one.
     NotAdmitted = "not_admitted",
+    /// This node may lead the cluster some time, and does not now.
+    Standby = "standby",
     /// Two connections of one pair; the other one stays.
     DuplicateConnection = "duplicate_connection",
     /// Too many connections that have not greeted.
@@ -93,11 +95,16 @@ impl Reason {
         matches!(self, Reason::BadMagic | Reason::BadHeader | Reason::Truncated)
     }
 
-    /// Happens when all is well: after a reconnection, and while a new generation begins.
+    /// Happens when all is well: after a reconnection, while a new generation begins, and while somebody
+    /// looks for the coordinator that leads.
     pub fn is_ordinary(self) -> bool {
         matches!(
             self,
-            Reason::Duplicate | Reason::OldGeneration | Reason::FutureGeneration | Reason::DuplicateConnection
+            Reason::Duplicate
+                | Reason::OldGeneration
+                | Reason::FutureGeneration
+                | Reason::DuplicateConnection
+                | Reason::Standby
         )
     }
 

@@ -46,7 +46,7 @@ async fn a_directory_and_an_address_belong_to_one_process() {
     let at = cluster.coordinator.at("cluster");
     let output = fails(&["--role", "worker", "--coordinator", at, "--data-dir", data.to_str().unwrap()]).await;
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("error DATA_LOCKED: another worker uses"), "{told}");
+    assert!(told.starts_with("error DATA_LOCKED: another process uses"), "{told}");
     let other = cluster.directory().join("other");
     let output = fails(&[
         "--role",

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use styx_node::transport::{Incoming, Options};
+use styx_node::transport::{Incoming, NodeId, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -142,7 +142,7 @@ async fn survives(harm: Harm, seed: u64, harms_min: u64) {
                         assert!(!restarted);
                         continue;
                     }
-                    Incoming::Lost { .. } | Incoming::Refused { .. } => continue,
+                    Incoming::Lost { .. } | Incoming::Unreached { .. } | Incoming::Refused { .. } => continue,
                     Incoming::Broken { why, .. } => panic!("seed {seed}: {why}"),
                 };
                 assert!(received == body(expected[lane]), "seed {seed}: {} on link {lane}", expected[lane]);
@@ -235,4 +235,40 @@ async fn a_dropped_network_is_gone() {
         assert!(start.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn a_peer_that_only_its_system_answers_for_is_replaced_at_another_address() {
+    let node = Node::start(5).await;
+    // Greets like the peer, and then says and reads nothing: a process that was paused.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    node.network.connect(NodeId(1), listener.local_addr().unwrap().to_string());
+    let mut paused = Raw::on(listener.accept().await.unwrap().0, 1);
+    paused.greet().await;
+    assert!(!node.connected().await);
+    node.network.send_control(NodeId(1), "to whom it may concern").unwrap();
+
+    let next = Node::start(1).await;
+    let started = Instant::now();
+    node.network.redirect(NodeId(1), next.address());
+    assert!(!node.connected().await, "to the one that this node knows nothing of");
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    for word in ["one", "two", "three"] {
+        node.network.send_control(NodeId(1), word).unwrap();
+        let came = next.until("what was said since", |incoming| match incoming {
+            Incoming::Control { body, .. } => Some(body),
+            _ => None,
+        });
+        assert_eq!(came.await, word);
+    }
+    while paused.read().await.is_some() {}
+
+    // One that is gone is told of.
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    node.network.redirect(NodeId(1), gone.clone());
+    let told = node.until("that nobody is there", |incoming| match incoming {
+        Incoming::Unreached { peer: NodeId(1), why } => Some(why),
+        _ => None,
+    });
+    assert!(told.await.contains(&gone));
 }

@@ -5,21 +5,24 @@
 //! becomes durable, its members are invited, the log is replayed through them, and then it is live.
 
 mod driver;
+mod tenure;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_engine::Engine;
 use styx_protocol::ids::Epoch;
 use styx_protocol::membership::{Membership, Patience};
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
 use styx_storage::snapshot::{Manifest, SnapshotStore};
+
+pub use self::tenure::{Holding, Tenure};
 
 use self::driver::{Driver, Event};
 use super::COORDINATOR;
@@ -28,7 +31,7 @@ use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
 use crate::snapshots::{Beginning, Found, SnapshotOptions, is_damage, newest};
-use crate::transport::{Hello, Network, NodeKind, Options, same_build};
+use crate::transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
 use crate::worker::{self, Handle, Stats, fatal, fatal_on_panic, now};
 
 /// How a coordinator process runs.
@@ -59,6 +62,50 @@ pub struct CoordinatorNodeOptions {
 /// The patience that suits a local network.
 pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000, rest_us: 5_000_000 };
 
+/// A coordinator's place in the network, where nobody is received before it leads.
+pub struct Reception {
+    network: Arc<Network>,
+    events: Sender<Event>,
+    incoming: Receiver<Event>,
+    open: Arc<AtomicBool>,
+    tenure: Tenure,
+}
+
+impl Reception {
+    /// Listens on the current runtime, for a coordinator that may act for as long as `tenure` says.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub async fn start(
+        options: &CoordinatorNodeOptions,
+        engine: &Engine,
+        tenure: Tenure,
+    ) -> std::io::Result<Reception> {
+        let (events, incoming) = unbounded();
+        let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), engine.engine_hash());
+        let open = Arc::<AtomicBool>::default();
+        let (opened, held) = (open.clone(), tenure.clone());
+        let admit = move |mine: &Hello, yours: &Hello| match yours.kind {
+            _ if !opened.load(Ordering::Acquire) || !held.holds() => {
+                Err(Refusal::new(Reason::Standby, "this coordinator does not lead; ask another one"))
+            }
+            // A gateway executes nothing.
+            NodeKind::Gateway => Ok(()),
+            _ => same_build(mine, yours),
+        };
+        let heard = events.clone();
+        let network = Network::start(hello, options.network.clone(), admit, move |message| {
+            drop(heard.send(Event::Incoming(message)));
+        });
+        Ok(Reception { network: Arc::new(network.await?), events, incoming, open, tenure })
+    }
+
+    /// Where other nodes reach it.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.network.address()
+    }
+}
+
 /// A running coordinator process.
 pub struct CoordinatorNode {
     handle: Handle,
@@ -66,14 +113,30 @@ pub struct CoordinatorNode {
     thread: Option<JoinHandle<()>>,
     address: Option<SocketAddr>,
     network: Arc<Network>,
+    tenure: Tenure,
 }
 
 impl CoordinatorNode {
-    /// Starts the coordinator on the current runtime, from what its log says.
+    /// Starts a coordinator that is the only one on the current runtime, from what its log says.
     ///
     /// # Errors
     /// The log cannot be read, or the address cannot be listened on.
     pub async fn start(
+        options: CoordinatorNodeOptions,
+        log: Box<dyn Log>,
+        engine: Arc<Engine>,
+        components: ComponentStore,
+    ) -> anyhow::Result<CoordinatorNode> {
+        let reception = Reception::start(&options, &engine, Tenure::forever()).await?;
+        CoordinatorNode::lead(reception, options, log, engine, components)
+    }
+
+    /// Starts the coordinator, from what its log says, and receives the others.
+    ///
+    /// # Errors
+    /// The log cannot be read, or lacks what goes with it.
+    pub fn lead(
+        reception: Reception,
         options: CoordinatorNodeOptions,
         mut log: Box<dyn Log>,
         engine: Arc<Engine>,
@@ -83,21 +146,12 @@ impl CoordinatorNode {
         let beginning =
             Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
         // What stands before a snapshot's position is of its generation at most.
-        let generation = archive::generation(log.as_mut(), beginning.position())?.max(beginning.generation());
+        let survey = archive::survey(log.as_mut(), beginning.position())?;
+        let generation = survey.generation.max(beginning.generation());
+        components.fetch(&survey.components)?;
         let (genesis, store) = (beginning.genesis, beginning.store);
-        let (events, incoming) = unbounded();
+        let Reception { network, events, incoming, open, tenure } = reception;
         let (inbox, messages) = unbounded();
-        let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), engine.engine_hash());
-        let heard = events.clone();
-        let admit = |mine: &Hello, yours: &Hello| match yours.kind {
-            // A gateway executes nothing.
-            NodeKind::Gateway => Ok(()),
-            _ => same_build(mine, yours),
-        };
-        let network = Network::start(hello, options.network.clone(), admit, move |message| {
-            drop(heard.send(Event::Incoming(message)));
-        });
-        let network = Arc::new(network.await?);
         let unusable = Arc::new(AtomicU64::new(u64::MAX));
         let look = look(store.clone(), unusable.clone());
         let archived = events.clone();
@@ -131,13 +185,15 @@ impl CoordinatorNode {
             ticked: Instant::now(),
             shown: (false, false),
             stopping: false,
+            tenure: tenure.clone(),
             options,
         };
         let address = network.address();
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
             .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
-        Ok(CoordinatorNode { handle, inbox, thread: Some(thread), address, network })
+        open.store(true, Ordering::Release);
+        Ok(CoordinatorNode { handle, inbox, thread: Some(thread), address, network, tenure })
     }
 
     /// A handle for the admin endpoints: deployments, and looks at the cluster.
@@ -155,8 +211,9 @@ impl CoordinatorNode {
         &self.network
     }
 
-    /// Makes durable what was cut, and ends.
+    /// Makes durable what was cut, and ends. What it may no longer do is left to whoever may.
     pub fn stop(mut self) {
+        self.tenure.end();
         drop(self.inbox.send(worker::Message::Stop));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());

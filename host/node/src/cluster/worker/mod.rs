@@ -19,7 +19,7 @@ use styx_protocol::modes::Modes;
 use tokio::sync::watch;
 
 use self::driver::{Driver, Event, HEARTBEAT};
-use super::COORDINATOR;
+use super::coordinators::Coordinators;
 use crate::components::ComponentStore;
 use crate::transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
 use crate::worker::crew::Crew;
@@ -35,8 +35,8 @@ pub struct WorkerNodeOptions {
     pub name: String,
     /// The connections; where others reach it.
     pub network: Options,
-    /// Where the coordinator is.
-    pub coordinator: String,
+    /// Where the coordinator is, or those are of which one leads; at least one.
+    pub coordinators: Vec<String>,
     /// Threads that execute transactions, besides the driver, which runs what is too small to hand over.
     pub threads: usize,
     /// Which parts of the protocol are on.
@@ -78,7 +78,7 @@ impl WorkerNode {
             drop(incoming.send(Event::Incoming(message)));
         });
         let network = Arc::new(network.await?);
-        network.connect(COORDINATOR, options.coordinator.clone());
+        let coordinators = Coordinators::dial(network.clone(), options.coordinators.clone());
         let stats = Arc::new(Stats::default());
         let parts = events.clone();
         // Never on the driver's thread alone: it must say hello while a batch runs.
@@ -100,6 +100,7 @@ impl WorkerNode {
             engine,
             components,
             network: network.clone(),
+            coordinators,
             inbox,
             events: events.clone(),
             stats: stats.clone(),

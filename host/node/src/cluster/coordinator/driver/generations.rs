@@ -115,7 +115,8 @@ impl Driver {
             let carried = found.head.carried.iter().map(|carried| carried.tid).collect();
             machine.restore(&found.head.frame, carried);
         }
-        for member in &members {
+        // Workers dial; a process that was replaced must not take them away from the next one.
+        for member in members.iter().filter(|_| !self.tenure.may_end()) {
             if let Some(address) = self.addresses.get(&member.place) {
                 self.network.connect(member.place, address.clone());
             }

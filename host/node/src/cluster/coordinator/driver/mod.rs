@@ -23,7 +23,7 @@ use styx_storage::snapshot::SnapshotStore;
 use self::deployments::{Announcing, Deploying};
 use self::gateways::Watching;
 use self::office::Office;
-use super::CoordinatorNodeOptions;
+use super::{CoordinatorNodeOptions, Tenure};
 use crate::cluster::archive::{Archive, Archived};
 use crate::cluster::envelope::{self, Answer as Told, Envelope, Inquiry, Question};
 use crate::cluster::relay::Relay;
@@ -79,12 +79,14 @@ pub(super) struct Driver {
     /// What gateways were last shown of the log: whether its disk is nearly full, and whether it waits.
     pub(super) shown: (bool, bool),
     pub(super) stopping: bool,
+    /// For how long it may act.
+    pub(super) tenure: Tenure,
 }
 
 impl Driver {
-    /// Serves until told to stop.
+    /// Serves until told to stop, or until it may no longer.
     pub(super) fn serve(mut self) {
-        loop {
+        while self.tenure.hold() {
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
                 self.member(membership::Input::Tick);
@@ -110,7 +112,7 @@ impl Driver {
             for _ in 0..BURST_MAX {
                 let event = self.incoming.try_recv().ok();
                 let message = self.messages.try_recv().ok();
-                if event.is_none() && message.is_none() {
+                if event.is_none() && message.is_none() || !self.tenure.hold() {
                     break;
                 }
                 event.into_iter().for_each(|event| self.take(event));
@@ -125,8 +127,10 @@ impl Driver {
     }
 
     pub(super) fn control(&self, to: NodeId, envelope: &Envelope) {
-        // Who cannot be reached will be told again, or is no longer there.
-        drop(self.network.send_control(to, envelope.encode()));
+        if self.tenure.hold() {
+            // Who cannot be reached will be told again, or is no longer there.
+            drop(self.network.send_control(to, envelope.encode()));
+        }
     }
 
     /// Takes what this process's endpoints ask for.
@@ -167,6 +171,7 @@ impl Driver {
                 tracing::debug!(node = peer.0, name = hello.name, "connected");
             }
             Event::Incoming(Incoming::Lost { peer, why }) => tracing::info!(node = peer.0, "connection lost: {why}"),
+            Event::Incoming(Incoming::Unreached { peer, why }) => tracing::debug!(node = peer.0, "{why}"),
             Event::Incoming(Incoming::Broken { peer, generation, why }) => {
                 tracing::warn!(node = peer.0, generation, "messages are lost: {why}");
                 if self.office.as_ref().is_some_and(|office| office.generation == generation) {

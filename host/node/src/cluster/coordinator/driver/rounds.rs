@@ -105,7 +105,9 @@ impl Driver {
             }
             Action::Send { to: Node::Worker(worker), message } => {
                 let node = office.node(worker);
-                if let Err(error) = self.network.send(node, message.encode()) {
+                if self.tenure.hold()
+                    && let Err(error) = self.network.send(node, message.encode())
+                {
                     tracing::warn!(node = node.0, "a message cannot be sent: {error}");
                 }
             }

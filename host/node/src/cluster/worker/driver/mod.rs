@@ -27,6 +27,7 @@ use self::serving::{Asker, Doubtful, Serving};
 use self::snapshots::Opened;
 use super::WorkerNodeOptions;
 use crate::cluster::COORDINATOR;
+use crate::cluster::coordinators::{Coordinators, is_standby};
 use crate::cluster::envelope::{Answer, Envelope, Invite};
 use crate::components::ComponentStore;
 use crate::snapshots::Written;
@@ -80,6 +81,7 @@ pub(super) struct Driver {
     pub(super) engine: Arc<Engine>,
     pub(super) components: ComponentStore,
     pub(super) network: Arc<Network>,
+    pub(super) coordinators: Coordinators,
     pub(super) member: Member,
     pub(super) address: String,
     pub(super) gathering: Gathering<styx_engine::Executor>,
@@ -109,6 +111,9 @@ impl Driver {
     /// Serves until told to stop.
     pub(super) fn serve(mut self) {
         loop {
+            if self.postponed.is_empty() && self.inbox.is_empty() {
+                self.coordinators.look();
+            }
             self.greet();
             if self.leaving.is_some_and(|until| !self.attended || until <= Instant::now()) {
                 return self.leave();
@@ -162,6 +167,9 @@ impl Driver {
     }
 
     fn take(&mut self, event: Event) {
+        if let Event::Incoming(incoming) = &event {
+            self.coordinators.hear(incoming);
+        }
         match event {
             Event::Incoming(Incoming::Message { peer, generation, body }) => self.message(peer, generation, &body),
             Event::Incoming(Incoming::Control { peer, body, .. }) => match Envelope::decode(&body) {
@@ -181,9 +189,11 @@ impl Driver {
                 tracing::warn!(node = peer.0, generation, "messages are lost: {why}");
                 self.lost.insert(peer, Instant::now() - SILENT);
             }
+            Event::Incoming(Incoming::Unreached { peer, why }) => tracing::debug!(node = peer.0, "{why}"),
             Event::Incoming(Incoming::Refused { peer, reason, message }) => {
                 match Reason::named(&reason).is_some_and(Reason::is_of_build) && peer == COORDINATOR {
                     true => self.refuse(message),
+                    false if is_standby(&reason) => {}
                     false => tracing::error!(node = peer.0, reason, "refused: {message}"),
                 }
             }

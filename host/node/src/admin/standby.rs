@@ -1,0 +1,79 @@
+//! The admin surface of a coordinator that may not lead: until it does, and whenever it may not act, whoever
+//! asks is told so, and who leads.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use tower::ServiceExt;
+
+use super::health;
+use crate::cluster::coordinator::Tenure;
+use crate::http::{ApiError, check_origin, refuse};
+use crate::services::HttpOptions;
+
+/// What stands before the surface. Clones are the same.
+#[derive(Clone)]
+pub struct Desk(Arc<Parts>);
+
+struct Parts {
+    tenure: Tenure,
+    leads: OnceLock<Router>,
+    /// Who else leads, for people; nobody if empty.
+    leader: Mutex<String>,
+}
+
+impl Desk {
+    /// For a coordinator that may act for as long as `tenure` says, and does not lead yet.
+    pub fn new(tenure: Tenure) -> Self {
+        Desk(Arc::new(Parts { tenure, leads: OnceLock::new(), leader: Mutex::default() }))
+    }
+
+    /// The routes of the port.
+    pub fn router(&self) -> Router {
+        let origins = HttpOptions::default().origins;
+        Router::new()
+            .route("/healthz", get(health::healthz))
+            .fallback(attend)
+            .with_state(self.clone())
+            .layer(middleware::from_fn_with_state(origins, check_origin))
+    }
+
+    /// Somebody else leads: who, and where its admin port is.
+    pub fn point_to(&self, leader: String) {
+        *self.0.leader.lock().unwrap_or_else(PoisonError::into_inner) = leader;
+    }
+
+    /// From now on this coordinator leads, and answers like this.
+    pub fn lead(&self, router: Router) {
+        drop(self.0.leads.set(router));
+    }
+
+    fn refusal(&self) -> ApiError {
+        if self.0.leads.get().is_some() && !self.0.tenure.is_lost() {
+            let message = "this coordinator cannot renew its lease, and does nothing without it";
+            return ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", message)
+                .hint("see to the store of snapshots, where the lease is; or ask the coordinator that leads by now");
+        }
+        let leader = self.0.leader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hint = match leader.is_empty() {
+            true => "nobody leads at this moment; try again, here or at the other coordinator".to_owned(),
+            false => format!("ask the one that leads: {leader}"),
+        };
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "STANDBY", "this coordinator stands by").hint(hint)
+    }
+}
+
+async fn attend(State(desk): State<Desk>, request: Request) -> Response {
+    match desk.0.leads.get().filter(|_| desk.0.tenure.holds()) {
+        Some(router) => router.clone().oneshot(request).await.into_response(),
+        None => {
+            let (parts, body): (_, Body) = request.into_parts();
+            refuse(desk.refusal(), &parts.headers, body).await.into_response()
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! For how long this process may coordinate: forever, if nobody else can; or as long as it holds the lease that
+//! it shares with those that stand by.
+//!
+//! Whoever acts in the coordinator's name looks here before, each time. A process that was paused, or that cannot
+//! renew its lease, finds that it holds nothing and waits; if somebody else leads by then, it ends. So it says
+//! nothing that is no longer true, whatever it was about to say.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use styx_storage::snapshot::{Lease, SnapshotError};
+use tokio::sync::watch;
+
+use crate::worker::fatal_on_panic;
+
+/// Renewals in a term: some may fail.
+const RENEWALS: u64 = 4;
+
+/// How often whoever waits for the renewal looks.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How long this process may coordinate. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Tenure(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    started: Instant,
+    /// µs since then; never, or forever, at the ends.
+    until: AtomicU64,
+    /// Nobody waits any more for what is not held.
+    ending: AtomicBool,
+    /// Who has it instead.
+    lost: watch::Sender<Option<String>>,
+}
+
+const FOREVER: u64 = u64::MAX;
+
+impl Tenure {
+    /// Of a coordinator that is the only one.
+    pub fn forever() -> Self {
+        Tenure::until(FOREVER)
+    }
+
+    /// Of one that does not lead yet.
+    pub fn none() -> Self {
+        Tenure::until(0)
+    }
+
+    fn until(until: u64) -> Self {
+        let (until, ending, lost) = (AtomicU64::new(until), AtomicBool::new(false), watch::Sender::new(None));
+        Tenure(Arc::new(Shared { started: Instant::now(), until, ending, lost }))
+    }
+
+    /// The clock by which it is counted, in µs.
+    pub fn now_us(&self) -> u64 {
+        self.0.started.elapsed().as_micros() as u64
+    }
+
+    /// Whether this process may act in the coordinator's name now.
+    pub fn holds(&self) -> bool {
+        let until = self.0.until.load(Ordering::Acquire);
+        until == FOREVER || self.now_us() < until
+    }
+
+    /// Whether another process may coordinate some time.
+    pub fn may_end(&self) -> bool {
+        self.0.until.load(Ordering::Acquire) != FOREVER
+    }
+
+    /// Waits until it may. False if it never will again, or was told to end meanwhile.
+    pub(crate) fn hold(&self) -> bool {
+        while !self.holds() {
+            if self.0.ending.load(Ordering::Acquire) || self.0.lost.borrow().is_some() {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// From now on nobody waits for what is not held.
+    pub(crate) fn end(&self) {
+        self.0.ending.store(true, Ordering::Release);
+    }
+
+    /// Waits until somebody else leads; says who. Never, if there is nobody else.
+    pub async fn lost(&self) -> String {
+        let mut lost = self.0.lost.subscribe();
+        let told = lost.wait_for(Option::is_some).await.ok().and_then(|lost| lost.clone());
+        match told {
+            Some(who) => who,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether somebody else leads.
+    pub fn is_lost(&self) -> bool {
+        self.0.lost.borrow().is_some()
+    }
+
+    fn extend(&self, until: u64) {
+        self.0.until.fetch_max(until, Ordering::AcqRel);
+    }
+
+    fn lose(&self, who: String) {
+        self.0.until.store(0, Ordering::Release);
+        self.0.lost.send_replace(Some(who));
+    }
+}
+
+/// Renews the lease of a tenure, in a thread.
+#[derive(Debug)]
+pub struct Holding {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<Option<Lease>>>,
+    tenure: Tenure,
+}
+
+impl Holding {
+    /// Begins the tenure with a lease that was acquired at a time of its clock, and holds on to it.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(tenure: Tenure, lease: Lease, acquired_us: u64) -> std::io::Result<Holding> {
+        let stop = Arc::<(Mutex<bool>, Condvar)>::default();
+        tenure.extend(acquired_us + lease.record().term_us);
+        let (told, held) = (stop.clone(), tenure.clone());
+        let thread = std::thread::Builder::new().name("styx-lease".into()).spawn(move || {
+            let mut kept = None;
+            fatal_on_panic("lease", || kept = renew(lease, &held, &told));
+            kept
+        })?;
+        Ok(Holding { stop, thread: Some(thread), tenure })
+    }
+
+    /// Gives the lease back, so that another one leads at once. Nothing may be done in its name any more.
+    pub fn release(mut self) {
+        let Some(lease) = self.end() else { return };
+        self.tenure.lose("nobody: it was given back".into());
+        if let Err(error) = lease.release() {
+            tracing::warn!("the lease could not be given back, and runs out: {error}");
+        }
+    }
+
+    fn end(&mut self) -> Option<Lease> {
+        let (stopped, changed) = &*self.stop;
+        *stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+        self.thread.take().and_then(|thread| thread.join().ok().flatten())
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Until told to stop, or lost; gives the lease back that is still there.
+fn renew(mut lease: Lease, tenure: &Tenure, (stopped, changed): &(Mutex<bool>, Condvar)) -> Option<Lease> {
+    let term_us = lease.record().term_us;
+    let pause = Duration::from_micros(term_us / RENEWALS);
+    let mut complained = false;
+    loop {
+        let stop = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let stop = changed.wait_timeout_while(stop, pause, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
+        if *stop.0 {
+            return Some(lease);
+        }
+        drop(stop);
+        // From before it is asked for: whoever sees the renewal sees it later.
+        let now = tenure.now_us();
+        match lease.renew(now) {
+            Ok(()) => {
+                tenure.extend(now + term_us);
+                if std::mem::take(&mut complained) {
+                    tracing::info!("the lease is renewed again");
+                }
+            }
+            Err(SnapshotError::LeaseLost { holder, .. }) => {
+                let who = if holder.is_empty() { "nobody: it was given back".into() } else { holder };
+                tenure.lose(who);
+                return None;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut complained, true) {
+                    tracing::error!(
+                        code = "LEASE",
+                        "the lease cannot be renewed, and nothing is done without it: {error}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use styx_storage::snapshot::{Acquired, Leases, Memory, Place};
+
+    use super::*;
+
+    const TERM: Duration = Duration::from_millis(400);
+
+    fn take(leases: &Leases, holder: &str, clock: &Tenure) -> Lease {
+        let started = Instant::now();
+        loop {
+            let term_us = TERM.as_micros() as u64;
+            if let Acquired::Ours(lease) = leases.acquire(holder, term_us, clock.now_us()).unwrap() {
+                return lease;
+            }
+            assert!(started.elapsed() < 20 * TERM, "{holder} does not get the lease");
+            std::thread::sleep(TERM / 20);
+        }
+    }
+
+    #[test]
+    fn it_is_held_while_it_is_renewed_and_then_by_the_next_one() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let memory = Memory::default();
+        let leases = || Leases::open(&Place::in_memory(&memory), runtime.handle()).unwrap();
+        let (first, second) = (Tenure::none(), Tenure::none());
+        assert!(!first.holds());
+        let begun = first.now_us();
+        let holding = Holding::start(first.clone(), take(&leases(), "one", &first), begun).unwrap();
+        assert!(first.holds() && first.hold());
+
+        // For longer than a term, there is always one.
+        let until = Instant::now() + 3 * TERM;
+        while Instant::now() < until {
+            assert!(first.hold());
+            std::thread::sleep(TERM / 50);
+        }
+
+        // Given back, it is had at once.
+        let waited = Instant::now();
+        holding.release();
+        assert!(!first.holds() && first.is_lost() && !first.hold());
+        let lease = take(&leases(), "two", &second);
+        assert!(waited.elapsed() < TERM, "{:?}", waited.elapsed());
+        let held = second.now_us();
+        let holding = Holding::start(second.clone(), lease, held).unwrap();
+
+        // No longer renewed, it runs out before another one gets it.
+        let third = Tenure::none();
+        let watching = leases();
+        drop(watching.acquire("three", 1, third.now_us()).unwrap());
+        let held = second.clone();
+        drop(holding);
+        let _lease = take(&watching, "three", &third);
+        assert!(!held.holds() && !held.is_lost());
+        held.end();
+        assert!(!held.hold(), "nobody waits for what is over");
+
+        // Whoever renews what another one has learns of it.
+        let fourth = Tenure::none();
+        let stale = take(&leases(), "four", &fourth);
+        let now = fourth.now_us();
+        let holding = Holding::start(fourth.clone(), stale, now).unwrap();
+        let _other = take(&leases(), "four", &fourth);
+        let lost = runtime.block_on(async { tokio::time::timeout(10 * TERM, fourth.lost()).await });
+        assert_eq!(lost.unwrap(), "four");
+        assert!(!fourth.hold());
+        drop(holding);
+        assert!(Tenure::forever().hold());
+    }
+}

@@ -1,0 +1,190 @@
+//! A coordinator beside which another one may be: it stands by until it holds the lease, leads for as long as it
+//! does, and ends when another one leads.
+//!
+//! Only who leads opens the log: that takes it away from whoever had it.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use styx_engine::Engine;
+use styx_storage::snapshot::{Acquired, Commons, Leases, SnapshotError};
+use tokio::sync::{Mutex, oneshot};
+
+use super::node::Identity;
+use super::parts::{failed, not_started, open_log, store_error};
+use crate::admin::{self, Desk};
+use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Holding, Reception, Tenure};
+use crate::components::ComponentStore;
+use crate::config::ServerConfig;
+use crate::error::CliError;
+use crate::http::Shutdown;
+use crate::services::{Deploys, HttpOptions, Services};
+use crate::worker::fatal_on_panic;
+
+/// How often the lease is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a candidate needs to lead.
+pub(super) struct Candidacy {
+    pub(super) config: ServerConfig,
+    pub(super) identity: Identity,
+    pub(super) tenure: Tenure,
+    pub(super) leases: Leases,
+    pub(super) commons: Commons,
+    pub(super) components: ComponentStore,
+    pub(super) options: CoordinatorNodeOptions,
+    pub(super) engine: Arc<Engine>,
+    pub(super) reception: Reception,
+    pub(super) desk: Desk,
+    pub(super) shutdown: Shutdown,
+}
+
+/// See the module.
+pub(super) struct Candidate {
+    /// Whether another one led at the start.
+    pub(super) standby: bool,
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+    tenure: Tenure,
+    failed: Mutex<oneshot::Receiver<CliError>>,
+}
+
+impl Candidate {
+    /// Starts it; returns once it leads, or another one is known to.
+    ///
+    /// # Errors
+    /// The store does not answer, or this one should lead and cannot.
+    pub(super) async fn start(candidacy: Candidacy) -> Result<Candidate, CliError> {
+        let (stop, stopped) = bounded(1);
+        let (fail, failed_later) = oneshot::channel();
+        let (say, said) = oneshot::channel();
+        let tenure = candidacy.tenure.clone();
+        let thread = std::thread::Builder::new().name("styx-candidate".into());
+        let thread = thread.spawn(move || {
+            fatal_on_panic("candidate", move || {
+                let mut first = Some(say);
+                if let Err(error) = candidacy.run(&stopped, &mut first) {
+                    match first {
+                        Some(say) => drop(say.send(Err(error))),
+                        None => drop(fail.send(error)),
+                    }
+                }
+            });
+        });
+        let thread = thread.map_err(failed)?;
+        let standby = said.await.map_err(failed)??;
+        Ok(Candidate { standby, stop, thread, tenure, failed: Mutex::new(failed_later) })
+    }
+
+    /// Waits until it can do nothing more, and says why.
+    pub(super) async fn ended(&self) -> CliError {
+        let mut failed = self.failed.lock().await;
+        tokio::select! {
+            biased;
+            Ok(error) = &mut *failed => error,
+            who = self.tenure.lost() => CliError::new(
+                "LEASE_LOST",
+                format!("{} leads the cluster now: this coordinator was paused, or could not reach the store", person(&who)),
+                "start it again: it then stands by",
+            ),
+        }
+    }
+
+    /// Makes durable what was cut, ends, and has another one lead at once.
+    pub(super) fn stop(self) {
+        drop(self.stop);
+        drop(self.thread.join());
+    }
+}
+
+type First = Option<oneshot::Sender<Result<bool, CliError>>>;
+
+impl Candidacy {
+    fn run(self, stopped: &Receiver<()>, first: &mut First) -> Result<(), CliError> {
+        let Some(holding) = self.stand_by(stopped, first)? else { return Ok(()) };
+        let Candidacy {
+            config, identity, tenure, commons, components, options, engine, reception, desk, shutdown, ..
+        } = self;
+        let led = open_log(&config, Some(&commons)).and_then(|log| {
+            let led = CoordinatorNode::lead(reception, options, log, engine.clone(), components.clone());
+            led.map_err(|error| not_started(&error, config.cluster_addr))
+        });
+        let node = match led {
+            Ok(node) => node,
+            Err(error) => {
+                holding.release();
+                return Err(error);
+            }
+        };
+        let deploys = Deploys { engine, components };
+        let services = Services::new(node.handle().clone(), Some(deploys), HttpOptions::default(), shutdown);
+        desk.lead(admin::router(services));
+        tracing::info!("leads now");
+        say(first, false);
+        // Until the other end is dropped.
+        while stopped.recv().is_ok() {}
+        if tenure.is_lost() {
+            // Nothing may be done in its name, and so nothing need be waited for: the process ends.
+            std::mem::forget(node);
+        } else {
+            node.stop();
+            holding.release();
+        }
+        drop(identity);
+        Ok(())
+    }
+
+    /// Until it holds the lease, or is told to stop.
+    fn stand_by(&self, stopped: &Receiver<()>, first: &mut First) -> Result<Option<Holding>, CliError> {
+        let Candidacy { config, tenure, .. } = self;
+        let admin = self.options.admin.as_deref().unwrap_or_default();
+        let holder = format!("{}@{admin}#{}", self.options.name, self.identity.name());
+        let term_us = config.lease_term.as_micros() as u64;
+        let (mut leader, mut complained) = (None, false);
+        loop {
+            let now_us = tenure.now_us();
+            match self.leases.acquire(&holder, term_us, now_us) {
+                Ok(Acquired::Ours(lease)) => {
+                    return Holding::start(tenure.clone(), lease, now_us).map(Some).map_err(failed);
+                }
+                Ok(Acquired::Theirs(record)) => {
+                    complained = false;
+                    if leader.as_ref() != Some(&record.holder) {
+                        let who = person(&record.holder);
+                        tracing::info!("standing by; {who} leads");
+                        self.desk.point_to(who);
+                        leader = Some(record.holder);
+                    }
+                    say(first, true);
+                }
+                Err(error @ SnapshotError::Store { .. }) if first.is_none() => {
+                    if !std::mem::replace(&mut complained, true) {
+                        tracing::error!(code = "SNAPSHOT_STORE", "the lease cannot be looked at: {error}");
+                    }
+                }
+                Err(error) => return Err(store_error(&error)),
+            }
+            match stopped.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return Ok(None),
+            }
+        }
+    }
+}
+
+fn say(first: &mut First, standby: bool) {
+    if let Some(first) = first.take() {
+        drop(first.send(Ok(standby)));
+    }
+}
+
+/// The holder of a lease, for people.
+fn person(holder: &str) -> String {
+    let named = holder.rsplit_once('#').map_or(holder, |(named, _)| named);
+    match named.rsplit_once('@') {
+        Some((name, admin)) => format!("{name} at http://{admin}"),
+        None => named.to_owned(),
+    }
+}
