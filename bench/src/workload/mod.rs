@@ -7,6 +7,7 @@
 //! the same functions and replies.
 
 mod chance;
+mod records;
 mod tpcc;
 mod ycsb;
 
@@ -100,6 +101,8 @@ pub enum Choice {
     YcsbT(ycsb::Options),
     /// Transfers between 100,000 accounts, both chosen by a Zipf distribution
     Transfer(ycsb::TransferOptions),
+    /// Records of a thousand bytes, mostly read
+    YcsbRecords(records::Options),
     /// TPC-C: orders and payments, or all five transactions
     Tpcc(tpcc::Options),
 }
@@ -110,6 +113,7 @@ impl Choice {
         Ok(match self {
             Choice::YcsbT(options) => Box::new(ycsb::Accounts::ycsb_t(options)?),
             Choice::Transfer(options) => Box::new(ycsb::Accounts::transfer(options)?),
+            Choice::YcsbRecords(options) => Box::new(records::Records::new(options)?),
             Choice::Tpcc(options) => Box::new(tpcc::Tpcc::new(options)?),
         })
     }

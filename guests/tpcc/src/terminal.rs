@@ -73,17 +73,17 @@ pub struct Terminal;
 /// Terminals, by `warehouse:district`: the five transactions.
 impl Terminal {
     /// Orders lines [item, supplying warehouse, quantity]; aborts if there is no such item.
-    pub fn new_order(ctx: &mut Context, customer: u32, lines: Vec<(u32, u32, u32)>) -> Result<Ordered> {
+    pub fn new_order(ctx: &mut Context, customer_id: u32, lines: Vec<(u32, u32, u32)>) -> Result<Ordered> {
         let [warehouse, district] = key::numbers(ctx.key())?;
         let warehouse_key = warehouse.to_string();
         let warehouse_tax: u32 = ctx.call("warehouse", &warehouse_key, "tax", ())?;
         let (district_tax, order): (u32, u32) = ctx.call("district", ctx.key(), "next_order", ())?;
-        let customer_key = format!("{}:{customer}", ctx.key());
+        let customer_key = format!("{}:{customer_id}", ctx.key());
         let (last, credit, discount): (String, String, u32) = ctx.call("customer", &customer_key, "terms", ())?;
 
         let order_key = key::order(warehouse, district, order);
         let all_local = lines.iter().all(|(_, supplier, _)| *supplier == warehouse);
-        ctx.call_async("order", &order_key, "insert", (customer, lines.len(), all_local))?;
+        ctx.call_async("order", &order_key, "insert", (customer_id, lines.len(), all_local))?;
         ctx.call_async("new_order", &order_key, "insert", ())?;
 
         let (mut sum, mut shown) = (0, Vec::with_capacity(lines.len()));
@@ -113,16 +113,22 @@ impl Terminal {
     }
 
     /// Takes cents from a customer, who may belong to another warehouse.
-    pub fn payment(ctx: &mut Context, warehouse: u32, district: u32, customer: Who, amount: i64) -> Result<Payment> {
+    pub fn payment(
+        ctx: &mut Context,
+        home_warehouse: u32,
+        home_district: u32,
+        customer_id: Who,
+        amount: i64,
+    ) -> Result<Payment> {
         let [own_warehouse, own_district] = key::numbers(ctx.key())?;
         let at_warehouse: (String, Box<RawValue>) =
             ctx.call("warehouse", &own_warehouse.to_string(), "pay", (amount,))?;
         let at_district: (String, Box<RawValue>) = ctx.call("district", ctx.key(), "pay", (amount,))?;
-        let home = format!("{warehouse}:{district}");
-        let customer = Self::find(ctx, &home, customer)?;
+        let home = format!("{home_warehouse}:{home_district}");
+        let customer = Self::find(ctx, &home, customer_id)?;
         let (payments, shown): (u32, Box<RawValue>) =
             ctx.call("customer", &format!("{home}:{customer}"), "pay", (amount, own_warehouse, own_district))?;
-        let history = format!("{}:{warehouse}-{district}-{customer}-{payments}", ctx.key());
+        let history = format!("{}:{home_warehouse}-{home_district}-{customer}-{payments}", ctx.key());
         let data = format!("{}    {}", at_warehouse.0, at_district.0);
         ctx.call_async("history", &history, "insert", (amount, data))?;
         Ok(Payment { amount, warehouse: at_warehouse, district: at_district, customer: shown })
@@ -130,9 +136,9 @@ impl Terminal {
 
     /// The newest order of a customer of the terminal's district.
     #[function(read_only)]
-    pub fn order_status(ctx: &Context, customer: Who) -> Result<Status> {
+    pub fn order_status(ctx: &Context, customer_id: Who) -> Result<Status> {
         let [warehouse, district] = key::numbers(ctx.key())?;
-        let customer = Self::find(ctx, ctx.key(), customer)?;
+        let customer = Self::find(ctx, ctx.key(), customer_id)?;
         let customer_key = format!("{}:{customer}", ctx.key());
         let (balance, first, last): (i64, String, String) = ctx.call("customer", &customer_key, "status", ())?;
         let latest: Option<(u32, u64, Option<u32>)> = ctx.call("order", ctx.key(), "latest", (customer,))?;
@@ -174,8 +180,8 @@ impl Terminal {
         ctx.call("stock", &format!("{warehouse}:0"), "low", (items, threshold))
     }
 
-    fn find(ctx: &Context, district: &str, customer: Who) -> Result<u32> {
-        match customer {
+    fn find(ctx: &Context, district: &str, customer_id: Who) -> Result<u32> {
+        match customer_id {
             Who::Number(number) => Ok(number),
             Who::Last(name) => ctx.call("customer_name", &format!("{district}:{name}"), "middle", ()),
         }

@@ -1,9 +1,14 @@
-//! YCSB-T: accounts and transfers between them, the workload of Styx §9.1.
+//! YCSB-T: accounts and transfers between them, the workload of Styx §9.1; and the records of its
+//! migrations, which are larger.
 //!
 //! A balance is stored as eight little-endian bytes: this guest measures the
 //! system, not a JSON parser. The sum of all balances never changes by a transfer.
 
+mod record;
+
 use styx_sdk::prelude::*;
+
+pub use record::Record;
 
 /// The operator `account`.
 pub struct Account;
@@ -53,6 +58,17 @@ impl Account {
         Self::add(ctx, 1).map(drop)
     }
 
+    /// A page of all accounts: [accounts, sum of their balances, last key of the page or null].
+    #[function(read_only)]
+    pub fn sum(ctx: &Context, after: Option<String>, limit: u32) -> Result<(usize, i64, Option<String>)> {
+        let page = page(ctx, after.as_deref(), limit);
+        let mut sum = 0;
+        for (key, bytes) in &page {
+            sum += balance(key, bytes)?;
+        }
+        Ok((page.len(), sum, next_page(&page, limit)))
+    }
+
     fn add(ctx: &mut Context, amount: i64) -> Result<i64> {
         let Some(balance) = Self::load(ctx)?.checked_add(amount) else { bail!("account {} is full", ctx.key()) };
         Self::store(ctx, balance);
@@ -61,10 +77,7 @@ impl Account {
 
     fn load(ctx: &Context) -> Result<i64> {
         let Some(bytes) = ctx.state.get_raw() else { bail!("there is no account {}", ctx.key()) };
-        match bytes.try_into() {
-            Ok(bytes) => Ok(i64::from_le_bytes(bytes)),
-            Err(_) => bail!("account {} does not hold a balance", ctx.key()),
-        }
+        balance(ctx.key(), &bytes)
     }
 
     fn store(ctx: &mut Context, balance: i64) {
@@ -72,7 +85,25 @@ impl Account {
     }
 }
 
-styx_sdk::export!(Account);
+fn balance(account: &str, bytes: &[u8]) -> Result<i64> {
+    match bytes.try_into() {
+        Ok(bytes) => Ok(i64::from_le_bytes(bytes)),
+        Err(_) => bail!("account {account} does not hold a balance"),
+    }
+}
+
+/// A page of the operator's entities.
+fn page(ctx: &Context, after: Option<&str>, limit: u32) -> Vec<(String, Vec<u8>)> {
+    let scan = ctx.state.scan().limit(limit);
+    after.map_or(scan, |after| scan.after(after)).entries_raw()
+}
+
+/// The last key of a full page: with it the next begins. A page that is not full is the last.
+fn next_page(page: &[(String, Vec<u8>)], limit: u32) -> Option<String> {
+    if page.len() < limit as usize { None } else { page.last().map(|(key, _)| key.clone()) }
+}
+
+styx_sdk::export!(Account, Record);
 
 #[cfg(test)]
 mod tests {
@@ -100,6 +131,9 @@ mod tests {
             ("1", "read", "", "0"),
             ("2", "read", "", "1"),
             ("2", "update", "[]", "2"),
+            ("1", "sum", "[null,2]", r#"[2,2,"2"]"#),
+            ("1", "sum", r#"["2",2]"#, "[0,0,null]"),
+            ("1", "sum", "[null,3]", "[2,2,null]"),
         ] {
             assert_eq!(call(&mut app, key, function, arguments), expected, "{key}.{function}{arguments}");
         }

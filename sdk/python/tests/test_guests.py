@@ -102,7 +102,7 @@ def test_transfers_keep_the_sum(ycsb):
     host = Host(ycsb)
     for number in range(4):
         host.call("account", str(number), "insert", 2)
-    host.call("account", "9", "create")
+    host.call("account", "9", "insert", 1_000_000)
     assert host.call("account", "9", "read") == 1_000_000
     assert host.call("account", "9", "update") == 1_000_001
     done = 0

@@ -1,0 +1,32 @@
+"""What was paid, one row per payment."""
+
+from keys import numbers, page
+from styx import Context, Operator
+
+history = Operator(
+    "history",
+    key_prefix="warehouse",
+    doc="Payments, by `warehouse:district:w-d-c-n`: where it was paid, and the customer's n-th.",
+)
+
+
+@history.register
+def fill(ctx: Context, first: int, amount: int, data: list[str]) -> None:
+    """Adds the first payment of each of these customers of the key's district, from a number on."""
+    warehouse, district = numbers(ctx.key)
+    for customer, text in enumerate(data, first):
+        ctx.state.put([amount, ctx.time_us, text], key=f"{ctx.key}:{warehouse}-{district}-{customer}-1")
+
+
+@history.register
+def insert(ctx: Context, amount: int, data: str) -> None:
+    """Adds a payment."""
+    ctx.state.put([amount, ctx.time_us, data])
+
+
+@history.register(read_only=True)
+def audit(ctx: Context, after: str | None, limit: int) -> list:
+    """A page of the key's district: [payments, their sum, bytes of data, last key or null]."""
+    entries, following = page(ctx, f"{ctx.key}:", after, limit)
+    rows = [row for _, row in entries]
+    return [len(rows), sum(row[0] for row in rows), sum(len(row[2]) for row in rows), following]
