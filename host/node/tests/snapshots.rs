@@ -1,6 +1,9 @@
 //! Snapshots of a real server, which is killed, damaged, copied and restored.
 
 mod process;
+#[allow(dead_code)] // a part is enough here
+#[path = "cluster/support.rs"]
+mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,6 +11,7 @@ use std::process::{Command, Output};
 use process::{Process, testkit};
 use reqwest::Method;
 use serde_json::{Value, json};
+use support::Cluster;
 
 /// Runs the command line; what it prints with `--json`.
 fn styx(arguments: &[&str]) -> (Output, Value) {
@@ -67,7 +71,12 @@ const NEVER: &[&str] = &["--snapshot-interval", "1h", "--snapshot-keep", "3"];
 const LISTS: &[&str] = &["testkit/a"];
 
 fn newest(directory: &Path) -> PathBuf {
+    newest_of(directory, "")
+}
+
+fn newest_of(directory: &Path, end: &str) -> PathBuf {
     let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.to_str().unwrap().ends_with(end));
     files.sort();
     files.pop().expect("there are some")
 }
@@ -174,4 +183,79 @@ async fn one_goes_back_to_an_older_snapshot() {
     refused(&["snapshots", "verify", "--data-dir", none.to_str().unwrap()], "NO_SNAPSHOTS", "there are no snapshots");
     refused(&["snapshots", "verify", "99", "--data-dir", &text], "SNAPSHOT_STORE", "there is no snapshot 99");
     assert!(!none.exists(), "looking makes no directory");
+}
+
+/// Appends to lists of a cluster, and gives the answers.
+async fn append_to(cluster: &Cluster, elements: std::ops::Range<u64>) -> Vec<Value> {
+    let mut answers = Vec::new();
+    for element in elements {
+        let request = cluster.to_ingress(Method::POST, &format!("/v1/call/testkit/a/list-{}/append", element % 7));
+        let told =
+            process::told(request.header("idempotency-key", format!("e{element}")).json(&json!([element]))).await;
+        assert_eq!(told.status, 200, "{}", told.body);
+        answers.push(told.body);
+    }
+    answers
+}
+
+async fn take_of(cluster: &Cluster) -> Value {
+    let told = process::told(cluster.to_admin(Method::POST, "/v1/snapshots")).await;
+    assert_eq!(told.status, 201, "{}", told.body);
+    told.body
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others() {
+    let mut cluster = Cluster::with_testkit_and(1, NEVER).await;
+    // Generations pass, so that the store's are higher than those of a process that is alone.
+    for _ in 0..2 {
+        let generation = cluster.generation().await;
+        cluster.kill_worker(0).await;
+        cluster.start_worker(0).await;
+        cluster.settles(1, generation).await;
+    }
+    let answers = append_to(&cluster, 0..20).await;
+    let first = take_of(&cluster).await;
+    let lists = cluster.get("/v1/state/testkit/a?limit=1000").await["entries"].clone();
+    append_to(&cluster, 20..40).await;
+    let generation = cluster.generation().await;
+    assert!(take_of(&cluster).await["epoch"].as_u64() > first["epoch"].as_u64() && generation >= 3);
+    cluster.coordinator.kill().await;
+
+    let path = |name: &str| cluster.directory().join(name).to_string_lossy().into_owned();
+    let (data, backup, other) = (path("coordinator"), path("backup"), path("other"));
+    let sequence = first["sequence"].to_string();
+    done(&["snapshots", "export", &backup, "--sequence", &sequence, "--data-dir", &data]);
+    assert_eq!(done(&["snapshots", "restore", &sequence, "--data-dir", &data])["epoch"], first["epoch"]);
+
+    let at = |name| cluster.coordinator.at(name).to_owned();
+    cluster.coordinator =
+        support::coordinator(cluster.directory(), &at("cluster"), &at("admin"), 1, "all", NEVER).await;
+    cluster.settles(1, generation + 1).await;
+    assert_eq!(cluster.get("/v1/state/testkit/a?limit=1000").await["entries"], lists);
+    assert_eq!(append_to(&cluster, 0..20).await, answers, "what was done then is done");
+    append_to(&cluster, 50..60).await;
+    take_of(&cluster).await;
+    let state = cluster.get("/v1/state/testkit/a?limit=1000").await["entries"].clone();
+    cluster.coordinator.kill().await;
+
+    // A process that is alone goes on where the cluster was, restored or not, and takes snapshots.
+    let alone = Process::start(Path::new(&data), NEVER).await;
+    assert_eq!(alone.state(LISTS).await, [state.clone()]);
+    append(&alone, 60..70).await;
+    take(&alone).await;
+    let mut alone = alone.kill_and_restart(NEVER).await;
+    assert_eq!(alone.epochs_replayed, 0);
+    alone.child.kill().await.unwrap();
+    done(&["snapshots", "restore", "--data-dir", &data]);
+    let alone = Process::start(Path::new(&data), NEVER).await;
+    append(&alone, 70..80).await;
+    take(&alone).await;
+
+    done(&["snapshots", "import", &backup, "--data-dir", &other]);
+    let other = Process::start(Path::new(&other), NEVER).await;
+    assert_eq!(other.state(LISTS).await, [lists]);
+    assert_eq!(append(&other, 0..20).await, answers, "replies are remembered");
+    append(&other, 20..30).await;
+    take(&other).await;
 }

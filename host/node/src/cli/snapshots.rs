@@ -198,8 +198,10 @@ fn restore(opened: &Opened, sequence: Option<u64>, output: &Output) -> Result<()
     verify(opened, Some(sequence), &Output::new(output.is_json()).silent())?;
     let manifest = opened.store.manifest(sequence).map_err(failed)?;
     let found = Found::read(&opened.store, manifest).map_err(|error| damaged(&error))?;
+    // Above all that were there: who still writes, unseen from here, is fenced.
+    let generation = opened.store.latest().map_err(failed)?.map_or(0, |newest| newest.generation) + 1;
     let (set_aside, position) = new_log(&opened.data_dir, &found.head.genesis)?;
-    let again = opened.store.reinstate(sequence, SINGLE, position, now().0).map_err(failed)?;
+    let again = opened.store.reinstate(sequence, generation, position, now().0).map_err(failed)?;
     output.done(&format!("the next start begins with epoch {}, as snapshot {}", again.epoch, again.sequence));
     if let Some(directory) = &set_aside {
         output.note(&format!("the log before is in {}; delete it when nobody misses it", directory.display()));
@@ -237,7 +239,7 @@ fn import(at: &At, from: String, output: &Output) -> Result<(), CliError> {
     let genesis = Genesis { created: now(), ..found.head.genesis };
     let store = SnapshotStore::open(&place, identity(&genesis), runtime.handle()).map_err(failed)?;
     let bar = output.bytes("copying");
-    let imported = Imported { generation: SINGLE, log_position: 1, created_us: now().0 };
+    let imported = Imported { generation: FIRST, log_position: 1, created_us: now().0 };
     let copied = store.import(&from, imported, &|progress| watch(&bar, progress)).map_err(failed)?;
     bar.finish_and_clear();
     new_log(&data_dir, &genesis)?;
@@ -250,8 +252,8 @@ fn import(at: &At, from: String, output: &Output) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The generation of a process that is alone.
-const SINGLE: u64 = 1;
+/// The generation that begins a store.
+const FIRST: u64 = 1;
 
 /// Begins a new log; one that is there is set aside. Where it is now, and where replay starts.
 fn new_log(data_dir: &Path, genesis: &Genesis) -> Result<(Option<PathBuf>, u64), CliError> {

@@ -11,7 +11,8 @@ use super::appender::ToLog;
 use super::{Message, Stats};
 use crate::snapshots::{Beginning, Collector, Hands, Keeper, Noted, SnapshotOptions, Term};
 
-/// The only generation of a process that is alone.
+/// The generation of a process that is alone, unless the snapshot that it begins with is of a later one: a
+/// cluster's, or one that was restored.
 const GENERATION: u64 = 1;
 
 /// See the module. Dropped in this order: the collector speaks to the keeper.
@@ -36,13 +37,14 @@ impl Snapshots {
             trim: Box::new(move |until| drop(log.send(ToLog::Trim(until)))),
         };
         let found = beginning.found.as_ref();
-        let term = Term { generation: GENERATION, workers: 1, genesis: beginning.genesis };
+        let generation = beginning.generation().max(GENERATION);
+        let term = Term { generation, workers: 1, genesis: beginning.genesis };
         let keeper = Keeper::start(store.clone(), options, term, found, hands, stats)?;
         let notes = keeper.notes();
         let collector = Collector::start(
             store,
             beginning.genesis.layout.partitions,
-            GENERATION,
+            generation,
             found.is_some(),
             move || drop(to_hand_over.send(Message::Input(Input::HandOver))),
             move |written| drop(notes.send(Noted::Written(WorkerId(0), written))),
