@@ -14,6 +14,7 @@ pub mod error;
 pub mod gateway;
 pub mod http;
 pub mod kafka;
+mod listen;
 pub mod server;
 pub mod services;
 pub mod snapshots;

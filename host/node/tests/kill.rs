@@ -4,12 +4,15 @@
 mod process;
 
 use std::collections::BTreeSet;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use process::{Process, testkit};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 const ROUNDS: u64 = 10;
 const CLIENTS: u64 = 12;
@@ -146,4 +149,27 @@ async fn kills(more: &[&str], pause: u64) -> u64 {
     }
     println!("{ROUNDS} kills, {} calls, epoch {reached} reached, {restored} snapshots restored", answers.len());
     restored
+}
+
+/// Whoever was killed may hold its addresses for a moment still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_waits_for_an_address_that_is_just_being_freed() {
+    let directory = tempfile::tempdir().unwrap();
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = held.local_addr().unwrap().to_string();
+    let freed = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        drop(held);
+    });
+    let mut server = Command::new(env!("CARGO_BIN_EXE_styx"))
+        .args(["server", "--json", "--ingress-addr", &address, "--admin-addr", "127.0.0.1:0", "--data-dir"])
+        .arg(directory.path())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let ready = lines.next_line().await.unwrap().unwrap();
+    assert!(ready.contains(&address) && freed.is_finished(), "{ready}");
+    server.kill().await.unwrap();
 }
