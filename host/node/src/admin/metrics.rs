@@ -90,6 +90,8 @@ impl Collector for Everything {
         let room = self.0.handle.room();
         let help = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
         gauge(&mut encoder, "styx_disk_full", help, None, f64::from(u8::from(room.is_full())))?;
+        let help = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
+        gauge(&mut encoder, "styx_log_stalled", help, None, f64::from(u8::from(room.is_stalled())))?;
         if let Some(free) = room.free() {
             let help = "Free space on the disk of the log";
             gauge(&mut encoder, "styx_disk_free", help, Some(&Unit::Bytes), free as f64)?;

@@ -113,6 +113,11 @@ impl From<Failure> for ApiError {
                 "the disk of the log is nearly full: nothing that may write is taken, and nothing was done",
                 "free some space, or lower --disk-reserve; reads go on, and writes do by themselves once there is room",
             ),
+            Failure::LogStalled => (
+                "LOG_STALLED",
+                "the Kafka brokers that keep the log do not answer: nothing is taken meanwhile, and nothing was done",
+                "see to the brokers; calls are taken again by themselves once those answer",
+            ),
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message).hint(hint)
     }

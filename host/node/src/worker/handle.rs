@@ -44,6 +44,8 @@ pub enum Failure {
     OutcomeUnknown,
     /// The disk of the log is nearly full. Nothing has happened.
     DiskFull,
+    /// The log waits for its brokers. Nothing has happened.
+    LogStalled,
 }
 
 /// Somebody who waits for an answer.
@@ -125,17 +127,20 @@ impl Handle {
         taken.await.unwrap_or_else(|_| Err("the server stops".to_owned()))
     }
 
-    /// Sends a request that may write; refused while the disk of the log is nearly full. With `receipt`
-    /// the answer is [`Answer::Accepted`], once durable.
+    /// Sends a request that may write; refused while there is no [`Room`]. With `receipt` the answer is
+    /// [`Answer::Accepted`], once durable.
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
-        if self.room.is_full() {
-            return waiter.answer(Answer::Failed(Failure::DiskFull));
+        if let Some(failure) = self.room.refuses_writes() {
+            return waiter.answer(Answer::Failed(failure));
         }
         self.request(request.id, waiter, |waiter| Input::Submit { request, waiter, receipt });
     }
 
-    /// Sends a request to a read-only function.
+    /// Sends a request to a read-only function; refused while what it would read cannot become durable.
     pub fn query(&self, request: Request, waiter: Waiter) {
+        if let Some(failure) = self.room.refuses_reads() {
+            return waiter.answer(Answer::Failed(failure));
+        }
         self.request(request.id, waiter, |waiter| Input::Query { request, waiter });
     }
 

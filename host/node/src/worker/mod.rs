@@ -160,6 +160,7 @@ impl Worker {
         let (inbox, messages) = unbounded();
         let stats = Arc::new(Stats::default());
         let handle = Handle::new(inbox.clone(), options.backlog_max, stats.clone());
+        handle.room().heed(log.stall());
         let parts = inbox.clone();
         let done = move |part| drop(parts.send(Message::Part(part)));
         let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, done)?;

@@ -1,36 +1,51 @@
-//! Room for the log: whether its disk still has the reserve that lets what is under way come to its
-//! end. Below it new work is refused while there is still something to refuse it with; an append
-//! that finds the disk full ends the process.
+//! Room for the log: whether new work can be taken at all.
+//!
+//! A disk must still have the reserve that lets what is under way come to its end. Below it new work
+//! is refused while there is still something to refuse it with; an append that finds the disk full
+//! ends the process. A log on Kafka must not wait for its brokers: what was cut last is not durable
+//! then and no reply may be given, not even to who reads it. What was taken before waits with it.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use styx_storage::log::Stall;
+
+use super::handle::Failure;
 
 /// Between two looks at the disk. What can be appended meanwhile has to fit into the reserve.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What everybody who takes requests can see of the disk. In a gateway, it is as the coordinator says.
+/// What everybody who takes requests can see of the log. In a gateway, it is as the coordinator says.
 #[derive(Debug)]
 pub struct Room {
     full: AtomicBool,
+    /// Somebody else's log waits.
+    stalled: AtomicBool,
+    /// Whether this process's does.
+    stall: OnceLock<Stall>,
     /// Bytes; `u64::MAX` where nobody looks.
     free: AtomicU64,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Room { full: AtomicBool::new(false), free: AtomicU64::new(u64::MAX) }
+        Room {
+            full: AtomicBool::new(false),
+            stalled: AtomicBool::new(false),
+            stall: OnceLock::new(),
+            free: AtomicU64::new(u64::MAX),
+        }
     }
 }
 
 impl Room {
-    /// Whether there is none for new work.
+    /// Whether the log's disk has none for new work.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
@@ -40,9 +55,30 @@ impl Room {
         Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
     }
 
+    /// Whether the log waits for who keeps it.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed) || self.stall.get().is_some_and(Stall::is_stalled)
+    }
+
+    /// Why nothing is taken that only reads, if so.
+    pub fn refuses_reads(&self) -> Option<Failure> {
+        self.is_stalled().then_some(Failure::LogStalled)
+    }
+
+    /// Why nothing is taken that may write, if so.
+    pub fn refuses_writes(&self) -> Option<Failure> {
+        self.refuses_reads().or_else(|| self.is_full().then_some(Failure::DiskFull))
+    }
+
+    /// This process has a log, which says when it waits.
+    pub(crate) fn heed(&self, stall: Stall) {
+        drop(self.stall.set(stall));
+    }
+
     /// Somebody else has looked.
-    pub(crate) fn show(&self, full: bool) {
+    pub(crate) fn show(&self, full: bool, stalled: bool) {
         self.full.store(full, Ordering::Relaxed);
+        self.stalled.store(stalled, Ordering::Relaxed);
     }
 }
 
@@ -153,6 +189,20 @@ mod tests {
         for (free, full) in [(1000, false), (999, true), (0, true), (5000, false)] {
             looker.saw(free);
             assert_eq!((room.is_full(), room.free()), (full, Some(free)));
+        }
+    }
+
+    #[test]
+    fn a_log_that_waits_refuses_all_and_a_full_disk_what_may_write() {
+        let room = Room::default();
+        for (full, stalled, reads, writes) in [
+            (false, false, None, None),
+            (true, false, None, Some(Failure::DiskFull)),
+            (false, true, Some(Failure::LogStalled), Some(Failure::LogStalled)),
+            (true, true, Some(Failure::LogStalled), Some(Failure::LogStalled)),
+        ] {
+            room.show(full, stalled);
+            assert_eq!((room.refuses_reads(), room.refuses_writes()), (reads, writes));
         }
     }
 

@@ -7,6 +7,10 @@ mod broker;
 mod client;
 #[path = "../process/mod.rs"]
 mod process;
+mod stall;
+#[path = "../cluster/support.rs"]
+#[allow(dead_code)] // a part is used
+mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

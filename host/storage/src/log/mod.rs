@@ -20,6 +20,7 @@ mod memory;
 mod contract;
 
 pub use embedded::{EmbeddedLog, EmbeddedOptions};
+pub use kafka::Stall;
 pub use memory::{MemoryDisk, MemoryLog};
 
 use std::io;
@@ -54,6 +55,11 @@ pub trait Log: Send {
     /// `from` lies in `first()..=next()`: a caller outside of it, such as a
     /// snapshot that is newer than the log, would miss records silently.
     fn replay(&mut self, from: u64, consumer: &mut Consumer<'_>) -> Result<(), LogError>;
+
+    /// Tells whether the log waits for somebody who is away; one that has its records to itself never does.
+    fn stall(&self) -> Stall {
+        Stall::default()
+    }
 
     /// Forgets the records below `until`, durably, and gives back disk space in
     /// units of the implementation. Syncs first; `until` is at most `next()`.

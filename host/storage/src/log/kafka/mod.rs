@@ -12,7 +12,7 @@
 //!   replaced ([`LogError::Fenced`]). So nothing is durable that a successor has not read.
 //! - **A trim** is a message first, which says so and meets fences like any other, and then
 //!   Kafka's deletion, which does not; a broker that forgets a deletion brings nothing back.
-//! - **A broker that is away** is waited for: [`KafkaLog::stall`] tells whether.
+//! - **A broker that is away** is waited for: [`Log::stall`] tells whether.
 //!
 //! Kafka's brokers do not sync their disks before they confirm. With three replicas that is no
 //! matter; with one, the topic is created with a sync for every message.
@@ -252,11 +252,6 @@ impl KafkaLog {
         Opening::read(options)?.fence()
     }
 
-    /// Tells whether the log waits for its brokers.
-    pub fn stall(&self) -> Stall {
-        self.stall.clone()
-    }
-
     /// The writer's generation.
     pub fn generation(&self) -> u64 {
         self.generation
@@ -373,6 +368,10 @@ impl Log for KafkaLog {
 
     fn durable(&self) -> u64 {
         self.durable
+    }
+
+    fn stall(&self) -> Stall {
+        self.stall.clone()
     }
 
     fn next(&self) -> u64 {
