@@ -185,6 +185,52 @@ async fn one_goes_back_to_an_older_snapshot() {
     assert!(!none.exists(), "looking makes no directory");
 }
 
+/// Offsets of what a file of the log holds, one a commit.
+fn commits(bytes: &[u8]) -> Vec<usize> {
+    let length = |at: usize| u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+    std::iter::successors(Some(64), |at| Some((at + 20 + length(*at)).next_multiple_of(8)))
+        .take_while(|at| length(*at) > 0)
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damage_in_the_log_matters_only_behind_the_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (mut server, answers) = begun(&data).await;
+    let (state, position) = (server.state(LISTS).await, server.position().await);
+    let segment = data.join("log/00000000000000000001.wal");
+    // The very first record, with what was decided when the cluster was created, and one a little later.
+    for commit in [0, 4] {
+        server.child.kill().await.unwrap();
+        let file = newest_of(&data.join("log"), ".wal");
+        let mut bytes = std::fs::read(&file).unwrap();
+        let at = commits(&bytes)[commit];
+        bytes[at + 24] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        server = Process::start(&data, NEVER).await;
+        assert_eq!((server.state(LISTS).await, server.position().await), (state.clone(), position.clone()));
+        assert_eq!(append(&server, 0..70).await, answers);
+    }
+    assert!(!segment.exists(), "what was damaged is set aside");
+    append(&server, 100..110).await;
+    let server = server.kill_and_restart(NEVER).await;
+    append(&server, 110..120).await;
+    let mut server = server;
+    server.child.kill().await.unwrap();
+
+    let file = newest_of(&data.join("log"), ".wal");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = *commits(&bytes).last().unwrap();
+    bytes[at + 24] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let text = data.to_str().unwrap();
+    let start = ["server", "--data-dir", text, "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"];
+    refused(&start, "LOG_CORRUPT", &format!("damaged at offset {at}"));
+    let (_, value) = styx(&start);
+    assert!(value["error"]["hint"].as_str().unwrap().contains("styx snapshots restore"), "{value}");
+}
+
 /// Appends to lists of a cluster, and gives the answers.
 async fn append_to(cluster: &Cluster, elements: std::ops::Range<u64>) -> Vec<Value> {
     let mut answers = Vec::new();

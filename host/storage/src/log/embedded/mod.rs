@@ -13,11 +13,13 @@
 //!   from damage to the last committed record, which never is.
 //! - **A look before opening** ([`segment`]): opening would cut the tail,
 //!   whether it had been committed or not, and slowly.
+//! - **A damaged beginning** ([`salvage`]) is passed over if nobody needs it.
 //!
 //! Not here: retries. An error of the disk is final; see [`Log`].
 
 mod group;
 mod mark;
+mod salvage;
 mod segment;
 
 #[cfg(test)]
@@ -83,6 +85,29 @@ impl EmbeddedLog {
     /// Opens the log in `directory`, or creates it. Cuts a torn tail; reports
     /// any other damage without touching the files.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, LogError> {
+        Self::open_from(directory, options, 0)
+    }
+
+    /// The same, if of the log only the records from `needed` on are: damage before it is told in a
+    /// warning, and the log begins behind it.
+    pub fn open_from(directory: &Path, options: EmbeddedOptions, needed: u64) -> Result<Self, LogError> {
+        match Self::open_whole(directory, options) {
+            Err(why @ LogError::Corrupt { .. }) => {
+                let mut mark = MarkFile::open(directory, options)?;
+                // Nobody needs what was trimmed.
+                let needed = needed.max(mark.mark().first);
+                if needed == 0 {
+                    return Err(why);
+                }
+                salvage::set_aside(directory, &mut mark, options, needed, why)?;
+                drop(mark);
+                Self::open_whole(directory, options)
+            }
+            result => result,
+        }
+    }
+
+    fn open_whole(directory: &Path, options: EmbeddedOptions) -> Result<Self, LogError> {
         create_directory(directory).map_err(|error| LogError::io(directory, error))?;
         let mark = MarkFile::open(directory, options)?;
         let options =
@@ -242,7 +267,7 @@ impl Log for EmbeddedLog {
                 log.oldest += count as u64;
                 log.wal.checkpoint(Lsn(log.oldest - 1)).map_err(|error| from_wal(&log.directory, error))?;
             }
-            Ok(())
+            salvage::forget(&log.directory)
         })
     }
 }

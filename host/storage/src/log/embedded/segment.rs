@@ -23,13 +23,13 @@ use open_wal::crc32c;
 use super::super::LogError;
 use super::EmbeddedOptions;
 
-const HEADER: usize = 64;
+pub(super) const HEADER: usize = 64;
 const HEADER_CHECKSUM_AT: usize = 60;
 const MAGIC: [u8; 8] = *b"WAL\0SEG1";
 /// The segment format of the storage in use.
 const SEGMENT_FORMAT: u16 = 1;
-const RECORD_HEADER: usize = 20;
-const RECORD_ALIGNMENT: usize = 8;
+pub(super) const RECORD_HEADER: usize = 20;
+pub(super) const RECORD_ALIGNMENT: usize = 8;
 const RECORD_TYPE: u8 = 1;
 
 /// The file whose first record has the number `base`.
@@ -74,7 +74,8 @@ pub(super) fn prepare(directory: &Path, committed: u64, options: EmbeddedOptions
     }
 }
 
-fn check_header(directory: &Path, base: u64) -> Result<(), LogError> {
+/// Checks the header of a segment file.
+pub(super) fn check_header(directory: &Path, base: u64) -> Result<(), LogError> {
     let path = path(directory, base);
     let mut header = [0; HEADER];
     let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut header));
@@ -133,11 +134,38 @@ fn check_newest(directory: &Path, base: u64, committed: u64, options: EmbeddedOp
     file.sync_all().map_err(failed)
 }
 
+/// The header of the segment file whose first record has the number `base`.
+pub(super) fn header(base: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..10].copy_from_slice(&SEGMENT_FORMAT.to_le_bytes());
+    header[12..20].copy_from_slice(&base.to_le_bytes());
+    let checksum = crc32c(&header[..HEADER_CHECKSUM_AT]);
+    header[HEADER_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+    header
+}
+
+/// The number of the valid record that these bytes begin with.
+pub(super) fn number(record: &[u8]) -> u64 {
+    u64::from_le_bytes(record[8..16].try_into().expect("eight bytes"))
+}
+
+/// The payload of the valid record that these bytes begin with.
+pub(super) fn payload(record: &[u8]) -> &[u8] {
+    let length = u32::from_le_bytes(record[4..8].try_into().expect("four bytes"));
+    &record[RECORD_HEADER..RECORD_HEADER + length as usize]
+}
+
 /// Length of the valid record at `at`, if there is one, with a number in `numbers`.
-fn record_at(bytes: &[u8], at: usize, numbers: std::ops::RangeInclusive<u64>, record_bytes_max: u32) -> Option<usize> {
+pub(super) fn record_at(
+    bytes: &[u8],
+    at: usize,
+    numbers: std::ops::RangeInclusive<u64>,
+    record_bytes_max: u32,
+) -> Option<usize> {
     let header: &[u8; RECORD_HEADER] = bytes.get(at..)?.first_chunk()?;
     let short = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    let number = u64::from_le_bytes(header[8..16].try_into().expect("eight bytes"));
+    let number = number(header);
     let length = short(4);
     if !numbers.contains(&number) || header[16] != RECORD_TYPE || length > record_bytes_max {
         return None;

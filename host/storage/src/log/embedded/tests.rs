@@ -325,3 +325,141 @@ fn child_writer() {
         println!("synced {}", log.next());
     }
 }
+
+/// Numbers and offsets of the groups of a segment file.
+fn groups(bytes: &[u8]) -> Vec<(u64, usize)> {
+    let (mut groups, mut at) = (Vec::new(), segment::HEADER);
+    while let Some(framed) = segment::record_at(bytes, at, 0..=u64::MAX, TINY.group_bytes_max) {
+        groups.push((segment::number(&bytes[at..]), at));
+        at += framed;
+    }
+    groups
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+fn expect_from(directory: &Path, log: &mut EmbeddedLog, first: u64, count: u64) {
+    assert_eq!((log.first(), log.next()), (first, count), "{}", directory.display());
+    let mut seen = Vec::new();
+    log.replay(first, &mut |sequence, bytes| {
+        seen.push((sequence, bytes.to_vec()));
+        Ok(())
+    })
+    .unwrap();
+    assert!(seen.into_iter().eq((first..count).map(|n| (n, record(n)))));
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
+    let pristine = tempfile::tempdir().unwrap();
+    write(pristine.path(), TINY, 60);
+    let bases = segment::bases(pristine.path()).unwrap();
+    assert!(bases.len() >= 3);
+    // The first record of each group, by the group's number.
+    let log = EmbeddedLog::open(pristine.path(), TINY).unwrap();
+    let firsts: Vec<u64> = log.groups.iter().copied().chain([log.next()]).collect();
+    drop(log);
+    for base in bases {
+        let bytes = fs::read(segment::path(pristine.path(), base)).unwrap();
+        // In every group its number, its length and its records; and the header, which belongs to the first.
+        let all =
+            groups(&bytes).into_iter().flat_map(|(number, at)| [(number, at + 4), (number, at + 8), (number, at + 25)]);
+        for (number, at) in all.chain([((base - 1).max(1), 3)]) {
+            let damaged = tempfile::tempdir().unwrap();
+            copy(pristine.path(), damaged.path());
+            let path = segment::path(damaged.path(), base);
+            flip(&path, at);
+            let before = fs::read(&path).unwrap();
+            let needed = firsts[number as usize];
+            let open = |needed| EmbeddedLog::open_from(damaged.path(), TINY, needed);
+            // Without its header a file is whole, but for that.
+            for lacking in if at == 3 && base == 1 { [0, 0] } else { [0, needed - 1] } {
+                match open(lacking) {
+                    Err(LogError::Corrupt { file, offset, .. }) => assert!(file == path && offset as usize <= at),
+                    Err(error) => panic!("{error}"),
+                    Ok(_) => panic!("group {number} is damaged at {at}, and {lacking} is needed"),
+                }
+            }
+            // Nothing is behind the last group that could be read.
+            if needed == 60 {
+                assert!(matches!(open(60), Err(LogError::Corrupt { .. })));
+                assert!(fs::read(&path).unwrap() == before);
+                continue;
+            }
+            assert!(fs::read(&path).unwrap() == before, "damage is not changed while it is reported");
+            let mut log = open(needed).unwrap();
+            let first = if at == 3 && base == 1 { 0 } else { needed };
+            expect_from(damaged.path(), &mut log, first, 60);
+            let aside = names(damaged.path()).into_iter().filter(|name| name.ends_with(".aside")).count();
+            assert!(aside > 0, "what was damaged is kept");
+            drop(log);
+            // From now on it is a log like any other.
+            write(damaged.path(), TINY, 66);
+            let mut log = EmbeddedLog::open(damaged.path(), TINY).unwrap();
+            expect_from(damaged.path(), &mut log, first, 66);
+            log.trim(needed + 1).unwrap();
+            assert!(!names(damaged.path()).iter().any(|name| name.ends_with(".aside")), "until the next trim");
+            drop(log);
+            expect_from(damaged.path(), &mut EmbeddedLog::open(damaged.path(), TINY).unwrap(), needed + 1, 66);
+        }
+    }
+}
+
+#[test]
+fn a_lost_beginning_is_passed_over_if_it_is_not_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), TINY, 60);
+    let bases = segment::bases(directory.path()).unwrap();
+    let first = EmbeddedLog::open(directory.path(), TINY).unwrap().groups[bases[1] as usize - 1];
+    fs::remove_file(segment::path(directory.path(), bases[0])).unwrap();
+    assert!(matches!(EmbeddedLog::open_from(directory.path(), TINY, first - 1), Err(LogError::Corrupt { .. })));
+    expect_from(directory.path(), &mut EmbeddedLog::open_from(directory.path(), TINY, first).unwrap(), first, 60);
+    expect_from(directory.path(), &mut EmbeddedLog::open(directory.path(), TINY).unwrap(), first, 60);
+}
+
+#[test]
+fn a_crash_while_damage_is_set_aside_is_finished_by_the_next_start() {
+    let pristine = tempfile::tempdir().unwrap();
+    write(pristine.path(), TINY, 60);
+    let bases = segment::bases(pristine.path()).unwrap();
+    let path = segment::path(pristine.path(), bases[1]);
+    let (number, at) = groups(&fs::read(&path).unwrap())[1];
+    flip(&path, at + 25);
+    let log = tempfile::tempdir().unwrap();
+    copy(pristine.path(), log.path());
+    drop(EmbeddedLog::open_from(log.path(), TINY, 60).unwrap());
+    let done = EmbeddedLog::open(log.path(), TINY).unwrap().first();
+    assert!(names(log.path()).contains(&format!("{:020}.wal", number + 1)), "{:?}", names(log.path()));
+    // With each of the old files still there, and the new one not yet.
+    for again in [&bases[..1], &bases[..2], &bases[1..2]] {
+        for made in [true, false] {
+            let crashed = tempfile::tempdir().unwrap();
+            copy(log.path(), crashed.path());
+            for base in again {
+                fs::copy(segment::path(pristine.path(), *base), segment::path(crashed.path(), *base)).unwrap();
+            }
+            if !made && again.contains(&bases[1]) {
+                let new = segment::path(crashed.path(), number + 1);
+                fs::rename(&new, salvage_name(&new)).unwrap();
+            }
+            let mut log = EmbeddedLog::open_from(crashed.path(), TINY, 60).unwrap();
+            expect_from(crashed.path(), &mut log, done, 60);
+        }
+    }
+}
+
+/// The name of a segment file that is being made.
+fn salvage_name(path: &Path) -> PathBuf {
+    path.with_extension("wal.new")
+}
