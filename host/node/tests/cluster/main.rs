@@ -3,7 +3,9 @@
 mod endpoints;
 mod equal;
 mod kills;
+mod load;
 #[path = "../process/mod.rs"]
 mod process;
 mod refusals;
+mod rolling;
 mod support;

@@ -53,6 +53,14 @@ impl Part {
         self.child.kill().await.unwrap();
     }
 
+    /// Asks it to end, and waits until it has.
+    pub async fn stop(&mut self) {
+        let id = self.child.id().expect("it runs").to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
+        assert!(ended.success(), "{ended}: {}", self.said());
+    }
+
     /// What it has said so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
@@ -192,6 +200,10 @@ impl Cluster {
 
     pub async fn kill_worker(&mut self, number: usize) {
         self.workers[number].take().unwrap().kill().await;
+    }
+
+    pub async fn stop_worker(&mut self, number: usize) {
+        self.workers[number].take().unwrap().stop().await;
     }
 
     /// Kills the coordinator and starts it again at the same addresses.
