@@ -8,6 +8,9 @@
 //!   is not more than twice as large as the run: the logarithmic method, where a byte moves into a run of at least
 //!   about 1½ times the size each time. A large base with a trickle of changes is thus left alone.
 //!
+//! What is small, base and all, costs objects and requests rather than bytes: it is merged to a base when it has too
+//! many deltas, and only then.
+//!
 //! A call does a few partitions and writes one manifest, of the same epoch, so that there is never a storm.
 //! Snapshots go on meanwhile; a result whose parts are no longer in the chain is dropped.
 
@@ -28,6 +31,8 @@ pub struct CompactionPolicy {
     pub deltas_max: usize,
     /// The size of deltas at which they are merged with their base, in percent of the base's.
     pub share_percent: u64,
+    /// Partitions that have no more bytes than this, base and deltas together, are small.
+    pub small_bytes: u64,
     /// Partitions per call at most.
     pub partitions_max: usize,
     /// When this many bytes were read, as stored, no further partition is begun.
@@ -35,9 +40,9 @@ pub struct CompactionPolicy {
 }
 
 impl Default for CompactionPolicy {
-    /// Eight deltas, half the base, sixteen partitions or 256 MiB a call.
+    /// Eight deltas, half the base, 256 KiB are small; sixteen partitions or 256 MiB a call.
     fn default() -> Self {
-        Self { deltas_max: 8, share_percent: 50, partitions_max: 16, bytes_max: 256 << 20 }
+        Self { deltas_max: 8, share_percent: 50, small_bytes: 256 << 10, partitions_max: 16, bytes_max: 256 << 20 }
     }
 }
 
@@ -65,6 +70,9 @@ impl CompactionPolicy {
         let bytes: u64 = deltas.iter().map(|part| part.bytes).sum();
         if deltas.is_empty() {
             return None;
+        }
+        if base.saturating_add(bytes) <= self.small_bytes {
+            return (deltas.len() > self.deltas_max).then_some(0..chain.len());
         }
         if bytes.saturating_mul(100) >= base.saturating_mul(self.share_percent) {
             return Some(0..chain.len());

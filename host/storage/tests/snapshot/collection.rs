@@ -119,7 +119,7 @@ fn half_written_directories_are_ignored_and_collected() {
 #[test]
 fn collecting_beside_everything_else_loses_nothing() {
     let store = open(&Place::new("memory:"));
-    let policy = CompactionPolicy { deltas_max: 2, share_percent: 30, ..CompactionPolicy::default() };
+    let policy = CompactionPolicy { deltas_max: 2, share_percent: 30, small_bytes: 0, ..CompactionPolicy::default() };
     let mut model = sample(4, 4, 60);
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let done = AtomicBool::new(false);

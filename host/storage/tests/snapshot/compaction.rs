@@ -9,7 +9,8 @@ const NEVER: &dyn Fn() -> bool = &|| false;
 #[test]
 fn state_stays_the_same_and_chains_stay_short() {
     let store = open(&Place::new("memory:"));
-    let policy = CompactionPolicy { deltas_max: 4, share_percent: 50, partitions_max: 2, bytes_max: u64::MAX };
+    let policy =
+        CompactionPolicy { deltas_max: 4, share_percent: 50, small_bytes: 0, partitions_max: 2, bytes_max: u64::MAX };
     let (mut model, mut random) = (sample(1, 6, 200), Random(2));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let (mut merges, mut delta_merges) = (0, 0);
@@ -79,10 +80,51 @@ fn what_is_written_stays_within_a_small_factor() {
     }
 }
 
+/// Manifests and parts that compaction writes beside so many snapshots of a small state, and the longest chain.
+fn written_for_small(policy: &CompactionPolicy, snapshots: u64) -> (u64, usize, usize) {
+    let store = open(&Place::new("memory:"));
+    let (mut model, mut random) = (sample(5, 64, 10), Random(6));
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let (mut manifests, mut parts, mut longest) = (0, 0, 0);
+    for epoch in 2..2 + snapshots {
+        let deltas = (0..64).map(|number| {
+            let changes = change(&mut model, number * 7, 10, 3, &mut random);
+            write_delta(&store, number * 7, epoch, 1, &changes)
+        });
+        let deltas = deltas.collect();
+        store.commit(draft(&store, epoch, 1, Some(epoch - 1), deltas)).unwrap();
+        let compacted = store.compact(1, policy, epoch, NEVER).unwrap();
+        manifests += u64::from(compacted.sequence.is_some());
+        parts += compacted.partitions;
+        let newest = store.latest().unwrap().unwrap();
+        longest = longest.max(newest.partitions.values().map(Vec::len).max().unwrap());
+    }
+    model.retain(|_, entries| !entries.is_empty());
+    let mut found = restored(&store, &store.latest().unwrap().unwrap());
+    found.retain(|_, entries| !entries.is_empty());
+    assert_eq!(found, model);
+    (manifests, parts, longest)
+}
+
+#[test]
+fn a_small_state_is_not_rewritten_all_the_time() {
+    let policy = CompactionPolicy::default();
+    let eager = written_for_small(&CompactionPolicy { small_bytes: 0, ..policy }, 60);
+    let (manifests, parts, longest) = written_for_small(&policy, 60);
+    eprintln!(
+        "60 snapshots of a small state: {manifests} manifests and {parts} parts more, at most {longest} parts a \
+         partition; where nothing counts as small, {eager:?}"
+    );
+    assert!(parts * 2 <= eager.1, "{parts} parts of {}", eager.1);
+    assert!(manifests * 2 <= eager.0);
+    // 64 partitions become due at once, sixteen of them a call.
+    assert!(longest <= 1 + policy.deltas_max + 64 / policy.partitions_max, "{longest} parts");
+}
+
 #[test]
 fn snapshots_go_on_meanwhile() {
     let store = open(&Place::new("memory:"));
-    let policy = CompactionPolicy { deltas_max: 1, share_percent: 1, ..CompactionPolicy::default() };
+    let policy = CompactionPolicy { deltas_max: 1, share_percent: 1, small_bytes: 0, ..CompactionPolicy::default() };
     let (mut model, mut random) = (sample(3, 2, 50), Random(4));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let part = write_delta(&store, 0, 2, 1, &change(&mut model, 0, 50, 20, &mut random));
@@ -133,7 +175,7 @@ fn compaction_stops_when_told_and_is_fenced() {
     let mut changed = model.clone();
     let part = write_delta(&store, 0, 2, 1, &change(&mut changed, 0, 50, 90, &mut Random(1)));
     store.commit(draft(&store, 2, 1, Some(1), vec![part])).unwrap();
-    let policy = CompactionPolicy::default();
+    let policy = CompactionPolicy { small_bytes: 0, ..CompactionPolicy::default() };
     assert!(matches!(store.compact(1, &policy, 1, &|| true), Err(SnapshotError::Stopped)));
     assert_eq!(store.latest().unwrap().unwrap().sequence, 2);
     open(&place).take_over(2, 1).unwrap();
