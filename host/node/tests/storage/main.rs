@@ -3,6 +3,7 @@
 
 mod disk;
 mod full;
+mod memory;
 #[path = "../process/mod.rs"]
 mod process;
 #[path = "../cluster/support.rs"]
