@@ -38,11 +38,21 @@ fn value(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn a_state_of_values_of_a_kilobyte() {
-    let mebibytes: u64 = std::env::var("STYX_SNAPSHOT_MIB").map_or(16, |text| text.parse().unwrap());
-    let (partitions, threads) = (64_u16, 2);
-    let keys = (mebibytes << 20) / 1016 / u64::from(partitions);
     let directory = tempfile::tempdir().unwrap();
-    let store = open(&Place::new(directory.path().to_str().unwrap()));
+    measure("a directory", &Place::new(directory.path().to_str().unwrap()), 2);
+    if let Some(server) = s3::Server::start() {
+        // As a worker writes its partitions, and as it brings them back.
+        measure("S3", &server.place("one"), 1);
+        measure("S3", &server.place("two"), 2);
+    }
+}
+
+/// Writes a whole snapshot with so many threads, and brings it back.
+fn measure(what: &str, place: &Place, threads: u16) {
+    let mebibytes: u64 = std::env::var("STYX_SNAPSHOT_MIB").map_or(16, |text| text.parse().unwrap());
+    let partitions = 64_u16;
+    let keys = (mebibytes << 20) / 1016 / u64::from(partitions);
+    let store = open(place);
     let started = Instant::now();
     let parts: Vec<_> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)
@@ -74,7 +84,7 @@ fn a_state_of_values_of_a_kilobyte() {
     assert_eq!(count.entries.into_inner(), keys * u64::from(partitions));
     assert_eq!(count.bytes.into_inner(), raw);
     eprintln!(
-        "{} MiB in {} entries, {} MiB stored: written in {wrote:.2?} (values made by the way), restored in {read:.2?}",
+        "{what}, {threads} threads: {} MiB in {} entries, {} MiB stored: written in {wrote:.2?} (values made by the way), restored in {read:.2?}",
         raw >> 20,
         keys * u64::from(partitions),
         manifest.bytes() >> 20,
