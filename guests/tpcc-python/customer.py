@@ -13,8 +13,9 @@ customer_name = Operator(
 )
 
 MIDDLE = "OE"
-CREDIT_LIMIT = 50_000_00
-FIRST_PAYMENT = 10_00
+#: In cents, like every amount.
+CREDIT_LIMIT = 5_000_000
+FIRST_PAYMENT = 1_000
 #: Characters of the data field, which the newest payments of bad customers fill.
 DATA_MAX = 500
 #: Those that are shown.

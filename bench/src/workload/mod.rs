@@ -6,9 +6,12 @@
 //! may share one, each with random numbers of its own. Each app exists in Rust and in Python, with
 //! the same functions and replies.
 
+mod cart;
 mod chance;
+mod movie;
 mod records;
 mod tpcc;
+mod travel;
 mod ycsb;
 
 use anyhow::Context;
@@ -105,6 +108,12 @@ pub enum Choice {
     YcsbRecords(records::Options),
     /// TPC-C: orders and payments, or all five transactions
     Tpcc(tpcc::Options),
+    /// Deathstar's movie reviews
+    DeathstarMovie(movie::Options),
+    /// Deathstar's travel agency: searches, recommendations, logins and reservations
+    DeathstarTravel(travel::Options),
+    /// Checkouts of shopping carts: stock of every item and credit of the user
+    ShoppingCart(cart::Options),
 }
 
 impl Choice {
@@ -115,6 +124,9 @@ impl Choice {
             Choice::Transfer(options) => Box::new(ycsb::Accounts::transfer(options)?),
             Choice::YcsbRecords(options) => Box::new(records::Records::new(options)?),
             Choice::Tpcc(options) => Box::new(tpcc::Tpcc::new(options)?),
+            Choice::DeathstarMovie(options) => Box::new(movie::Movie::new(options)?),
+            Choice::DeathstarTravel(options) => Box::new(travel::Travel::new(options)?),
+            Choice::ShoppingCart(options) => Box::new(cart::Cart::new(options)?),
         })
     }
 }

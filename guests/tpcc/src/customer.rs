@@ -64,8 +64,9 @@ pub struct Paid {
 }
 
 const MIDDLE: &str = "OE";
-const CREDIT_LIMIT: i64 = 50_000_00;
-const FIRST_PAYMENT: i64 = 10_00;
+/// In cents, like every amount.
+const CREDIT_LIMIT: i64 = 5_000_000;
+const FIRST_PAYMENT: i64 = 1_000;
 /// Characters of the data field, which the newest payments of bad customers fill.
 const DATA_MAX: usize = 500;
 /// Those that are shown.

@@ -20,6 +20,9 @@ struct Row<'a> {
 /// What is shown of a line: item, warehouse that supplies it, quantity, amount, when it was delivered.
 type Shown = (u32, u32, u32, i64, Option<u64>);
 
+/// What a line begins with: item, warehouse that supplies it, quantity, amount, the stock's text.
+type New = (u32, u32, u32, i64, String);
+
 /// The operator `order_line`.
 pub struct OrderLine;
 
@@ -27,7 +30,7 @@ pub struct OrderLine;
 /// Lines of orders, by `warehouse:district:order:line`.
 impl OrderLine {
     /// Adds the lines [item, supplier, quantity, amount, text] of orders from the key's on, delivered or not.
-    pub fn fill(ctx: &mut Context, orders: Vec<Vec<(u32, u32, u32, i64, String)>>, delivered: bool) -> Result<()> {
+    pub fn fill(ctx: &mut Context, orders: Vec<Vec<New>>, delivered: bool) -> Result<()> {
         let [warehouse, district, first] = key::numbers(ctx.key())?;
         let delivered_us = delivered.then(|| ctx.time().as_micros() as u64);
         for (order, lines) in (first..).zip(orders) {
