@@ -2,6 +2,7 @@
 
 mod chaos;
 mod cluster;
+mod compare;
 mod demo;
 mod guest;
 mod inprocess;
@@ -9,10 +10,13 @@ mod load;
 mod machine;
 mod plan;
 mod process;
+mod recovery;
 mod progress;
+mod report;
 mod result;
 mod run;
 mod server;
+mod suite;
 mod system;
 mod websocket;
 #[allow(dead_code)]
@@ -38,8 +42,18 @@ enum Verb {
     Chaos(chaos::Options),
     /// Measures a workload: the peak, and latency below it
     Run(run::Options),
+    /// Measures systems in turn, and how they stand to each other
+    Compare(compare::Options),
+    /// Measures everything that the report shows
+    All(suite::Options),
+    /// Writes a page with charts of all results
+    Report(report::Options),
+    #[command(hide = true)]
+    TwoPhaseMember(system::Member),
     /// YCSB-T inside one process: protocol, engine and log
     Inprocess(inprocess::Options),
+    /// How long clients of a cluster wait when a worker is lost, leaves, or comes
+    Recovery(recovery::Options),
     /// YCSB-T on several worker processes: protocol, engine, log and the network between workers
     Cluster(cluster::Options),
     #[command(hide = true)]
@@ -54,7 +68,12 @@ fn main() -> anyhow::Result<()> {
         Verb::Demo(options) => demo::run(&options),
         Verb::Chaos(options) => chaos::run(&options),
         Verb::Run(options) => run::run(&options),
+        Verb::Compare(options) => compare::run(&options),
+        Verb::All(options) => suite::run(&options),
+        Verb::Report(options) => report::run(&options),
+        Verb::TwoPhaseMember(member) => system::run_member(&member),
         Verb::Inprocess(options) => inprocess::run(&options),
+        Verb::Recovery(options) => recovery::run(&options),
         Verb::Cluster(options) => cluster::run(&options),
         Verb::ClusterMember(member) => cluster::run_member(&member),
         Verb::Websocket(options) => websocket::run(&options),

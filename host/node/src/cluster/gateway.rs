@@ -181,7 +181,7 @@ impl Driver {
                 }
             }
             Incoming::Refused { reason, .. } if is_standby(&reason) => {}
-            Incoming::Unreached { peer, why } => tracing::debug!(node = peer.0, "{why}"),
+            Incoming::Unreached { peer, why, .. } => tracing::debug!(node = peer.0, "{why}"),
             Incoming::Refused { peer, reason, message } => tracing::error!(node = peer.0, reason, "refused: {message}"),
             Incoming::Connected { .. } | Incoming::Message { .. } | Incoming::Broken { .. } => {}
         }

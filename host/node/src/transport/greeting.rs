@@ -146,7 +146,8 @@ pub(super) async fn dial(inner: Arc<Inner>, peer: Arc<Peer>, address: String, st
 async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String> {
     let failed = |error: io::Error| {
         let why = format!("no connection to {address}: {error}");
-        (inner.context.deliver)(Incoming::Unreached { peer: peer.id, why: why.clone() });
+        let gone = error.kind() == io::ErrorKind::ConnectionRefused;
+        (inner.context.deliver)(Incoming::Unreached { peer: peer.id, gone, why: why.clone() });
         why
     };
     let limit = inner.context.options.hello_timeout;
@@ -181,7 +182,7 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
             connection.refuse(&refusal);
             inner.context.spawn(connection.farewell());
             let why = format!("{address} is of no use: {}", refusal.message);
-            (inner.context.deliver)(Incoming::Unreached { peer: peer.id, why: why.clone() });
+            (inner.context.deliver)(Incoming::Unreached { peer: peer.id, gone: false, why: why.clone() });
             Err(why)
         }
     }

@@ -125,6 +125,8 @@ pub enum Incoming {
     Unreached {
         /// The peer.
         peer: NodeId,
+        /// Its machine says that nobody listens there: the process is gone.
+        gone: bool,
         /// What happened.
         why: String,
     },

@@ -267,7 +267,7 @@ async fn a_peer_that_only_its_system_answers_for_is_replaced_at_another_address(
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     node.network.redirect(NodeId(1), gone.clone());
     let told = node.until("that nobody is there", |incoming| match incoming {
-        Incoming::Unreached { peer: NodeId(1), why } => Some(why),
+        Incoming::Unreached { peer: NodeId(1), why, .. } => Some(why),
         _ => None,
     });
     assert!(told.await.contains(&gone));

@@ -171,7 +171,14 @@ impl Driver {
                 tracing::debug!(node = peer.0, name = hello.name, "connected");
             }
             Event::Incoming(Incoming::Lost { peer, why }) => tracing::info!(node = peer.0, "connection lost: {why}"),
-            Event::Incoming(Incoming::Unreached { peer, why }) => tracing::debug!(node = peer.0, "{why}"),
+            Event::Incoming(Incoming::Unreached { peer, gone, why }) => {
+                tracing::debug!(node = peer.0, "{why}");
+                // No need to wait until it has been silent for long.
+                if gone && self.office.as_ref().is_some_and(|office| office.worker(peer).is_some()) {
+                    tracing::warn!(node = peer.0, "a worker's process is gone: {why}");
+                    self.member(membership::Input::Lost(peer));
+                }
+            }
             Event::Incoming(Incoming::Broken { peer, generation, why }) => {
                 tracing::warn!(node = peer.0, generation, "messages are lost: {why}");
                 if self.office.as_ref().is_some_and(|office| office.generation == generation) {

@@ -189,7 +189,7 @@ impl Driver {
                 tracing::warn!(node = peer.0, generation, "messages are lost: {why}");
                 self.lost.insert(peer, Instant::now() - SILENT);
             }
-            Event::Incoming(Incoming::Unreached { peer, why }) => tracing::debug!(node = peer.0, "{why}"),
+            Event::Incoming(Incoming::Unreached { peer, why, .. }) => tracing::debug!(node = peer.0, "{why}"),
             Event::Incoming(Incoming::Refused { peer, reason, message }) => {
                 match Reason::named(&reason).is_some_and(Reason::is_of_build) && peer == COORDINATOR {
                     true => self.refuse(message),
