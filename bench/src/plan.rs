@@ -11,7 +11,7 @@ use styx_protocol::modes::Modes;
 use crate::load::{self, Pace, Ramp, Trial};
 use crate::progress::Progress;
 use crate::result::{Checked, Outcome, Run, Series};
-use crate::system::{Driver, InProcess, InProcessOptions, Styx, StyxOptions, System};
+use crate::system::{Driver, InProcess, InProcessOptions, Postgres, Styx, StyxOptions, System, TwoPhase};
 use crate::workload::{Choice, Language, Workload};
 
 /// What takes the calls.
@@ -23,6 +23,10 @@ pub enum Kind {
     Inprocess,
     /// The same with the functions as host code instead of WebAssembly
     Native,
+    /// PostgreSQL: PL/pgSQL functions, serializable, over a Unix socket
+    Postgres,
+    /// Services with two-phase commit over HTTP, locks that are not waited for
+    TwoPhase,
 }
 
 impl Kind {
@@ -32,6 +36,8 @@ impl Kind {
             Kind::Styx => "styx",
             Kind::Inprocess => "inprocess",
             Kind::Native => "native",
+            Kind::Postgres => "postgres",
+            Kind::TwoPhase => "two-phase",
         }
     }
 
@@ -39,8 +45,8 @@ impl Kind {
     fn connections(self, driver: Driver) -> usize {
         match (self, driver) {
             (Kind::Styx, Driver::Websocket) => 2,
-            (Kind::Styx, Driver::Http) => 64,
-            (Kind::Inprocess | Kind::Native, _) => 1,
+            (Kind::Styx, Driver::Http) | (Kind::Postgres | Kind::TwoPhase, _) => 64,
+            (Kind::Styx, Driver::Kafka) | (Kind::Inprocess | Kind::Native, _) => 1,
         }
     }
 }
@@ -93,6 +99,9 @@ pub struct Plan {
     /// Time between snapshots, such as 1s, or `none` [default: the server's]
     #[arg(long, global = true)]
     pub snapshots: Option<String>,
+    /// In a cluster: seconds after which a worker is killed, of those that count
+    #[arg(long, global = true)]
+    pub kill: Option<f64>,
     /// Further flags for the server, or the workers
     #[arg(long, value_delimiter = ' ', allow_hyphen_values = true, global = true)]
     pub server: Vec<String>,
@@ -102,6 +111,9 @@ pub struct Plan {
     /// The server's binary
     #[arg(long, default_value = "target/release/styx", global = true)]
     pub styx: PathBuf,
+    /// Directory of the scripts that start other servers
+    #[arg(long, default_value = "scripts/servers", global = true)]
+    pub scripts: PathBuf,
     /// Directory of the guests' sources
     #[arg(long, default_value = "guests", global = true)]
     pub guests: PathBuf,
@@ -167,7 +179,8 @@ impl Plan {
         };
         let lag_max = Duration::from_secs(3600);
         progress.stage("measuring");
-        let trial = Trial { pace, warm_up: measured / 4, measured, lag_max, seed: self.seed };
+        let disturb = self.kill.map(Duration::from_secs_f64);
+        let trial = Trial { pace, warm_up: measured / 4, measured, lag_max, disturb, seed: self.seed };
         let seen = trial.run(system, workload, progress).await?;
         Ok((vec![Run::from(&seen)], None, 0))
     }
@@ -175,16 +188,23 @@ impl Plan {
     async fn start(&self, workload: &dyn Workload) -> anyhow::Result<Box<dyn System>> {
         ensure!(self.seconds > 0.0 && self.step > 0.0, "--seconds and --step are more than nothing");
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate is more than nothing");
+        ensure!(
+            self.kill.is_none() || self.workers > 1 && (self.rate.is_some() || self.closed),
+            "--kill needs --workers 2 or more, and --rate or --closed"
+        );
+        ensure!(
+            matches!(self.system, Kind::Styx | Kind::Inprocess) || ["ycsb-t", "transfer"].contains(&workload.name()),
+            "--system {} has ycsb-t and transfer, not {}",
+            self.system.name(),
+            workload.name()
+        );
         let guest = self.guests.join(workload.guest(self.guest));
         Ok(match self.system {
-            Kind::Styx => Box::new(Styx::start(&self.styx_options(guest)).await?),
+            Kind::Styx => Box::new(Styx::start(self.styx_options(guest)).await?),
+            Kind::Postgres => Box::new(Postgres::start(&self.scripts, self.ways()).await?),
+            Kind::TwoPhase => Box::new(TwoPhase::start(self.ways()).await?),
             Kind::Inprocess | Kind::Native => {
                 let native = self.system == Kind::Native;
-                ensure!(
-                    !native || ["ycsb-t", "transfer"].contains(&workload.name()),
-                    "there is no host code for {}: --system native has ycsb-t and transfer",
-                    workload.name()
-                );
                 ensure!(
                     ["memory", "embedded"].contains(&&*self.log),
                     "--log is memory or embedded in process, not {}",
@@ -224,14 +244,23 @@ impl Plan {
             workers: self.workers,
             flags,
             log_flags,
+            door_flags: Vec::new(),
             driver: self.driver,
-            connections: self.connections.unwrap_or(self.system.connections(self.driver)),
+            connections: self.ways(),
+            scripts: self.scripts.clone(),
         }
+    }
+
+    /// Connections.
+    fn ways(&self) -> usize {
+        self.connections.unwrap_or(self.system.connections(self.driver))
     }
 
     fn language(&self) -> &'static str {
         match (self.system, self.guest) {
             (Kind::Native, _) => "host",
+            (Kind::Postgres, _) => "plpgsql",
+            (Kind::TwoPhase, _) => "services",
             (_, Language::Rust) => "rust",
             (_, Language::Python) => "python",
         }
@@ -242,7 +271,8 @@ impl Plan {
         match (self.system, self.driver) {
             (Kind::Styx, Driver::Websocket) => vec!["websocket"],
             (Kind::Styx, Driver::Http) => vec!["http"],
-            (Kind::Inprocess | Kind::Native, _) => vec![],
+            (Kind::Styx, Driver::Kafka) => vec!["kafka"],
+            (Kind::Inprocess | Kind::Native | Kind::Postgres | Kind::TwoPhase, _) => vec![],
         }
     }
 
@@ -259,13 +289,14 @@ impl Plan {
             ("seconds", json!(self.seconds)),
             ("step", json!(self.step)),
             ("seed", json!(self.seed)),
-            ("connections", json!(self.connections.unwrap_or(self.system.connections(self.driver)))),
+            ("connections", json!(self.ways())),
             ("workers", json!(self.workers)),
             ("threads", json!(self.threads)),
             ("epoch", json!(self.epoch)),
             ("modes", json!(self.modes.0)),
             ("log", json!(self.log)),
             ("snapshots", json!(self.snapshots)),
+            ("kill", json!(self.kill)),
             ("server", json!(self.server)),
         ]
         .map(|(name, value)| (name.to_owned(), value))

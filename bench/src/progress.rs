@@ -37,11 +37,6 @@ impl Progress {
         let stage = message.split("  →").next().unwrap_or_default();
         self.0.set_message(format!("{stage}  → {tps:.0}/s"));
     }
-
-    /// Something that stays to be read.
-    pub fn say(&self, line: &str) {
-        self.0.suspend(|| eprintln!("{line}"));
-    }
 }
 
 impl Drop for Progress {

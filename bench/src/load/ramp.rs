@@ -96,6 +96,7 @@ impl Ramp {
             warm_up: self.step / 3,
             measured,
             lag_max: Duration::from_millis(2 * P99_MS_MAX as u64),
+            disturb: None,
             seed,
         };
         progress.stage("closed loop");

@@ -29,6 +29,8 @@ pub struct Trial {
     pub measured: Duration,
     /// The run ends early when a call has waited for so long.
     pub lag_max: Duration,
+    /// Of the time that counts: when something is done to the system, to see what it does to the calls.
+    pub disturb: Option<Duration>,
     /// Decides which calls are made.
     pub seed: u64,
 }
@@ -105,7 +107,7 @@ impl Trial {
             };
             running.spawn(drive.run());
         }
-        let watched = watch(system, span, &answered, progress);
+        let watched = watch(system, span, self.disturb, &answered, progress);
         let finished = async {
             let (mut tally, mut early) = (Tally::new(span), false);
             while let Some(ended) = running.join_next().await {
@@ -118,7 +120,11 @@ impl Trial {
         // Lanes that end early, or fail, are not waited for until the span is over.
         tokio::pin!(finished, watched);
         let ((tally, early), figures) = tokio::select! {
-            ended = &mut finished => (ended?, None),
+            ended = &mut finished => {
+                let ended = ended?;
+                let figures = if ended.1 { None } else { Some(watched.await?) };
+                (ended, figures)
+            }
             watched = &mut watched => (finished.await?, Some(watched?)),
         };
         let seconds = span.seconds().min(span.from.elapsed().as_secs_f64()).max(0.001);
@@ -131,13 +137,18 @@ impl Trial {
 async fn watch(
     system: &dyn System,
     span: Span,
+    disturb: Option<Duration>,
     answered: &AtomicU64,
     progress: &Progress,
 ) -> anyhow::Result<(Figures, Duration)> {
     tokio::time::sleep_until(span.from.into()).await;
     let (before, cpu) = (system.figures().await?, own_cpu());
     let mut last = (Instant::now(), answered.load(Ordering::Relaxed));
+    let mut disturb = disturb.map(|after| span.from + after);
     while Instant::now() < span.until {
+        if disturb.take_if(|at| *at <= Instant::now()).is_some() {
+            system.disturb().await?;
+        }
         let next = Instant::now() + Duration::from_millis(250);
         tokio::time::sleep_until(next.min(span.until).into()).await;
         let (now, count) = (Instant::now(), answered.load(Ordering::Relaxed));
@@ -145,7 +156,9 @@ async fn watch(
         last = (now, count);
     }
     let used = own_cpu() - cpu;
-    Ok((system.figures().await?.since(&before), used))
+    let figures = system.figures().await?.since(&before);
+    let others = figures.cpu.filter(|_| system.is_here()).unwrap_or_default();
+    Ok((figures, used.saturating_sub(others)))
 }
 
 /// Calls that fill an app, under way at a time on each lane.

@@ -164,6 +164,10 @@ impl System for InProcess {
         async move { Ok(figures) }.boxed()
     }
 
+    fn is_here(&self) -> bool {
+        true
+    }
+
     fn stop(mut self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>> {
         async move {
             let worker = self.worker.take().expect("it is stopped once");

@@ -2,10 +2,14 @@
 //! what it is compared with. Each is started on free ports and a directory of its own, and ends
 //! with its value.
 
+mod broker;
 mod http;
 mod inprocess;
+mod kafka;
 mod native;
+mod postgres;
 mod styx;
+mod two_phase;
 mod usage;
 mod websocket;
 
@@ -17,7 +21,9 @@ use futures_util::future::BoxFuture;
 use crate::load::Lane;
 
 pub use inprocess::{InProcess, InProcessOptions};
+pub use postgres::Postgres;
 pub use styx::{Driver, Styx, StyxOptions};
+pub use two_phase::{Member, TwoPhase, run_member};
 pub use usage::own_cpu;
 
 /// Something that takes a workload's calls.
@@ -27,6 +33,16 @@ pub trait System: Send + Sync {
 
     /// What it has used and counted so far.
     fn figures(&self) -> BoxFuture<'_, anyhow::Result<Figures>>;
+
+    /// Whether it runs inside this process, and shares its processor time with the client.
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    /// Does it harm that it should survive.
+    fn disturb(&self) -> BoxFuture<'_, anyhow::Result<()>> {
+        Box::pin(async { anyhow::bail!("this system has no part that may be killed") })
+    }
 
     /// Ends it in order.
     fn stop(self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>>;
@@ -51,10 +67,5 @@ impl Figures {
             *total -= before.totals.get(name).unwrap_or(&0.0);
         }
         self
-    }
-
-    /// A counter; 0 if there is none such.
-    pub fn total(&self, name: &str) -> f64 {
-        self.totals.get(name).copied().unwrap_or(0.0)
     }
 }

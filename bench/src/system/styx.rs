@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::broker::Broker;
 use super::http::Connection;
+use super::kafka::Records;
 use super::usage::of_tree;
 use super::websocket::Socket;
 use super::{Figures, System};
@@ -22,6 +25,8 @@ pub enum Driver {
     Websocket,
     /// Connections that are kept alive, one call at a time on each
     Http,
+    /// Records of a Kafka topic, on a broker of its own
+    Kafka,
 }
 
 /// What to start.
@@ -37,22 +42,33 @@ pub struct StyxOptions {
     pub flags: Vec<String>,
     /// Further flags of whatever has the log and takes snapshots.
     pub log_flags: Vec<String>,
+    /// Further flags of whatever takes calls.
+    pub door_flags: Vec<String>,
     /// How calls get there.
     pub driver: Driver,
     /// Connections.
     pub connections: usize,
+    /// Where the scripts are that start other servers.
+    pub scripts: PathBuf,
 }
 
 /// Running processes with the app deployed.
 pub struct Styx {
-    /// Stopped in this order.
+    /// Stopped in this order; the second is the first worker of a cluster.
     processes: Vec<Process>,
+    /// The worker was killed.
+    killed: AtomicBool,
     ingress: String,
     admin: String,
     driver: Driver,
     connections: usize,
+    /// If calls come as records.
+    broker: Option<Broker>,
     _directory: tempfile::TempDir,
 }
+
+/// The worker that may be killed, among the processes of a cluster.
+const WORKER: usize = 1;
 
 /// The app's name, whatever the directory's is.
 const APP: &str = "bench";
@@ -62,21 +78,30 @@ const START_MAX: Duration = Duration::from_secs(60);
 
 impl Styx {
     /// Starts everything and deploys the app.
-    pub async fn start(options: &StyxOptions) -> anyhow::Result<Styx> {
+    pub async fn start(mut options: StyxOptions) -> anyhow::Result<Styx> {
         let directory = tempfile::tempdir()?;
+        let broker = match options.driver {
+            Driver::Kafka => Some(Broker::start(&options.scripts).await?),
+            Driver::Websocket | Driver::Http => None,
+        };
+        if let Some(broker) = &broker {
+            options.door_flags = strings(&["--kafka", &broker.address]);
+        }
         let (processes, ingress, admin) = match options.workers {
-            0 => single(options, directory.path()).await?,
-            workers => cluster(options, workers, directory.path()).await?,
+            0 => single(&options, directory.path()).await?,
+            workers => cluster(&options, workers, directory.path()).await?,
         };
         let (binary, guest) = (options.binary.clone(), options.guest.clone());
         let (to_admin, to_ingress) = (admin.clone(), ingress.clone());
         tokio::task::spawn_blocking(move || process::deploy_as(&binary, &to_admin, &to_ingress, &guest, APP)).await??;
         Ok(Styx {
             processes,
+            killed: AtomicBool::new(false),
             ingress,
             admin,
             driver: options.driver,
             connections: options.connections.max(1),
+            broker,
             _directory: directory,
         })
     }
@@ -90,7 +115,7 @@ impl Styx {
 async fn single(options: &StyxOptions, directory: &Path) -> anyhow::Result<(Vec<Process>, String, String)> {
     let data = directory.to_string_lossy();
     let own = strings(&["--ingress-addr", FREE, "--admin-addr", FREE, "--data-dir", &data]);
-    let arguments = [own, options.flags.clone(), options.log_flags.clone()].concat();
+    let arguments = [own, options.flags.clone(), options.log_flags.clone(), options.door_flags.clone()].concat();
     let process = Process::start(&options.binary, &arguments).await?;
     let (ingress, admin) = (process.ready("ingress").to_owned(), process.ready("admin").to_owned());
     Ok((vec![process], ingress, admin))
@@ -121,7 +146,7 @@ async fn cluster(
         running.push(start("worker", [own, options.flags.clone()].concat()).await?);
     }
     let own = strings(&["--coordinator", &address, "--ingress-addr", FREE, "--admin-addr", FREE]);
-    let gateway = start("gateway", own).await?;
+    let gateway = start("gateway", [own, options.door_flags.clone()].concat()).await?;
     let ingress = gateway.ready("ingress").to_owned();
     let started = Instant::now();
     loop {
@@ -173,6 +198,11 @@ impl System for Styx {
                     }
                     lanes.push(Box::new(Pool::new(connections)));
                 }
+                Driver::Kafka => {
+                    let brokers = self.broker.as_ref().context("a broker runs")?.address.clone();
+                    let opened = tokio::task::spawn_blocking(move || Records::open(&brokers, APP, results));
+                    lanes.push(Box::new(opened.await??));
+                }
             }
             Ok(lanes)
         }
@@ -183,8 +213,10 @@ impl System for Styx {
         async move {
             let totals = self.metrics().await?;
             let mut figures = Figures { cpu: Some(Duration::ZERO), rss_mb: 0, totals };
-            for process in &self.processes {
-                let (cpu, rss_mb) = of_tree(process.id()?);
+            let mut processes = self.processes.iter().map(Process::id).collect::<anyhow::Result<Vec<u32>>>()?;
+            processes.extend(self.broker.as_ref().and_then(Broker::id));
+            for process in processes {
+                let (cpu, rss_mb) = of_tree(process);
                 figures.cpu = figures.cpu.map(|sum| sum + cpu);
                 figures.rss_mb += rss_mb;
             }
@@ -193,9 +225,25 @@ impl System for Styx {
         .boxed()
     }
 
+    fn disturb(&self) -> BoxFuture<'_, anyhow::Result<()>> {
+        async move {
+            let worker = self.processes.get(WORKER).context("only a cluster has a worker that may be killed")?;
+            self.killed.store(true, Ordering::Relaxed);
+            // SAFETY: sends a signal to a child that has not been waited for, so the id is still its own.
+            unsafe { libc::kill(worker.id()? as libc::pid_t, libc::SIGKILL) };
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn stop(self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>> {
         async move {
-            for process in self.processes {
+            let killed = self.killed.load(Ordering::Relaxed);
+            for (at, mut process) in self.processes.into_iter().enumerate() {
+                if killed && at == WORKER {
+                    process.kill().await?;
+                    continue;
+                }
                 process.stop().await.context("a server process")?;
             }
             Ok(())
