@@ -31,6 +31,8 @@ enum Act {
     AmidSnapshot(Role, Duration),
     /// SIGSTOP, and SIGCONT later.
     Pause(Role, Duration),
+    /// SIGTERM.
+    Stop(Role),
 }
 
 /// Kinds of faults in an order that the seed says.
@@ -39,8 +41,8 @@ pub(super) struct Deck {
     kinds: VecDeque<&'static str>,
 }
 
-/// Those that need a broker or a server of snapshots come last.
-const KINDS: [&str; 16] = [
+/// Those that need a broker, a server of snapshots or a second coordinator come last.
+const KINDS: [&str; 22] = [
     "worker killed",
     "coordinator killed",
     "gateway killed",
@@ -57,6 +59,12 @@ const KINDS: [&str; 16] = [
     "worker killed while the broker is away",
     "worker killed while the store is away",
     "all and servers killed",
+    "coordinator killed for longer",
+    "coordinator paused for longer",
+    "coordinator stopped",
+    "standby killed",
+    "standby paused",
+    "both coordinators killed",
 ];
 
 impl Deck {
@@ -67,12 +75,14 @@ impl Deck {
     /// The next one, for these processes.
     pub(super) fn draw(&mut self, site: &Site) -> Fault {
         let has = |role| site.roles().any(|known| known == role);
-        let (broker, store) = (has(Role::Broker), has(Role::Store));
+        let (broker, store, standby) = (has(Role::Broker), has(Role::Store), has(Role::Standby));
         if self.kinds.is_empty() {
             let possible = |kind: &&str| match *kind {
                 "broker killed" | "worker killed while the broker is away" => broker,
                 "store killed" | "worker killed while the store is away" => store,
                 "all and servers killed" => broker || store,
+                "coordinator killed for longer" | "coordinator paused for longer" | "coordinator stopped" => standby,
+                "standby killed" | "standby paused" | "both coordinators killed" => standby,
                 _ => true,
             };
             let mut kinds: Vec<&str> = KINDS.into_iter().filter(possible).collect();
@@ -83,6 +93,7 @@ impl Deck {
         let worker = Role::Worker(self.random.random_range(0..site.workers()));
         let mut time = |most: u64| Duration::from_millis(self.random.random_range(0..=most));
         let (soon, moment, pause) = (time(60), time(1800), Duration::from_millis(200) + time(4800));
+        let longer = Duration::from_secs(4) + time(4000);
         let act = match kind {
             "worker killed" => Act::Kill(vec![worker]),
             "coordinator killed" => Act::Kill(vec![Role::Coordinator]),
@@ -100,9 +111,16 @@ impl Deck {
             "worker killed while the broker is away" => Act::Without(Role::Broker, worker),
             "worker killed while the store is away" => Act::Without(Role::Store, worker),
             "all and servers killed" => Act::Kill(site.roles().collect()),
+            "coordinator killed for longer" => Act::Kill(vec![Role::Coordinator]),
+            "coordinator paused for longer" => Act::Pause(Role::Coordinator, longer),
+            "coordinator stopped" => Act::Stop(Role::Coordinator),
+            "standby killed" => Act::Kill(vec![Role::Standby]),
+            "standby paused" => Act::Pause(Role::Standby, pause),
+            "both coordinators killed" => Act::Kill(vec![Role::Coordinator, Role::Standby]),
             other => unreachable!("{other} is among the kinds"),
         };
-        Fault { kind, act, away: time(1500) }
+        let away = if kind == "coordinator killed for longer" { longer } else { time(1500) };
+        Fault { kind, act, away }
     }
 
     /// How long it is quiet before.
@@ -115,6 +133,8 @@ impl Fault {
     /// Does it, and starts what was killed again. Returns what was done, for people.
     pub(super) async fn inflict(&self, site: &mut Site) -> anyhow::Result<String> {
         let away = self.away;
+        // Who was replaced since the last time is there again.
+        site.all_run().await?;
         match &self.act {
             Act::Kill(roles) => {
                 site.kill(roles).await?;
@@ -163,6 +183,12 @@ impl Fault {
                 tokio::time::sleep(*time).await;
                 site.part(*role).resume()?;
                 Ok(format!("{} paused for {}", site.part(*role).name(), ms(*time)))
+            }
+            Act::Stop(role) => {
+                site.part(*role).stop().await?;
+                tokio::time::sleep(away).await;
+                site.start_again(&[*role]).await?;
+                Ok(format!("{} stopped, back after {}", site.part(*role).name(), ms(away)))
             }
         }
     }

@@ -143,6 +143,7 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
         let book = load.shared.book();
         (report.requests, report.doubtful, report.happened) = (book.requests(), book.doubtful(), inspection.happened);
     }
+    report.replaced = site.replaced;
     ended?;
     if let Some(records) = records {
         records.stop()?;
@@ -174,7 +175,7 @@ async fn rounds(
             load.goes_on(2).await
         };
         whole.await.with_context(|| format!("round {round}, {done}"))?;
-        site.all_run().with_context(|| format!("round {round}, {done}"))?;
+        site.all_run().await.with_context(|| format!("round {round}, {done}"))?;
         let (stall, took) = (load.stall(), started.elapsed());
         report.round(fault.kind, stall);
         let rate = (load.answers() - before) as f64 / took.as_secs_f64();

@@ -108,6 +108,18 @@ impl Part {
         running.child.kill().await.with_context(|| format!("killing {}", self.program.name))
     }
 
+    /// SIGTERM, and waits for the end, which must be a good one.
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        self.signal(libc::SIGTERM)?;
+        let name = self.program.name.clone();
+        let running = self.running.as_mut().with_context(|| format!("{name} does not run"))?;
+        let status = tokio::time::timeout(START_MAX, running.child.wait()).await;
+        let status = status.with_context(|| format!("{name} does not stop when it is told to"))??;
+        ensure!(status.success(), "{name} was told to stop, and ended with {status}: {}", self.last_words());
+        self.running = None;
+        Ok(())
+    }
+
     /// SIGSTOP.
     pub(super) fn pause(&self) -> anyhow::Result<()> {
         self.signal(libc::SIGSTOP)
@@ -136,6 +148,26 @@ impl Part {
             None => format!("with status {}", status.code().unwrap_or(-1)),
         };
         bail!("{} ended by itself, {how}: {}", self.program.name, self.last_words())
+    }
+
+    /// Whether it has ended because another one leads instead.
+    pub(super) async fn was_replaced(&mut self) -> anyhow::Result<bool> {
+        let Some(running) = &mut self.running else { return Ok(false) };
+        let Some(status) = running.child.try_wait()? else { return Ok(false) };
+        let mut said = String::new();
+        while let Some(lines) = &mut running.lines
+            && let Some(line) = lines.next_line().await?
+        {
+            said = line;
+        }
+        let replaced = match status.code() {
+            Some(_) => said.contains("LEASE_LOST"),
+            None => self.last_words().contains("replaced as the log's writer"),
+        };
+        if replaced {
+            self.running = None;
+        }
+        Ok(replaced)
     }
 
     fn last_words(&self) -> String {

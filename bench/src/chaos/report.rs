@@ -23,6 +23,8 @@ pub(super) struct Report {
     pub(super) happened: usize,
     pub(super) asked_again: usize,
     pub(super) judged: usize,
+    /// Coordinators that have ended because another one led.
+    pub(super) replaced: usize,
     pub(super) findings: Findings,
 }
 
@@ -41,6 +43,7 @@ impl Report {
             happened: 0,
             asked_again: 0,
             judged: 0,
+            replaced: 0,
             findings: Findings::default(),
         }
     }
@@ -92,6 +95,7 @@ impl Report {
             "doubtful_that_happened": self.happened,
             "asked_again": self.asked_again,
             "judged": self.judged,
+            "coordinators_replaced": self.replaced,
             "stall_p50_ms": all.value_at_quantile(0.5),
             "stall_p99_ms": all.value_at_quantile(0.99),
             "stall_max_ms": all.max(),

@@ -1,5 +1,5 @@
 //! The processes under test: a coordinator, workers and a gateway; a Kafka broker and an S3 server,
-//! if the log or the snapshots are there.
+//! if the log or the snapshots are there, and a second coordinator, if both are.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,10 @@ pub(super) enum Role {
     /// In the order in which they are started when several were killed.
     Broker,
     Store,
+    /// The one that leads, as of the last look.
     Coordinator,
+    /// The one that does not, if there are two.
+    Standby,
     Worker(usize),
     Gateway,
 }
@@ -64,7 +67,12 @@ pub(super) struct Site {
     /// The command that reads every byte of the newest snapshot, if there are snapshots.
     verify: Option<Program>,
     pub(super) ingress: String,
+    /// The coordinator's.
     pub(super) admin: String,
+    /// That of the one that stands by.
+    other_admin: Option<String>,
+    /// How often another one has led instead of one that was started again.
+    pub(super) replaced: usize,
     /// Where a broker is, if there is one.
     pub(super) brokers: Option<String>,
 }
@@ -78,10 +86,16 @@ impl Site {
         ensure!(plan.workers > 0, "a cluster has at least one worker: give --workers 1 or more");
         let address = |port: u16| format!("127.0.0.1:{port}");
         let (cluster, admin, ingress) = (address(free_port()?), address(free_port()?), address(free_port()?));
+        let second = plan.log == LogKind::Kafka && plan.store == StoreKind::S3;
+        let second = second.then(|| anyhow::Ok((address(free_port()?), address(free_port()?)))).transpose()?;
+        let coordinators = match &second {
+            Some((second, _)) => format!("{cluster},{second}"),
+            None => cluster.clone(),
+        };
         let mut programs = BTreeMap::new();
-        let mut coordinator = strings(&["--workers", &plan.workers.to_string(), "--admin-addr", &admin]);
-        coordinator.extend(strings(&["--cluster-addr", &cluster, "--snapshot-interval", &plan.snapshot_interval]));
-        let mut gateway = strings(&["--coordinator", &cluster, "--ingress-addr", &ingress]);
+        let mut coordinator = strings(&["--workers", &plan.workers.to_string()]);
+        coordinator.extend(strings(&["--snapshot-interval", &plan.snapshot_interval]));
+        let mut gateway = strings(&["--coordinator", &coordinators, "--ingress-addr", &ingress]);
         gateway.extend(strings(&["--admin-addr", &address(free_port()?)]));
         let mut environment = vec![("STYX_LOG".to_owned(), "info".to_owned())];
         let mut brokers = None;
@@ -119,9 +133,15 @@ impl Site {
             let binary = plan.styx.to_path_buf();
             programs.insert(role, Program { name, binary, arguments, environment: environment.clone(), port: None });
         };
-        styx(Role::Coordinator, "coordinator".into(), "coordinator", coordinator);
+        let at = |cluster: &str, admin: &str| {
+            [coordinator.clone(), strings(&["--cluster-addr", cluster, "--admin-addr", admin])].concat()
+        };
+        styx(Role::Coordinator, "coordinator".into(), "coordinator", at(&cluster, &admin));
+        if let Some((cluster, admin)) = &second {
+            styx(Role::Standby, "coordinator-2".into(), "coordinator", at(cluster, admin));
+        }
         for number in 0..plan.workers {
-            let more = strings(&["--coordinator", &cluster, "--threads", "2"]);
+            let more = strings(&["--coordinator", &coordinators, "--threads", "2"]);
             styx(Role::Worker(number), format!("worker-{}", number + 1), "worker", more);
         }
         styx(Role::Gateway, "gateway".into(), "gateway", gateway);
@@ -136,7 +156,8 @@ impl Site {
         });
         let parts = programs.into_iter().map(|(role, program)| (role, Part::new(program, plan.directory)));
         let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
-        let mut site = Site { parts: parts.collect(), workers: plan.workers, http, verify, ingress, admin, brokers };
+        let (parts, workers, other_admin) = (parts.collect(), plan.workers, second.map(|(_, admin)| admin));
+        let mut site = Site { parts, workers, http, verify, ingress, admin, other_admin, replaced: 0, brokers };
         let all: Vec<Role> = site.parts.keys().copied().collect();
         site.start_again(&all).await?;
         site.settles().await?;
@@ -188,9 +209,27 @@ impl Site {
         Ok(())
     }
 
-    /// An error if a process has ended though nobody killed it.
-    pub(super) fn all_run(&mut self) -> anyhow::Result<()> {
+    /// An error if a process has ended though nobody killed it. A coordinator may, if another one leads: it is
+    /// started again.
+    pub(super) async fn all_run(&mut self) -> anyhow::Result<()> {
+        if self.other_admin.is_some() {
+            for role in [Role::Coordinator, Role::Standby] {
+                if self.part(role).was_replaced().await? {
+                    self.replaced += 1;
+                    self.start_again(&[role]).await?;
+                }
+            }
+        }
         self.parts.values_mut().try_for_each(Part::runs)
+    }
+
+    /// Takes the other one for the coordinator that leads, if there are two.
+    fn swap(&mut self) {
+        let Some(other) = &mut self.other_admin else { return };
+        std::mem::swap(other, &mut self.admin);
+        let (one, two) = (self.parts.remove(&Role::Coordinator), self.parts.remove(&Role::Standby));
+        self.parts.extend(two.map(|part| (Role::Coordinator, part)));
+        self.parts.extend(one.map(|part| (Role::Standby, part)));
     }
 
     /// Waits until all workers serve.
@@ -205,7 +244,10 @@ impl Site {
             {
                 return Ok(());
             }
-            self.all_run()?;
+            self.all_run().await?;
+            if seen.is_err() {
+                self.swap();
+            }
             ensure!(
                 started.elapsed() < RECOVERY_MAX,
                 "the cluster does not come to serve again within {RECOVERY_MAX:?}: {}",
@@ -259,7 +301,10 @@ impl Site {
 
     /// Has a snapshot taken, in the background; nobody waits for it.
     pub(super) fn snapshot(&self) {
-        drop(tokio::spawn(self.http.post(format!("http://{}/v1/snapshots", self.admin)).send()));
+        // Of the two, only the one that leads takes it.
+        for admin in std::iter::once(&self.admin).chain(&self.other_admin) {
+            drop(tokio::spawn(self.http.post(format!("http://{admin}/v1/snapshots")).send()));
+        }
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<Value> {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 use crate::process::{Told, testkit, told};
 
@@ -21,6 +21,7 @@ pub struct Part {
     pub ready: Value,
     /// Where it writes what it has to say.
     pub log: PathBuf,
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Part {
@@ -42,7 +43,7 @@ impl Part {
         let line = line.unwrap_or_else(|| panic!("{name} ended: {}", std::fs::read_to_string(&log).unwrap()));
         let ready: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(ready["ready"], true, "{ready}");
-        Part { child, ready, log }
+        Part { child, ready, log, lines }
     }
 
     pub fn at(&self, name: &str) -> &str {
@@ -61,6 +62,22 @@ impl Part {
         assert!(ended.success(), "{ended}: {}", self.said());
     }
 
+    /// Sends it a signal, by name.
+    pub async fn signal(&self, name: &str) {
+        let id = self.child.id().expect("it runs").to_string();
+        assert!(Command::new("kill").args([name, &id]).status().await.unwrap().success());
+    }
+
+    /// Waits until it has ended by itself; its exit status, and its last line for programs.
+    pub async fn ended(&mut self) -> (Option<i32>, Value) {
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
+        let mut last = Value::Null;
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            last = serde_json::from_str(&line).unwrap();
+        }
+        (status.code(), last)
+    }
+
     /// What it has said so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
@@ -70,6 +87,8 @@ impl Part {
 /// A cluster on free ports.
 pub struct Cluster {
     pub coordinator: Part,
+    /// Another one, which stands by.
+    pub standby: Option<Part>,
     pub workers: Vec<Option<Part>>,
     pub gateway: Part,
     pub http: Client,
@@ -93,6 +112,7 @@ impl Cluster {
         let mut cluster = Cluster {
             gateway: gateway(directory.path(), coordinator.at("cluster")).await,
             coordinator,
+            standby: None,
             workers: (0..workers).map(|_| None).collect(),
             http: Client::builder().timeout(PATIENCE).build().unwrap(),
             determinism,
@@ -104,6 +124,21 @@ impl Cluster {
         }
         cluster.settles(workers, 0).await;
         cluster
+    }
+
+    /// A cluster of these coordinators, without workers so far.
+    pub async fn of(coordinator: Part, standby: Part, directory: TempDir) -> Cluster {
+        let addresses = format!("{},{}", coordinator.at("cluster"), standby.at("cluster"));
+        Cluster {
+            gateway: gateway(directory.path(), &addresses).await,
+            coordinator,
+            standby: Some(standby),
+            workers: Vec::new(),
+            http: Client::builder().timeout(PATIENCE).build().unwrap(),
+            determinism: "all",
+            more: &[],
+            directory,
+        }
     }
 
     /// A cluster with the guest whose functions misbehave deployed as `testkit`.
@@ -178,7 +213,11 @@ impl Cluster {
     }
 
     pub async fn start_worker(&mut self, number: usize) {
-        let address = self.coordinator.at("cluster").to_owned();
+        let mut address = self.coordinator.at("cluster").to_owned();
+        if let Some(standby) = &self.standby {
+            // Found behind the one that stands by, too.
+            address = format!("{},{address}", standby.at("cluster"));
+        }
         let data = self.directory().join(format!("worker-{number}"));
         let cache = self.directory().join("cache");
         let arguments = [

@@ -120,7 +120,10 @@ impl Leases {
     /// [`SnapshotError::Store`] if the store does not answer. Whether the lease was taken is unknown then; nothing
     /// may be done in its name, and trying again is right.
     pub fn acquire(&self, holder: &str, term_us: u64, now_us: u64) -> Result<Acquired, SnapshotError> {
-        let found = self.objects.get(OBJECT)?;
+        let found = self.objects.get(OBJECT).inspect_err(|_| {
+            // Who cannot be asked cannot be told either: its holder has a whole term when the store is back.
+            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        })?;
         let old = found.as_ref().map(|found| LeaseRecord::decode(&found.bytes)).transpose()?;
         if let Some(old) = &old
             && old.holder != holder

@@ -21,6 +21,8 @@ const FINE: u8 = 0;
 const DONE_BUT_ERROR: u8 = 1;
 /// It is not done, and the answer is an error.
 const NOT_DONE: u8 = 2;
+/// Nothing is answered, not even a question.
+const AWAY: u8 = 4;
 /// It is done, the answer is lost, and the repeated try finds the name taken.
 const DONE_AND_REPEATED: u8 = 3;
 
@@ -41,7 +43,7 @@ impl ObjectStore for Flaky {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let mood = if path.as_ref().starts_with("parts") { FINE } else { self.mood.load(Ordering::SeqCst) };
         let lost = || Error::Generic { store: "flaky", source: "the answer was lost".into() };
-        if mood == NOT_DONE {
+        if mood == NOT_DONE || mood == AWAY {
             return Err(lost());
         }
         let result = self.inner.put_opts(path, payload.clone(), options.clone()).await;
@@ -57,6 +59,9 @@ impl ObjectStore for Flaky {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        if self.mood.load(Ordering::SeqCst) == AWAY {
+            return Err(Error::Generic { store: "flaky", source: "nobody answers".into() });
+        }
         self.inner.get_opts(path, options).await
     }
 
@@ -191,7 +196,13 @@ fn a_lease_whose_answer_was_lost() {
     flaky.mood.store(FINE, Ordering::SeqCst);
     lease.renew(30).unwrap();
     assert_eq!(first.read().unwrap().unwrap().expires_us, 1030);
+    assert!(matches!(second.acquire("b", 1000, 100).unwrap(), Acquired::Theirs(_)));
+    // While the store is away, nobody can renew: its holder has a whole term when it is back.
+    flaky.mood.store(AWAY, Ordering::SeqCst);
+    assert!(second.acquire("b", 1000, 400).is_err() && lease.renew(401).is_err());
+    flaky.mood.store(FINE, Ordering::SeqCst);
     assert!(matches!(second.acquire("b", 1000, 500).unwrap(), Acquired::Theirs(_)));
+    assert!(matches!(second.acquire("b", 1000, 1749).unwrap(), Acquired::Theirs(_)));
     let taken = ours(second.acquire("b", 1000, 1750).unwrap());
     assert!(matches!(lease.renew(1751), Err(SnapshotError::LeaseLost { .. })));
     assert_eq!(taken.generation(), 2);
