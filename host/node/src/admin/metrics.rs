@@ -79,6 +79,7 @@ impl Collector for Everything {
             Some(&Unit::Seconds),
             of(&stats.log_sync_us) as f64 / 1e6,
         )?;
+        self.phases(&mut encoder)?;
         gauge(&mut encoder, "styx_entities", "Entities in the committed state", None, of(&stats.entities) as f64)?;
         gauge(
             &mut encoder,
@@ -109,6 +110,19 @@ impl Collector for Everything {
 }
 
 impl Everything {
+    fn phases(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut family = encoder.encode_descriptor(
+            "styx_phase",
+            "Time spent in the phases of epochs, one after the other, where one process is all of the system",
+            Some(&Unit::Seconds),
+            MetricType::Counter,
+        )?;
+        self.0.handle.stats().phases.all().into_iter().try_for_each(|(name, spent)| {
+            let spent = spent.as_secs_f64();
+            family.encode_family(&[("phase", name)])?.encode_counter::<NoLabelSet, _, f64>(&spent, None)
+        })
+    }
+
     fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut family = encoder.encode_descriptor(
             "styx_request_duration",

@@ -17,6 +17,7 @@ use super::appender::ToLog;
 use super::crew::Crew;
 use super::gathering::Gathering;
 use super::snapshots::Snapshots;
+use super::stats::Phases;
 use super::{Answer, Failure, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
 use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
 use crate::cluster::inquiry::Sight;
@@ -56,6 +57,8 @@ pub(super) struct Driver<E> {
     /// What of the log is durable: no later epoch stands before it.
     position: u64,
     started: Instant,
+    /// When the crew was given the batch that it has.
+    batch_out: Instant,
     stopping: bool,
 }
 
@@ -85,6 +88,7 @@ impl<E: Executor + Pieces> Driver<E> {
             durable: Epoch(0),
             position: 0,
             started: Instant::now(),
+            batch_out: Instant::now(),
             stopping: false,
         }
     }
@@ -264,7 +268,27 @@ impl<E: Executor + Pieces> Driver<E> {
         let mut next = Some(input);
         while let Some(input) = next.take() {
             let mut actions = Vec::new();
-            self.machine.step(input, &mut actions);
+            let phases = &self.handle.stats().phases;
+            let phase = match &input {
+                Input::Tick { .. } => Some(&phases.cut),
+                Input::Executed(_) => {
+                    Phases::add(&phases.execute, self.batch_out);
+                    Some(&phases.commit)
+                }
+                Input::FellBack(_) => {
+                    Phases::add(&phases.fallback, self.batch_out);
+                    Some(&phases.commit)
+                }
+                _ => None,
+            };
+            match phase {
+                None => self.machine.step(input, &mut actions),
+                Some(phase) => {
+                    let begun = Instant::now();
+                    self.machine.step(input, &mut actions);
+                    Phases::add(phase, begun);
+                }
+            }
             for action in actions {
                 if let Some(input) = self.perform(action) {
                     debug_assert!(next.is_none(), "the machine asks for one execution at a time");
@@ -288,9 +312,13 @@ impl<E: Executor + Pieces> Driver<E> {
             }
             Action::Execute(batch) => {
                 self.prepare_catalog();
+                self.batch_out = Instant::now();
                 return self.gathering.execute(batch);
             }
-            Action::FallBack(batch) => return self.gathering.fall_back(batch),
+            Action::FallBack(batch) => {
+                self.batch_out = Instant::now();
+                return self.gathering.fall_back(batch);
+            }
             Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
             Action::Unknown { waiter } => waiter.answer(Answer::Unknown),

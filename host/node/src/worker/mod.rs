@@ -33,7 +33,7 @@ use tokio::sync::oneshot;
 
 pub use handle::{Answer, Failure, Handle, Waiter};
 pub use room::{DiskWatch, Room};
-pub use stats::{EpochReport, Stats};
+pub use stats::{EpochReport, Phases, Stats};
 
 use crate::cluster::envelope::{Answer as Told, Inquiry};
 use crate::snapshots::{Beginning, SnapshotOptions, Taken};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use styx_protocol::machine::EpochSummary;
@@ -57,6 +58,8 @@ pub struct Stats {
     pub log_syncs: AtomicU64,
     /// Microseconds spent making it durable.
     pub log_sync_us: AtomicU64,
+    /// Time spent in each phase of epochs, where one process is all of the system.
+    pub phases: Phases,
     /// The last epoch that ended.
     pub epoch: AtomicU64,
     /// The last epoch whose record is durable.
@@ -68,6 +71,33 @@ pub struct Stats {
     /// Snapshots taken.
     pub snapshots: Arc<KeeperStats>,
     recent: Mutex<VecDeque<EpochReport>>,
+}
+
+/// Nanoseconds spent in the phases of all epochs so far. They come one after the other; making the
+/// record durable goes on beside them.
+#[derive(Debug, Default)]
+pub struct Phases {
+    /// Cutting: TIDs, the record, the batch.
+    pub cut: AtomicU64,
+    /// The first execution of all transactions, on all threads.
+    pub execute: AtomicU64,
+    /// Validating and committing, after the execution and after the fallback.
+    pub commit: AtomicU64,
+    /// Running those again that conflicted, on all threads.
+    pub fallback: AtomicU64,
+}
+
+impl Phases {
+    /// All of them, by name.
+    pub fn all(&self) -> [(&'static str, Duration); 4] {
+        let phases =
+            [("cut", &self.cut), ("execute", &self.execute), ("commit", &self.commit), ("fallback", &self.fallback)];
+        phases.map(|(name, spent)| (name, Duration::from_nanos(spent.load(Ordering::Relaxed))))
+    }
+
+    pub(super) fn add(phase: &AtomicU64, since: Instant) {
+        phase.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
 }
 
 const RECENT_MAX: usize = 256;
