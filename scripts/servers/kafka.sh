@@ -6,7 +6,8 @@
 #   kafka.sh start3 DIR PORT      three brokers at PORT, PORT+1 and PORT+2, in DIR/1 to DIR/3
 #   kafka.sh start3 DIR PORT N    only the Nth of the three, in the foreground
 #
-# A broker talks to its controllers on its port plus 100. STYX_KAFKA_HEAP is its heap (default 384m).
+# A broker talks to its controllers on its port plus 100. STYX_KAFKA_HEAP is its heap (default 384m), STYX_KAFKA_MORE
+# are further lines for its configuration.
 set -euo pipefail
 
 version=4.1.1
@@ -81,6 +82,7 @@ log.cleaner.threads=1
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=4000
 controlled.shutdown.enable=false
+${STYX_KAFKA_MORE:-}
 PROPERTIES
   cat > "$directory/log4j.properties" <<PROPERTIES
 log4j.rootLogger=WARN, stderr

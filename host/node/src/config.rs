@@ -11,6 +11,7 @@ use bytesize::ByteSize;
 use config::{Config, Environment, File, FileFormat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use styx_protocol::worker_set::WORKERS_MAX;
+use styx_storage::log::kafka::Settings;
 
 use crate::error::CliError;
 
@@ -69,6 +70,10 @@ pub struct ServerFlags {
     /// Brokers that keep each topic, where it is created [default: 1]
     #[arg(long, value_name = "N")]
     pub kafka_replication: Option<usize>,
+    /// A setting of librdkafka for all connections to brokers, such as `security.protocol=ssl`; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub kafka_option: Option<Vec<String>>,
     /// Where snapshots go: a directory, `s3://bucket/prefix` (key, region and endpoint by the usual
     /// AWS_ variables), or `none` [default: snapshots, in the data directory; none with --log memory]
     #[arg(long, value_name = "URL")]
@@ -123,6 +128,21 @@ fn bytes(text: &str) -> Result<u64, String> {
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| bytes(&text)).transpose().map_err(de::Error::custom)
+}
+
+/// A list, or what would be its only item.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrSeveral {
+        One(String),
+        Several(Vec<String>),
+    }
+    let found = Option::<OneOrSeveral>::deserialize(deserializer)?;
+    Ok(found.map(|found| match found {
+        OneOrSeveral::One(one) => vec![one],
+        OneOrSeveral::Several(several) => several,
+    }))
 }
 
 /// What a process does.
@@ -254,6 +274,9 @@ pub struct ServerConfig {
     pub kafka_partitions: usize,
     /// Brokers that keep each topic, where it is created.
     pub kafka_replication: usize,
+    /// How connections to brokers are made; secrets are not shown.
+    #[serde(skip_serializing_if = "Settings::is_empty", serialize_with = "shown")]
+    pub kafka_option: Settings,
     /// Where snapshots go: a directory or a URL; `None` if none are taken.
     pub store: Option<String>,
     /// Time between snapshots.
@@ -287,8 +310,13 @@ fn list<S: Serializer>(list: &[String], serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_str(&list.join(","))
 }
 
+/// As it is written, without secrets.
+fn shown<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    settings.shown().serialize(serializer)
+}
+
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 26] = {
+const KEYS: [(&str, &[Role]); 27] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
@@ -306,6 +334,7 @@ const KEYS: [(&str, &[Role]); 26] = {
         ("kafka", &[Single, Gateway]),
         ("kafka_partitions", &[Single, Gateway]),
         ("kafka_replication", &[Single, Coordinator, Gateway]),
+        ("kafka_option", &[Single, Coordinator, Gateway]),
         ("store", &[Single, Coordinator]),
         ("snapshot_interval", &[Single, Coordinator]),
         ("snapshot_keep", &[Single, Coordinator]),
@@ -362,6 +391,9 @@ impl ServerConfig {
             LogKind::Kafka { brokers, .. } if role == Role::Single => Some(brokers.clone()),
             _ => None,
         });
+        // What is given here adds to what the file says.
+        let settings = below.kafka_option.into_iter().chain(flags.kafka_option).flatten();
+        let kafka_option = Settings::read(settings).map_err(|problem| invalid(&problem.to_string()))?;
         let store = match flags.store.or(below.store) {
             Some(none) if none == "none" => None,
             Some(place) => Some(place),
@@ -394,6 +426,7 @@ impl ServerConfig {
             kafka,
             kafka_partitions: flags.kafka_partitions.or(below.kafka_partitions).unwrap_or(4),
             kafka_replication: flags.kafka_replication.or(below.kafka_replication).unwrap_or(1),
+            kafka_option,
             store,
             snapshot_interval: flags.snapshot_interval.or(below.snapshot_interval).unwrap_or(Duration::from_secs(10)),
             snapshot_keep: flags.snapshot_keep.or(below.snapshot_keep).unwrap_or(3),
@@ -530,6 +563,28 @@ mod tests {
     fn an_unknown_key_names_the_nearest_one() {
         let error = resolve("[server]\ntreads = 3\n", ServerFlags::default()).unwrap_err();
         assert_eq!((error.code, error.hint.as_str()), ("CONFIG_UNKNOWN_KEY", "did you mean \"threads\"?"));
+    }
+
+    #[test]
+    fn settings_of_kafka_are_passed_on_and_secrets_kept() {
+        let toml = "[server]\nkafka_option = [\"security.protocol=sasl_plaintext\", \"sasl.mechanism=PLAIN\"]\n";
+        let flags = |settings: &[&str]| ServerFlags {
+            kafka_option: Some(settings.iter().map(|text| text.to_string()).collect()),
+            ..Default::default()
+        };
+        let config = resolve(toml, flags(&["sasl.password=hush", "security.protocol=plaintext"])).unwrap();
+        let shown = toml::to_string(&config).unwrap();
+        for line in ["sasl.mechanism=PLAIN", "sasl.password=…", "security.protocol=plaintext"] {
+            assert!(shown.contains(line), "{shown}");
+        }
+        assert!(!shown.contains("hush") && !format!("{config:?}").contains("hush"));
+        let one = resolve("[server]\nkafka_option = \"client.rack=r1\"\n", ServerFlags::default()).unwrap();
+        assert_eq!(one.kafka_option.shown(), ["client.rack=r1"]);
+        for (setting, says) in [("acks=0", "Styx sets acks itself"), ("sasl.pasword=x", "sasl.pasword")] {
+            let error = resolve("", flags(&[setting])).unwrap_err();
+            assert!(error.code == "CONFIG_INVALID" && error.message.contains(says), "{}", error.message);
+        }
+        assert!(resolve("", ServerFlags { role: Some(Role::Worker), ..flags(&["client.rack=r"]) }).is_err());
     }
 
     #[test]

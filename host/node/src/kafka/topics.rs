@@ -6,7 +6,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
-use styx_storage::log::kafka::{KafkaProblem, Quiet, Topic};
+use styx_storage::log::kafka::{KafkaProblem, Quiet, Settings, Topic};
 
 /// Requests.
 pub const INGRESS: &str = "styx-ingress";
@@ -20,6 +20,8 @@ pub const DEAD_LETTER: &str = "styx-dead-letter";
 pub struct KafkaOptions {
     /// Brokers to ask first, as `host:port,host:port`.
     pub brokers: String,
+    /// How clients connect, beyond that.
+    pub settings: Settings,
     /// Partitions of requests and replies.
     pub partitions: i32,
     /// On how many brokers a topic is kept.
@@ -72,6 +74,10 @@ impl Topics {
 
     /// For reading: no group, nothing remembered at the broker.
     pub fn consumer(&self) -> Result<Incoming, KafkaError> {
+        BaseConsumer::from_config_and_context(&self.reading(), Quiet)
+    }
+
+    fn reading(&self) -> ClientConfig {
         let mut config = client(&self.options);
         config
             // The library wants a name for a group; this one is never joined.
@@ -89,7 +95,7 @@ impl Topics {
             .set("queued.max.messages.kbytes", "16384")
             .set("fetch.max.bytes", RECORD_BYTES_MAX.to_string())
             .set("receive.message.max.bytes", (RECORD_BYTES_MAX + (1 << 20)).to_string());
-        BaseConsumer::from_config_and_context(&config, Quiet)
+        config
     }
 
     /// For replies: confirmed by all replicas, once, in order.
@@ -109,7 +115,7 @@ impl Topics {
 }
 
 fn client(options: &KafkaOptions) -> ClientConfig {
-    let mut config = ClientConfig::new();
+    let mut config = options.settings.config();
     config
         .set("bootstrap.servers", &options.brokers)
         .set("client.id", "styx-front")
@@ -120,4 +126,25 @@ fn client(options: &KafkaOptions) -> ClientConfig {
         .set("topic.metadata.refresh.fast.interval.ms", "100")
         .set("message.max.bytes", RECORD_BYTES_MAX.to_string());
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use styx_storage::log::kafka::SettingProblem;
+
+    use super::*;
+
+    #[test]
+    fn nobody_can_set_what_the_front_sets() {
+        let settings = Settings::read(["client.rack=r"]).unwrap();
+        let options = KafkaOptions { brokers: "a:1".into(), settings, partitions: 1, replication: 1 };
+        let topics = Topics { options, ingress: 1, egress: 1 };
+        assert_eq!(topics.producer().get("client.rack"), Some("r"));
+        for config in [topics.producer(), topics.reading()] {
+            for key in config.config_map().keys().filter(|key| !key.starts_with("socket.") && **key != "client.rack") {
+                let read = Settings::read([format!("{key}=1")]);
+                assert!(matches!(read, Err(SettingProblem::Reserved(_))), "{key}: {read:?}");
+            }
+        }
+    }
 }

@@ -105,7 +105,11 @@ pub(super) fn open_log(config: &ServerConfig, commons: Option<&Commons>) -> Resu
         LogKind::Kafka { brokers, topic } => {
             let replication = config.kafka_replication as i32;
             let identity = identity(&config.data_dir, commons)?;
-            let options = KafkaOptions { replication, ..KafkaOptions::new(brokers, topic, identity) };
+            let options = KafkaOptions {
+                replication,
+                settings: config.kafka_option.clone(),
+                ..KafkaOptions::new(brokers, topic, identity)
+            };
             KafkaLog::open(options).map(|log| Box::new(log) as Box<dyn Log>)
         }
     };
@@ -220,7 +224,9 @@ pub(super) fn store_error(error: &SnapshotError) -> CliError {
 pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, CliError> {
     let Some(brokers) = config.kafka.clone() else { return Ok(None) };
     let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
-    let front = Front::connect(crate::kafka::KafkaOptions { brokers, partitions, replication }).await;
+    let settings = config.kafka_option.clone();
+    let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication };
+    let front = Front::connect(options).await;
     front.map(Some).map_err(|error| CliError::new("KAFKA", error.to_string(), ""))
 }
 

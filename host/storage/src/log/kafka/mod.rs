@@ -25,6 +25,7 @@ mod client;
 mod error;
 mod options;
 mod reader;
+mod settings;
 mod stall;
 mod stamp;
 mod topic;
@@ -36,6 +37,7 @@ mod tests;
 pub use client::Quiet;
 pub use error::KafkaProblem;
 pub use options::KafkaOptions;
+pub use settings::{SettingProblem, Settings};
 pub use stall::Stall;
 pub use topic::Topic;
 

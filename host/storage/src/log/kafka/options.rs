@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+use super::Settings;
+
 /// What a [`KafkaLog`](super::KafkaLog) is opened with.
 #[derive(Debug, Clone)]
 pub struct KafkaOptions {
@@ -17,6 +19,8 @@ pub struct KafkaOptions {
     pub generation: Option<u64>,
     /// On how many brokers a new topic is kept. From 3 on, one less must confirm a record.
     pub replication: i32,
+    /// How clients connect, beyond that.
+    pub settings: Settings,
     /// The longest record, in bytes.
     pub record_bytes_max: usize,
     /// How long opening waits for a broker that does not answer.
@@ -36,6 +40,7 @@ impl KafkaOptions {
             cluster,
             generation: None,
             replication: 1,
+            settings: Settings::default(),
             record_bytes_max: 64 << 20,
             open_wait: Duration::from_secs(10),
             stall_wait_max: Duration::from_secs(24 * 3600),
@@ -59,7 +64,7 @@ impl KafkaOptions {
 
     /// What every client of this log is configured with.
     pub(super) fn client(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
+        let mut config = self.settings.config();
         config
             .set("bootstrap.servers", &self.brokers)
             .set("client.id", "styx-log")

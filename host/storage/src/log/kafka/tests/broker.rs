@@ -17,6 +17,8 @@ pub struct Broker {
     /// What the script is told to start.
     arguments: Vec<String>,
     port: u16,
+    /// Further lines of its configuration.
+    more: String,
     running: Option<(Child, ChildStdin)>,
 }
 
@@ -74,10 +76,16 @@ fn free_ports(count: u16) -> u16 {
 impl Broker {
     /// Starts a broker of its own, and waits for it.
     pub fn start() -> Broker {
+        Broker::start_with(|_| String::new())
+    }
+
+    /// The same, with further lines of configuration for its port.
+    pub fn start_with(more: impl FnOnce(u16) -> String) -> Broker {
         let directory = directory();
         let port = free_ports(1);
         let arguments = vec!["start".into(), directory.display().to_string(), port.to_string()];
         let mut broker = Broker::new(directory, port, arguments);
+        broker.more = more(port);
         broker.restart();
         broker.wait();
         broker
@@ -100,7 +108,7 @@ impl Broker {
     }
 
     fn new(directory: PathBuf, port: u16, arguments: Vec<String>) -> Broker {
-        Broker { address: format!("127.0.0.1:{port}"), directory, arguments, port, running: None }
+        Broker { address: format!("127.0.0.1:{port}"), directory, arguments, port, more: String::new(), running: None }
     }
 
     /// Starts the broker on the data that it has; [`Broker::wait`] waits until it answers.
@@ -111,6 +119,7 @@ impl Broker {
             .arg(script())
             .arg(&self.directory)
             .args(&self.arguments)
+            .env("STYX_KAFKA_MORE", &self.more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -2,6 +2,7 @@
 
 pub(crate) mod broker;
 mod fencing;
+mod login;
 mod measure;
 mod outages;
 mod rule;
