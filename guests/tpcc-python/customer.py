@@ -43,8 +43,8 @@ def terms(ctx: Context) -> list:
 
 
 @customer.register
-def pay(ctx: Context, amount: int, warehouse: int, district: int) -> list:
-    """Pays; returns how often was paid so far, and what is shown."""
+def pay(ctx: Context, amount: int, warehouse: int, district: int) -> dict:
+    """Pays; returns what is shown."""
     profile = _profile(ctx)
     account = _account(ctx)
     account[0] -= amount
@@ -59,7 +59,7 @@ def pay(ctx: Context, amount: int, warehouse: int, district: int) -> list:
         data = data[:DATA_MAX]
         ctx.state.put(data, key=key)
         data = data[:DATA_SHOWN]
-    shown = {
+    return {
         "customer": number,
         "middle": MIDDLE,
         **profile,
@@ -67,7 +67,6 @@ def pay(ctx: Context, amount: int, warehouse: int, district: int) -> list:
         "balance": account[0],
         "data": data,
     }
-    return [account[2], shown]
 
 
 @customer.register

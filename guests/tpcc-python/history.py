@@ -1,21 +1,20 @@
 """What was paid, one row per payment."""
 
-from keys import numbers, page
+from keys import initial_id, page
 from styx import Context, Operator
 
 history = Operator(
     "history",
     key_prefix="warehouse",
-    doc="Payments, by `warehouse:district:w-d-c-n`: where it was paid, and the customer's n-th.",
+    doc="Payments, by `warehouse:district:id`: where it was paid.",
 )
 
 
 @history.register
 def fill(ctx: Context, first: int, amount: int, data: list[str]) -> None:
     """Adds the first payment of each of these customers of the key's district, from a number on."""
-    warehouse, district = numbers(ctx.key)
     for customer, text in enumerate(data, first):
-        ctx.state.put([amount, ctx.time_us, text], key=f"{ctx.key}:{warehouse}-{district}-{customer}-1")
+        ctx.state.put([amount, ctx.time_us, text], key=f"{ctx.key}:{initial_id(customer)}")
 
 
 @history.register

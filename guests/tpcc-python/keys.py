@@ -1,6 +1,9 @@
-"""Keys: numbers with colons between them, the warehouse first; and pages of them.
+"""Keys: parts with colons between them, the warehouse first; and pages of them.
 
-Numbers of orders and lines have leading zeros, since keys are in the order of their bytes.
+An order's key does not hold its number. The number depends on the orders before it, so a transaction
+that has to run again behind others would get another key, and what it writes would not be what was
+locked for it. The key holds the transaction's id, which stays, and which is in the order of the numbers
+as well: see `id_after`.
 """
 
 from typing import Any
@@ -13,9 +16,20 @@ def numbers(key: str) -> list[int]:
     return [int(part) for part in key.split(":")]
 
 
-def order_key(warehouse: int, district: int, order: int) -> str:
-    """An order, or a row that belongs to one alone."""
-    return f"{warehouse}:{district}:{order:08}"
+def initial_id(number: int) -> str:
+    """What was there at the beginning, in the order of numbers and before all that is ordered."""
+    return f"i{number:08}"
+
+
+def own_id(ctx: Context) -> str:
+    """What the running transaction adds."""
+    return f"t{ctx.tid:016x}"
+
+
+def id_after(ctx: Context, last: str) -> str:
+    """The same, but after `last`: a transaction that was put off may come behind later ones."""
+    own = own_id(ctx)
+    return own if own > last else f"{last}~"
 
 
 def line_key(order: str, line: int) -> str:

@@ -1,18 +1,20 @@
 """Lines of orders."""
 
-from keys import line_key, numbers, order_key, page
+from keys import initial_id, line_key, numbers, page
 from styx import Context, Operator
 
-order_line = Operator("order_line", key_prefix="warehouse", doc="Lines of orders, by `warehouse:district:order:line`.")
+order_line = Operator("order_line", key_prefix="warehouse", doc="Lines of orders, by `warehouse:district:id:line`.")
 
 
 @order_line.register
 def fill(ctx: Context, orders: list[list], delivered: bool) -> None:
-    """Adds the lines [item, supplier, quantity, amount, text] of orders from the key's on, delivered or not."""
+    """Adds the lines [item, supplier, quantity, amount, text] of orders with the numbers from the key's on,
+    delivered or not.
+    """
     warehouse, district, first = numbers(ctx.key)
     time_us = ctx.time_us if delivered else None
     for number, lines in enumerate(orders, first):
-        order = order_key(warehouse, district, number)
+        order = f"{warehouse}:{district}:{initial_id(number)}"
         for line, (item, supplier, quantity, amount, text) in enumerate(lines, 1):
             ctx.state.put([item, supplier, quantity, amount, time_us, text], key=line_key(order, line))
 
@@ -41,11 +43,10 @@ def of_order(ctx: Context) -> list:
 
 
 @order_line.register(read_only=True)
-def items_since(ctx: Context, order: int) -> list[int]:
-    """The items in the orders of the key's district from a number on, each once."""
-    warehouse, district = numbers(ctx.key)
-    lines = ctx.state.scan(f"{ctx.key}:", after=order_key(warehouse, district, order))
-    return sorted({row[0] for _, row in lines})
+def items_since(ctx: Context, order: str) -> list[int]:
+    """The items in the orders of the key's district from an id on, each once."""
+    prefix = f"{ctx.key}:"
+    return sorted({row[0] for _, row in ctx.state.scan(prefix, after=f"{prefix}{order}")})
 
 
 @order_line.register(read_only=True)

@@ -7,7 +7,7 @@ import order
 import order_line
 import stock
 import warehouse
-from keys import line_key, numbers, order_key
+from keys import line_key, numbers, own_id
 from styx import Context, Operator
 
 terminal = Operator(
@@ -24,13 +24,13 @@ NEWEST_ORDERS = 20
 def new_order(ctx: Context, customer_id: int, lines: list[list]) -> dict:
     """Orders lines [item, supplying warehouse, quantity]; raises if there is no such item."""
     own_warehouse, district = numbers(ctx.key)
-    warehouse_tax = ctx.call(warehouse.warehouse, str(own_warehouse), warehouse.tax)
-    district_tax, number = ctx.call(warehouse.district, ctx.key, warehouse.next_order)
+    warehouse_tax = ctx.call(warehouse.warehouse, str(own_warehouse), warehouse.tax_warehouse)
+    district_tax = ctx.call(warehouse.district, ctx.key, warehouse.tax_district)
     last, credit, discount = ctx.call(customer.customer, f"{ctx.key}:{customer_id}", customer.terms)
 
-    key = order_key(own_warehouse, district, number)
     all_local = all(supplier == own_warehouse for _, supplier, _ in lines)
-    ctx.call_async(order.order, key, order.insert_order, customer_id, len(lines), all_local)
+    id, number = ctx.call(order.order, ctx.key, order.insert_order, customer_id, len(lines), all_local)
+    key = f"{ctx.key}:{id}"
     ctx.call_async(order.new_order, key, order.insert_new_order)
 
     total, shown = 0, []
@@ -74,25 +74,22 @@ def payment(ctx: Context, home_warehouse: int, home_district: int, customer_id: 
     at_district = ctx.call(warehouse.district, ctx.key, warehouse.pay_district, amount)
     home = f"{home_warehouse}:{home_district}"
     number = _find(ctx, home, customer_id)
-    payments, shown = ctx.call(
-        customer.customer, f"{home}:{number}", customer.pay, amount, own_warehouse, own_district
-    )
-    key = f"{ctx.key}:{home_warehouse}-{home_district}-{number}-{payments}"
-    ctx.call_async(history.history, key, history.insert, amount, f"{at_warehouse[0]}    {at_district[0]}")
+    shown = ctx.call(customer.customer, f"{home}:{number}", customer.pay, amount, own_warehouse, own_district)
+    data = f"{at_warehouse[0]}    {at_district[0]}"
+    ctx.call_async(history.history, f"{ctx.key}:{own_id(ctx)}", history.insert, amount, data)
     return {"amount": amount, "warehouse": at_warehouse, "district": at_district, "customer": shown}
 
 
 @terminal.register(read_only=True)
 def order_status(ctx: Context, customer_id: int | str) -> dict:
     """The newest order of a customer of the terminal's district."""
-    own_warehouse, district = numbers(ctx.key)
     number = _find(ctx, ctx.key, customer_id)
     balance, first, last = ctx.call(customer.customer, f"{ctx.key}:{number}", customer.status)
     newest = ctx.call(order.order, ctx.key, order.latest, number)
     if newest is not None:
-        key = order_key(own_warehouse, district, newest[0])
-        lines = ctx.call(order_line.order_line, key, order_line.of_order)
-        newest = {"order": newest[0], "entered": newest[1], "carrier": newest[2], "lines": lines}
+        id, order_number, entered, carrier = newest
+        lines = ctx.call(order_line.order_line, f"{ctx.key}:{id}", order_line.of_order)
+        newest = {"order": order_number, "entered": entered, "carrier": carrier, "lines": lines}
     return {
         "customer": number,
         "first": first,
@@ -110,13 +107,15 @@ def delivery(ctx: Context, carrier: int) -> list:
     delivered = []
     for district in range(1, DISTRICTS + 1):
         district_key = f"{own_warehouse}:{district}"
-        oldest = ctx.call(order.new_order, district_key, order.pop)
-        if oldest is not None:
-            key = order_key(own_warehouse, district, oldest)
-            customer_id = ctx.call(order.order, key, order.deliver, carrier)
-            cost = ctx.call(order_line.order_line, key, order_line.deliver)
-            ctx.call_async(customer.customer, f"{district_key}:{customer_id}", customer.deliver, cost)
-        delivered.append(oldest)
+        id = ctx.call(order.new_order, district_key, order.pop)
+        if id is None:
+            delivered.append(None)
+            continue
+        key = f"{district_key}:{id}"
+        number, customer_id = ctx.call(order.order, key, order.deliver, carrier)
+        cost = ctx.call(order_line.order_line, key, order_line.deliver)
+        ctx.call_async(customer.customer, f"{district_key}:{customer_id}", customer.deliver, cost)
+        delivered.append(number)
     return delivered
 
 
@@ -124,9 +123,10 @@ def delivery(ctx: Context, carrier: int) -> list:
 def stock_level(ctx: Context, threshold: int) -> int:
     """How many items of the district's twenty newest orders are fewer than the threshold in stock."""
     own_warehouse, _ = numbers(ctx.key)
-    end = ctx.call(warehouse.district, ctx.key, warehouse.orders_end)
-    since = max(end - NEWEST_ORDERS, 1)
-    items = ctx.call(order_line.order_line, ctx.key, order_line.items_since, since)
+    id = ctx.call(order.order, ctx.key, order.newest, NEWEST_ORDERS)
+    if id is None:
+        return 0
+    items = ctx.call(order_line.order_line, ctx.key, order_line.items_since, id)
     return ctx.call(stock.stock, f"{own_warehouse}:0", stock.low, items, threshold)
 
 

@@ -8,7 +8,9 @@ replies.
 
 Money is in cents, rates are in hundredths of a percent: whole numbers, alike in every language. What
 changes often has an entity apart from what hardly ever does, so that a new order, which reads the
-warehouse's tax, is in no payment's way.
+warehouse's tax, is in no payment's way. No call's key or arguments depend on what other transactions
+change, but for those of a delivery. So orders and payments that meet can run again behind each other,
+within their locks.
 """
 
 from customer import customer, customer_name

@@ -108,8 +108,8 @@ impl Customer {
         Ok((profile.last.into(), profile.credit(), profile.discount))
     }
 
-    /// Pays; returns how often was paid so far, and what is shown.
-    pub fn pay(ctx: &mut Context, amount: i64, warehouse: u32, district: u32) -> Result<(u32, Paid)> {
+    /// Pays; returns what is shown.
+    pub fn pay(ctx: &mut Context, amount: i64, warehouse: u32, district: u32) -> Result<Paid> {
         let bytes = row::own(ctx, "customer")?;
         let profile: Profile = row::decode(&bytes)?;
         let account = Self::change(ctx, |account| {
@@ -130,7 +130,7 @@ impl Customer {
             data.truncate(DATA_SHOWN);
             Some(String::from_utf8(data)?)
         };
-        let paid = Paid {
+        Ok(Paid {
             customer,
             first: profile.first.into(),
             middle: MIDDLE,
@@ -143,8 +143,7 @@ impl Customer {
             discount: profile.discount,
             balance: account.balance,
             data,
-        };
-        Ok((account.payments, paid))
+        })
     }
 
     /// Takes an order that was delivered: what it costs is added to the balance.

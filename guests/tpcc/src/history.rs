@@ -16,14 +16,14 @@ struct Row<'a> {
 pub struct History;
 
 #[operator(name = "history", key_prefix = "warehouse")]
-/// Payments, by `warehouse:district:w-d-c-n`: where it was paid, and the customer's n-th.
+/// Payments, by `warehouse:district:id`: where it was paid.
 impl History {
     /// Adds the first payment of each of these customers of the key's district, from a number on.
     pub fn fill(ctx: &mut Context, first: u32, amount: i64, data: Vec<String>) -> Result<()> {
         let [warehouse, district] = key::numbers(ctx.key())?;
         let time_us = ctx.time().as_micros() as u64;
         for (customer, data) in (first..).zip(data) {
-            let key = format!("{warehouse}:{district}:{warehouse}-{district}-{customer}-1");
+            let key = format!("{warehouse}:{district}:{}", key::initial(customer));
             ctx.state.put_raw_at(&key, &row::encode(&Row { amount, time_us, data: &data })?);
         }
         Ok(())

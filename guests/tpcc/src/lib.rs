@@ -5,6 +5,9 @@
 //! warehouse (`7:3:42` is customer 42 of district 3 of warehouse 7), so that a warehouse lives in one
 //! place and scans of it stay there.
 //!
+//! No call's key or arguments depend on what other transactions change, but for those of a delivery. So
+//! orders and payments that meet can run again behind each other, within their locks.
+//!
 //! Money is in cents, rates are in hundredths of a percent: whole numbers, alike in every language.
 //! What changes often has an entity apart from what hardly ever does, so that a new order, which
 //! reads the warehouse's tax, is in no payment's way.

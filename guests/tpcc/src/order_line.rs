@@ -27,14 +27,15 @@ type New = (u32, u32, u32, i64, String);
 pub struct OrderLine;
 
 #[operator(name = "order_line", key_prefix = "warehouse")]
-/// Lines of orders, by `warehouse:district:order:line`.
+/// Lines of orders, by `warehouse:district:id:line`.
 impl OrderLine {
-    /// Adds the lines [item, supplier, quantity, amount, text] of orders from the key's on, delivered or not.
+    /// Adds the lines [item, supplier, quantity, amount, text] of orders with the numbers from the key's on,
+    /// delivered or not.
     pub fn fill(ctx: &mut Context, orders: Vec<Vec<New>>, delivered: bool) -> Result<()> {
         let [warehouse, district, first] = key::numbers(ctx.key())?;
         let delivered_us = delivered.then(|| ctx.time().as_micros() as u64);
         for (order, lines) in (first..).zip(orders) {
-            let order = key::order(warehouse, district, order);
+            let order = format!("{warehouse}:{district}:{}", key::initial(order));
             for (number, (item, supplier, quantity, amount, text)) in (1..).zip(lines) {
                 let row = row::encode(&Row { item, supplier, quantity, amount, delivered_us, text: &text })?;
                 ctx.state.put_raw_at(&key::line(&order, number), &row);
@@ -72,12 +73,11 @@ impl OrderLine {
         lines.collect()
     }
 
-    /// The items in the orders of the key's district from a number on, each once.
+    /// The items in the orders of the key's district from an id on, each once.
     #[function(read_only)]
-    pub fn items_since(ctx: &Context, order: u32) -> Result<Vec<u32>> {
-        let [warehouse, district] = key::numbers(ctx.key())?;
+    pub fn items_since(ctx: &Context, order: String) -> Result<Vec<u32>> {
         let prefix = format!("{}:", ctx.key());
-        let before = key::order(warehouse, district, order);
+        let before = format!("{prefix}{order}");
         let entries = ctx.state.scan().prefix(&prefix).after(&before).entries_raw();
         let items = entries.iter().map(|(_, bytes)| Ok(row::decode::<Row>(bytes)?.item));
         Ok(items.collect::<Result<BTreeSet<u32>>>()?.into_iter().collect())

@@ -64,7 +64,7 @@ pub struct NewestOrder {
 /// A warehouse has so many districts.
 const DISTRICTS: u32 = 10;
 /// Stock levels are those of the items in so many orders.
-const NEWEST_ORDERS: i64 = 20;
+const NEWEST_ORDERS: u32 = 20;
 
 /// The operator `terminal`.
 pub struct Terminal;
@@ -77,13 +77,14 @@ impl Terminal {
         let [warehouse, district] = key::numbers(ctx.key())?;
         let warehouse_key = warehouse.to_string();
         let warehouse_tax: u32 = ctx.call("warehouse", &warehouse_key, "tax", ())?;
-        let (district_tax, order): (u32, u32) = ctx.call("district", ctx.key(), "next_order", ())?;
+        let district_tax: u32 = ctx.call("district", ctx.key(), "tax", ())?;
         let customer_key = format!("{}:{customer_id}", ctx.key());
         let (last, credit, discount): (String, String, u32) = ctx.call("customer", &customer_key, "terms", ())?;
 
-        let order_key = key::order(warehouse, district, order);
         let all_local = lines.iter().all(|(_, supplier, _)| *supplier == warehouse);
-        ctx.call_async("order", &order_key, "insert", (customer_id, lines.len(), all_local))?;
+        let inserted = (customer_id, lines.len(), all_local);
+        let (id, order): (String, u32) = ctx.call("order", ctx.key(), "insert", inserted)?;
+        let order_key = format!("{}:{id}", ctx.key());
         ctx.call_async("new_order", &order_key, "insert", ())?;
 
         let (mut sum, mut shown) = (0, Vec::with_capacity(lines.len()));
@@ -126,9 +127,9 @@ impl Terminal {
         let at_district: (String, Box<RawValue>) = ctx.call("district", ctx.key(), "pay", (amount,))?;
         let home = format!("{home_warehouse}:{home_district}");
         let customer = Self::find(ctx, &home, customer_id)?;
-        let (payments, shown): (u32, Box<RawValue>) =
+        let shown: Box<RawValue> =
             ctx.call("customer", &format!("{home}:{customer}"), "pay", (amount, own_warehouse, own_district))?;
-        let history = format!("{}:{home_warehouse}-{home_district}-{customer}-{payments}", ctx.key());
+        let history = format!("{}:{}", ctx.key(), key::own(ctx));
         let data = format!("{}    {}", at_warehouse.0, at_district.0);
         ctx.call_async("history", &history, "insert", (amount, data))?;
         Ok(Payment { amount, warehouse: at_warehouse, district: at_district, customer: shown })
@@ -137,14 +138,13 @@ impl Terminal {
     /// The newest order of a customer of the terminal's district.
     #[function(read_only)]
     pub fn order_status(ctx: &Context, customer_id: Who) -> Result<Status> {
-        let [warehouse, district] = key::numbers(ctx.key())?;
         let customer = Self::find(ctx, ctx.key(), customer_id)?;
         let customer_key = format!("{}:{customer}", ctx.key());
         let (balance, first, last): (i64, String, String) = ctx.call("customer", &customer_key, "status", ())?;
-        let latest: Option<(u32, u64, Option<u32>)> = ctx.call("order", ctx.key(), "latest", (customer,))?;
+        let latest: Option<(String, u32, u64, Option<u32>)> = ctx.call("order", ctx.key(), "latest", (customer,))?;
         let order = match latest {
-            Some((order, entered, carrier)) => {
-                let lines = ctx.call("order_line", &key::order(warehouse, district, order), "of_order", ())?;
+            Some((id, order, entered, carrier)) => {
+                let lines = ctx.call("order_line", &format!("{}:{id}", ctx.key()), "of_order", ())?;
                 Some(NewestOrder { order, entered, carrier, lines })
             }
             None => None,
@@ -158,14 +158,16 @@ impl Terminal {
         let mut delivered = Vec::with_capacity(DISTRICTS as usize);
         for district in 1..=DISTRICTS {
             let district_key = format!("{warehouse}:{district}");
-            let oldest: Option<u32> = ctx.call("new_order", &district_key, "pop", ())?;
-            if let Some(order) = oldest {
-                let order_key = key::order(warehouse, district, order);
-                let customer: u32 = ctx.call("order", &order_key, "deliver", (carrier,))?;
-                let cost: i64 = ctx.call("order_line", &order_key, "deliver", ())?;
-                ctx.call_async("customer", &format!("{district_key}:{customer}"), "deliver", (cost,))?;
-            }
-            delivered.push(oldest);
+            let oldest: Option<String> = ctx.call("new_order", &district_key, "pop", ())?;
+            let Some(id) = oldest else {
+                delivered.push(None);
+                continue;
+            };
+            let order_key = format!("{district_key}:{id}");
+            let (number, customer): (u32, u32) = ctx.call("order", &order_key, "deliver", (carrier,))?;
+            let cost: i64 = ctx.call("order_line", &order_key, "deliver", ())?;
+            ctx.call_async("customer", &format!("{district_key}:{customer}"), "deliver", (cost,))?;
+            delivered.push(Some(number));
         }
         Ok(delivered)
     }
@@ -174,9 +176,9 @@ impl Terminal {
     #[function(read_only)]
     pub fn stock_level(ctx: &Context, threshold: u32) -> Result<u32> {
         let [warehouse, _] = key::numbers(ctx.key())?;
-        let end: i64 = ctx.call("district", ctx.key(), "orders_end", ())?;
-        let since = (end - NEWEST_ORDERS).max(1);
-        let items: Vec<u32> = ctx.call("order_line", ctx.key(), "items_since", (since,))?;
+        let oldest: Option<String> = ctx.call("order", ctx.key(), "newest", (NEWEST_ORDERS,))?;
+        let Some(id) = oldest else { return Ok(0) };
+        let items: Vec<u32> = ctx.call("order_line", ctx.key(), "items_since", (id,))?;
         ctx.call("stock", &format!("{warehouse}:0"), "low", (items, threshold))
     }
 

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use styx_sdk::prelude::*;
 
-use crate::{place, row};
+use crate::place;
 
 /// The operator `warehouse`.
 pub struct Warehouse;
@@ -38,36 +38,17 @@ impl Warehouse {
 pub struct District;
 
 #[operator(name = "district", key_prefix = "warehouse")]
-/// Districts, by `warehouse:district`. They number their orders.
+/// Districts, by `warehouse:district`.
 impl District {
-    /// Opens a district; the next order has this number.
-    pub fn insert(
-        ctx: &mut Context,
-        name: String,
-        address: Box<RawValue>,
-        tax: u32,
-        paid: i64,
-        next_order: u32,
-    ) -> Result<()> {
-        place::open(ctx, &name, &address, tax, paid)?;
-        let key = next_key(ctx);
-        row::put_number_at(ctx, &key, next_order.into());
-        Ok(())
+    /// Opens a district.
+    pub fn insert(ctx: &mut Context, name: String, address: Box<RawValue>, tax: u32, paid: i64) -> Result<()> {
+        place::open(ctx, &name, &address, tax, paid)
     }
 
-    /// Takes the number of a new order: [tax, number].
-    pub fn next_order(ctx: &mut Context) -> Result<(u32, i64)> {
-        let tax = place::tax(ctx, "district")?;
-        let key = next_key(ctx);
-        let number = row::number_at(ctx, &key)?;
-        row::put_number_at(ctx, &key, number + 1);
-        Ok((tax, number))
-    }
-
-    /// The number that the next order will have.
+    /// The tax, in hundredths of a percent.
     #[function(read_only)]
-    pub fn orders_end(ctx: &Context) -> Result<i64> {
-        row::number_at(ctx, &next_key(ctx))
+    pub fn tax(ctx: &Context) -> Result<u32> {
+        place::tax(ctx, "district")
     }
 
     /// Adds a payment; returns name and address.
@@ -75,13 +56,9 @@ impl District {
         place::pay(ctx, "district", amount)
     }
 
-    /// What was paid, and the number of the next order: [tax, cents, number].
+    /// What was paid in all: [tax, cents].
     #[function(read_only)]
-    pub fn audit(ctx: &Context) -> Result<(u32, i64, i64)> {
-        Ok((place::tax(ctx, "district")?, place::paid(ctx)?, row::number_at(ctx, &next_key(ctx))?))
+    pub fn audit(ctx: &Context) -> Result<(u32, i64)> {
+        Ok((place::tax(ctx, "district")?, place::paid(ctx)?))
     }
-}
-
-fn next_key(ctx: &Context) -> String {
-    format!("{}:next", ctx.key())
 }

@@ -27,9 +27,10 @@ struct District {
     highest_order: i64,
     /// As the orders say.
     lines: i64,
+    /// Orders that wait for their delivery, as they say themselves, and their numbers, if there are any.
+    waiting: i64,
+    waiting_range: Option<(i64, i64)>,
     new_orders: i64,
-    /// The numbers of the new orders, if there are any.
-    new_order_range: Option<(i64, i64)>,
     /// Lines that there are, their pieces, and what the delivered ones cost.
     order_lines: i64,
     pieces: i64,
@@ -58,13 +59,14 @@ pub fn conditions(tpcc: &Tpcc, read: &mut Read<'_>) -> Vec<Check> {
         each("condition 2: the highest order and new order come before the next", |district| {
             let (next, highest) = (district.next_order, district.highest_order);
             ensure!(highest == next - 1, "the highest order is {highest}, the next is {next}");
-            let newest = district.new_order_range.map_or(highest, |(_, newest)| newest);
+            let newest = district.waiting_range.map_or(highest, |(_, newest)| newest);
             ensure!(newest == highest, "the highest new order is {newest}, the highest order is {highest}");
             Ok(())
         }),
         each("condition 3: the numbers of new orders have no gaps", |district| {
-            let due = district.new_order_range.map_or(0, |(oldest, newest)| newest - oldest + 1);
+            let due = district.waiting_range.map_or(0, |(oldest, newest)| newest - oldest + 1);
             ensure!(district.new_orders == due, "there are {} new orders, not {due}", district.new_orders);
+            ensure!(district.waiting == due, "{} orders have no carrier, not {due}", district.waiting);
             Ok(())
         }),
         each("condition 4: orders have as many lines as they say", |district| {
@@ -143,26 +145,22 @@ fn figures(tpcc: &Tpcc, number: u32, read: &mut Read<'_>) -> anyhow::Result<Ware
 }
 
 fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
-    let [_, paid, next_order] = single(read, "district", key)?;
+    let [_, paid] = single(read, "district", key)?;
+    let next_order = number(&read(&Call::read("order", key, "next", "[]".into()))?)?;
     let history = sums(read, "history", key)?;
     let customers = sums(read, "customer", key)?;
     let lines = sums(read, "order_line", key)?;
+    let new_orders = sums(read, "new_order", key)?;
     let (mut highest_order, mut counted_lines) = (0, 0);
+    let (mut waiting, mut waiting_range) = (0, None);
     let page = |after: Option<&str>| Call::read("order", key, "audit", json!([after, PAGE]).to_string());
     pages(read, page, |figures| {
-        highest_order = highest_order.max(number(&figures[1])?);
-        counted_lines += number(&figures[2][0])?;
-        Ok(())
-    })?;
-    let (mut new_orders, mut new_order_range) = (0, None);
-    let page = |after: Option<&str>| Call::read("new_order", key, "audit", json!([after, PAGE]).to_string());
-    pages(read, page, |figures| {
-        new_orders += number(&figures[0])?;
-        if let [_, Value::Number(oldest), Value::Number(newest)] = figures {
-            let newest = newest.as_i64().context("an order has a number")?;
-            let oldest = oldest.as_i64().context("an order has a number")?;
-            new_order_range = Some((new_order_range.map_or(oldest, |(first, _)| first), newest));
-        }
+        let [_, sums, all, count, open] = figures else { anyhow::bail!("a page of orders has five figures") };
+        counted_lines += number(&sums[0])?;
+        highest_order = range(all).map_or(highest_order, |(_, highest)| highest.max(highest_order));
+        waiting += number(count)?;
+        let seen = waiting_range.into_iter().chain(range(open));
+        waiting_range = seen.reduce(|a: (i64, i64), b| (a.0.min(b.0), a.1.max(b.1)));
         Ok(())
     })?;
     Ok(District {
@@ -173,10 +171,16 @@ fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
         paid_by_customers: customers[2],
         highest_order,
         lines: counted_lines,
-        new_orders,
-        new_order_range,
+        waiting,
+        waiting_range,
+        new_orders: new_orders[0],
         order_lines: lines[0],
         pieces: lines[3],
         delivered: lines[6],
     })
+}
+
+/// Lowest and highest, if there is any.
+fn range(figure: &Value) -> Option<(i64, i64)> {
+    Some((figure[0].as_i64()?, figure[1].as_i64()?))
 }

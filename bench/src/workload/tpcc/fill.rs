@@ -103,7 +103,7 @@ fn district(tpcc: &Tpcc, warehouse: u32, district: u32) -> Vec<Call> {
     let mut random = random(Table::Place, warehouse, district);
     let paid = i64::from(tpcc.customers) * PAID;
     let name = between(&mut random, 6, 10);
-    let row = json!([name, address(&mut random), random.random_range(0..=2000), paid, tpcc.customers + 1]);
+    let row = json!([name, address(&mut random), random.random_range(0..=2000), paid]);
     let mut calls = vec![Call::write("district", format!("{warehouse}:{district}"), "insert", row.to_string())];
     customers(tpcc, warehouse, district, &mut calls);
     orders(tpcc, warehouse, district, &mut calls);
@@ -155,6 +155,8 @@ fn customers(tpcc: &Tpcc, warehouse: u32, district: u32, calls: &mut Vec<Call>) 
 
 fn orders(tpcc: &Tpcc, warehouse: u32, district: u32, calls: &mut Vec<Call>) {
     let key = |order: u32| format!("{warehouse}:{district}:{order}");
+    let next = tpcc.customers + 1;
+    calls.push(Call::write("order", format!("{warehouse}:{district}"), "start", format!("[{next}]")));
     let counts = line_counts(tpcc, warehouse, district);
     let first_new = tpcc.first_new_order();
     let mut random = random(Table::Order, warehouse, district);
