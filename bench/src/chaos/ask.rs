@@ -69,7 +69,7 @@ impl Asker {
         }
         match body["error"]["code"].as_str().unwrap_or_default() {
             "ABORTED" => Told::Refused,
-            "OVERLOADED" | "UNAVAILABLE" | "NOT_READY" => Told::NotDone,
+            "OVERLOADED" | "UNAVAILABLE" | "NOT_READY" | "LOG_STALLED" | "DISK_FULL" => Told::NotDone,
             "OUTCOME_UNKNOWN" | "SHUTTING_DOWN" => Told::Unknown,
             _ => Told::Odd(format!("{}: {status} {body}", call.target)),
         }

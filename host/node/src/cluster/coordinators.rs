@@ -13,6 +13,10 @@ use crate::transport::{Incoming, Network, Reason};
 /// Who leads is never silent for so long.
 const SILENCE: Duration = Duration::from_secs(1);
 
+/// Whoever is there greets within this time; with every try it may take a little longer, on a machine that is busy.
+const GREETING: Duration = Duration::from_millis(300);
+const GREETING_MORE: Duration = Duration::from_millis(20);
+
 /// Each is dialed for so long at least.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -28,6 +32,8 @@ pub(crate) struct Coordinators {
     /// When something was heard last, or the silence began to count.
     heard: Instant,
     connected: bool,
+    /// How many were dialed since one was connected.
+    tries: u32,
     /// It cannot be reached, or does not lead.
     useless: bool,
     looked: Instant,
@@ -45,6 +51,7 @@ impl Coordinators {
             dialed: now,
             heard: now,
             connected: false,
+            tries: 0,
             useless: false,
             looked: now,
         }
@@ -57,7 +64,7 @@ impl Coordinators {
                 (self.heard, self.useless) = (Instant::now(), false);
             }
             Incoming::Connected { peer: COORDINATOR, .. } => {
-                (self.heard, self.connected, self.useless) = (Instant::now(), true, false);
+                (self.heard, self.connected, self.useless, self.tries) = (Instant::now(), true, false, 0);
             }
             // Without one, it is the connection that was given up.
             Incoming::Lost { peer: COORDINATOR, .. } => {
@@ -75,11 +82,15 @@ impl Coordinators {
         if now.duration_since(std::mem::replace(&mut self.looked, now)) > ASLEEP {
             self.heard = now;
         }
-        let silent = now.saturating_duration_since(self.heard) > SILENCE;
+        let patience = match self.connected {
+            true => SILENCE,
+            false => SILENCE.min(GREETING + GREETING_MORE * self.tries),
+        };
+        let silent = now.saturating_duration_since(self.heard) > patience;
         if self.addresses.len() < 2 || !(self.useless || silent) || now.duration_since(self.dialed) < PAUSE {
             return;
         }
-        self.at = (self.at + 1) % self.addresses.len();
+        (self.at, self.tries) = ((self.at + 1) % self.addresses.len(), self.tries + 1);
         let address = &self.addresses[self.at];
         tracing::debug!(address, "looks for the coordinator that leads");
         self.network.redirect(COORDINATOR, address.clone());
@@ -148,8 +159,8 @@ mod tests {
             (vec![&*leader], 500),
             (vec![&*standby, &*leader], 1000),
             (vec![&*gone, &*leader], 1000),
-            (vec![&*mute, &*leader], 2500),
-            (vec![&*gone, &*standby, &*mute, &*leader], 3500),
+            (vec![&*mute, &*leader], 1500),
+            (vec![&*gone, &*standby, &*mute, &*leader], 2500),
         ] {
             let (events, heard) = crossbeam_channel::unbounded();
             let hello = Hello::new(NodeKind::Gateway, NodeId(2), "g", 0);

@@ -17,6 +17,10 @@ use super::manifest::{self, Manifest, object_name};
 use super::part;
 use super::{Listing, SnapshotStore};
 
+/// Where else in the store something is put.
+const COMPONENTS: &str = "components";
+const BESIDES: &str = "";
+
 /// Which snapshots to keep: the newest ones, and those that are young.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
@@ -104,7 +108,7 @@ impl SnapshotStore {
             collected.parts = garbage.len() as u64;
             collected.bytes = garbage.iter().map(|object| object.bytes).sum();
         }
-        for folder in [part::FOLDER, manifest::FOLDER] {
+        for folder in [part::FOLDER, manifest::FOLDER, COMPONENTS, BESIDES] {
             self.objects.delete_staged(folder, grace)?;
         }
         Ok(collected)

@@ -188,7 +188,7 @@ fn renew(mut lease: Lease, tenure: &Tenure, (stopped, changed): &(Mutex<bool>, C
             Err(error) => {
                 if !std::mem::replace(&mut complained, true) {
                     tracing::error!(
-                        code = "LEASE",
+                        code = "SNAPSHOT_STORE",
                         "the lease cannot be renewed, and nothing is done without it: {error}"
                     );
                 }
