@@ -19,7 +19,6 @@ mod server;
 mod suite;
 mod system;
 mod websocket;
-#[allow(dead_code)]
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +41,8 @@ enum Verb {
     Chaos(chaos::Options),
     /// Measures a workload: the peak, and latency below it
     Run(run::Options),
+    /// Every workload's Rust app and Python app beside each other: the same calls, the same replies
+    Languages(workload::languages::Options),
     /// Measures systems in turn, and how they stand to each other
     Compare(compare::Options),
     /// Measures everything that the report shows
@@ -68,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Demo(options) => demo::run(&options),
         Verb::Chaos(options) => chaos::run(&options),
         Verb::Run(options) => run::run(&options),
+        Verb::Languages(options) => workload::languages::run(&options),
         Verb::Compare(options) => compare::run(&options),
         Verb::All(options) => suite::run(&options),
         Verb::Report(options) => report::run(&options),

@@ -8,6 +8,7 @@
 
 mod cart;
 mod chance;
+pub mod languages;
 mod movie;
 mod records;
 mod tpcc;
