@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use process::{Process, testkit};
 use serde_json::json;
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -151,15 +152,18 @@ async fn kills(more: &[&str], pause: u64) -> u64 {
     restored
 }
 
-/// Whoever was killed may hold its addresses for a moment still.
+/// Whoever was killed may hold its addresses and its log for a moment still.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_waits_for_an_address_that_is_just_being_freed() {
+async fn a_start_waits_for_an_address_and_a_log_that_are_just_being_freed() {
     let directory = tempfile::tempdir().unwrap();
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();
+    let log = EmbeddedLog::open(&directory.path().join("log"), EmbeddedOptions::default()).unwrap();
     let freed = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(1200)).await;
         drop(held);
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        drop(log);
     });
     let mut server = Command::new(env!("CARGO_BIN_EXE_styx"))
         .args(["server", "--json", "--ingress-addr", &address, "--admin-addr", "127.0.0.1:0", "--data-dir"])

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use styx_engine::{Cluster, Compiler, Determinism, Engine, EngineOptions};
 use styx_protocol::catalog::Catalog;
@@ -116,10 +117,19 @@ pub(super) fn open_log(config: &ServerConfig, commons: Option<&Commons>) -> Resu
     opened.map_err(|error| log_error(&error))
 }
 
+/// How long a log is waited for that another process has open: one that was killed, and is still being taken apart.
+const LOCKED_MAX: Duration = Duration::from_secs(2);
+
 /// The log on local files. Damage in it is passed over if the newest snapshot goes on behind it.
 fn embedded_log(config: &ServerConfig) -> Result<EmbeddedLog, LogError> {
     let (directory, options) = (log_directory(config), EmbeddedOptions::default());
-    match EmbeddedLog::open(&directory, options) {
+    let until = Instant::now() + LOCKED_MAX;
+    let mut opened = EmbeddedLog::open(&directory, options);
+    while matches!(opened, Err(LogError::Locked(_))) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        opened = EmbeddedLog::open(&directory, options);
+    }
+    match opened {
         Err(damaged @ LogError::Corrupt { .. }) => match newest_position(config) {
             Ok(Some(position)) => EmbeddedLog::open_from(&directory, options, position),
             Ok(None) => Err(damaged),
