@@ -257,8 +257,7 @@ impl<P: Ord + Clone> Membership<P> {
             None => {
                 let echo = if hello.heard <= now { hello.heard } else { 0 };
                 let Hello { life, leaving, .. } = hello;
-                self.peers
-                    .insert(from.clone(), Peer { life, since: now, echo, shunned_until: 0, shunned: 0, leaving });
+                self.peers.insert(from.clone(), Peer { life, since: now, echo, shunned_until: 0, shunned: 0, leaving });
             }
         }
         if hello.leaving && !self.counts_on(&from) {
@@ -313,7 +312,9 @@ impl<P: Ord + Clone> Membership<P> {
             }
             Phase::Running { members, live, resting } => {
                 let there = |member: &Seated<P>| {
-                    self.peers.get(&member.place).is_some_and(|peer| peer.life == member.life && self.reaches(peer, now))
+                    self.peers
+                        .get(&member.place)
+                        .is_some_and(|peer| peer.life == member.life && self.reaches(peer, now))
                 };
                 let all_there = members.iter().all(there);
                 let place_taken = |able: &Seated<P>| members.iter().any(|member| member.place == able.place);
@@ -401,7 +402,14 @@ impl Member {
 
     /// What it has to say. `silent` are the members that it waits for in vain.
     pub fn hello(&self, silent: Vec<WorkerId>) -> Hello {
-        Hello { life: self.life, build: self.build.clone(), generation: self.generation, heard: self.heard, silent, leaving: self.leaving }
+        Hello {
+            life: self.life,
+            build: self.build.clone(),
+            generation: self.generation,
+            heard: self.heard,
+            silent,
+            leaving: self.leaving,
+        }
     }
 
     /// Asks to be let go, from the next [`Self::hello`] on.

@@ -202,6 +202,8 @@ bugs! {
     CutReturned,
     /// A worker gives back what it keeps.
     ReturnedKept,
+    /// A worker begins with what it holds of something else than the snapshot.
+    RemainsOfAnother,
 }
 
 /// Whether a bug is planted: never, in a product.

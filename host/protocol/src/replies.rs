@@ -181,6 +181,21 @@ impl ReplyTable {
         self.changes.as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
+    /// Whether nothing has changed since the last time.
+    pub fn is_cut(&self) -> bool {
+        self.changes.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// All replies, as a snapshot holds them.
+    pub fn into_kept(self) -> Vec<Kept> {
+        let ReplyTable { ended, mut entries, .. } = self;
+        let kept = ended.into_iter().filter_map(|(ended, id)| match entries.remove(&id)? {
+            Entry { body, known: Known::Done(reply) } => Some(Kept::new(&reply, body, ended)),
+            Entry { known: Known::Pending, .. } => None,
+        });
+        kept.collect()
+    }
+
     /// Takes replies from a snapshot, in any order.
     pub fn restore(&mut self, mut kept: Vec<Kept>) {
         kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));

@@ -5,20 +5,25 @@
 //! entities while later epochs run. Whoever restores it and replays the log from the next epoch on
 //! comes to the same as whoever never stopped, under any membership.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rkyv::with::Unshare;
 
 use crate::catalog::CatalogImage;
 use crate::ids::{Epoch, PartitionId, Tid, Timestamp};
+use crate::mutants::{Bug, planted};
 use crate::record::Chain;
 use crate::replies::{Kept, ReplyChange};
+use crate::route::partition_of;
 use crate::state::{Partition, StateHash};
 use crate::transaction::Request;
 
 /// The coordinator's part.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Frame {
+    /// The generation in which it was taken.
+    pub generation: u64,
     /// The epoch at whose end it was taken.
     pub epoch: Epoch,
     /// The state hash chain after it.
@@ -54,6 +59,42 @@ pub struct Carried {
     /// What is asked.
     #[rkyv(with = Unshare)]
     pub request: Arc<Request>,
+}
+
+/// What a worker still holds of a generation that has ended where a snapshot was taken: it need not
+/// be read again.
+#[derive(Debug)]
+pub struct Remains {
+    generation: u64,
+    epoch: Epoch,
+    partitions: BTreeMap<PartitionId, Partition>,
+    replies: Vec<Kept>,
+}
+
+impl Remains {
+    pub(crate) fn new(
+        generation: u64,
+        epoch: Epoch,
+        partitions: BTreeMap<PartitionId, Partition>,
+        replies: Vec<Kept>,
+    ) -> Self {
+        Remains { generation, epoch, partitions, replies }
+    }
+
+    /// Whether they are of the snapshot with this frame, and hold this partition.
+    pub fn hold(&self, frame: &Frame, partition: PartitionId) -> bool {
+        let same = (self.generation, self.epoch) == (frame.generation, frame.epoch);
+        (same || planted(Bug::RemainsOfAnother)) && self.partitions.contains_key(&partition)
+    }
+
+    /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot.
+    pub fn complete(self, restored: &mut Restored, partitions: u16, owns: impl Fn(PartitionId) -> bool) {
+        let wanted = |id: PartitionId| owns(id) && self.hold(&restored.frame, id);
+        let replies = self.replies.iter().filter(|kept| wanted(partition_of(kept.id, partitions))).cloned();
+        restored.replies.extend(replies);
+        let wanted: Vec<_> = self.partitions.keys().copied().filter(|id| wanted(*id)).collect();
+        restored.partitions.extend(self.partitions.into_iter().filter(|(id, _)| wanted.contains(id)));
+    }
 }
 
 /// What a worker begins with.

@@ -57,7 +57,14 @@ impl Manifest {
     /// The snapshot before anything has happened.
     fn nothing(partitions: u16) -> Self {
         let catalog = Catalog::default().image();
-        let frame = Frame { epoch: Epoch(0), chain: Chain::default(), time: Timestamp(0), highest: Tid(0), catalog };
+        let frame = Frame {
+            generation: 0,
+            epoch: Epoch(0),
+            chain: Chain::default(),
+            time: Timestamp(0),
+            highest: Tid(0),
+            catalog,
+        };
         let partitions = (0..partitions).map(|_| Held::default()).collect();
         Manifest { number: 0, generation: 0, frame, carried: Vec::new(), partitions }
     }

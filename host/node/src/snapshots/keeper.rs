@@ -196,11 +196,13 @@ impl Keeping {
                 self.waiting.drain(..).for_each(|to| drop(to.send(nothing())));
                 continue;
             }
+            // Who asks from now on wants to find in it what has happened by now.
+            let waiting = std::mem::take(&mut self.waiting);
             match self.take() {
                 Ok(taken) => {
                     self.last = Some(Epoch(taken.epoch));
                     tracing::debug!(epoch = taken.epoch, written = taken.written_bytes, "a snapshot was taken");
-                    self.waiting.drain(..).for_each(|to| drop(to.send(Ok(taken.clone()))));
+                    waiting.into_iter().for_each(|to| drop(to.send(Ok(taken.clone()))));
                     self.stats.snapshots.done(taken);
                 }
                 Err(Over) => return,
@@ -311,7 +313,9 @@ impl Keeping {
 
     /// Merges deltas, deletes what is too old, and has the log trimmed behind what is kept.
     fn look_after(&self) -> Result<(), Over> {
-        let stop = || self.over.load(Ordering::Relaxed);
+        let over = || self.over.load(Ordering::Relaxed);
+        // Whoever wants a snapshot now is not to wait for the past to be tidied.
+        let stop = || over() || !self.inbox.is_empty();
         let (generation, policy) = (self.term.generation, CompactionPolicy::default());
         let done = self.store.compact(generation, &policy, now().0, &stop).and_then(|compacted| {
             if compacted.partitions > 0 {
@@ -326,9 +330,9 @@ impl Keeping {
                 }
                 Ok(())
             }
-            Err(SnapshotError::Stopped) => Err(Over),
             // Whoever is over may well be fenced.
-            Err(_) if stop() => Err(Over),
+            Err(_) if over() => Err(Over),
+            Err(SnapshotError::Stopped) => Ok(()),
             // The next one will do it.
             Err(error @ SnapshotError::Store { .. }) => {
                 tracing::warn!(code = "SNAPSHOT_STORE", "old snapshots are not looked after: {error}");

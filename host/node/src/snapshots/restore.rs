@@ -7,7 +7,7 @@ use anyhow::Context;
 use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::ids::{Epoch, OperatorId, PartitionId};
 use styx_protocol::replies::Kept;
-use styx_protocol::snapshot::Restored;
+use styx_protocol::snapshot::{Remains, Restored};
 use styx_protocol::state::Partition;
 use styx_storage::snapshot::{Batch, Manifest, PartRef, Sink, SnapshotError, SnapshotStore};
 
@@ -79,7 +79,8 @@ impl Found {
         Ok(())
     }
 
-    /// Brings back the partitions that `owns` names, on at most so many threads.
+    /// Brings back the partitions that `owns` names, on at most so many threads. What `remains` hold
+    /// of them is not read.
     ///
     /// # Errors
     /// [`SnapshotError`] if what is stored is damaged; anything else if it is not what was noted.
@@ -88,11 +89,14 @@ impl Found {
         store: &SnapshotStore,
         threads: usize,
         owns: impl Fn(PartitionId) -> bool,
+        remains: Option<Remains>,
     ) -> anyhow::Result<Restored> {
+        let held = |id| remains.as_ref().is_some_and(|remains| remains.hold(&self.head.frame, id));
+        let reads = |id| owns(id) && !held(id);
         let layout = self.head.genesis.layout;
         let rebuilding = Rebuilding { layout, partitions: (0..layout.partitions).map(|_| Mutex::default()).collect() };
         let mut own = self.manifest.clone();
-        own.partitions.retain(|partition, _| owns(PartitionId(*partition)));
+        own.partitions.retain(|partition, _| reads(PartitionId(*partition)));
         store.restore(&own, threads, &rebuilding)?;
         let mut replies = Vec::new();
         let mut partitions = Vec::new();
@@ -101,7 +105,7 @@ impl Found {
             replies.extend(rebuilt.replies.into_values());
             partitions.push((id, rebuilt.partition));
         }
-        for (id, noted) in self.head.hashes.iter().filter(|(id, _)| owns(*id)) {
+        for (id, noted) in self.head.hashes.iter().filter(|(id, _)| reads(*id)) {
             let found = partitions[usize::from(id.0)].1.hash();
             anyhow::ensure!(
                 found == *noted,
@@ -110,9 +114,13 @@ impl Found {
                 self.manifest.sequence
             );
         }
-        partitions.retain(|(id, _)| owns(*id));
+        partitions.retain(|(id, _)| reads(*id));
         let Head { frame, carried, .. } = self.head.clone();
-        Ok(Restored { frame, partitions, carried, replies })
+        let mut restored = Restored { frame, partitions, carried, replies };
+        if let Some(remains) = remains {
+            remains.complete(&mut restored, layout.partitions, owns);
+        }
+        Ok(restored)
     }
 }
 

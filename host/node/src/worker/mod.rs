@@ -141,7 +141,7 @@ impl Worker {
         let mut restored = None;
         let beginning =
             Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
-                restored = Some(found.restore(store, options.threads, |_| true)?);
+                restored = Some(found.restore(store, options.threads, |_| true, None)?);
                 Ok(())
             })?;
         let config = Config {

@@ -166,6 +166,7 @@ impl<W> Coordinator<W> {
         self.snapshot = false;
         self.tell_all(&Message::Snapshot, actions);
         actions.push(Action::Snapshot(Box::new(Frame {
+            generation: self.config.generation,
             epoch: self.epoch,
             chain: self.chain,
             time: self.time,

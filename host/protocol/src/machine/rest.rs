@@ -1,10 +1,14 @@
 //! How a generation comes to a rest before another one begins, so that nothing under way is cut short:
 //! what was cut is brought to its end, and what was not goes back to whoever asked.
 
+use super::epoch::Phase;
 use super::message::{Message, Node};
-use super::worker::Worker;
+use super::worker::{HandingOver, Worker};
 use super::{Action, Coordinator};
+use crate::ids::PartitionId;
 use crate::mutants::{Bug, planted};
+use crate::snapshot::Remains;
+use crate::state::{Partition, State};
 
 impl<W> Coordinator<W> {
     /// From now on no worker cuts anything new.
@@ -48,5 +52,21 @@ impl<W> Worker<W> {
     /// The same, when this worker leaves its generation.
     pub fn leave(&mut self, actions: &mut Vec<Action<W>>) {
         self.hear(Node::Coordinator, Message::Rest, actions);
+    }
+
+    /// What is left of this worker's part when it has left its generation, if that is where a snapshot
+    /// was taken; otherwise itself, which takes a while to be dropped.
+    #[expect(clippy::result_large_err, reason = "it is moved once in a generation")]
+    pub fn into_remains(mut self) -> Result<Remains, Self> {
+        let idle = matches!(self.phase, Phase::Idle) && self.carried.is_empty();
+        let noted = self.handing_over == HandingOver::Done && self.replies.is_cut();
+        if !(self.config.snapshots && idle && noted) {
+            return Err(self);
+        }
+        let empty = State::new(self.config.layout);
+        let state = std::mem::replace(self.exclusive_state(), empty);
+        let owned = |(id, _): &(PartitionId, Partition)| self.seat.placement.owner(*id) == self.seat.me;
+        let partitions = state.into_snapshots().filter(owned).collect();
+        Ok(Remains::new(self.config.generation, self.epoch, partitions, self.replies.into_kept()))
     }
 }

@@ -25,7 +25,15 @@ struct Cluster {
 impl Cluster {
     fn new(expected: usize, generation: u64) -> Self {
         let membership = Membership::new(build(7), PATIENCE, generation, expected, 1);
-        Cluster { membership, members: BTreeMap::new(), deaf: vec![], restless: false, silent: None, now: 1, log: vec![] }
+        Cluster {
+            membership,
+            members: BTreeMap::new(),
+            deaf: vec![],
+            restless: false,
+            silent: None,
+            now: 1,
+            log: vec![],
+        }
     }
 
     fn join(&mut self, place: u16, life: u64) {

@@ -98,6 +98,11 @@ impl Delta {
         self.number += 1;
     }
 
+    /// Whether nothing has changed since the last one that was cut off.
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.deleted.is_empty()
+    }
+
     /// Whether nothing of a delta that was cut off is left.
     pub fn is_handed_over(&self) -> bool {
         self.pending.is_empty() && self.saved.is_empty()

@@ -67,6 +67,12 @@ impl State {
         self.partitions[usize::from(id.0)] = partition;
     }
 
+    /// Parts with all partitions that are as the snapshots taken of them say; changes must be tracked.
+    pub fn into_snapshots(self) -> impl Iterator<Item = (PartitionId, Partition)> {
+        let partitions = (0..).map(PartitionId).zip(self.partitions);
+        partitions.filter(|(_, partition)| partition.is_snapshot())
+    }
+
     /// Tracks what changes from now on, for snapshots.
     pub fn track(&mut self) {
         self.partitions.iter_mut().for_each(Partition::track);

@@ -130,6 +130,11 @@ impl Partition {
         self.delta.cut();
     }
 
+    /// Whether the snapshots that were taken of it give what it holds.
+    pub(super) fn is_snapshot(&self) -> bool {
+        self.delta.is_empty() && self.delta.is_handed_over()
+    }
+
     /// Hands over up to `most` changes of what was cut off; says whether that was all.
     pub(super) fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
         let Partition { table, delta, .. } = self;

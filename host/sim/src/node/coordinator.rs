@@ -45,6 +45,8 @@ struct Office {
     /// Records still to be replayed.
     backlog: VecDeque<Arc<EpochRecord>>,
     live: bool,
+    /// A snapshot was begun after it had come to a rest.
+    kept: bool,
     ticking: bool,
     /// Of snapshots, if any are taken; and what the generation began with.
     keeper: Option<Keeper>,
@@ -325,6 +327,7 @@ impl CoordinatorNode {
             placement,
             backlog: log.into_iter().filter(|record| record.epoch > from).collect(),
             live: false,
+            kept: false,
             ticking: false,
             round: None,
         };
@@ -360,9 +363,26 @@ impl CoordinatorNode {
             }
             office.pace(outside);
             if office.machine.has_rested() && outside.disk.durable() >= office.machine.position().0 {
-                let generation = office.generation;
-                self.member(membership::Input::Rested(generation), outside)?;
+                return self.rested(outside);
             }
+        }
+        Ok(())
+    }
+
+    /// The generation has come to a rest: the next one may begin, perhaps after a snapshot.
+    fn rested(&mut self, outside: &mut Outside) -> Checked {
+        let Some(office) = &mut self.office else { return Ok(()) };
+        let generation = office.generation;
+        if !office.kept && outside.random.chance(800) {
+            // Not yet, if another snapshot is under way; but not for ever.
+            office.kept = office.wish(outside);
+            if office.kept {
+                office.step(Input::Snapshot, &mut self.appender, &mut self.deposed, outside)?;
+                return self.go_on(outside);
+            }
+        }
+        if office.keeper.as_ref().is_none_or(Keeper::is_quiet) {
+            self.member(membership::Input::Rested(generation), outside)?;
         }
         Ok(())
     }

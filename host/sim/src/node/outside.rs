@@ -119,6 +119,8 @@ pub struct Figures {
     pub snapshots: u64,
     /// Starts and generations that began with a snapshot.
     pub restores: u64,
+    /// Partitions that a worker still held where a generation began, and so did not read.
+    pub remained: u64,
     /// Snapshots that were damaged when they were wanted.
     pub damaged: u64,
     /// Writes of snapshots that failed, or of which nobody knew.
@@ -322,6 +324,7 @@ impl Figures {
         add(&mut self.verified, other.verified);
         add(&mut self.snapshots, other.snapshots);
         add(&mut self.restores, other.restores);
+        add(&mut self.remained, other.remained);
         add(&mut self.damaged, other.damaged);
         add(&mut self.store_failures, other.store_failures);
         add(&mut self.deployments, other.deployments);

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use styx_protocol::ids::PartitionId;
 use styx_protocol::machine::message::{Message as Told, Node as Peer};
 use styx_protocol::machine::{Action, Config, Input, Worker};
 use styx_protocol::membership::{Beat, Build, Doubt, Member};
 use styx_protocol::piece::Seat;
 use styx_protocol::route::memory_of;
+use styx_protocol::snapshot::Remains;
 
 use super::crew::{Crew, Inputs};
 use super::links::Links;
@@ -24,6 +26,8 @@ pub(super) struct WorkerNode {
     life: Life,
     member: Member,
     part: Option<Part>,
+    /// What is left of the last one.
+    remains: Option<Remains>,
     released: bool,
 }
 
@@ -51,7 +55,7 @@ impl WorkerNode {
         let engine = outside.plan.cluster.engine_of(life.node);
         let member = Member::new(u64::from(life.number), Build { version: "1".into(), engine });
         outside.later(life, 0, NodeEvent::Pulse);
-        WorkerNode { life, member, part: None, released: false }
+        WorkerNode { life, member, part: None, remains: None, released: false }
     }
 
     /// Whether an event of this generation, or of none, is for it.
@@ -115,7 +119,10 @@ impl WorkerNode {
                 self.part.as_mut().into_iter().for_each(|part| part.uploaded(outside));
                 Ok(())
             }
-            NodeEvent::Loaded => self.part.as_mut().map_or(Ok(()), |part| part.loaded(outside)),
+            NodeEvent::Loaded => {
+                let remains = self.remains.take();
+                self.part.as_mut().map_or(Ok(()), |part| part.loaded(remains, outside))
+            }
             NodeEvent::Tick | NodeEvent::Synced(..) | NodeEvent::Raised(..) | NodeEvent::Wish | NodeEvent::Put(_) => {
                 panic!("this is for coordinators")
             }
@@ -211,6 +218,9 @@ impl WorkerNode {
                 format!("{} leaves generation {}", self.life, part.generation)
             });
             outside.dropped.push(self.life.node);
+            if part.loading.is_none() {
+                self.remains = part.machine.into_remains().ok();
+            }
         }
         Ok(())
     }
@@ -264,7 +274,7 @@ impl Part {
     }
 
     /// The snapshot is read: the machine begins with it, and what has come meanwhile follows.
-    fn loaded(&mut self, outside: &mut Outside) -> Checked {
+    fn loaded(&mut self, remains: Option<Remains>, outside: &mut Outside) -> Checked {
         let Some((snapshot, inputs)) = self.loading.take() else { return Ok(()) };
         if outside.newest() != self.generation {
             // It may be there no more, and nobody waits for it.
@@ -272,7 +282,15 @@ impl Part {
             return Ok(());
         }
         let Seat { me, placement } = self.machine.seat().clone();
-        self.machine.restore(outside.store.load(&snapshot, |partition| placement.owner(partition) == me)?);
+        let owns = |partition| placement.owner(partition) == me;
+        let held = |partition| remains.as_ref().is_some_and(|remains| remains.hold(&snapshot.frame, partition));
+        let mut restored = outside.store.load(&snapshot, |partition| owns(partition) && !held(partition))?;
+        outside.figures.remained +=
+            (0..placement.partitions()).map(PartitionId).filter(|id| owns(*id) && held(*id)).count() as u64;
+        if let Some(remains) = remains {
+            remains.complete(&mut restored, placement.partitions(), owns);
+        }
+        self.machine.restore(restored);
         outside.judge.restored(snapshot.number, self.machine.state())?;
         outside.learn(self.machine.catalog());
         self.step(inputs, outside)

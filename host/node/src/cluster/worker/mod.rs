@@ -107,6 +107,7 @@ impl WorkerNode {
             serving: None,
             postponed: VecDeque::new(),
             loading: BTreeSet::new(),
+            left: None,
             store: None,
             runtime: tokio::runtime::Handle::current(),
             said_hello: Instant::now() - HEARTBEAT,

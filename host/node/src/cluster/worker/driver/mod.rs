@@ -92,6 +92,8 @@ pub(super) struct Driver {
     /// Events that came while parts of an earlier generation were awaited.
     pub(super) postponed: VecDeque<Event>,
     pub(super) loading: BTreeSet<Digest>,
+    /// Its machine in the last generation, until another one begins.
+    pub(super) left: Option<Box<Worker<Asker>>>,
     /// The store of snapshots that was used last.
     pub(super) store: Option<SnapshotStore>,
     pub(super) runtime: tokio::runtime::Handle,
@@ -297,6 +299,9 @@ impl Driver {
             }
         }
         self.gathering.forget();
+        if !serving.beginning {
+            self.left = Some(Box::new(serving.machine));
+        }
     }
 
     fn join(&mut self, invite: Invite) {

@@ -1,11 +1,13 @@
 //! What a worker begins a generation with, and its part of snapshots.
 
 use styx_protocol::ids::PartitionId;
-use styx_protocol::snapshot::Restored;
+use styx_protocol::machine::Worker;
+use styx_protocol::snapshot::{Remains, Restored};
 use styx_storage::snapshot::{Place, SnapshotStore};
 use tokio::runtime::Handle;
 
 use super::components::missing;
+use super::serving::Asker;
 use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
 use crate::cluster::envelope::{Envelope, Store};
@@ -22,14 +24,19 @@ impl Driver {
     /// Reads what the generation begins with, beside everything else; then this worker has joined.
     pub(super) fn open(&mut self) {
         let Some(serving) = &self.serving else { return };
-        let Some(store) = serving.invite.store.clone() else { return self.begun() };
+        let left = self.left.take();
+        let Some(store) = serving.invite.store.clone() else {
+            drop(std::thread::spawn(move || drop(left)));
+            return self.begun();
+        };
         let (generation, events, threads) = (serving.invite.generation, self.events.clone(), self.options.threads);
         let seat = serving.machine.seat().clone();
         let known = self.store.clone();
         let runtime = self.runtime.clone();
         let open = move || {
+            let remains = left.and_then(remains);
             let owns = |partition| seat.placement.owner(partition) == seat.me;
-            drop(events.send(Event::Opened(generation, open(&store, known, &runtime, threads, owns))));
+            drop(events.send(Event::Opened(generation, open(&store, known, &runtime, threads, owns, remains))));
         };
         if let Err(error) = std::thread::Builder::new().name("styx-restore".into()).spawn(open) {
             fatal(&format!("cannot start a thread: {error}"));
@@ -102,12 +109,19 @@ impl Driver {
     }
 }
 
+/// What can be used of a worker's part in the last generation. The rest is dropped, which may take as
+/// long as reading a new one.
+fn remains(left: Box<Worker<Asker>>) -> Option<Remains> {
+    left.into_remains().map_err(|left| std::thread::spawn(move || drop(left))).ok()
+}
+
 fn open(
     store: &Store,
     known: Option<SnapshotStore>,
     runtime: &Handle,
     threads: usize,
     owns: impl Fn(PartitionId) -> bool,
+    remains: Option<Remains>,
 ) -> anyhow::Result<Opened> {
     let same = |known: &SnapshotStore| known.identity() == store.identity && known.place().url() == store.place;
     let opened = match known.filter(same) {
@@ -115,7 +129,9 @@ fn open(
         None => SnapshotStore::open(&Place::from_environment(&store.place), store.identity, runtime)?,
     };
     let restored = match store.begin {
-        Some(sequence) => Some(Found::read(&opened, opened.manifest(sequence)?)?.restore(&opened, threads, owns)?),
+        Some(sequence) => {
+            Some(Found::read(&opened, opened.manifest(sequence)?)?.restore(&opened, threads, owns, remains)?)
+        }
         None => None,
     };
     Ok(Opened { store: opened, restored })
