@@ -23,8 +23,10 @@ use styx_protocol::catalog::Control;
 use styx_protocol::replies::Retention;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 
+use crate::burst::{Numbered, deployment, drive};
 use crate::guest;
-use crate::inprocess::{self, Numbered, deployment, drive};
+use crate::plan;
+use crate::system::own_cpu;
 
 /// How the benchmark runs.
 #[derive(Debug, clap::Args)]
@@ -164,10 +166,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             }
         }
     }
-    let cpu = inprocess::cpu();
+    let cpu = own_cpu();
     let results = members.iter_mut().map(|member| Ok(serde_json::from_str(&member.hear()?)?));
     let results: Vec<Result> = results.collect::<anyhow::Result<_>>()?;
-    let coordinating = inprocess::cpu() - cpu;
+    let coordinating = own_cpu() - cpu;
     let total: usize = results.iter().map(|result| result.transactions).sum();
     let seconds = results.iter().map(|result| result.seconds).fold(0.0, f64::max);
     let busy = results.iter().map(|result| result.cpu_seconds).sum::<f64>() + coordinating.as_secs_f64();
@@ -235,7 +237,7 @@ impl Drop for Process {
 /// Runs one worker process of the benchmark.
 pub fn run_member(member: &Member) -> anyhow::Result<()> {
     let load: Load = serde_json::from_str(&member.load)?;
-    let modes = inprocess::modes(&load.modes).map_err(|message| anyhow::anyhow!(message))?;
+    let (_, modes) = plan::modes(&load.modes).map_err(|message| anyhow::anyhow!(message))?;
     let engine = Engine::new(EngineOptions {
         cache_dir: member.directory.join("cache"),
         determinism: Determinism::Off,
@@ -284,14 +286,14 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
             numbered.request(&transfer, &own[from], &format!("[\"{to}\"]"))
         })
         .collect();
-    let before = inprocess::cpu();
+    let before = own_cpu();
     let run = drive(&handle, requests, load.window)?;
     let stats = handle.stats();
     let of = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
     let result = Result {
         transactions: load.transactions,
         seconds: run.elapsed.as_secs_f64(),
-        cpu_seconds: (inprocess::cpu() - before).as_secs_f64(),
+        cpu_seconds: (own_cpu() - before).as_secs_f64(),
         p50_ms: run.latency_us.value_at_quantile(0.5) as f64 / 1e3,
         p99_ms: run.latency_us.value_at_quantile(0.99) as f64 / 1e3,
         aborted: run.aborted,

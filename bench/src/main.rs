@@ -1,24 +1,23 @@
 //! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
 
+mod burst;
 mod chaos;
 mod cluster;
 mod compare;
 mod demo;
 mod guest;
-mod inprocess;
 mod load;
 mod machine;
 mod plan;
 mod process;
-mod recovery;
 mod progress;
+mod recovery;
 mod report;
 mod result;
 mod run;
 mod server;
 mod suite;
 mod system;
-mod websocket;
 mod workload;
 
 use clap::{Parser, Subcommand};
@@ -51,16 +50,12 @@ enum Verb {
     Report(report::Options),
     #[command(hide = true)]
     TwoPhaseMember(system::Member),
-    /// YCSB-T inside one process: protocol, engine and log
-    Inprocess(inprocess::Options),
     /// How long clients of a cluster wait when a worker is lost, leaves, or comes
     Recovery(recovery::Options),
     /// YCSB-T on several worker processes: protocol, engine, log and the network between workers
     Cluster(cluster::Options),
     #[command(hide = true)]
     ClusterMember(cluster::Member),
-    /// YCSB-T over WebSockets against a server process
-    Websocket(websocket::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -74,10 +69,8 @@ fn main() -> anyhow::Result<()> {
         Verb::All(options) => suite::run(&options),
         Verb::Report(options) => report::run(&options),
         Verb::TwoPhaseMember(member) => system::run_member(&member),
-        Verb::Inprocess(options) => inprocess::run(&options),
         Verb::Recovery(options) => recovery::run(&options),
         Verb::Cluster(options) => cluster::run(&options),
         Verb::ClusterMember(member) => cluster::run_member(&member),
-        Verb::Websocket(options) => websocket::run(&options),
     }
 }

@@ -22,6 +22,10 @@ const TICK: Duration = Duration::from_micros(200);
 /// How long answers are waited for when nothing more is due.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long it may take until a system that was asked too much has answered all: what it still has to
+/// do must not burden the next run.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
+
 /// Rounds before other tasks of the thread have their turn.
 const ROUNDS_MAX: usize = 64;
 
@@ -125,6 +129,21 @@ impl Drive {
         while let Some(due) = self.schedule.next(now, 0).filter(|due| *due < now) {
             tally.give_up(due, now);
             self.schedule.sent();
+        }
+        let mut left = under_way.len() - free.len();
+        let drained = poll_fn(|context| {
+            while left > 0 {
+                match self.lane.poll(context, &mut answers) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(polled) => polled?,
+                }
+                left -= answers.drain(..).count();
+            }
+            Poll::Ready(anyhow::Ok(()))
+        });
+        // Who has lost an answer is not waited for.
+        if let Ok(drained) = tokio::time::timeout(DRAIN_MAX, drained).await {
+            drained?;
         }
         Ok((tally, early))
     }

@@ -17,10 +17,12 @@ const ACHIEVED_MIN: f64 = 0.99;
 const CLOSE: f64 = 1.05;
 /// Steps up or down until both are known.
 const STRIDE: f64 = 1.25;
-/// Trials, whatever comes.
-const TRIALS_MAX: usize = 14;
-/// Parts of the peak at which latency is measured; the last is the one that is told.
-const PARTS: [f64; 4] = [0.1, 0.3, 0.55, 0.8];
+/// Trials of the search, whatever comes.
+const TRIALS_MAX: usize = 20;
+/// The part of the peak at which latency is told…
+const USUAL: f64 = 0.8;
+/// …and those at which it is measured besides.
+const PARTS: [f64; 3] = [0.1, 0.3, 0.55];
 
 /// How to look.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +40,9 @@ pub struct Ramp {
 /// What was found.
 #[derive(Debug)]
 pub struct Peak {
-    /// All trials, in order: the closed loop, the search, the parts of the peak.
+    /// All trials, in order: the closed loop, the search, 80 % of the peak, other parts of it.
     pub trials: Vec<Measured>,
-    /// The trial of the peak, if any rate was borne.
+    /// The trial of the peak, if any rate was borne, and 80 % of it for longer.
     pub peak: Option<usize>,
     /// The trial at 80 % of it.
     pub usual: Option<usize>,
@@ -103,29 +105,43 @@ impl Ramp {
         let closed = trial(Pace::Closed { window: self.window }, self.step, self.seed);
         let closed = closed.run(system, workload, progress).await?;
         let guess = (closed.tps() * 0.95).max(1.0);
-        let (mut trials, mut bracket, mut peak) = (vec![closed], Bracket::default(), None);
-        while let Some(rate) = bracket.next(guess)
-            && trials.len() < TRIALS_MAX
-        {
-            progress.stage(&format!("searching the peak: {rate:.0}/s"));
-            let next = trial(Pace::Open { rate }, self.step, self.seed + trials.len() as u64);
-            let seen = next.run(system, workload, progress).await?;
-            let is_borne = is_borne(&seen);
-            bracket.learn(rate, is_borne);
-            if is_borne && bracket.borne == Some(rate) {
-                peak = Some(trials.len());
+        let (mut trials, mut bracket) = (vec![closed], Bracket::default());
+        let (mut peak, mut usual) = (None, None);
+        loop {
+            while let Some(rate) = bracket.next(guess)
+                && trials.len() < TRIALS_MAX
+            {
+                progress.stage(&format!("searching the peak: {rate:.0}/s"));
+                let next = trial(Pace::Open { rate }, self.step, self.seed + trials.len() as u64);
+                let seen = next.run(system, workload, progress).await?;
+                let is_borne = is_borne(&seen);
+                bracket.learn(rate, is_borne);
+                if is_borne && bracket.borne == Some(rate) {
+                    peak = Some(trials.len());
+                }
+                trials.push(seen);
             }
-            trials.push(seen);
+            let Some(highest) = bracket.borne else { break };
+            let rate = highest * USUAL;
+            progress.stage(&format!("{:.0} % of the peak: {rate:.0}/s", USUAL * 100.0));
+            let next = trial(Pace::Open { rate }, self.measured, self.seed + trials.len() as u64);
+            trials.push(next.run(system, workload, progress).await?);
+            usual = Some(trials.len() - 1);
+            if is_borne(&trials[trials.len() - 1]) {
+                break;
+            }
+            // What was borne for a moment is not borne for longer: a peak is looked for below.
+            peak = None;
+            if trials.len() >= TRIALS_MAX {
+                break;
+            }
+            bracket = Bracket { borne: None, over: Some(rate) };
         }
-        let mut usual = None;
-        if let Some(peak) = bracket.borne {
+        if let Some(highest) = bracket.borne.filter(|_| peak.is_some()) {
             for part in PARTS {
-                let rate = peak * part;
+                let rate = highest * part;
                 progress.stage(&format!("{:.0} % of the peak: {rate:.0}/s", part * 100.0));
-                let is_last = part == PARTS[PARTS.len() - 1];
-                let measured = if is_last { self.measured } else { self.step };
-                let next = trial(Pace::Open { rate }, measured, self.seed + trials.len() as u64);
-                usual = Some(trials.len());
+                let next = trial(Pace::Open { rate }, self.step, self.seed + trials.len() as u64);
                 trials.push(next.run(system, workload, progress).await?);
             }
         }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 /// Colours that people with any eyes tell apart.
@@ -24,7 +23,7 @@ const FONT: (&str, u32) = ("sans-serif", 14);
 
 /// One line of a chart.
 pub struct Line {
-    /// What the legend says.
+    /// What it stands for.
     pub name: String,
     /// Its points.
     pub points: Vec<(f64, f64)>,
@@ -36,8 +35,8 @@ pub struct Axes<'a> {
     pub x: &'a str,
     /// At the left.
     pub y: &'a str,
-    /// Whether a step up is a factor.
-    pub log_y: bool,
+    /// Whether a step is a factor, on both.
+    pub log: bool,
     /// Size of the mark at each point; 0 for none.
     pub marks: u32,
 }
@@ -60,37 +59,43 @@ fn drawn(height: u32, draw: impl FnOnce(&Area<'_>) -> anyhow::Result<()>) -> any
 /// Lines with a mark at each point.
 pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<String> {
     let points = || lines.iter().flat_map(|line| &line.points);
-    let x = span(points().map(|point| point.0), false);
-    let y = span(points().map(|point| point.1), axes.log_y);
+    let x = span(points().map(|point| point.0), axes.log);
+    let y = span(points().map(|point| point.1), axes.log);
     drawn(SIZE.1, |area| {
         let mut builder = ChartBuilder::on(area);
         builder.margin(12).x_label_area_size(44).y_label_area_size(70);
         // The two kinds of axes are two types.
-        match axes.log_y {
-            true => draw(builder.build_cartesian_2d(x, y.log_scale())?, axes, lines),
+        match axes.log {
+            true => draw(builder.build_cartesian_2d(x.log_scale(), y.log_scale())?, axes, lines),
             false => draw(builder.build_cartesian_2d(x, y)?, axes, lines),
         }
     })
 }
 
-type Chart<'a, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, Y>>;
+type Chart<'a, X> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, X>>;
 
-fn draw<'a, Y>(mut chart: Chart<'a, Y>, axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<()>
+fn draw<'a, X>(mut chart: Chart<'a, X>, axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<()>
 where
-    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(axes.x).y_desc(axes.y).label_style(FONT).light_line_style(BLACK.mix(0.05));
     mesh.x_label_formatter(&short).y_label_formatter(&short).draw()?;
     for (at, line) in lines.iter().enumerate() {
         let colour = COLOURS[at % COLOURS.len()];
-        let drawn = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)).point_size(axes.marks);
-        chart.draw_series(drawn)?.label(&line.name).legend(move |(x, y)| key(x, y, colour));
+        chart
+            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)).point_size(axes.marks))?;
     }
-    let mut legend = chart.configure_series_labels();
-    legend.background_style(WHITE.mix(0.85)).border_style(BLACK.mix(0.2)).label_font(FONT);
-    legend.position(SeriesLabelPosition::UpperRight).draw()?;
     Ok(())
+}
+
+/// What the colours of lines mean, beside the chart: inside, it would cover some of them.
+pub fn legend(lines: &[Line]) -> Vec<(String, String)> {
+    let entry = |(at, line): (usize, &Line)| {
+        let RGBColor(red, green, blue) = COLOURS[at % COLOURS.len()];
+        (format!("#{red:02x}{green:02x}{blue:02x}"), line.name.clone())
+    };
+    lines.iter().enumerate().map(entry).collect()
 }
 
 fn key(x: i32, y: i32, colour: RGBColor) -> Rectangle<(i32, i32)> {
@@ -102,7 +107,7 @@ pub fn bars(x: &str, parts: &[String], bars: &[(String, Vec<f64>)]) -> anyhow::R
     let longest = bars.iter().map(|(_, values)| values.iter().sum::<f64>()).fold(0.0, f64::max);
     anyhow::ensure!(longest > 0.0, "a chart without a value");
     let legend = if parts.len() > 1 { 40 } else { 0 };
-    drawn(90 + legend + 34 * bars.len() as u32, |area| {
+    drawn(60 + legend + 34 * bars.len() as u32, |area| {
         let (left, scale) = (250, f64::from(SIZE.0 - 250 - 90) / longest);
         let style = FONT.into_font();
         let text = |text: String, x: i32, y: i32| Text::new(text, (x, y), style.clone());
@@ -171,12 +176,15 @@ mod tests {
 
     #[test]
     fn charts_show_what_they_are_given() {
-        let axes = Axes { x: "calls", y: "ms", log_y: true, marks: 3 };
+        let axes = Axes { x: "calls", y: "ms", log: true, marks: 3 };
         let line = |name: &str| Line { name: name.into(), points: vec![(1.0, 1.0), (2.0, 100.0)] };
-        let text = lines(&axes, &[line("one <&> two"), line("three")]).unwrap();
-        for part in ["<svg class=\"chart\"", "one &lt;&amp;&gt; two", "three", "polyline", "</svg>"] {
+        let two = [line("one"), line("two")];
+        let text = lines(&axes, &two).unwrap();
+        for part in ["<svg class=\"chart\"", "calls", "polyline", "</svg>"] {
             assert!(text.contains(part), "{part} is missing: {text}");
         }
+        let colours = legend(&two);
+        assert!(text.to_lowercase().contains(&colours[0].0) && text.to_lowercase().contains(&colours[1].0), "{text}");
         let parts = ["cut".to_owned(), "execute".to_owned()];
         let text = bars("ms", &parts, &[("styx".into(), vec![1.0, 2.0])]).unwrap();
         for part in ["cut", "execute", "styx", "<rect", "</svg>"] {

@@ -139,19 +139,19 @@ fn curves(page: &mut Page, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for (workload, systems) in workloads {
         page.section(
             &format!("{workload}: latency over throughput"),
-            "99th percentile above, median below; both axes end where a rate was no longer borne.",
+            "99th percentile above, median below; a line ends at the peak.",
         );
         for (y, of) in [("p99, ms", 0), ("p50, ms", 1)] {
             let line = |(name, outcome): (&String, &&Outcome)| {
-                let borne = outcome.runs.iter().filter(|run| run.offered.is_some() && !run.early);
-                let borne = borne.filter(|run| run.latency.p99_ms < 1000.0 && run.counts.unanswered == 0);
+                let borne = outcome.runs.iter().filter(|run| run.offered.is_some_and(|rate| run.tps > rate * 0.97));
+                let borne = borne.filter(|run| run.latency.p99_ms < 1000.0 && run.tps <= outcome.peak_tps());
                 let mut points: Vec<(f64, f64)> =
                     borne.map(|run| (run.tps, if of == 0 { run.latency.p99_ms } else { run.latency.p50_ms })).collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 Line { name: name.clone(), points }
             };
             let lines: Vec<Line> = systems.iter().map(line).collect();
-            page.chart(&chart::lines(&Axes { x: "answers per second", y, log_y: true, marks: 3 }, &lines)?);
+            page.lines(&Axes { x: "answers per second", y, log: true, marks: 3 }, &lines)?;
         }
     }
     Ok(())

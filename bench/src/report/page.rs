@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::chart::{self, Axes, Line};
+
 /// A page under construction.
 pub struct Page(String);
 
@@ -13,6 +15,8 @@ table{border-collapse:collapse;font-size:.88rem;width:100%}
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #eee;white-space:nowrap}
 th{color:#555;font-weight:600}td:first-child,th:first-child{text-align:left;white-space:normal}
 .bad{color:#b00020;font-weight:600}.chart{max-width:100%;height:auto}
+.legend{font-size:.88rem;margin:.2rem 0 1rem 4.5rem}.legend span{margin-right:1.2rem;white-space:nowrap}
+.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.35rem;vertical-align:-.1rem}
 .wide{overflow-x:auto}";
 
 impl Page {
@@ -40,6 +44,18 @@ impl Page {
     /// A chart, as SVG.
     pub fn chart(&mut self, svg: &str) {
         self.0.push_str(svg);
+    }
+
+    /// A chart of lines, and what their colours mean.
+    pub fn lines(&mut self, axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<()> {
+        self.0.push_str(&chart::lines(axes, lines)?);
+        self.0.push_str("<p class=\"legend\">");
+        for (colour, name) in chart::legend(lines) {
+            let name = escape(&name);
+            write!(self.0, "<span><i style=\"background:{colour}\"></i>{name}</span> ").expect("memory takes all");
+        }
+        self.0.push_str("</p>");
+        Ok(())
     }
 
     /// A table; cells that begin with `!` are bad news.

@@ -76,8 +76,7 @@ pub(super) fn sections(page: &mut Page, outcomes: &[Outcome]) -> anyhow::Result<
                     Line { name, points }
                 };
                 let lines: Vec<Line> = lines.into_iter().map(line).collect();
-                let axes = Axes { x, y: "answers per second", log_y: false, marks: 3 };
-                page.chart(&chart::lines(&axes, &lines)?);
+                page.lines(&Axes { x, y: "answers per second", log: false, marks: 3 }, &lines)?;
             }
             None => {
                 let bar = |(outcome, at): &(&Outcome, &str)| ((*at).to_owned(), vec![outcome.peak_tps()]);
@@ -125,7 +124,7 @@ fn timelines(page: &mut Page, places: &[(&Outcome, &str)]) -> anyhow::Result<()>
             Line { name: (*at).to_owned(), points }
         };
         let lines: Vec<Line> = places.iter().map(line).collect();
-        page.chart(&chart::lines(&Axes { x: "seconds", y, log_y: false, marks: 0 }, &lines)?);
+        page.lines(&Axes { x: "seconds", y, log: false, marks: 0 }, &lines)?;
     }
     Ok(())
 }
