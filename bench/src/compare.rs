@@ -97,7 +97,8 @@ impl Row {
         let (ratio, cpu_ratio) = self.ratios(first);
         json!({
             "system": self.system, "driver": self.driver, "workload": self.workload, "guest": self.guest,
-            "peak_tps": self.tps, "p50_ms": self.p50_ms, "p99_ms": self.p99_ms, "system_cpu_us": self.system_us,
+            "peak_tps": self.tps, "p50_ms": rounded(self.p50_ms), "p99_ms": rounded(self.p99_ms),
+            "system_cpu_us": self.system_us.map(rounded),
             "ratio": ratio, "cpu_ratio": cpu_ratio, "rounds": self.rounds,
         })
     }

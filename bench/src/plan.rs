@@ -256,6 +256,11 @@ impl Plan {
         self.connections.unwrap_or(self.system.connections(self.driver))
     }
 
+    /// Whether it needs a server that is not a part of this project.
+    pub fn needs_others(&self) -> bool {
+        self.system == Kind::Postgres || self.driver == Driver::Kafka
+    }
+
     fn language(&self) -> &'static str {
         match (self.system, self.guest) {
             (Kind::Native, _) => "host",

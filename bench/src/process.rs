@@ -18,12 +18,15 @@ pub struct Process {
 impl Process {
     /// Starts one with these arguments and waits until it says that it is ready.
     pub async fn start(styx: &Path, arguments: &[String]) -> anyhow::Result<Self> {
-        let mut child = Command::new(styx)
+        let mut command = Command::new(styx);
+        command
             .args(["server", "--json"])
             .args(arguments)
             .env("STYX_LOG", std::env::var("STYX_LOG").unwrap_or_else(|_| "error".into()))
             .stdout(Stdio::piped())
-            .kill_on_drop(true)
+            .kill_on_drop(true);
+        end_with_this_process(&mut command);
+        let mut child = command
             .spawn()
             .with_context(|| format!("{} does not start; build it with `just build`", styx.display()))?;
         let mut lines = BufReader::new(child.stdout.take().context("standard output is piped")?).lines();
@@ -32,6 +35,8 @@ impl Process {
             .context("the server is not ready after two minutes")??;
         let Some(line) = line else { bail!("the server ended before it was ready") };
         let ready: Value = serde_json::from_str(&line).with_context(|| format!("the server said: {line}"))?;
+        let text = |name: &str| ready["error"][name].as_str().unwrap_or_default().to_owned();
+        ensure!(ready["error"].is_null(), "the server does not start: {}: {}", text("code"), text("message"));
         ensure!(ready["ready"] == true, "the server said: {line}");
         Ok(Process { child, ready })
     }
@@ -66,6 +71,17 @@ impl Process {
             .context("the server does not stop")??;
         ensure!(status.success(), "the server stopped with {status}");
         Ok(())
+    }
+}
+
+/// Has the system kill what this starts when the thread that starts it is gone, however that ends.
+pub fn end_with_this_process(command: &mut Command) {
+    // SAFETY: between fork and exec only one system call is made, which touches no memory of this process.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
     }
 }
 

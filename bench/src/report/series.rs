@@ -88,7 +88,7 @@ pub(super) fn sections(page: &mut Page, outcomes: &[Outcome]) -> anyhow::Result<
             timelines(page, &places)?;
         }
         let rows: Vec<Vec<String>> = places.iter().map(|(outcome, at)| row(outcome, at)).collect();
-        page.table(&["at", "what", "answers /s", "p50 ms", "p99 ms", "fell back %", "again %", "retries %"], &rows);
+        page.table(&["at", "what", "answers /s", "p50 ms", "p99 ms", "fell back %", "moved on %", "retries %"], &rows);
     }
     Ok(())
 }

@@ -8,6 +8,8 @@ use anyhow::{Context, bail, ensure};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::process::end_with_this_process;
+
 /// How long it may take to start.
 const START_MAX: Duration = Duration::from_secs(90);
 
@@ -28,13 +30,7 @@ impl Broker {
         let mut command = Command::new(&script);
         command.arg("start").arg(directory.path()).arg(port.to_string()).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
-        // SAFETY: between fork and exec only one system call is made, which touches no memory of this process.
-        unsafe {
-            command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            });
-        }
+        end_with_this_process(&mut command);
         let child = command.spawn().with_context(|| format!("{} does not start", script.display()))?;
         let mut broker = Broker { child, address: format!("127.0.0.1:{port}"), _directory: directory };
         let started = Instant::now();

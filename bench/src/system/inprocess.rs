@@ -1,7 +1,7 @@
 //! Styx inside this process, below its doors: protocol, engine and log, without network or JSON
 //! around the calls. Guests are components, or host code.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,7 +158,9 @@ impl System for InProcess {
             ("log_syncs", of(&stats.log_syncs)),
             ("log_sync_seconds", of(&stats.log_sync_us) / 1e6),
         ];
-        let totals = totals.map(|(name, total)| (name.to_owned(), total)).into();
+        let mut totals: BTreeMap<String, f64> = totals.map(|(name, total)| (name.to_owned(), total)).into();
+        let phases = stats.phases.all().into_iter();
+        totals.extend(phases.map(|(name, spent)| (format!("phase_seconds{{phase=\"{name}\"}}"), spent.as_secs_f64())));
         let (_, rss_mb) = super::usage::of_tree(std::process::id());
         let figures = Figures { cpu: super::usage::of_threads("styx-"), rss_mb, totals };
         async move { Ok(figures) }.boxed()
