@@ -8,7 +8,8 @@ and gives the same replies.
 """
 
 import hashlib
-import math
+from collections.abc import Callable
+from math import sqrt
 from typing import Literal
 
 from styx import Context, Operator
@@ -28,15 +29,19 @@ NEARBY_METRES = 10_000
 NEAREST = 5
 
 
-def _metres(latitude: int, longitude: int, other_latitude: int, other_longitude: int) -> int:
-    """Metres between two places of a city, in millionths of a degree, where the earth is flat enough."""
+def _metres_from(latitude: int, longitude: int) -> Callable[[int, int], int]:
+    """Metres to another place of the city, in millionths of a degree, where the earth is flat enough."""
     # Only operations that round alike everywhere, in an order that is written down: no library's cosine.
     radians = latitude * 1.7453292519943295e-8
     square = radians * radians
     cosine = 1.0 - square / 2.0 + square * square / 24.0 - square * square * square / 720.0
-    north = float(other_latitude - latitude)
-    east = float(other_longitude - longitude) * cosine
-    return int(math.sqrt(north * north + east * east) * 0.111195)
+
+    def metres(other_latitude: int, other_longitude: int) -> int:
+        north = float(other_latitude - latitude)
+        east = (other_longitude - longitude) * cosine
+        return int(sqrt(north * north + east * east) * 0.111195)
+
+    return metres
 
 
 @geo.register(name="insert")
@@ -49,10 +54,9 @@ def insert_place(ctx: Context, latitude: int, longitude: int) -> None:
 def nearby_places(ctx: Context, latitude: int, longitude: int) -> list:
     """The hotels of the key's city that are nearest, up to five within ten kilometres: [hotel, metres]."""
     prefix = f"{ctx.key}:"
-    found = sorted(
-        (_metres(latitude, longitude, *place), key.removeprefix(prefix)) for key, place in ctx.state.scan(prefix)
-    )
-    return [[name, metres] for metres, name in found[:NEAREST] if metres <= NEARBY_METRES]
+    metres = _metres_from(latitude, longitude)
+    found = sorted((metres(*place), key.removeprefix(prefix)) for key, place in ctx.state.scan(prefix))
+    return [[name, distance] for distance, name in found[:NEAREST] if distance <= NEARBY_METRES]
 
 
 @rate.register(name="insert")
@@ -85,11 +89,10 @@ def insert_recommendation(ctx: Context, latitude: int, longitude: int, rate: int
 def best(ctx: Context, by: Literal["distance", "rate", "price"], latitude: int, longitude: int) -> list[str]:
     """The best hotels of the key's city by `distance`, `rate` or `price`: several, if they are equally good."""
     prefix = f"{ctx.key}:"
+    metres = _metres_from(latitude, longitude)
     # Less is better; a high rate counts as little.
     figures = {
-        key.removeprefix(prefix): (
-            _metres(latitude, longitude, *place) if by == "distance" else -rating if by == "rate" else price
-        )
+        key.removeprefix(prefix): (metres(*place) if by == "distance" else -rating if by == "rate" else price)
         for key, (*place, rating, price) in ctx.state.scan(prefix)
     }
     least = min(figures.values(), default=None)
