@@ -287,7 +287,7 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
 
     // A process that is alone goes on where the cluster was, restored or not, and takes snapshots.
     let alone = Process::start(Path::new(&data), NEVER).await;
-    assert_eq!(alone.state(LISTS).await, [state.clone()]);
+    assert_eq!(alone.state(LISTS).await, [state]);
     append(&alone, 60..70).await;
     take(&alone).await;
     let mut alone = alone.kill_and_restart(NEVER).await;

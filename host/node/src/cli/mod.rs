@@ -65,7 +65,7 @@ enum Verb {
     /// Run a server: everything in one process, or one part of a cluster with --role
     Server {
         #[command(flatten)]
-        flags: ServerFlags,
+        flags: Box<ServerFlags>,
         /// Print the configuration in force, and end
         #[arg(long)]
         print_config: bool,
@@ -130,7 +130,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
     let client = || client::Client::new(&cli.global.admin_url, &cli.global.ingress_url);
     match cli.verb {
-        Verb::Server { flags, print_config } => server::run(flags, print_config, output),
+        Verb::Server { flags, print_config } => server::run(*flags, print_config, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
         Verb::Deploy { source, app, dry_run } => deploy::run(&client()?, &source, app, dry_run, output),
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),
