@@ -19,7 +19,7 @@ use super::{Call, Choice, Language, Workload};
 use crate::server::ServerProcess;
 
 /// The workloads as they are compared: small, with every function in use.
-const WORKLOADS: [&str; 6] = [
+pub const WORKLOADS: [&str; 6] = [
     "ycsb-t --accounts 100 --theta 0.9 --reads 20 --updates 20",
     "ycsb-records --records 50 --theta 0.5",
     "tpcc --warehouses 2 --mix full --scale-down 100",
@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut deployed = BTreeSet::new();
     let (mut calls, mut aborted) = (0, 0);
     for line in WORKLOADS {
-        let workload = Line::try_parse_from(line.split(' '))?.choice.workload()?;
+        let workload = workload(line)?;
         for language in Language::value_variants() {
             let guest = workload.guest(*language);
             if deployed.insert(guest) {
@@ -79,6 +79,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         json!({"languages": 2, "workloads": WORKLOADS.len(), "calls": calls, "aborted": aborted, "seed": options.seed, "consistent": true})
     );
     Ok(())
+}
+
+/// The workload that a command line names.
+pub fn workload(line: &str) -> anyhow::Result<Box<dyn Workload>> {
+    Line::try_parse_from(line.split(' '))?.choice.workload()
 }
 
 /// A workload as it is given on a command line, without the program's name.

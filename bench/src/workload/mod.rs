@@ -158,3 +158,45 @@ fn pages(
 fn number(value: &Value) -> anyhow::Result<i64> {
     value.as_i64().with_context(|| format!("{value} is no whole number"))
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    use super::languages::{self, WORKLOADS};
+    use super::*;
+
+    fn some(workload: &dyn Workload, seed: u64) -> Vec<Call> {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        (0..200).map(|_| workload.next(&mut random)).collect()
+    }
+
+    #[test]
+    fn calls_depend_on_the_seed_alone_and_have_arguments() {
+        for line in WORKLOADS {
+            let (one, other) = (languages::workload(line).unwrap(), languages::workload(line).unwrap());
+            let filling: Vec<Call> = one.fill().collect();
+            assert_eq!(filling, other.fill().collect::<Vec<_>>(), "{line}");
+            let calls = some(&*one, 7);
+            assert_eq!(calls, some(&*other, 7), "{line}");
+            assert_ne!(calls, some(&*one, 8), "{line}");
+            for call in filling.iter().chain(&calls) {
+                let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+                assert!(arguments.is_array(), "{line}: {call:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_check_finds_what_is_missing() {
+        let workload = languages::workload("ycsb-t --accounts 3").unwrap();
+        let mut pages = vec![Ok(serde_json::json!([2, 2_000_000, "1"])), Ok(serde_json::json!([1, 1_000_000, null]))];
+        let mut whole = pages.drain(..);
+        let checks = workload.check(&mut |_| whole.next().unwrap());
+        assert!(checks[0].result.is_ok(), "{checks:?}");
+        let checks = workload.check(&mut |_| Ok(serde_json::json!([3, 2_999_999, null])));
+        let error = checks[0].result.as_ref().unwrap_err();
+        assert_eq!(error.to_string(), "the balances come to 2999999, not 3000000");
+    }
+}
