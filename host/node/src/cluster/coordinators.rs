@@ -17,6 +17,9 @@ const SILENCE: Duration = Duration::from_secs(1);
 const GREETING: Duration = Duration::from_millis(300);
 const GREETING_MORE: Duration = Duration::from_millis(20);
 
+/// After so many in vain people are told: a takeover takes fewer.
+const TELL: u32 = 50;
+
 /// Each is dialed for so long at least.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -65,6 +68,7 @@ impl Coordinators {
             }
             Incoming::Connected { peer: COORDINATOR, .. } => {
                 (self.heard, self.connected, self.useless, self.tries) = (Instant::now(), true, false, 0);
+                tracing::info!("connected to the coordinator at {}", self.addresses[self.at]);
             }
             // Without one, it is the connection that was given up.
             Incoming::Lost { peer: COORDINATOR, .. } => {
@@ -91,9 +95,10 @@ impl Coordinators {
             return;
         }
         (self.at, self.tries) = ((self.at + 1) % self.addresses.len(), self.tries + 1);
-        let address = &self.addresses[self.at];
-        tracing::debug!(address, "looks for the coordinator that leads");
-        self.network.redirect(COORDINATOR, address.clone());
+        if self.tries == TELL {
+            tracing::warn!("none of the coordinators at {} leads; looking on", self.addresses.join(", "));
+        }
+        self.network.redirect(COORDINATOR, self.addresses[self.at].clone());
         (self.dialed, self.heard, self.connected, self.useless) = (now, now, false, false);
     }
 }

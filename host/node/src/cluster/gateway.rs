@@ -170,7 +170,6 @@ impl Driver {
                 Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
             },
             Incoming::Connected { peer: COORDINATOR, .. } => {
-                tracing::info!("connected to the coordinator");
                 self.relay.attended(true);
                 self.watched = None;
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,9 @@ use super::network::Inner;
 use super::peer::{Adoption, Command, Peer};
 use super::reason::{Reason, Refusal, add};
 use super::{Incoming, NodeId};
+
+/// For how long dialing in vain is nothing to tell people.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Accepts connections until the network stops.
 pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
@@ -115,7 +119,7 @@ pub(super) async fn dial(inner: Arc<Inner>, peer: Arc<Peer>, address: String, st
         .with_jitter()
         .without_max_times();
     let mut pause = pauses.build();
-    let mut said = String::new();
+    let (mut said, mut failing) = (String::new(), None);
     let mut connected = peer.connected.subscribe();
     let dialing = async {
         loop {
@@ -123,11 +127,15 @@ pub(super) async fn dial(inner: Arc<Inner>, peer: Arc<Peer>, address: String, st
             match attempt(&inner, &peer, &address).await {
                 Ok(()) => {
                     said.clear();
+                    failing = None;
                     pause = pauses.build();
                 }
+                // A start takes a moment, and who has several addresses to try gives each a moment only.
+                Err(refused) if failing.get_or_insert_with(Instant::now).elapsed() < QUIET => {
+                    tracing::debug!(peer = %peer.id, address, "{refused}");
+                }
                 Err(refused) if refused != said => {
-                    // Who has several addresses to try says itself when none is of use.
-                    tracing::info!(peer = %peer.id, address, "{refused}; dialing on");
+                    tracing::warn!(peer = %peer.id, address, "{refused}; dialing on");
                     said = refused;
                 }
                 Err(_) => {}
