@@ -3,7 +3,7 @@
 //! promises must hold.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::{Call, Choice, Language, Workload};
-use crate::server::ServerProcess;
+use crate::process::{self, Process};
 
 /// The workloads as they are compared: small, with every function in use.
 pub const WORKLOADS: [&str; 6] = [
@@ -52,8 +52,12 @@ pub struct Options {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let directory = tempfile::tempdir()?;
-    let cache = ["--cache-dir".to_owned(), options.cache_dir.to_string_lossy().into_owned()];
-    let server = runtime.block_on(ServerProcess::start(&options.styx, directory.path(), None, &cache))?;
+    let at = |path: &Path| path.to_string_lossy().into_owned();
+    let (data, cache) = (at(directory.path()), at(&options.cache_dir));
+    let free = "127.0.0.1:0";
+    let flags = ["--ingress-addr", free, "--admin-addr", free, "--data-dir", &data, "--cache-dir", &cache];
+    let server = runtime.block_on(Process::start(&options.styx, &flags.map(str::to_owned)))?;
+    let (ingress, admin) = (server.ready("ingress"), server.ready("admin"));
     let mut deployed = BTreeSet::new();
     let (mut calls, mut aborted) = (0, 0);
     for line in WORKLOADS {
@@ -61,10 +65,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         for language in Language::value_variants() {
             let guest = workload.guest(*language);
             if deployed.insert(guest) {
-                server.deploy(&options.guests.join(guest))?;
+                process::deploy(&options.styx, admin, ingress, &options.guests.join(guest))?;
             }
         }
-        let pair = runtime.block_on(Pair::connect(server.ingress(), &*workload))?;
+        runtime.block_on(same_functions(admin, &*workload))?;
+        let pair = runtime.block_on(Pair::connect(ingress, &*workload))?;
         let mut compared = Comparison { workload: &*workload, runtime: &runtime, pair, calls: 0, aborted: 0 };
         compared.run(options).with_context(|| format!("{line}, seed {}", options.seed))?;
         println!(
@@ -92,6 +97,31 @@ pub fn workload(line: &str) -> anyhow::Result<Box<dyn Workload>> {
 struct Line {
     #[command(subcommand)]
     choice: Choice,
+}
+
+/// Both apps must have the same functions, with parameters of the same names.
+async fn same_functions(admin: &str, workload: &dyn Workload) -> anyhow::Result<()> {
+    let [rust, python] = [workload.guest(Language::Rust), workload.guest(Language::Python)];
+    let (rust, python) = (functions(admin, rust).await?, functions(admin, python).await?);
+    let differs = rust.symmetric_difference(&python).next();
+    ensure!(differs.is_none(), "only one language's app has {}", differs.map_or("", String::as_str));
+    Ok(())
+}
+
+async fn functions(admin: &str, app: &str) -> anyhow::Result<BTreeSet<String>> {
+    let described = process::admin_get(admin, &format!("/v1/apps/{app}")).await?;
+    let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let mut functions = BTreeSet::new();
+    for operator in list(&described, "operators") {
+        for function in list(&operator, "functions") {
+            let names: Vec<_> = list(&function, "parameters").iter().map(|each| each["name"].to_string()).collect();
+            let reads = if function["read_only"] == true { "reads" } else { "writes" };
+            let (operator, function) = (&operator["name"], &function["name"]);
+            functions.insert(format!("{operator}.{function}({}), which {reads}", names.join(", ")));
+        }
+    }
+    ensure!(!functions.is_empty(), "the server knows no functions of {app}");
+    Ok(functions)
 }
 
 struct Comparison<'a> {
