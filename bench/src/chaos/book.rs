@@ -8,6 +8,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use super::ask::{Call, Told};
+use super::trip::Trip;
 
 /// Accounts that money is moved between.
 pub(super) const ACCOUNTS: u32 = 64;
@@ -156,6 +157,7 @@ pub(super) struct Book {
     block: u64,
     in_block: u64,
     pub(super) transfers: Vec<Transfer>,
+    pub(super) trips: Vec<Trip>,
     pub(super) appends: BTreeMap<u64, Append>,
     /// What nobody should have been told.
     pub(super) odd: Vec<String>,
@@ -165,15 +167,25 @@ pub(super) struct Book {
 
 impl Book {
     pub(super) fn new(seed: u64) -> Book {
-        let (transfers, appends) = (Vec::new(), BTreeMap::new());
-        Book { seed, next: 0, block: 0, in_block: 0, transfers, appends, odd: Vec::new(), judged: 0 }
+        let (transfers, trips, appends) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Book { seed, next: 0, block: 0, in_block: 0, transfers, trips, appends, odd: Vec::new(), judged: 0 }
     }
 
     /// Two different numbers below `bound`, which follow from the seed and the request's number.
     fn two(&self, number: u64, bound: u32) -> [u32; 2] {
-        let mut random = StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = self.random(number);
         let first = random.random_range(0..bound);
         [first, (first + random.random_range(1..bound)) % bound]
+    }
+
+    fn random(&self, number: u64) -> StdRng {
+        StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// A trip to ask for.
+    pub(super) fn trip(&mut self, way: Way) -> Trip {
+        self.next += 1;
+        Trip::new(self.next, way, &mut self.random(self.next))
     }
 
     /// A transfer to ask for.
@@ -218,12 +230,13 @@ impl Book {
 
     /// How many requests there were.
     pub(super) fn requests(&self) -> usize {
-        self.transfers.len() + self.appends.len()
+        self.transfers.len() + self.trips.len() + self.appends.len()
     }
 
     /// Of how many nobody knows what became.
     pub(super) fn doubtful(&self) -> usize {
         let transfers = self.transfers.iter().filter(|transfer| transfer.told.is_none()).count();
-        transfers + self.appends.values().filter(|append| append.told.is_none()).count()
+        let trips = self.trips.iter().filter(|trip| trip.told.is_none()).count();
+        transfers + trips + self.appends.values().filter(|append| append.told.is_none()).count()
     }
 }

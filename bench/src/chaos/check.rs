@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::book::{ACCOUNTS, Append, BALANCE, Book, Moved, Seen, Way, account};
+use super::trip::{self, Trips};
 
 /// What is wrong.
 #[derive(Debug, Default)]
@@ -56,18 +57,23 @@ impl Findings {
 pub(super) struct State {
     accounts: BTreeMap<String, i64>,
     pub(super) lists: BTreeMap<String, Vec<u64>>,
+    pub(super) trips: Trips,
 }
 
 impl State {
-    /// From the entities of both operators.
-    pub(super) fn read(accounts: &BTreeMap<String, Value>, lists: BTreeMap<String, Value>) -> anyhow::Result<State> {
+    /// From the entities of accounts and lists, and the trips.
+    pub(super) fn read(
+        accounts: &BTreeMap<String, Value>,
+        lists: BTreeMap<String, Value>,
+        trips: Trips,
+    ) -> anyhow::Result<State> {
         let balance = |(name, value): (&String, &Value)| Ok((name.clone(), balance(value).context(name.clone())?));
         let accounts = accounts.iter().map(balance).collect::<anyhow::Result<_>>()?;
         let list = |(name, value): (String, Value)| {
             let list = serde_json::from_value(value).with_context(|| format!("{name} is no list"))?;
             Ok((name, list))
         };
-        Ok(State { accounts, lists: lists.into_iter().map(list).collect::<anyhow::Result<_>>()? })
+        Ok(State { accounts, lists: lists.into_iter().map(list).collect::<anyhow::Result<_>>()?, trips })
     }
 }
 
@@ -88,6 +94,7 @@ pub(super) fn check(book: &Book, state: &State, findings: &mut Findings) {
     }
     lists(book, state, findings);
     money(book, state, findings);
+    trip::check(&book.trips, &state.trips, findings);
 }
 
 /// The sum is what it was, and each account holds what was acknowledged, give or take what is doubtful.
@@ -197,7 +204,7 @@ mod tests {
         *accounts.get_mut(&account(transfer.to)).unwrap() += 1;
         transfer.told = Some(Moved::Left(BALANCE - 1));
         book.transfers.push(transfer);
-        (book, State { accounts, lists })
+        (book, State { accounts, lists, trips: trip::untouched() })
     }
 
     /// What is found when something was changed: lost, doubled, changed, and all.

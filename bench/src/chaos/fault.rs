@@ -42,13 +42,14 @@ pub(super) struct Deck {
 }
 
 /// Those that need a broker, a server of snapshots or a second coordinator come last.
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 23] = [
     "worker killed",
     "coordinator killed",
     "gateway killed",
     "all killed",
     "gateway paused",
     "worker paused",
+    "worker stopped",
     "coordinator paused",
     "worker killed amid a snapshot",
     "coordinator killed amid a snapshot",
@@ -100,6 +101,7 @@ impl Deck {
             "gateway killed" => Act::Kill(vec![Role::Gateway]),
             "all killed" => Act::Kill(site.own()),
             "gateway paused" => Act::Pause(Role::Gateway, pause),
+            "worker stopped" => Act::Stop(worker),
             "worker paused" => Act::Pause(worker, pause),
             "coordinator paused" => Act::Pause(Role::Coordinator, pause),
             "worker killed amid a snapshot" => Act::AmidSnapshot(worker, soon),

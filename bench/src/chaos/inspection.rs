@@ -12,6 +12,7 @@ use super::check::{Findings, State, check, happened};
 use super::history::{Verdict, judge};
 use super::load::{Load, Shared};
 use super::site::{RECOVERY_MAX, Site};
+use super::trip::{self, Booked, Trip, Trips};
 
 /// Requests that are asked again at each look.
 const AGAIN: usize = 400;
@@ -33,6 +34,7 @@ pub(super) struct Inspection {
 enum Answered {
     Moved(Transfer, Moved),
     Appended(Append, [Seen; 2]),
+    Went(Trip, Booked),
 }
 
 impl Answered {
@@ -40,12 +42,14 @@ impl Answered {
         match self {
             Answered::Moved(transfer, _) => transfer.call(),
             Answered::Appended(append, _) => append.call(),
+            Answered::Went(trip, _) => trip.call(),
         }
     }
 
     fn same(&self, again: &Told) -> bool {
         match (self, again) {
             (Answered::Moved(transfer, moved), _) => transfer.read(again) == Ok(Some(*moved)),
+            (Answered::Went(trip, booked), _) => trip.read(again) == Ok(Some(*booked)),
             (Answered::Appended(append, seen), Told::Done(reply)) => append.read(reply) == Ok(*seen),
             _ => false,
         }
@@ -71,7 +75,7 @@ impl Inspection {
             check(&book, &state, findings);
             self.happened = happened(&book.appends, &state);
             book.turn();
-            let sizes = (book.transfers.len(), book.appends.len(), book.doubtful());
+            let sizes = (book.transfers.len(), book.trips.len(), book.appends.len(), book.doubtful());
             (book.take_history(JUDGED), state.lists.clone(), sizes)
         };
         let mut judged = history.len();
@@ -98,9 +102,9 @@ impl Inspection {
             findings.changed("the state after a restart is not the state before it".to_owned());
         }
         let again = self.ask_again(&load.shared, findings).await?;
-        let (transfers, appends, doubtful) = sizes;
+        let (transfers, trips, appends, doubtful) = sizes;
         Ok(format!(
-            "{transfers} transfers, {appends} appends to {} lists, {doubtful} doubtful; {judged} judged, {again} asked \
+            "{transfers} transfers, {trips} trips, {appends} appends to {} lists, {doubtful} doubtful; {judged} judged, {again} asked \
              again; epoch {} with the same hash after a restart",
             state.lists.len(),
             before.0
@@ -114,11 +118,14 @@ impl Inspection {
             let moved = book.transfers.iter().filter(|transfer| transfer.way == Way::Keyed);
             let moved: Vec<&Transfer> = moved.collect();
             let appended: Vec<&Append> = book.appends.values().filter(|append| append.is_named()).collect();
-            let moved = moved.choose_multiple(&mut self.random, AGAIN / 2);
+            let moved = moved.choose_multiple(&mut self.random, AGAIN / 3);
             let moved = moved.filter_map(|transfer| Some(Answered::Moved((*transfer).clone(), transfer.told?)));
             let mut chosen: Vec<Answered> = moved.collect();
-            let appended = appended.choose_multiple(&mut self.random, AGAIN / 2);
+            let appended = appended.choose_multiple(&mut self.random, AGAIN / 3);
             chosen.extend(appended.filter_map(|append| Some(Answered::Appended((*append).clone(), append.told?))));
+            let went: Vec<&Trip> = book.trips.iter().filter(|trip| trip.way == Way::Keyed).collect();
+            let went = went.choose_multiple(&mut self.random, AGAIN / 3);
+            chosen.extend(went.filter_map(|trip| Some(Answered::Went((*trip).clone(), trip.told?))));
             chosen
         };
         let count = chosen.len();
@@ -144,5 +151,7 @@ impl Inspection {
 }
 
 async fn read(site: &Site) -> anyhow::Result<State> {
-    State::read(&site.state("ycsb/account").await?, site.state("testkit/a").await?)
+    let of_trips = async |operator: &str| site.state(&format!("{}/{operator}", trip::APP)).await;
+    let trips = Trips::read(&of_trips("hotel").await?, &of_trips("flight").await?, of_trips("order").await?)?;
+    State::read(&site.state("ycsb/account").await?, site.state("testkit/a").await?, trips)
 }

@@ -96,6 +96,20 @@ impl Shared {
         book.transfers.push(transfer);
     }
 
+    async fn travel(&self, way: Way) {
+        let mut trip = self.book().trip(way);
+        let told = self.asker.insist(&trip.call(), PATIENCE).await.unwrap_or_else(|| unanswered(way));
+        let mut book = self.book();
+        match trip.read(&told) {
+            Ok(booked) => trip.told = booked,
+            Err(odd) => book.odd.push(odd),
+        }
+        if trip.told.is_some() {
+            self.beat();
+        }
+        book.trips.push(trip);
+    }
+
     async fn append(&self, way: Way) {
         let append = self.book().append(way, self.now_us());
         let told = self.asker.insist(&append.call(), PATIENCE).await.unwrap_or_else(|| unanswered(way));
@@ -202,15 +216,16 @@ impl Load {
     }
 }
 
-/// Two of three bring idempotency keys; one half moves money, the other appends to lists.
+/// Two of three bring idempotency keys; a third of them moves money, another books trips, the rest appends to lists.
 async fn client(shared: Arc<Shared>, number: usize) {
-    let way = if number % 3 == 2 { Way::Plain } else { Way::Keyed };
+    let way = if number / 3 % 3 == 2 { Way::Plain } else { Way::Keyed };
     let mut mode = shared.mode.subscribe();
     loop {
         shared.busy.fetch_add(1, Ordering::SeqCst);
         while shared.mode() == Mode::Ask {
-            match number % 2 {
+            match number % 3 {
                 0 => shared.move_one(way).await,
+                1 => shared.travel(way).await,
                 _ => shared.append(way).await,
             }
             shared.each[number].fetch_add(1, Ordering::Relaxed);

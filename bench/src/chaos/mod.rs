@@ -13,6 +13,7 @@ mod part;
 mod records;
 mod report;
 mod site;
+mod trip;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -119,16 +120,18 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
         snapshot_interval: options.snapshot_interval.clone(),
     };
     let mut site = Site::start(&plan).await?;
-    for app in ["ycsb", "testkit"] {
+    for app in ["ycsb", "testkit", trip::APP] {
         process::deploy(&options.styx, &site.admin, &site.ingress, &options.guests.join(app))
             .with_context(|| format!("deploying {app}"))?;
     }
     let asker = Asker::new(&site.ingress)?;
-    for number in 0..ACCOUNTS {
+    let accounts = (0..ACCOUNTS).map(|number| {
         let target = format!("ycsb/account/{}/insert", account(number));
-        let call = ask::Call { target, arguments: json!([BALANCE]), key: None };
+        ask::Call { target, arguments: json!([BALANCE]), key: None }
+    });
+    for call in accounts.chain(trip::opening()) {
         let opened = asker.insist(&call, Duration::from_secs(30)).await;
-        anyhow::ensure!(opened == Some(ask::Told::Done(json!(null))), "an account cannot be opened: {opened:?}");
+        anyhow::ensure!(opened == Some(ask::Told::Done(json!(null))), "{} fails: {opened:?}", call.target);
     }
     let load = Load::new(asker, Book::new(options.seed), options.clients);
     let records = match site.brokers.clone() {
