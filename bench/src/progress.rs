@@ -26,7 +26,7 @@ impl Progress {
     /// So many calls of those that fill the app are answered.
     pub fn filled(&self, count: u64) {
         // Often called; drawn by the tick alone.
-        if count % 1000 == 0 {
+        if count.is_multiple_of(1000) {
             self.0.set_message(format!("filling: {count} calls"));
         }
     }

@@ -20,6 +20,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// The processes.
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub(super) enum Site {
     Single { server: ServerProcess, styx: PathBuf, data: PathBuf, flags: Vec<String> },
     Cluster(Box<Cluster>),
