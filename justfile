@@ -18,8 +18,10 @@ test: setup servers
     just test-guests
     just lint
     just build
-    target/release/styx-bench inprocess --transactions 20000
-    target/release/styx-bench websocket --seconds 1
+    target/release/styx-bench languages
+    target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
+    target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
+    target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
     target/release/styx-bench cluster --transactions 20000 --multi-partition 50
     target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
     target/release/styx-bench demo --workers 2 --calls 8000 --kills 2
@@ -29,9 +31,17 @@ test: setup servers
 chaos *args: build
     target/release/styx-bench chaos {{args}}
 
-# Measure: `inprocess` (protocol, engine, log), `cluster` (several worker processes) or `websocket` (a server process)
-bench what *args: build
-    target/release/styx-bench {{what}} {{args}}
+# Measure: everything, with a report; or a workload such as `ycsb-t`, `tpcc --guest python`, `transfer --rate 1000`
+bench *args: build
+    target/release/styx-bench {{ if args == "" { "all" } else { "run " + args } }}
+
+# Side by side with PostgreSQL and other baselines, A B A B: ratios
+compare *args: build
+    target/release/styx-bench compare {{ if args == "" { "ycsb-t" } else { args } }}
+
+# One self-contained page with charts of what was measured
+report *args: build
+    target/release/styx-bench report {{args}}
 
 # Build the server and the bench program: target/release/styx, target/release/styx-bench
 build: setup
@@ -41,10 +51,11 @@ build: setup
 setup:
     @scripts/setup.sh
 
-# Get the servers that tests run against, a Kafka broker and an S3 server; what cannot be had is skipped, aloud
+# Get the servers that tests and comparisons run against: Kafka, S3, PostgreSQL; what cannot be had is skipped, aloud
 servers:
     @scripts/servers/kafka.sh install || echo "  tests against a Kafka broker will be skipped" >&2
     @scripts/servers/s3.sh install || echo "  tests against an S3 server will be skipped" >&2
+    @scripts/servers/postgres.sh install || echo "  PostgreSQL will be missing in comparisons" >&2
 
 # The Python SDK's own tests
 test-python:
