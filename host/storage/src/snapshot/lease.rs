@@ -1,8 +1,8 @@
 //! The lease: who coordinates, until when; so that a standby can take over from one that is gone.
 //!
-//! One object that is only ever changed by whoever has read its present version: a conditional update by ETag in
-//! a bucket; in a directory, which knows no such thing, a comparison and a rename under an exclusive lock that the
-//! operating system takes back from processes that die. (Such a lock holds between the processes of a machine.)
+//! One record that is only ever changed by whoever has read its present version: a conditional update by ETag in
+//! a bucket. A directory knows no such thing: there each version is a file with the next number, linked only if that
+//! number is free, and the highest counts. No lock is held, which a process that is paused would keep from others.
 //!
 //! Nobody compares clocks. The holder counts a term from before it asked for the renewal; everybody else counts it
 //! from when that renewal was first seen, which is later, and a quarter of it more, for clocks that run unevenly.
@@ -11,9 +11,9 @@
 //!
 //! Nothing here asks whose the store is: one learns that from the log, and only whoever leads may open that.
 
-use std::fs::{File, TryLockError};
+use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use object_store::UpdateVersion;
 use rkyv::{Archive, Deserialize, Serialize, rancor};
@@ -25,14 +25,11 @@ use super::objects::{Fetched, Objects};
 use super::place::{Patience, Place};
 
 const OBJECT: &str = "lease";
-const LOCK: &str = "lease.lock";
 const CHECK: &str = "lease.check";
+/// How many earlier versions stay in a directory: whoever looks while others write finds one of them at least.
+const KEPT: u64 = 16;
 const MAGIC: &[u8; 8] = b"STYXLEAS";
 const VERSION: u16 = 1;
-/// How often, and how many times, to try for the lock of a directory: others have it for as long as a write takes.
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
-const LOCK_TRIES: u32 = 2000;
-
 /// Who holds the lease.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct LeaseRecord {
@@ -120,7 +117,7 @@ impl Leases {
     /// [`SnapshotError::Store`] if the store does not answer. Whether the lease was taken is unknown then; nothing
     /// may be done in its name, and trying again is right.
     pub fn acquire(&self, holder: &str, term_us: u64, now_us: u64) -> Result<Acquired, SnapshotError> {
-        let found = self.objects.get(OBJECT).inspect_err(|_| {
+        let found = fetch(&self.objects).inspect_err(|_| {
             // Who cannot be asked cannot be told either: its holder has a whole term when the store is back.
             *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
         })?;
@@ -161,7 +158,7 @@ impl Leases {
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer, [`SnapshotError::Damaged`] if the record is.
     pub fn read(&self) -> Result<Option<LeaseRecord>, SnapshotError> {
-        self.objects.get(OBJECT)?.map(|found| LeaseRecord::decode(&found.bytes)).transpose()
+        fetch(&self.objects)?.map(|found| LeaseRecord::decode(&found.bytes)).transpose()
     }
 }
 
@@ -213,7 +210,7 @@ impl Lease {
                     return Err(SnapshotError::LeaseLost { ours, theirs, holder });
                 }
                 // A renewal of our own whose answer never came.
-                Swapped::Lost(ours) => match self.objects.get(OBJECT)? {
+                Swapped::Lost(ours) => match fetch(&self.objects)? {
                     Some(now) if LeaseRecord::decode(&now.bytes)? == ours => found = now,
                     _ => {}
                 },
@@ -229,43 +226,77 @@ enum Swapped {
     Lost(LeaseRecord),
 }
 
+/// The record as it is now.
+fn fetch(objects: &Objects) -> Result<Option<Fetched>, SnapshotError> {
+    let Some(directory) = objects.directory() else { return objects.get(OBJECT) };
+    loop {
+        let Some(number) = numbers(directory)?.into_iter().max() else { return Ok(None) };
+        // Otherwise there is a higher number since it was looked for.
+        if let Some(found) = objects.get(&numbered(number))? {
+            return Ok(Some(Fetched { version: version(number), ..found }));
+        }
+    }
+}
+
 /// Writes `record` if what is there is still what was `found`.
 fn swap(objects: &Objects, found: Option<&Fetched>, record: &LeaseRecord) -> Result<Swapped, SnapshotError> {
     let written = match objects.directory() {
         None => objects.put_over(OBJECT, record.encode(), found.map(|found| found.version.clone()))?,
-        Some(directory) => {
-            let _lock = lock(&directory.join(LOCK))?;
-            let now = objects.get(OBJECT)?;
-            let same = now.map(|now| now.bytes) == found.map(|found| found.bytes.clone());
-            if same {
-                objects.put(OBJECT, record.encode())?;
-            }
-            same.then_some(UpdateVersion { e_tag: None, version: None })
-        }
+        Some(directory) => put_next(objects, directory, found, record)?,
     };
     if let Some(version) = written {
         return Ok(Swapped::Written(version));
     }
-    let Some(now) = objects.get(OBJECT)? else { return Err(SnapshotError::Missing { object: OBJECT.into() }) };
+    let Some(now) = fetch(objects)? else { return Err(SnapshotError::Missing { object: OBJECT.into() }) };
     let theirs = LeaseRecord::decode(&now.bytes)?;
     // By this very put, whose first try got through.
     Ok(if theirs == *record { Swapped::Written(now.version) } else { Swapped::Lost(theirs) })
 }
 
-/// The lock on a directory's lease; the operating system frees it with the file.
-fn lock(path: &std::path::Path) -> Result<File, SnapshotError> {
-    let failed = |error: &dyn std::error::Error| SnapshotError::store("lock", LOCK, error);
-    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(|error| failed(&error))?;
-    for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(failed(&error)),
+/// Puts the version after the one that was found into a directory, unless there is one already.
+fn put_next(
+    objects: &Objects,
+    directory: &Path,
+    found: Option<&Fetched>,
+    record: &LeaseRecord,
+) -> Result<Option<UpdateVersion>, SnapshotError> {
+    let before = found.and_then(|found| found.version.version.as_ref()?.parse::<u64>().ok());
+    let number = before.map_or(0, |before| before + 1);
+    if !objects.put_new(&numbered(number), record.encode())? {
+        return Ok(None);
+    }
+    // Whoever slept since it looked may have put one that others have put, and deleted, long ago: there is one then
+    // that it was deleted for. One that is only a little higher has followed this one.
+    let all = numbers(directory)?;
+    if all.iter().any(|other| *other > number + KEPT) {
+        return Ok(None);
+    }
+    for old in all.into_iter().filter(|old| *old + KEPT < number) {
+        // Somebody else may have been quicker, and next time is soon enough.
+        drop(fs::remove_file(directory.join(numbered(old))));
+    }
+    Ok(Some(version(number)))
+}
+
+/// The numbers of all versions in a directory.
+fn numbers(directory: &Path) -> Result<Vec<u64>, SnapshotError> {
+    let failed = |error: std::io::Error| SnapshotError::store("look for", OBJECT, &error);
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        match name.to_str().and_then(|name| name.strip_prefix(OBJECT)) {
+            Some("") => numbers.push(0),
+            Some(rest) => numbers.extend(rest.strip_prefix('.').and_then(|number| number.parse::<u64>().ok())),
+            None => {}
         }
     }
-    Err(SnapshotError::Store {
-        action: "lock",
-        object: LOCK.into(),
-        reason: "another process has held it for seconds: is one stopped?".into(),
-    })
+    Ok(numbers)
+}
+
+fn numbered(number: u64) -> String {
+    if number == 0 { OBJECT.to_owned() } else { format!("{OBJECT}.{number:020}") }
+}
+
+fn version(number: u64) -> UpdateVersion {
+    UpdateVersion { e_tag: None, version: Some(number.to_string()) }
 }

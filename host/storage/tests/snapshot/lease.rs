@@ -43,6 +43,10 @@ fn it_changes_hands_when_it_ran_out() {
         assert_eq!(theirs(b.acquire("b", TERM, 902_499).unwrap()), "a");
         let mut taken = ours(b.acquire("b", TERM, 902_500).unwrap());
         assert_eq!(taken.generation(), 2);
+        // Whoever slept meanwhile learns of it, however much was written and deleted since.
+        for now in 0..5 {
+            taken.renew(902_500 + now).unwrap();
+        }
         let lost = lease.renew(2551).unwrap_err();
         assert!(matches!(lost, SnapshotError::LeaseLost { ours: 1, theirs: 2, .. }), "{lost:?}");
         assert!(matches!(lease.release(), Err(SnapshotError::LeaseLost { .. })));
