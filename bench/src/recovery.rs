@@ -97,16 +97,11 @@ impl Site {
         ];
         let coordinator = start(&options.styx, &coordinator).await?;
         let cluster = coordinator.ready("cluster").to_owned();
-        let gateway = [
-            ["--role", "gateway"],
-            ["--coordinator", &cluster],
-            ["--ingress-addr", free],
-            ["--admin-addr", free],
-        ];
+        let gateway =
+            [["--role", "gateway"], ["--coordinator", &cluster], ["--ingress-addr", free], ["--admin-addr", free]];
         let gateway = start(&options.styx, &gateway).await?;
         let workers = (0..options.workers).map(|_| None).collect();
-        let mut site =
-            Site { styx: options.styx.clone(), directory: directory.into(), coordinator, workers, gateway };
+        let mut site = Site { styx: options.styx.clone(), directory: directory.into(), coordinator, workers, gateway };
         for worker in 0..options.workers {
             site.start_worker(worker).await?;
         }
