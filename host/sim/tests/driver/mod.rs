@@ -158,6 +158,7 @@ impl Driver {
                         ));
                     }
                     Action::Unknown { waiter } => self.unknown.push(waiter),
+                    Action::Returned { .. } => unreachable!("nobody told it to rest"),
                     Action::Logs { .. } => {}
                     Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
                     Action::Snapshot(frame) => self.taken.frame(*frame),

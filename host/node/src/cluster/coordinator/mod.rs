@@ -163,6 +163,7 @@ impl CoordinatorNode {
         let driver = Driver {
             membership: Membership::new(build(&engine), options.patience, generation, options.workers, 1),
             started,
+            cut_off: BTreeMap::new(),
             addresses: BTreeMap::new(),
             relay: Relay::new(network.clone(), handle.clone(), options.backlog_max),
             archive,

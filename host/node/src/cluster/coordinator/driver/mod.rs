@@ -35,6 +35,9 @@ use crate::worker::{self, Handle};
 /// Between two looks at the membership.
 const TICK: Duration = Duration::from_millis(20);
 
+/// A worker whose connection has ended connects again within this time, or never.
+const CUT_OFF_MAX: Duration = Duration::from_millis(300);
+
 /// Events taken before what they made possible is done.
 const BURST_MAX: usize = 1024;
 
@@ -65,6 +68,8 @@ pub(super) struct Driver {
     pub(super) network: Arc<Network>,
     pub(super) archive: Archive,
     pub(super) membership: Membership<NodeId>,
+    /// Nodes whose connection has ended, since then.
+    pub(super) cut_off: BTreeMap<NodeId, Instant>,
     pub(super) started: Instant,
     pub(super) addresses: BTreeMap<NodeId, String>,
     pub(super) handle: Handle,
@@ -90,6 +95,7 @@ impl Driver {
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
                 self.member(membership::Input::Tick);
+                self.give_up();
                 self.relay.tick(Instant::now());
                 self.expire();
                 self.show_room();
@@ -169,14 +175,16 @@ impl Driver {
             },
             Event::Incoming(Incoming::Connected { peer, hello, .. }) => {
                 tracing::debug!(node = peer.0, name = hello.name, "connected");
+                self.cut_off.remove(&peer);
             }
-            Event::Incoming(Incoming::Lost { peer, why }) => tracing::info!(node = peer.0, "connection lost: {why}"),
+            Event::Incoming(Incoming::Lost { peer, why }) => {
+                tracing::info!(node = peer.0, "connection lost: {why}");
+                self.cut_off.insert(peer, Instant::now());
+            }
             Event::Incoming(Incoming::Unreached { peer, gone, why }) => {
                 tracing::debug!(node = peer.0, "{why}");
-                // No need to wait until it has been silent for long.
-                if gone && self.office.as_ref().is_some_and(|office| office.worker(peer).is_some()) {
-                    tracing::warn!(node = peer.0, "a worker's process is gone: {why}");
-                    self.member(membership::Input::Lost(peer));
+                if gone {
+                    self.lost(peer, &why);
                 }
             }
             Event::Incoming(Incoming::Broken { peer, generation, why }) => {
@@ -213,6 +221,24 @@ impl Driver {
                 self.handle.stats().durable.store(epoch.0, Ordering::Relaxed);
                 self.step(Input::Durable(epoch));
             }
+        }
+    }
+
+    /// Workers that were cut off and do not come back are lost. Those that are silent the membership sees.
+    fn give_up(&mut self) {
+        let gone = |(_, since): &(&NodeId, &Instant)| since.elapsed() >= CUT_OFF_MAX;
+        let gone: Vec<NodeId> = self.cut_off.iter().filter(gone).map(|(peer, _)| *peer).collect();
+        for peer in gone {
+            self.cut_off.remove(&peer);
+            self.lost(peer, "it does not connect again");
+        }
+    }
+
+    /// A worker need not be silent for long to be lost.
+    fn lost(&mut self, peer: NodeId, why: &str) {
+        if self.office.as_ref().is_some_and(|office| office.worker(peer).is_some()) {
+            tracing::warn!(node = peer.0, "a worker is gone: {why}");
+            self.member(membership::Input::Lost(peer));
         }
     }
 
