@@ -128,6 +128,7 @@ impl Cluster {
                 Action::Controlled { result, .. } => result.unwrap(),
                 Action::Finished(summary) => self.finished(node, summary),
                 Action::Logs { .. } | Action::Accepted { .. } | Action::Unknown { .. } => {}
+                Action::Returned { .. } => panic!("nobody told it to rest"),
                 Action::Expel { .. } => panic!("nobody differs"),
                 Action::Snapshot(frame) => self.taken.frame(*frame),
                 Action::Part(part) => {
