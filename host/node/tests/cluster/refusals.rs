@@ -75,18 +75,13 @@ async fn a_worker_with_another_engine_is_refused_with_both_named() {
     let mut worker = Part::start(directory.path(), "worker", &arguments).await;
     let own = of_cluster().await.body["engine"].as_str().unwrap().to_owned();
     // It could only be refused again: it ends, and says why.
-    let ended = tokio::time::timeout(PATIENCE, worker.child.wait()).await.expect("it ends").unwrap();
-    assert_eq!(ended.code(), Some(1));
-    let said = worker.said();
-    // What is said aside may come after it.
-    let line = said.lines().find(|line| line.starts_with("error ")).unwrap_or_else(|| panic!("{said}"));
-    assert!(
-        line.starts_with("error REFUSED: the coordinator at ") && line.contains(coordinator.at("cluster")),
-        "{line}"
-    );
+    let (status, told) = worker.ended().await;
+    assert_eq!(status, Some(1));
+    let told = |name: &str| told["error"][name].as_str().unwrap_or_else(|| panic!("{told}")).to_owned();
+    let (code, line, hint) = (told("code"), told("message"), told("hint"));
+    assert!(code == "REFUSED" && line.contains(coordinator.at("cluster")), "{code}: {line}");
     let (_, builds) = line.split_once("engine hash: mine ").unwrap_or_else(|| panic!("{line}"));
-    let (mine, rest) = builds.split_once(", yours ").unwrap_or_else(|| panic!("{line}"));
-    let (yours, hint) = rest.split_once("; ").unwrap_or_else(|| panic!("{line}"));
+    let (mine, yours) = builds.split_once(", yours ").unwrap_or_else(|| panic!("{line}"));
     assert!(mine == own && yours != own && yours.len() == own.len(), "{line}, and the coordinator runs {own}");
     assert!(hint.contains("run the same release with the same engine options"), "{line}");
     let seen = of_cluster().await.body;
