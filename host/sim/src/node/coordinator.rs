@@ -375,7 +375,8 @@ impl CoordinatorNode {
         let generation = office.generation;
         if !office.kept && outside.random.chance(800) {
             // Not yet, if another snapshot is under way; but not for ever.
-            office.kept = office.wish(outside);
+            let reached = office.machine.position().0;
+            office.kept = office.keeper.as_mut().is_some_and(|keeper| keeper.begin(Some(reached)));
             if office.kept {
                 office.step(Input::Snapshot, &mut self.appender, &mut self.deposed, outside)?;
                 return self.go_on(outside);

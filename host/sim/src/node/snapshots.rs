@@ -151,6 +151,11 @@ impl Keeper {
     /// the generation is live.
     pub(super) fn wish(&mut self, reached: Option<Epoch>, outside: &mut Outside) -> bool {
         self.look_again(outside);
+        self.begin(reached)
+    }
+
+    /// The same out of turn.
+    pub(super) fn begin(&mut self, reached: Option<Epoch>) -> bool {
         if !self.is_quiet() || reached.is_none_or(|reached| reached <= self.newest.frame.epoch) {
             return false;
         }
