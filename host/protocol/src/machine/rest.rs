@@ -2,7 +2,7 @@
 //! what was cut is brought to its end, and what was not goes back to whoever asked.
 
 use super::epoch::Phase;
-use super::message::{Message, Node};
+use super::message::Message;
 use super::worker::{HandingOver, Worker};
 use super::{Action, Coordinator};
 use crate::ids::PartitionId;
@@ -51,7 +51,7 @@ impl<W> Worker<W> {
 
     /// The same, when this worker leaves its generation.
     pub fn leave(&mut self, actions: &mut Vec<Action<W>>) {
-        self.hear(Node::Coordinator, Message::Rest, actions);
+        self.rest(actions);
     }
 
     /// What is left of this worker's part when it has left its generation, if that is where a snapshot

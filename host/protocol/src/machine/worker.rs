@@ -227,7 +227,7 @@ impl<W> Worker<W> {
         actions.push(Action::Send { to, message });
     }
 
-    pub(super) fn hear(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
+    fn hear(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
         match (from, message) {
             (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
             (Node::Coordinator, Message::Settle { round, logged, ends }) => self.settle(round, logged, ends, actions),

@@ -36,6 +36,14 @@ impl Cluster {
         }
     }
 
+    /// One whose first generation has so many members.
+    fn of(members: u16) -> Self {
+        let mut cluster = Cluster::new(usize::from(members), 0);
+        (1..=members).for_each(|place| cluster.join(place, 1));
+        cluster.pass(60);
+        cluster
+    }
+
     fn join(&mut self, place: u16, life: u64) {
         self.members.insert(place, Member::new(life, build(7)));
     }
@@ -305,10 +313,7 @@ fn a_doubt_is_over_when_a_beat_answers_what_was_said_since() {
 
 #[test]
 fn who_wants_to_leave_is_let_go_when_nobody_counts_on_it() {
-    let mut cluster = Cluster::new(2, 0);
-    cluster.join(1, 1);
-    cluster.join(2, 1);
-    cluster.pass(60);
+    let mut cluster = Cluster::of(2);
     cluster.restless = true;
     cluster.members.get_mut(&2).unwrap().leave();
     cluster.log.clear();
@@ -327,9 +332,7 @@ fn who_wants_to_leave_is_let_go_when_nobody_counts_on_it() {
 
 #[test]
 fn a_generation_that_comes_to_no_rest_ends_all_the_same() {
-    let mut cluster = Cluster::new(1, 0);
-    cluster.join(1, 1);
-    cluster.pass(60);
+    let mut cluster = Cluster::of(1);
     cluster.restless = true;
     cluster.join(2, 1);
     cluster.pass(500);
@@ -340,10 +343,7 @@ fn a_generation_that_comes_to_no_rest_ends_all_the_same() {
 
 #[test]
 fn whoever_is_lost_meanwhile_is_not_waited_for() {
-    let mut cluster = Cluster::new(2, 0);
-    cluster.join(1, 1);
-    cluster.join(2, 1);
-    cluster.pass(60);
+    let mut cluster = Cluster::of(2);
     cluster.restless = true;
     cluster.members.get_mut(&2).unwrap().leave();
     cluster.pass(50);
@@ -354,9 +354,7 @@ fn whoever_is_lost_meanwhile_is_not_waited_for() {
 
 #[test]
 fn the_last_one_may_leave_too() {
-    let mut cluster = Cluster::new(1, 0);
-    cluster.join(1, 1);
-    cluster.pass(60);
+    let mut cluster = Cluster::of(1);
     cluster.members.get_mut(&1).unwrap().leave();
     cluster.log.clear();
     cluster.pass(50);
