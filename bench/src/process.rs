@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command as Blocking, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -103,6 +103,22 @@ pub fn deploy_as(styx: &Path, admin: &str, ingress: &str, app: &Path, name: &str
     let why = String::from_utf8_lossy(&said.stderr);
     ensure!(said.status.success(), "styx deploy {} failed: {}", app.display(), why.trim());
     Ok(())
+}
+
+/// How long a cluster may take to serve.
+const SERVES_MAX: Duration = Duration::from_secs(60);
+
+/// Waits until a cluster serves with so many workers.
+pub async fn serves(admin: &str, workers: usize) -> anyhow::Result<()> {
+    let started = Instant::now();
+    loop {
+        let seen = admin_get(admin, "/v1/cluster").await.unwrap_or_default();
+        if seen["live"] == true && seen["workers"] == workers {
+            return Ok(());
+        }
+        ensure!(started.elapsed() < SERVES_MAX, "the cluster does not come to serve with {workers} workers: {seen}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Gets JSON from an admin endpoint.

@@ -125,15 +125,7 @@ impl Site {
 
     /// Waits until so many workers serve.
     async fn serves(&self, workers: usize) -> anyhow::Result<()> {
-        let started = Instant::now();
-        loop {
-            let seen = process::admin_get(self.coordinator.ready("admin"), "/v1/cluster").await?;
-            if seen["live"] == true && seen["workers"] == workers {
-                return Ok(());
-            }
-            ensure!(started.elapsed() < Duration::from_secs(60), "{workers} workers do not serve: {seen}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        process::serves(self.coordinator.ready("admin"), workers).await
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -72,9 +72,6 @@ const WORKER: usize = 1;
 
 /// The app's name, whatever the directory's is.
 const APP: &str = "bench";
-
-/// How long a cluster may take to serve.
-const START_MAX: Duration = Duration::from_secs(60);
 
 impl Styx {
     /// Starts everything and deploys the app.
@@ -148,15 +145,7 @@ async fn cluster(
     let own = strings(&["--coordinator", &address, "--ingress-addr", FREE, "--admin-addr", FREE]);
     let gateway = start("gateway", [own, options.door_flags.clone()].concat()).await?;
     let ingress = gateway.ready("ingress").to_owned();
-    let started = Instant::now();
-    loop {
-        let seen = process::admin_get(&admin, "/v1/cluster").await.unwrap_or_default();
-        if seen["live"] == true && seen["workers"] == workers {
-            break;
-        }
-        ensure!(started.elapsed() < START_MAX, "the cluster does not come to serve: {seen}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    process::serves(&admin, workers).await?;
     running.insert(0, gateway);
     running.push(coordinator);
     Ok((running, ingress, admin))
