@@ -172,7 +172,9 @@ impl Driver {
             Incoming::Connected { peer: COORDINATOR, .. } => {
                 self.relay.attended(true);
                 self.watched = None;
+                self.relay.resume();
             }
+            Incoming::Connected { .. } => self.relay.resume(),
             Incoming::Lost { peer, why } => {
                 tracing::info!(node = peer.0, "connection lost: {why}");
                 if peer == COORDINATOR {
@@ -182,7 +184,7 @@ impl Driver {
             Incoming::Refused { reason, .. } if is_standby(&reason) => {}
             Incoming::Unreached { peer, why, .. } => tracing::debug!(node = peer.0, "{why}"),
             Incoming::Refused { peer, reason, message } => tracing::error!(node = peer.0, reason, "refused: {message}"),
-            Incoming::Connected { .. } | Incoming::Message { .. } | Incoming::Broken { .. } => {}
+            Incoming::Message { .. } | Incoming::Broken { .. } => {}
         }
     }
 }

@@ -47,7 +47,7 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// The way to other nodes.
 pub(crate) trait Outlet: Send + Sync {
-    /// Sends a message; an error says that it was not.
+    /// Sends a message to a node that there is a connection to; an error says that it was not sent.
     fn send(&self, to: NodeId, envelope: &Envelope) -> Result<(), SendError>;
     /// Keeps a connection to a node.
     fn connect(&self, to: NodeId, address: &str);
@@ -57,7 +57,7 @@ pub(crate) trait Outlet: Send + Sync {
 
 impl Outlet for Network {
     fn send(&self, to: NodeId, envelope: &Envelope) -> Result<(), SendError> {
-        self.send_control(to, envelope.encode())
+        self.send_control_now(to, envelope.encode())
     }
     fn connect(&self, to: NodeId, address: &str) {
         Network::connect(self, to, address);
@@ -275,8 +275,8 @@ impl Relay {
         }
     }
 
-    /// Asks what has waited.
-    fn resume(&mut self) {
+    /// Asks what has waited: there is a connection that was not there before.
+    pub(crate) fn resume(&mut self) {
         if self.view.as_ref().is_some_and(|view| view.live) {
             for Waiting { since, tried, asked } in std::mem::take(&mut self.waiting) {
                 self.ask_as(since, tried, asked);
@@ -386,7 +386,11 @@ impl Relay {
         let Some(Batch { asks, .. }) = self.outgoing.remove(&node) else { return };
         let tickets: Vec<u64> = asks.iter().map(|ask| ask.ticket).collect();
         let Err(error) = self.outlet.send(node, &Envelope::Ask(asks)) else { return };
-        tracing::warn!(node = node.0, "questions cannot be sent: {error}");
+        match error {
+            // They wait for it, or for another generation.
+            SendError::NotConnected(_) => {}
+            error => tracing::warn!(node = node.0, "questions cannot be sent: {error}"),
+        }
         for ticket in tickets {
             if let Some(flight) = self.flights.remove(&ticket) {
                 self.postpone(flight, false);

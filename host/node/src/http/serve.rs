@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
@@ -20,13 +25,21 @@ pub struct ConnectionLimits {
     pub open_max: usize,
     /// How long a request's head may take, and how long a connection may be idle.
     pub head: Duration,
-    /// How long a shutdown waits for what is under way.
+    /// How long connections stay open after a shutdown has begun: whoever uses one meanwhile is told to close
+    /// it, where closing it here could meet a request that is on its way.
+    pub linger: Duration,
+    /// How long a shutdown waits for what is under way after that.
     pub drain: Duration,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        ConnectionLimits { open_max: 10_000, head: Duration::from_secs(75), drain: Duration::from_secs(10) }
+        ConnectionLimits {
+            open_max: 10_000,
+            head: Duration::from_secs(75),
+            linger: Duration::from_millis(250),
+            drain: Duration::from_secs(10),
+        }
     }
 }
 
@@ -64,11 +77,12 @@ impl Shutdown {
     }
 }
 
-/// Serves `router` until `shutdown` begins, then lets open requests and WebSockets finish, for at
-/// most [`ConnectionLimits::drain`].
+/// Serves `router` until `shutdown` begins. Then new connections are refused, open ones are used up, and requests
+/// and WebSockets finish, for at most [`ConnectionLimits::linger`] and [`ConnectionLimits::drain`].
 pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, limits: ConnectionLimits) {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).pipeline_flush(true);
+    let router = router.layer(from_fn_with_state(shutdown.clone(), last));
     let slots = Arc::new(Semaphore::new(limits.open_max));
     loop {
         let accept = async {
@@ -94,7 +108,11 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, li
         let connection =
             builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone())).with_upgrades();
         let open = shutdown.count();
-        let end = shutdown.wait_owned();
+        let begun = shutdown.wait_owned();
+        let end = async move {
+            begun.await;
+            tokio::time::sleep(limits.linger).await;
+        };
         tokio::spawn(async move {
             let (mut connection, mut end) = (pin!(connection), pin!(end));
             let ended = tokio::select! {
@@ -113,7 +131,16 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, li
     }
     drop(listener);
     shutdown.open.close();
-    if tokio::time::timeout(limits.drain, shutdown.open.wait()).await.is_err() {
+    if tokio::time::timeout(limits.linger + limits.drain, shutdown.open.wait()).await.is_err() {
         tracing::warn!("some clients did not finish in time and are cut off");
     }
+}
+
+/// Once the end has begun, each connection's next answer is its last.
+async fn last(State(shutdown): State<Shutdown>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if shutdown.begun() && !response.status().is_informational() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }

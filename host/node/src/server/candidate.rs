@@ -92,7 +92,7 @@ impl Candidate {
         }
     }
 
-    /// Makes durable what was cut, ends, and has another one lead at once.
+    /// Brings what is under way to its end, stops, and has another one lead at once.
     pub(super) fn stop(self) {
         drop(self.stop);
         drop(self.thread.join());

@@ -127,7 +127,7 @@ impl CoordinatorServer {
         }
     }
 
-    /// Makes durable what was cut, then stops.
+    /// Brings what is under way to its end, then stops.
     pub async fn stop(self) {
         self.shutdown.begin();
         drop(self.serving.await);

@@ -29,6 +29,9 @@ pub enum SendError {
     /// Nobody has connected under this id, and nobody was to be dialed.
     #[error("node {0} is not known; connect to it first")]
     UnknownPeer(NodeId),
+    /// There is no connection to the peer now.
+    #[error("there is no connection to node {0}")]
+    NotConnected(NodeId),
     /// The message is longer than messages may be.
     #[error("the message has {bytes} bytes; at most {most} travel at once")]
     TooLarge {
@@ -235,6 +238,23 @@ impl Network {
     /// See [`SendError`]; the message was not taken.
     pub fn send_control(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
         self.send_on(Lane::Control, peer, body.into())
+    }
+
+    /// Sends a message outside generations if there is a connection to the peer. What is refused for want of
+    /// one has certainly not arrived, where [`Network::send_control`] would keep it for later.
+    ///
+    /// # Errors
+    /// See [`SendError`]; the message was not taken.
+    pub fn send_control_now(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
+        let connected = |entrance: &Entrance| *entrance.peer.connected.borrow();
+        let there = {
+            let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
+            connected(peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?)
+        };
+        if !there {
+            return Err(SendError::NotConnected(peer));
+        }
+        self.send_control(peer, body)
     }
 
     fn send_on(&self, lane: Lane, peer: NodeId, body: Bytes) -> Result<(), SendError> {

@@ -1,10 +1,15 @@
-//! Workers are stopped and started again under load, one after the other, as for a new release: no
+//! Everything is stopped and started again under load, one after the other, as for a new release: no
 //! request fails, whether or not it could have been asked again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use reqwest::Client;
+use tokio::task::JoinSet;
+
 use crate::load::Load;
-use crate::support::Cluster;
+use crate::support::{Cluster, PATIENCE, gateway};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_fails_no_request() {
@@ -40,4 +45,72 @@ async fn the_last_worker_is_let_go_too_and_requests_wait_for_the_next() {
     let outcome = load.ends(&cluster).await;
     println!("{outcome}");
     assert_eq!(outcome.doubtful, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coordinator_that_is_stopped_and_started_again_fails_no_request() {
+    let mut cluster = Cluster::with_testkit_and(2, &["--snapshot-interval", "1s"]).await;
+    let load = Load::on(&cluster);
+    for _ in 0..3 {
+        load.goes_on(100).await;
+        let generation = cluster.generation().await;
+        let asked = Instant::now();
+        cluster.coordinator.stop().await;
+        println!("the coordinator has stopped in {:?}", asked.elapsed());
+        cluster.restart_coordinator().await;
+        cluster.settles(2, generation).await;
+    }
+    load.goes_on(100).await;
+    let outcome = load.ends(&cluster).await;
+    println!("{outcome}");
+    assert_eq!(outcome.doubtful, 0);
+}
+
+/// As behind a load balancer: a connection that is refused sends a client to the other gateway, and nothing else
+/// may happen to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_is_stopped_fails_no_request() {
+    let mut cluster = Cluster::with_testkit(2).await;
+    let other = gateway(cluster.directory(), cluster.coordinator.at("cluster")).await;
+    let urls = [cluster.gateway.at("ingress"), other.at("ingress")]
+        .map(|address| format!("http://{address}/v1/call/testkit/a/counted/append"));
+    let (moved, mut clients) = (Arc::<AtomicUsize>::default(), JoinSet::new());
+    for client in 0..20u64 {
+        let (urls, moved) = (urls.clone(), moved.clone());
+        clients.spawn(async move {
+            let http = Client::builder().timeout(PATIENCE).build().unwrap();
+            let (mut at, mut after) = (0, 0);
+            // Some time more on the other one.
+            for element in client * 1_000_000.. {
+                let sent = loop {
+                    match http.post(&urls[at]).body(format!("[{element}]")).send().await {
+                        Err(error) if error.is_connect() && at == 0 => {
+                            moved.fetch_add(1, Ordering::Relaxed);
+                            at = 1;
+                        }
+                        sent => break sent.expect("a request that was taken is answered"),
+                    }
+                };
+                assert_eq!(sent.status(), 200, "{}", sent.text().await.unwrap());
+                after += at;
+                if after == 20 {
+                    return element - client * 1_000_000 + 1;
+                }
+            }
+            unreachable!()
+        });
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    let asked = Instant::now();
+    cluster.gateway.stop().await;
+    println!("the gateway has stopped in {:?}", asked.elapsed());
+    let mut appended = 0;
+    while let Some(client) = clients.join_next().await {
+        appended += client.unwrap();
+    }
+    assert_eq!(moved.load(Ordering::Relaxed), 20);
+    cluster.gateway = other;
+    let list = cluster.to_ingress(reqwest::Method::POST, "/v1/call/testkit/a/counted/list").body("[]");
+    let list: Vec<u64> = list.send().await.unwrap().json().await.unwrap();
+    assert_eq!(list.len() as u64, appended, "each once");
 }

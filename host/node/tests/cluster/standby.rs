@@ -193,6 +193,26 @@ async fn a_standby_takes_over_from_one_that_is_killed_and_knows_what_only_the_lo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_takes_over_from_one_that_is_stopped_and_no_request_fails() {
+    let Some(mut pair) = Pair::start("standby-stopped", "300ms").await else { return };
+    let load = Load::on(&pair.cluster);
+    for _ in 0..3 {
+        load.goes_on(200).await;
+        let stopped = Instant::now();
+        pair.cluster.coordinator.stop().await;
+        let ended = stopped.elapsed();
+        drop(pair.swap());
+        let took = pair.taken_over(&load, stopped).await;
+        println!("stopped within {ended:?}, the next one answers after {took:?}");
+        pair.again().await;
+    }
+    load.goes_on(200).await;
+    let outcome = load.ends(&pair.cluster).await;
+    println!("{outcome}");
+    assert_eq!(outcome.doubtful, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_takes_over_from_one_that_is_paused_or_stopped() {
     let Some(mut pair) = Pair::start("standby-paused", "300ms").await else { return };
     let (load, reader) = (Load::on(&pair.cluster), Reader::on(&pair.cluster));

@@ -185,7 +185,7 @@ impl CoordinatorNode {
             announcing: VecDeque::new(),
             ticked: Instant::now(),
             shown: (false, false),
-            stopping: false,
+            stopping: None,
             tenure: tenure.clone(),
             options,
         };
@@ -212,7 +212,7 @@ impl CoordinatorNode {
         &self.network
     }
 
-    /// Makes durable what was cut, and ends. What it may no longer do is left to whoever may.
+    /// Brings what is under way to its end, and ends. What it may no longer do is left to whoever may.
     pub fn stop(mut self) {
         self.tenure.end();
         drop(self.inbox.send(worker::Message::Stop));

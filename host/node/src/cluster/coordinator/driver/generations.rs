@@ -47,9 +47,9 @@ impl Driver {
     }
 
     /// The generation is to end, without haste: no gateway shall send it anything more.
-    fn rest(&mut self, generation: u64) {
+    pub(super) fn rest(&mut self, generation: u64) {
         let Some(office) = &mut self.office else { return };
-        tracing::info!(generation, "the generation comes to a rest, for another one");
+        tracing::info!(generation, "the generation comes to a rest");
         office.resting = Some(Resting::Busy);
         self.step(Input::Rest);
         self.show_all();

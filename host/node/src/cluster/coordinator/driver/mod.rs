@@ -22,7 +22,7 @@ use styx_storage::snapshot::SnapshotStore;
 
 use self::deployments::{Announcing, Deploying};
 use self::gateways::Watching;
-use self::office::Office;
+use self::office::{Office, Resting};
 use super::{CoordinatorNodeOptions, Tenure};
 use crate::cluster::archive::{Archive, Archived};
 use crate::cluster::envelope::{self, Answer as Told, Envelope, Inquiry, Question};
@@ -83,7 +83,8 @@ pub(super) struct Driver {
     pub(super) ticked: Instant,
     /// What gateways were last shown of the log: whether its disk is nearly full, and whether it waits.
     pub(super) shown: (bool, bool),
-    pub(super) stopping: bool,
+    /// It was told to stop, then.
+    pub(super) stopping: Option<Instant>,
     /// For how long it may act.
     pub(super) tenure: Tenure,
 }
@@ -102,10 +103,7 @@ impl Driver {
             }
             self.go_on();
             self.rested();
-            let idle = self.office.as_ref().is_none_or(|office| {
-                !office.live || (office.machine.is_idle() && office.durable >= office.machine.position().0)
-            });
-            if self.stopping && idle {
+            if self.may_end() {
                 // Its keeper holds on to the log.
                 return drop(self.office.take());
             }
@@ -149,9 +147,26 @@ impl Driver {
                 None if self.store.is_some() => drop(to.send(Err("the cluster does not serve yet".to_owned()))),
                 None => drop(to.send(Err("snapshots are off: start the coordinator with --store".to_owned()))),
             },
-            worker::Message::Stop => self.stopping = true,
+            worker::Message::Stop => self.stop(),
             other => self.relay.take(other),
         }
+    }
+
+    /// To end: what is under way comes to its end first, and nobody notices but by waiting for whoever leads next.
+    fn stop(&mut self) {
+        self.stopping = Some(Instant::now());
+        if let Some(office) = self.office.as_ref().filter(|office| office.serves()) {
+            self.rest(office.generation);
+        }
+    }
+
+    /// Whether it was told to stop, and nothing more need be waited for.
+    fn may_end(&self) -> bool {
+        let Some(since) = self.stopping else { return false };
+        let Some(office) = self.office.as_ref().filter(|office| office.live) else { return true };
+        let heard = || office.members.iter().all(|member| self.network.outstanding_bytes(member.place) == 0);
+        matches!(office.resting, Some(Resting::Done)) && heard()
+            || since.elapsed().as_micros() as u64 >= self.options.patience.rest_us
     }
 
     fn take(&mut self, event: Event) {
@@ -176,6 +191,7 @@ impl Driver {
             Event::Incoming(Incoming::Connected { peer, hello, .. }) => {
                 tracing::debug!(node = peer.0, name = hello.name, "connected");
                 self.cut_off.remove(&peer);
+                self.relay.resume();
             }
             Event::Incoming(Incoming::Lost { peer, why }) => {
                 tracing::info!(node = peer.0, "connection lost: {why}");

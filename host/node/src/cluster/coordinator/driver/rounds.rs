@@ -38,7 +38,7 @@ impl Driver {
                 }
                 continue;
             }
-            if !office.live || !office.machine.has_work() || self.stopping && self.patience().is_some() {
+            if !office.live || !office.machine.has_work() {
                 return;
             }
             if self.patience().is_some() {
@@ -75,7 +75,7 @@ impl Driver {
         let wait = self.options.epoch_max_wait;
         let office = self.office.as_mut()?;
         let unsynced = office.machine.position().0.0.saturating_sub(office.durable.0);
-        if unsynced < UNSYNCED_MAX || self.stopping {
+        if unsynced < UNSYNCED_MAX || self.stopping.is_some() {
             return None;
         }
         let since = *office.waiting_since.get_or_insert_with(Instant::now);
