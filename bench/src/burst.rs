@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use styx_node::worker::{Answer, Handle, Waiter};
-use styx_protocol::catalog::{Component, Deployment, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::catalog::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc::unbounded_channel;
-
-use crate::guest;
 
 /// What a run came to.
 pub struct Run {
@@ -98,8 +96,8 @@ pub fn drive(handle: &Handle, requests: Vec<Arc<Request>>, window: usize) -> any
     Ok(Run { elapsed: started.elapsed(), latency_us, aborted })
 }
 
-/// An app with the accounts' functions.
-pub fn deployment(guest: &guest::Guest) -> Deployment {
+/// An app with the accounts' functions, which `component` has.
+pub fn deployment(component: Digest) -> Deployment {
     let function = |name: &str, read_only| Function {
         name: name.into(),
         parameters: vec![],
@@ -112,7 +110,7 @@ pub fn deployment(guest: &guest::Guest) -> Deployment {
         id: "dp_bench".into(),
         app: "bench".into(),
         created: Timestamp(0),
-        components: vec![Component { name: "ycsb".into(), digest: guest.digest, size: 0, sdk: String::new() }],
+        components: vec![Component { name: "ycsb".into(), digest: component, size: 0, sdk: String::new() }],
         operators: vec![OperatorSpec {
             name: "account".into(),
             component: 0,

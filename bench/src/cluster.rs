@@ -157,7 +157,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let load = Load { seed: load.seed * 1000 + worker as u64, ..load.clone() };
         members.push(Process::start(&address, worker, directory.path(), &load)?);
     }
-    runtime.block_on(coordinator.handle().control(Control::Deploy(deployment(&guest))))?;
+    runtime.block_on(coordinator.handle().control(Control::Deploy(deployment(guest.digest))))?;
     for step in ["insert", "transfer"] {
         members.iter_mut().try_for_each(|member| member.say(step))?;
         if step == "insert" {

@@ -1,11 +1,13 @@
 //! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
 
+mod budget;
 mod burst;
 mod chaos;
 mod cluster;
 mod compare;
 mod demo;
 mod guest;
+mod hot;
 mod load;
 mod machine;
 mod plan;
@@ -56,6 +58,10 @@ enum Verb {
     Cluster(cluster::Options),
     #[command(hide = true)]
     ClusterMember(cluster::Member),
+    /// Counts the instructions of the hot path, and compares them with what they may be
+    Budget(budget::Options),
+    #[command(hide = true)]
+    Hot(hot::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -72,5 +78,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Recovery(options) => recovery::run(&options),
         Verb::Cluster(options) => cluster::run(&options),
         Verb::ClusterMember(member) => cluster::run_member(&member),
+        Verb::Budget(options) => budget::run(&options),
+        Verb::Hot(options) => hot::run(&options),
     }
 }

@@ -8,15 +8,20 @@ use crate::result::{Outcome, Run};
 struct Parts {
     /// Between the client and the server, both ways, with what the client itself takes.
     outside: f64,
-    /// Waiting for an epoch, and for the record to be durable.
-    waiting: f64,
-    /// Phases of an epoch.
+    /// Waiting for an epoch.
+    queue: f64,
+    /// Phases of an epoch, with the network between workers and the wait for the slowest of them.
     phases: Vec<f64>,
+    network: f64,
+    /// Waiting for the record to be durable, when all else is done.
+    log: f64,
+    /// What is left: from the epoch's end to the door, and whatever is not told apart.
+    reply: f64,
 }
 
 /// Phases of an epoch, one after the other: the server's name, and ours.
-const PHASES: [(&str, &str); 4] =
-    [("cut", "cut"), ("execute", "execute"), ("commit", "validate and commit"), ("fallback", "fallback")];
+const PHASES: [(&str, &str); 5] =
+    [("cut", "cut"), ("execute", "execute"), ("validate", "validate"), ("commit", "commit"), ("fallback", "fallback")];
 
 impl Parts {
     fn of(run: &Run) -> Option<Parts> {
@@ -37,12 +42,17 @@ impl Parts {
         let mean = run.latency.mean_ms;
         // Where there is no door, the client waits at the worker itself.
         let inside = if count > 0.0 { named("request_duration_seconds_sum") * 1e3 / count } else { mean };
-        let waiting = (inside - phases.iter().sum::<f64>()).max(0.0);
-        Some(Parts { outside: (mean - inside).max(0.0), waiting, phases })
+        let busy: f64 = phases.iter().sum();
+        // How long a coordinator waits for workers, beyond what they do.
+        let network = (named("round_seconds") * 1e3 / epochs.max(1.0) - busy).max(0.0);
+        let queue = total("queue_seconds") * 1e3 / (run.tps * run.seconds).max(1.0);
+        let log = total("phase_seconds{phase=\"log\"}") * 1e3 / epochs.max(1.0);
+        let reply = (inside - queue - busy - network - log).max(0.0);
+        Some(Parts { outside: (mean - inside).max(0.0), queue, phases, network, log, reply })
     }
 
     fn values(&self) -> Vec<f64> {
-        [&[self.outside, self.waiting][..], &self.phases].concat()
+        [&[self.outside, self.queue][..], &self.phases, &[self.network, self.log, self.reply]].concat()
     }
 }
 
@@ -73,11 +83,12 @@ pub(super) fn section(page: &mut Page, outcomes: &[Outcome]) -> anyhow::Result<(
     }
     page.section(
         "Where the time goes",
-        "Mean latency of a call at 80 % of the peak. Phases are means per epoch, and every call of an epoch waits for all \
-         of them; the record is made durable meanwhile, so a sync only shows where it takes longer than the rest.",
+        "Mean latency of a call at 80 % of the peak, or in a closed loop. Phases are means per epoch, and every call of an \
+         epoch waits for all of them. The record is made durable meanwhile: log is what is left of that. One process \
+         validates as a part of its commit; a cluster's queue and log are a part of its reply.",
     );
-    let names = ["way and client", "queue, log, reply"].into_iter().chain(PHASES.map(|(_, name)| name));
-    let names: Vec<String> = names.map(str::to_owned).collect();
+    let names = ["way and client", "queue"].into_iter().chain(PHASES.map(|(_, name)| name));
+    let names: Vec<String> = names.chain(["network, barriers", "log", "reply"]).map(str::to_owned).collect();
     page.chart(&chart::bars("mean latency, ms", &names, &bars)?);
     let mut head = vec!["what"];
     head.extend(names.iter().map(|name| &**name));

@@ -21,6 +21,7 @@ use futures_util::future::BoxFuture;
 use crate::load::Lane;
 
 pub use inprocess::{InProcess, InProcessOptions};
+pub use native::Native;
 pub use postgres::Postgres;
 pub use styx::{Driver, Styx, StyxOptions};
 pub use two_phase::{Member, TwoPhase, run_member};

@@ -60,6 +60,9 @@ pub struct Styx {
     killed: AtomicBool,
     ingress: String,
     admin: String,
+    /// Of a cluster: where its gateway and its workers tell of themselves.
+    gateway: Option<String>,
+    workers: Vec<String>,
     driver: Driver,
     connections: usize,
     /// If calls come as records.
@@ -84,7 +87,7 @@ impl Styx {
         if let Some(broker) = &broker {
             options.door_flags = strings(&["--kafka", &broker.address]);
         }
-        let (processes, ingress, admin) = match options.workers {
+        let Site { processes, ingress, admin, gateway, workers } = match options.workers {
             0 => single(&options, directory.path()).await?,
             workers => cluster(&options, workers, directory.path()).await?,
         };
@@ -96,6 +99,8 @@ impl Styx {
             killed: AtomicBool::new(false),
             ingress,
             admin,
+            gateway,
+            workers,
             driver: options.driver,
             connections: options.connections.max(1),
             broker,
@@ -103,26 +108,54 @@ impl Styx {
         })
     }
 
+    /// What the system counts; of a cluster what the coordinator counts, how long clients waited at the gateway,
+    /// and the mean of what workers say of their phases.
     async fn metrics(&self) -> anyhow::Result<BTreeMap<String, f64>> {
-        let text = reqwest::get(format!("http://{}/metrics", self.admin)).await?.error_for_status()?.text().await?;
-        Ok(read_metrics(&text))
+        let mut totals = metrics_of(&self.admin).await?;
+        if let Some(gateway) = &self.gateway {
+            totals.extend(metrics_of(gateway).await?.into_iter().filter(|(name, _)| name.starts_with("request_")));
+        }
+        if !self.workers.is_empty() {
+            totals.retain(|name, _| !name.starts_with(PHASE));
+        }
+        for worker in &self.workers {
+            // It may have been killed.
+            let Ok(seen) = metrics_of(worker).await else { continue };
+            for (name, seconds) in seen.into_iter().filter(|(name, _)| name.starts_with(PHASE)) {
+                *totals.entry(name).or_default() += seconds / self.workers.len() as f64;
+            }
+        }
+        Ok(totals)
     }
 }
 
-async fn single(options: &StyxOptions, directory: &Path) -> anyhow::Result<(Vec<Process>, String, String)> {
+/// Time that a worker spends in a phase.
+const PHASE: &str = "phase_seconds";
+
+async fn metrics_of(admin: &str) -> anyhow::Result<BTreeMap<String, f64>> {
+    let text = reqwest::get(format!("http://{admin}/metrics")).await?.error_for_status()?.text().await?;
+    Ok(read_metrics(&text))
+}
+
+/// Processes and where they are reached.
+struct Site {
+    processes: Vec<Process>,
+    ingress: String,
+    admin: String,
+    gateway: Option<String>,
+    workers: Vec<String>,
+}
+
+async fn single(options: &StyxOptions, directory: &Path) -> anyhow::Result<Site> {
     let data = directory.to_string_lossy();
     let own = strings(&["--ingress-addr", FREE, "--admin-addr", FREE, "--data-dir", &data]);
     let arguments = [own, options.flags.clone(), options.log_flags.clone(), options.door_flags.clone()].concat();
     let process = Process::start(&options.binary, &arguments).await?;
     let (ingress, admin) = (process.ready("ingress").to_owned(), process.ready("admin").to_owned());
-    Ok((vec![process], ingress, admin))
+    Ok(Site { processes: vec![process], ingress, admin, gateway: None, workers: Vec::new() })
 }
 
-async fn cluster(
-    options: &StyxOptions,
-    workers: usize,
-    directory: &Path,
-) -> anyhow::Result<(Vec<Process>, String, String)> {
+async fn cluster(options: &StyxOptions, workers: usize, directory: &Path) -> anyhow::Result<Site> {
     let within = |name: &str| directory.join(name).to_string_lossy().into_owned();
     // What one process has compiled, the others need not compile.
     let cache = within("cache");
@@ -139,16 +172,18 @@ async fn cluster(
     let mut running = Vec::new();
     for number in 0..workers {
         let data = within(&format!("worker-{number}"));
-        let own = strings(&["--coordinator", &address, "--data-dir", &data, "--cache-dir", &cache]);
-        running.push(start("worker", [own, options.flags.clone()].concat()).await?);
+        let own = ["--coordinator", &address, "--data-dir", &data, "--cache-dir", &cache, "--admin-addr", FREE];
+        running.push(start("worker", [strings(&own), options.flags.clone()].concat()).await?);
     }
+    let admins = running.iter().map(|worker| worker.ready("admin").to_owned()).collect();
     let own = strings(&["--coordinator", &address, "--ingress-addr", FREE, "--admin-addr", FREE]);
     let gateway = start("gateway", [own, options.door_flags.clone()].concat()).await?;
     let ingress = gateway.ready("ingress").to_owned();
     process::serves(&admin, workers).await?;
+    let of_gateway = gateway.ready("admin").to_owned();
     running.insert(0, gateway);
     running.push(coordinator);
-    Ok((running, ingress, admin))
+    Ok(Site { processes: running, ingress, admin, gateway: Some(of_gateway), workers: admins })
 }
 
 /// Any port that nobody uses.

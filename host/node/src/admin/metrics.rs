@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -79,7 +80,17 @@ impl Collector for Everything {
             Some(&Unit::Seconds),
             of(&stats.log_sync_us) as f64 / 1e6,
         )?;
-        self.phases(&mut encoder)?;
+        counter(
+            &mut encoder,
+            "styx_queue",
+            "Time that requests have waited for their epoch, of all together, where one process is all of the system",
+            Some(&Unit::Seconds),
+            of(&stats.queue) as f64 / 1e9,
+        )?;
+        let help = "Time spent in the phases of epochs, one after the other, as the worker of this process sees them";
+        times(&mut encoder, "styx_phase", help, "phase", &stats.phases.all())?;
+        let help = "Time that the coordinator waited for its workers, by the stages of a round";
+        times(&mut encoder, "styx_round", help, "stage", &stats.rounds.all())?;
         gauge(&mut encoder, "styx_entities", "Entities in the committed state", None, of(&stats.entities) as f64)?;
         gauge(
             &mut encoder,
@@ -110,19 +121,6 @@ impl Collector for Everything {
 }
 
 impl Everything {
-    fn phases(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut family = encoder.encode_descriptor(
-            "styx_phase",
-            "Time spent in the phases of epochs, one after the other, where one process is all of the system",
-            Some(&Unit::Seconds),
-            MetricType::Counter,
-        )?;
-        self.0.handle.stats().phases.all().into_iter().try_for_each(|(name, spent)| {
-            let spent = spent.as_secs_f64();
-            family.encode_family(&[("phase", name)])?.encode_counter::<NoLabelSet, _, f64>(&spent, None)
-        })
-    }
-
     fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut family = encoder.encode_descriptor(
             "styx_request_duration",
@@ -141,6 +139,20 @@ impl Everything {
         }
         Ok(())
     }
+}
+
+/// Times so far, told apart by a label.
+fn times(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    times: &[(&'static str, Duration)],
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?;
+    times.iter().try_for_each(|(at, spent)| {
+        family.encode_family(&[(label, *at)])?.encode_counter::<NoLabelSet, _, f64>(&spent.as_secs_f64(), None)
+    })
 }
 
 fn counters(

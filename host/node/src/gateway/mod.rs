@@ -16,6 +16,7 @@ mod latency;
 mod parameter;
 mod path;
 mod pipeline;
+mod rehearsal;
 mod reply;
 mod request;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use json::is_json;
 pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
 pub use parameter::Parameter;
 pub use path::decode;
+pub use rehearsal::Rehearsal;
 pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, derived_id, fresh_id, parse_id, prepare};
 
 use axum::routing::{get, post};

@@ -67,7 +67,7 @@ fn deployment(id: &str, app: &str, operators: Vec<OperatorSpec>) -> Deployment {
     }
 }
 
-fn shop() -> Catalog {
+pub fn shop() -> Catalog {
     let mut catalog = Catalog::default();
     let functions = vec![
         function(

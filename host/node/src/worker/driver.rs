@@ -59,6 +59,10 @@ pub(super) struct Driver<E> {
     started: Instant,
     /// When the crew was given the batch that it has.
     batch_out: Instant,
+    /// When it was last looked how many requests wait, and how many that were.
+    waiting: (Instant, usize),
+    /// Epochs that have ended and are not durable, and since when.
+    undurable: VecDeque<(Epoch, Instant)>,
     stopping: bool,
 }
 
@@ -89,6 +93,8 @@ impl<E: Executor + Pieces> Driver<E> {
             position: 0,
             started: Instant::now(),
             batch_out: Instant::now(),
+            waiting: (Instant::now(), 0),
+            undurable: VecDeque::new(),
             stopping: false,
         }
     }
@@ -160,6 +166,7 @@ impl<E: Executor + Pieces> Driver<E> {
                     Err(_) => break,
                 }
             }
+            self.count_waiting();
             let mut patience = None;
             if self.machine.is_idle() && self.machine.has_work() {
                 patience = self.patience();
@@ -182,6 +189,14 @@ impl<E: Executor + Pieces> Driver<E> {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// How long requests wait for their epoch, all together: so many, for so long.
+    fn count_waiting(&mut self) {
+        let (now, waiting) = (Instant::now(), self.handle.queued() + self.machine.backlog());
+        let (since, before) = std::mem::replace(&mut self.waiting, (now, waiting));
+        let spent = now.duration_since(since).as_nanos() as u64 * (before + waiting) as u64 / 2;
+        self.handle.stats().queue.fetch_add(spent, Ordering::Relaxed);
     }
 
     /// How much longer the next epoch may fill; `None` if it is to be cut now.
@@ -223,6 +238,9 @@ impl<E: Executor + Pieces> Driver<E> {
             Message::Synced(epoch, position) => {
                 (self.durable, self.position) = (epoch, position);
                 self.step(Input::Durable(epoch));
+                while let Some((_, since)) = self.undurable.pop_front_if(|(ended, _)| *ended <= epoch) {
+                    Phases::add(&self.handle.stats().phases.log, since);
+                }
                 while self.looks.front().is_some_and(|(seen, ..)| *seen <= epoch) {
                     if let Some((_, answer, to)) = self.looks.pop_front() {
                         drop(to.send(answer));
@@ -335,6 +353,9 @@ impl<E: Executor + Pieces> Driver<E> {
             Action::Finished(summary) => {
                 // An epoch of deployments alone executes nothing.
                 self.prepare_catalog();
+                if summary.epoch > self.durable && self.records.is_some() {
+                    self.undurable.push_back((summary.epoch, Instant::now()));
+                }
                 let stats = self.handle.stats();
                 stats.finished(&summary, self.started.elapsed().as_micros() as u64);
                 stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);

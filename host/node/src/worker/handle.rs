@@ -97,6 +97,11 @@ impl Handle {
         self.queued.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Requests sent and not yet taken.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
     /// Shows clients what is deployed.
     pub(crate) fn show_catalog(&self, catalog: Arc<Catalog>) {
         self.catalog.store(catalog);

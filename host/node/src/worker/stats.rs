@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use styx_protocol::machine::EpochSummary;
+use styx_protocol::machine::{EpochSummary, Stage};
 
 use crate::snapshots::KeeperStats;
 
@@ -58,8 +58,13 @@ pub struct Stats {
     pub log_syncs: AtomicU64,
     /// Microseconds spent making it durable.
     pub log_sync_us: AtomicU64,
-    /// Time spent in each phase of epochs, where one process is all of the system.
+    /// Time spent in each phase of epochs, as the one worker of this process sees it.
     pub phases: Phases,
+    /// Time that the coordinator of this process waited for workers.
+    pub rounds: Rounds,
+    /// Nanoseconds that requests have waited for their epoch, of all together, where one process is all of
+    /// the system.
+    pub queue: AtomicU64,
     /// The last epoch that ended.
     pub epoch: AtomicU64,
     /// The last epoch whose record is durable.
@@ -74,30 +79,69 @@ pub struct Stats {
 }
 
 /// Nanoseconds spent in the phases of all epochs so far. They come one after the other; making the
-/// record durable goes on beside them.
+/// record durable goes on beside them, and only what is left of that when all is done is counted here.
 #[derive(Debug, Default)]
 pub struct Phases {
     /// Cutting: TIDs, the record, the batch.
     pub cut: AtomicU64,
     /// The first execution of all transactions, on all threads.
     pub execute: AtomicU64,
-    /// Validating and committing, after the execution and after the fallback.
+    /// Finding conflicts; in a cluster only, otherwise a part of `commit`.
+    pub validate: AtomicU64,
+    /// Committing, after the execution and after the fallback.
     pub commit: AtomicU64,
     /// Running those again that conflicted, on all threads.
     pub fallback: AtomicU64,
+    /// Waiting for the record to be durable; where one process is all of the system.
+    pub log: AtomicU64,
 }
 
 impl Phases {
     /// All of them, by name.
-    pub fn all(&self) -> [(&'static str, Duration); 4] {
-        let phases =
-            [("cut", &self.cut), ("execute", &self.execute), ("commit", &self.commit), ("fallback", &self.fallback)];
-        phases.map(|(name, spent)| (name, Duration::from_nanos(spent.load(Ordering::Relaxed))))
+    pub fn all(&self) -> [(&'static str, Duration); 6] {
+        named([
+            ("cut", &self.cut),
+            ("execute", &self.execute),
+            ("validate", &self.validate),
+            ("commit", &self.commit),
+            ("fallback", &self.fallback),
+            ("log", &self.log),
+        ])
     }
 
-    pub(super) fn add(phase: &AtomicU64, since: Instant) {
+    pub(crate) fn add(phase: &AtomicU64, since: Instant) {
         phase.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
+}
+
+/// Nanoseconds that a coordinator has waited in the stages of all rounds so far ([`Stage`]).
+#[derive(Debug, Default)]
+pub struct Rounds {
+    cut: AtomicU64,
+    execute: AtomicU64,
+    validate: AtomicU64,
+    finish: AtomicU64,
+}
+
+impl Rounds {
+    /// All of them, by name.
+    pub fn all(&self) -> [(&'static str, Duration); 4] {
+        named([("cut", &self.cut), ("execute", &self.execute), ("validate", &self.validate), ("finish", &self.finish)])
+    }
+
+    pub(crate) fn add(&self, stage: Stage, since: Instant) {
+        let stage = match stage {
+            Stage::Cut => &self.cut,
+            Stage::Execute => &self.execute,
+            Stage::Validate => &self.validate,
+            Stage::Finish => &self.finish,
+        };
+        Phases::add(stage, since);
+    }
+}
+
+fn named<const N: usize>(counters: [(&'static str, &AtomicU64); N]) -> [(&'static str, Duration); N] {
+    counters.map(|(name, spent)| (name, Duration::from_nanos(spent.load(Ordering::Relaxed))))
 }
 
 const RECENT_MAX: usize = 256;

@@ -48,6 +48,20 @@ pub struct Coordinator<W> {
     outbox: Outbox<W>,
 }
 
+/// What the coordinator waits for in a round. Execution begins with the round, so it may be over when
+/// the cut is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// What all sequencers add.
+    Cut,
+    /// The end of all call graphs.
+    Execute,
+    /// The conflicts that workers see.
+    Validate,
+    /// The end of the round: commits, and the fallback.
+    Finish,
+}
+
 /// A round under way.
 #[derive(Debug)]
 struct Round {
@@ -115,6 +129,16 @@ impl<W> Coordinator<W> {
     /// Whether no round is under way.
     pub fn is_idle(&self) -> bool {
         self.current.is_none()
+    }
+    /// What the round under way waits for, if there is one.
+    pub fn stage(&self) -> Option<Stage> {
+        let (round, all) = (self.current.as_deref()?, self.workers());
+        Some(match round {
+            Round { cut: false, .. } => Stage::Cut,
+            Round { executed, .. } if *executed < all => Stage::Execute,
+            Round { judged, .. } if *judged < all => Stage::Validate,
+            _ => Stage::Finish,
+        })
     }
     /// Whether a round would find anything to do.
     pub fn has_work(&self) -> bool {

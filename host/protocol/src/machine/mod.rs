@@ -19,7 +19,7 @@ mod worker;
 
 use std::sync::Arc;
 
-pub use coordinator::Coordinator;
+pub use coordinator::{Coordinator, Stage};
 pub use io::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input, Rank};
 pub use worker::Worker;
 

@@ -104,6 +104,7 @@ impl WorkerNode {
             inbox,
             events: events.clone(),
             stats: stats.clone(),
+            batch_out: Instant::now(),
             serving: None,
             postponed: VecDeque::new(),
             loading: BTreeSet::new(),

@@ -136,6 +136,7 @@ impl Driver {
             position: self.position,
             waiting_since: None,
             started: Instant::now(),
+            staged: Instant::now(),
         }));
         members.iter().for_each(|member| self.invite(member));
         self.show_all();

@@ -36,8 +36,9 @@ pub(in crate::cluster::coordinator) struct Office {
     /// What of the log is durable: no later epoch stands before it.
     pub(super) position: u64,
     pub(super) waiting_since: Option<Instant>,
-    /// When the last round began.
+    /// When the last round began, and when what it waits for did.
     pub(super) started: Instant,
+    pub(super) staged: Instant,
 }
 
 /// How far the end of a generation is that nobody is in a hurry for.

@@ -85,7 +85,14 @@ impl Driver {
     pub(super) fn step(&mut self, input: Input<Waiter>) {
         let Some(office) = self.office.as_mut() else { return };
         let mut actions = Vec::new();
+        let before = office.machine.stage();
         office.machine.step(input, &mut actions);
+        if office.machine.stage() != before {
+            let since = std::mem::replace(&mut office.staged, Instant::now());
+            if let Some(stage) = before.filter(|_| office.live) {
+                self.handle.stats().rounds.add(stage, since);
+            }
+        }
         for action in actions {
             self.perform(action);
         }

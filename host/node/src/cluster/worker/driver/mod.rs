@@ -88,6 +88,8 @@ pub(super) struct Driver {
     pub(super) inbox: Receiver<Event>,
     pub(super) events: Sender<Event>,
     pub(super) stats: Arc<Stats>,
+    /// When the crew was given the batch that it has.
+    pub(super) batch_out: Instant,
     pub(super) serving: Option<Box<Serving>>,
     /// Events that came while parts of an earlier generation were awaited.
     pub(super) postponed: VecDeque<Event>,

@@ -13,7 +13,7 @@ use super::{Driver, SILENT};
 use crate::cluster::COORDINATOR;
 use crate::cluster::envelope::{Answer, Bytes, Reply};
 use crate::transport::NodeId;
-use crate::worker::Failure;
+use crate::worker::{Failure, Phases};
 
 /// Parts of graphs that wait for others to travel with.
 const MAIL_MAX: usize = 512;
@@ -26,7 +26,26 @@ impl Driver {
         let mut actions = std::mem::take(&mut self.actions);
         while let Some(input) = next {
             let Some(serving) = self.serving.as_mut() else { break };
+            let phases = &self.stats.phases;
+            let phase = match &input {
+                Input::Message { message: Message::Begin(_), .. } => Some(&phases.cut),
+                Input::Message { message: Message::Settle { .. }, .. } => Some(&phases.validate),
+                Input::Message { message: Message::Decide { .. }, .. } => Some(&phases.commit),
+                Input::Executed(_) => {
+                    Phases::add(&phases.execute, self.batch_out);
+                    Some(&phases.execute)
+                }
+                Input::FellBack(_) => {
+                    Phases::add(&phases.fallback, self.batch_out);
+                    Some(&phases.commit)
+                }
+                _ => None,
+            };
+            let begun = phase.map(|_| Instant::now());
             serving.machine.step(input, &mut actions);
+            if let (Some(phase), Some(begun)) = (phase, begun) {
+                Phases::add(phase, begun);
+            }
             for action in actions.drain(..) {
                 inputs.extend(self.perform(action));
             }
@@ -50,9 +69,15 @@ impl Driver {
                 }
                 None
             }
-            Action::Execute(batch) => self.gathering.execute(batch),
+            Action::Execute(batch) => {
+                self.batch_out = Instant::now();
+                self.gathering.execute(batch)
+            }
             Action::Advance(pieces) => self.gathering.advance(pieces),
-            Action::FallBack(batch) => self.gathering.fall_back(batch),
+            Action::FallBack(batch) => {
+                self.batch_out = Instant::now();
+                self.gathering.fall_back(batch)
+            }
             Action::Reply { waiter: Asker::Local(waiter), reply } => {
                 waiter.answer(crate::worker::Answer::Reply(reply));
                 None
