@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::catalog::{Control, Digest};
@@ -11,7 +12,7 @@ use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
 use crate::snapshots::Found;
-use crate::worker::{fatal, fatal_on_panic, read_record};
+use crate::worker::{Stats, fatal, fatal_on_panic, read_record};
 use styx_storage::log::Log;
 
 /// What has become of the log.
@@ -56,6 +57,7 @@ impl Archive {
     pub(super) fn start(
         mut log: Box<dyn Log>,
         mut look: Look,
+        stats: Arc<Stats>,
         done: impl Fn(Archived) + Send + 'static,
     ) -> std::io::Result<Archive> {
         let (orders, inbox) = unbounded::<Order>();
@@ -64,7 +66,7 @@ impl Archive {
                 while let Ok(order) = inbox.recv() {
                     let mut next = Some(order);
                     while let Some(order) = next.take() {
-                        next = serve(log.as_mut(), order, &inbox, &mut look, &done);
+                        next = serve(log.as_mut(), order, &inbox, &mut look, &done, &stats);
                     }
                 }
             });
@@ -117,17 +119,18 @@ fn serve(
     inbox: &Receiver<Order>,
     look: &mut Look,
     done: &impl Fn(Archived),
+    stats: &Stats,
 ) -> Option<Order> {
     match order {
         Order::Append(generation, record) => {
             let (mut last, mut generation) = (record.epoch, generation);
-            append(log, &Record::Epoch(record));
+            append(log, &Record::Epoch(record), stats);
             let mut next = None;
             while let Ok(order) = inbox.try_recv() {
                 match order {
                     Order::Append(of, record) if of == generation => {
                         (last, generation) = (record.epoch, of);
-                        append(log, &Record::Epoch(record));
+                        append(log, &Record::Epoch(record), stats);
                     }
                     other => {
                         next = Some(other);
@@ -135,13 +138,13 @@ fn serve(
                     }
                 }
             }
-            sync(log);
+            sync(log, stats);
             done(Archived::Synced(generation, last, log.next()));
             next
         }
         Order::Raise(generation) => {
-            append(log, &Record::Generation(generation));
-            sync(log);
+            append(log, &Record::Generation(generation), stats);
+            sync(log, stats);
             done(Archived::Raised(generation, log.next(), look(generation)));
             None
         }
@@ -172,17 +175,21 @@ fn serve(
     }
 }
 
-fn append(log: &mut dyn Log, record: &Record) {
-    if let Err(error) = log.append(&record.encode()) {
+fn append(log: &mut dyn Log, record: &Record, stats: &Stats) {
+    let bytes = record.encode();
+    if let Err(error) = log.append(&bytes) {
         fatal(&error.to_string());
     }
+    stats.appended(bytes.len());
 }
 
-fn sync(log: &mut dyn Log) {
+fn sync(log: &mut dyn Log, stats: &Stats) {
+    let started = Instant::now();
     // After a failed fsync nobody knows what is on the disk.
     if let Err(error) = log.sync() {
         fatal(&error.to_string());
     }
+    stats.synced(started);
 }
 
 /// What a coordinator must know of the log before it leads.
@@ -231,7 +238,9 @@ mod tests {
     fn child() {
         let Some(log) = BrokenLog::of_parent(20) else { return };
         let (done, news) = unbounded();
-        let archive = Archive::start(Box::new(log), Box::new(|_| None), move |archived| drop(done.send(archived)));
+        let archive = Archive::start(Box::new(log), Box::new(|_| None), Arc::default(), move |archived| {
+            drop(done.send(archived))
+        });
         let archive = archive.unwrap();
         let trim = archive.trimmer();
         for number in 1..1000 {

@@ -44,8 +44,7 @@ pub(super) fn start(
                 if let Err(error) = log.append(&bytes) {
                     fatal(&error.to_string());
                 }
-                stats.log_records.fetch_add(1, Ordering::Relaxed);
-                stats.log_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                stats.appended(bytes.len());
                 Some(epoch)
             };
             while let Ok(told) = inbox.recv() {
@@ -59,8 +58,7 @@ pub(super) fn start(
                 if let Err(error) = log.sync() {
                     fatal(&error.to_string());
                 }
-                stats.log_syncs.fetch_add(1, Ordering::Relaxed);
-                stats.log_sync_us.fetch_add(started.elapsed().as_micros() as u64, Ordering::Relaxed);
+                stats.synced(started);
                 stats.durable.store(epoch.0, Ordering::Relaxed);
                 drop(done.send(Message::Synced(epoch, log.next())));
             }

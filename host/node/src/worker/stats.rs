@@ -175,6 +175,18 @@ impl Stats {
         });
     }
 
+    /// A record was appended to the log.
+    pub(crate) fn appended(&self, bytes: usize) {
+        self.log_records.fetch_add(1, Ordering::Relaxed);
+        self.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The log was made durable.
+    pub(crate) fn synced(&self, since: Instant) {
+        self.log_syncs.fetch_add(1, Ordering::Relaxed);
+        self.log_sync_us.fetch_add(since.elapsed().as_micros() as u64, Ordering::Relaxed);
+    }
+
     /// The last epochs, oldest first.
     pub fn recent(&self) -> Vec<EpochReport> {
         self.recent.lock().expect("nothing panics while holding this lock").iter().cloned().collect()

@@ -154,10 +154,10 @@ impl CoordinatorNode {
         let (inbox, messages) = unbounded();
         let unusable = Arc::new(AtomicU64::new(u64::MAX));
         let look = look(store.clone(), unusable.clone());
-        let archived = events.clone();
+        let (archived, stats) = (events.clone(), Arc::new(Stats::default()));
         let stall = log.stall();
-        let archive = Archive::start(log, look, move |done| drop(archived.send(Event::Archived(done))))?;
-        let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
+        let archive = Archive::start(log, look, stats.clone(), move |done| drop(archived.send(Event::Archived(done))))?;
+        let handle = Handle::new(inbox.clone(), options.backlog_max, stats);
         handle.room().heed(stall);
         let started = Instant::now();
         let driver = Driver {
