@@ -13,7 +13,7 @@ mod movie;
 mod records;
 mod tpcc;
 mod travel;
-mod ycsb;
+pub mod ycsb;
 
 use anyhow::Context;
 use rand::RngCore;

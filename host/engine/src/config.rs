@@ -73,6 +73,12 @@ pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
 /// Address space reserved per memory; with it, loads and stores need no bounds checks.
 const MEMORY_RESERVATION: u64 = 4 << 30;
 
+/// Instances alive at once in an engine in little address space, idle ones among them,
+const LITTLE_INSTANCES_MAX: usize = 5;
+
+/// of which so many are kept idle.
+const LITTLE_IDLE_MAX: usize = 2;
+
 /// The proposals in use: what guest toolchains emit, all of it deterministic. No threads, no
 /// garbage collector, no exceptions, no 64-bit memories, nothing asynchronous.
 pub(crate) const FEATURES: WasmFeatures = WasmFeatures::WASM2
@@ -119,6 +125,8 @@ pub(crate) enum Purpose {
         /// Whether guests may have to wait for other workers.
         cluster: Option<Cluster>,
     },
+    /// Running guests one at a time, where address space is scarce.
+    Little,
     /// Compiling only: reserves no address space, and may use all cores.
     Compile,
 }
@@ -150,12 +158,25 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
             config.async_stack_size(FIBER_STACK_BYTES);
             config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(executors, cluster)))
         }
+        Purpose::Little => {
+            config.parallel_compilation(false);
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(slots(LITTLE_INSTANCES_MAX as u32, 0)))
+        }
     };
     config
 }
 
+/// What one executor keeps idle.
+pub(crate) fn idle_max(purpose: Purpose) -> Idle {
+    match purpose {
+        Purpose::Run { executors, cluster } => idle_of(executors, cluster),
+        Purpose::Little => Idle { instances: LITTLE_IDLE_MAX, bytes: usize::MAX },
+        Purpose::Compile => Idle::default(),
+    }
+}
+
 /// What one of so many executors keeps idle.
-pub(crate) fn idle_max(executors: usize, cluster: Option<Cluster>) -> Idle {
+fn idle_of(executors: usize, cluster: Option<Cluster>) -> Idle {
     let executors = executors.max(1);
     match cluster {
         Some(_) => Idle {
@@ -172,11 +193,16 @@ pub(crate) fn idle_max(executors: usize, cluster: Option<Cluster>) -> Idle {
 /// every bound at its highest. A process has 128, and the largest gap in them is not much over 80.
 fn pool(executors: usize, cluster: Option<Cluster>) -> PoolingAllocationConfig {
     let executors = executors.clamp(1, EXECUTORS_MAX);
-    let per_executor = CALL_DEPTH_MAX as usize + idle_max(executors, cluster).instances + 1;
+    let per_executor = CALL_DEPTH_MAX as usize + idle_of(executors, cluster).instances + 1;
     let suspended = cluster.map_or(0, |cluster| cluster.guests().min(WAITING_MAX));
     let instances = (executors * per_executor + suspended + 4) as u32;
     // An idle instance keeps the stack of its last call.
     let stacks = if cluster.is_some() { instances } else { 0 };
+    slots(instances, stacks)
+}
+
+/// A pool for so many instances, and stacks for fibers.
+fn slots(instances: u32, stacks: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
         .total_core_instances(instances * CORE_INSTANCES_MAX)
@@ -228,6 +254,7 @@ mod tests {
         let run = |executors, cluster| Purpose::Run { executors, cluster };
         for purpose in [
             Purpose::Compile,
+            Purpose::Little,
             run(1, None),
             run(EXECUTORS_MAX, None),
             run(2, Some(Cluster::default())),

@@ -59,6 +59,7 @@ pub enum LoadError {
 /// Runs components. One per process, shared by its executors.
 pub struct Engine {
     wasmtime: wasmtime::Engine,
+    idle_max: Idle,
     options: EngineOptions,
     artifacts: Artifacts,
     ready: RwLock<HashMap<Digest, Arc<Ready>>>,
@@ -94,12 +95,28 @@ impl Engine {
             );
         }
         let purpose = Purpose::Run { executors: options.executors, cluster: options.cluster };
+        Engine::with(purpose, options)
+    }
+
+    /// An engine for one executor in less than 48 GiB of address space, as some instruments leave
+    /// it: for guests of one's own, whose calls nest at most three deep. The code is the same.
+    ///
+    /// # Errors
+    /// As of [`Engine::new`].
+    pub fn in_little_space(cache_dir: PathBuf) -> anyhow::Result<Arc<Self>> {
+        let compiler = Compiler::InProcess;
+        let options = EngineOptions { cache_dir, determinism: Determinism::Off, executors: 1, compiler, cluster: None };
+        Engine::with(Purpose::Little, options)
+    }
+
+    fn with(purpose: Purpose, options: EngineOptions) -> anyhow::Result<Arc<Self>> {
         let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(purpose)).map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
         let suspended = options.cluster.map_or(0, |cluster| cluster.suspended);
         let room = Room::new(suspended, config::SUSPENDED_BYTES_MAX);
         Ok(Arc::new(Engine {
             wasmtime,
+            idle_max: config::idle_max(purpose),
             options,
             artifacts,
             ready: RwLock::default(),
@@ -216,7 +233,7 @@ impl Engine {
 
     /// Idle instances that an executor keeps.
     pub(crate) fn idle_max(&self) -> Idle {
-        config::idle_max(self.options.executors, self.options.cluster)
+        self.idle_max
     }
 
     /// Guests that wait for other workers, over all executors.

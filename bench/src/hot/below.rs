@@ -1,0 +1,139 @@
+//! Below the door: the protocol's machine, an executor and a log in memory, in turns on one thread.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use styx_engine::Engine;
+use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::entity::Layout;
+use styx_protocol::fallback::{Executor, run_component};
+use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
+use styx_protocol::modes::Modes;
+use styx_protocol::piece::Started;
+use styx_protocol::record::Record;
+use styx_protocol::replies::Retention;
+use styx_protocol::transaction::Request;
+use styx_storage::log::{Log, MemoryDisk, MemoryLog};
+
+use super::Work;
+use super::transfers::Transfers;
+use crate::burst::deployment;
+use crate::guest;
+use crate::system::Native;
+
+/// Transactions of an epoch, as by default.
+pub const EPOCH: usize = 1000;
+
+/// Calls before those that are counted: memory is there then, and instances are warm.
+const WARM_UP: usize = 2 * EPOCH;
+
+/// Transfers with the functions as host code.
+pub fn native(calls: usize) -> anyhow::Result<Work> {
+    transfers(calls, Native, Digest([0; 32]))
+}
+
+/// Transfers with the guest.
+pub fn wasm(calls: usize, component: &[u8], cache: PathBuf) -> anyhow::Result<Work> {
+    let digest = guest::digest(component);
+    let engine = Engine::in_little_space(cache.clone())?;
+    let file = cache.join("component.wasm");
+    std::fs::write(&file, component)?;
+    engine.load(digest, &file)?;
+    transfers(calls, engine.executor(), digest)
+}
+
+fn transfers(calls: usize, executor: impl Executor + 'static, component: Digest) -> anyhow::Result<Work> {
+    let mut process = Process::new(executor)?;
+    process.step(Input::Control { control: Control::Deploy(deployment(component)), waiter: 0 });
+    let mut transfers = Transfers::new()?;
+    process.run(transfers.inserts());
+    process.run(transfers.requests(WARM_UP));
+    let counted = transfers.requests(calls);
+    let before = process.done;
+    Ok(Box::new(move || {
+        process.run(counted);
+        process.done - before
+    }))
+}
+
+/// What else is threads: driver, crew and appender.
+struct Process<E> {
+    machine: Machine<u64>,
+    executor: E,
+    log: MemoryLog,
+    now: u64,
+    /// Calls that came to a result.
+    done: usize,
+}
+
+impl<E: Executor> Process<E> {
+    fn new(executor: E) -> anyhow::Result<Self> {
+        let config = Config {
+            layout: Layout { seed: 1, partitions: 64 },
+            modes: Modes::default(),
+            epoch_size_max: EPOCH,
+            epoch_bytes_max: 16 << 20,
+            backlog_max: usize::MAX,
+            suspended_max: 1024,
+            retention: Retention::default(),
+            engine: 0,
+            generation: 1,
+            snapshots: false,
+            claim_order: false,
+        };
+        Ok(Process { machine: Machine::new(config), executor, log: MemoryDisk::default().open()?, now: 0, done: 0 })
+    }
+
+    /// Submits an epoch's requests after the other, and goes on until all have ended.
+    fn run(&mut self, requests: Vec<Arc<Request>>) {
+        let mut requests = requests.into_iter().peekable();
+        while requests.peek().is_some() || self.machine.has_work() {
+            for (at, request) in requests.by_ref().take(EPOCH).enumerate() {
+                self.step(Input::Submit { request, waiter: at as u64, receipt: false });
+            }
+            self.now += 1000;
+            self.step(Input::Tick { now: Timestamp(self.now) });
+        }
+    }
+
+    /// Takes a step, and does what comes of it until nothing is left.
+    fn step(&mut self, input: Input<u64>) {
+        let (mut next, mut appended) = (Some(input), None);
+        let mut actions = Vec::new();
+        while let Some(input) = next.take() {
+            self.machine.step(input, &mut actions);
+            for action in actions.drain(..) {
+                match action {
+                    Action::Append(record) => appended = Some(self.append(record)),
+                    Action::Execute(batch) => {
+                        let execute = |transaction| {
+                            Started::Local(self.executor.execute(transaction, &batch.state, &batch.catalog))
+                        };
+                        let transactions = batch.transactions.iter().map(execute).collect();
+                        next = Some(Input::Executed(Executed { transactions, queries: Vec::new() }));
+                    }
+                    Action::FallBack(batch) => {
+                        let run =
+                            |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
+                        next = Some(Input::FellBack(batch.components.iter().map(run).collect()));
+                    }
+                    Action::Reply { reply, .. } => self.done += usize::from(reply.outcome.is_ok()),
+                    Action::Controlled { .. } | Action::Finished(_) => {}
+                    other => unreachable!("nobody asks for this: {other:?}"),
+                }
+            }
+            // Replies wait for it: it is durable once the epoch has ended.
+            if next.is_none() {
+                next = appended.take().map(Input::Durable);
+            }
+        }
+    }
+
+    fn append(&mut self, record: Arc<styx_protocol::record::EpochRecord>) -> Epoch {
+        let epoch = record.epoch;
+        self.log.append(&Record::Epoch(record).encode()).expect("memory takes all");
+        self.log.sync().expect("memory takes all");
+        epoch
+    }
+}

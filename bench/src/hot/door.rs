@@ -1,0 +1,56 @@
+//! The door: JSON of calls in, JSON of replies out.
+
+use bytes::Bytes;
+use styx_node::gateway::Rehearsal;
+use styx_protocol::catalog::{Catalog, Control, Digest, Parameter};
+use styx_protocol::entity::Value;
+
+use super::Work;
+use super::transfers::{Transfer, Transfers};
+use crate::burst::deployment;
+
+/// Calls in one message of a client.
+const LINES: usize = 50;
+
+/// Calls before those that are counted.
+const WARM_UP: usize = 1000;
+
+/// Transfers, read and answered.
+pub fn door(calls: usize) -> anyhow::Result<Work> {
+    let mut rehearsal = Rehearsal::new(catalog());
+    let mut transfers = Transfers::new()?;
+    let value = Value::from(&b"999999"[..]);
+    let mut out = Vec::new();
+    exchange(&mut rehearsal, messages(&mut transfers, WARM_UP), &value, &mut out);
+    let counted = messages(&mut transfers, calls);
+    Ok(Box::new(move || exchange(&mut rehearsal, counted, &value, &mut out)))
+}
+
+fn exchange(rehearsal: &mut Rehearsal, messages: Vec<Bytes>, value: &Value, out: &mut Vec<u8>) -> usize {
+    let exchange = |message| {
+        out.clear();
+        rehearsal.exchange(message, value, out)
+    };
+    messages.into_iter().map(exchange).sum()
+}
+
+/// The accounts with what a transfer takes, as the guest declares it.
+fn catalog() -> Catalog {
+    let mut deployment = deployment(Digest([0; 32]));
+    let functions = &mut deployment.operators[0].functions;
+    let transfer = functions.iter_mut().find(|function| function.name == "transfer").expect("accounts have it");
+    transfer.parameters = vec![Parameter { name: "to".into(), schema: r#"{"type":"string"}"#.into(), required: true }];
+    let mut catalog = Catalog::default();
+    catalog.apply(&Control::Deploy(deployment));
+    catalog
+}
+
+fn messages(transfers: &mut Transfers, calls: usize) -> Vec<Bytes> {
+    let line = |(id, Transfer { from, arguments }): (usize, Transfer)| {
+        format!(
+            r#"{{"id":{id},"app":"bench","operator":"account","key":"{from}","function":"transfer","args":{arguments}}}"#
+        )
+    };
+    let lines: Vec<String> = transfers.take(calls).enumerate().map(line).collect();
+    lines.chunks(LINES).map(|lines| lines.join("\n").into()).collect()
+}

@@ -1,0 +1,55 @@
+//! Records of the log: an epoch of calls to bytes, and back.
+
+use std::sync::Arc;
+
+use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::record::{Chain, EpochRecord, Record, Sequence};
+
+use super::Work;
+use super::below::EPOCH;
+use super::transfers::Transfers;
+
+/// Calls to bytes, an epoch at a time.
+pub fn encode(calls: usize) -> anyhow::Result<Work> {
+    let records = records(calls)?;
+    records[0].1.encode();
+    Ok(Box::new(move || {
+        let encode = |(calls, record): &(usize, Record)| {
+            std::hint::black_box(record.encode());
+            *calls
+        };
+        records.iter().map(encode).sum()
+    }))
+}
+
+/// Calls from bytes.
+pub fn decode(calls: usize) -> anyhow::Result<Work> {
+    let records: Vec<Vec<u8>> = records(calls)?.iter().map(|(_, record)| record.encode()).collect();
+    let decode = |bytes: &Vec<u8>| match Record::decode(bytes) {
+        Ok(Record::Epoch(epoch)) => epoch.sequences.iter().map(|sequence| sequence.requests.len()).sum(),
+        _ => 0,
+    };
+    decode(&records[0]);
+    Ok(Box::new(move || records.iter().map(decode).sum()))
+}
+
+/// Records, and how many calls each holds.
+fn records(calls: usize) -> anyhow::Result<Vec<(usize, Record)>> {
+    let requests = Transfers::new()?.requests(calls);
+    let record = |(at, requests): (usize, &[_])| {
+        let record = EpochRecord {
+            epoch: Epoch(at as u64 + 1),
+            generation: 1,
+            engine: 0,
+            time: Timestamp(0),
+            sequencers: 1,
+            counter: (at * EPOCH) as u64,
+            carried: Vec::new(),
+            before: Chain::default(),
+            controls: Vec::new(),
+            sequences: vec![Sequence { requests: requests.to_vec() }],
+        };
+        (requests.len(), Record::Epoch(Arc::new(record)))
+    };
+    Ok(requests.chunks(EPOCH).enumerate().map(record).collect())
+}
