@@ -76,6 +76,7 @@ impl Records {
             .set("group.id", "styx-bench")
             .set("enable.auto.commit", "false")
             .set("fetch.wait.max.ms", "10")
+            .set("fetch.min.bytes", "65536")
             .create()?;
         let metadata = consumer.fetch_metadata(Some(EGRESS), PATIENCE)?;
         let topic = metadata.topics().first().context("the topic of answers exists")?;
@@ -88,7 +89,7 @@ impl Records {
         let (to, answers) = mpsc::unbounded_channel();
         let producer = config
             .set("enable.idempotence", "true")
-            .set("linger.ms", "1")
+            .set("linger.ms", "5")
             .create_with_context(Delivered(to.clone()))?;
         // A client of another process may use the same topics.
         let lane = format!("{}-{}", std::process::id(), LANES.fetch_add(1, Ordering::Relaxed));

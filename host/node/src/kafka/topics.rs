@@ -108,7 +108,7 @@ impl Topics {
             .set("message.timeout.ms", "0")
             .set("retry.backoff.ms", "50")
             .set("retry.backoff.max.ms", "1000")
-            .set("linger.ms", "1")
+            .set("linger.ms", "3")
             .set("queue.buffering.max.kbytes", "131072");
         config
     }
