@@ -37,7 +37,7 @@ pub struct Options {
 type Entry = (&'static str, &'static str, bool, &'static str);
 
 /// Those that look for the peak.
-const PEAKS: [Entry; 12] = [
+const PEAKS: [Entry; 14] = [
     ("", "", true, "ycsb-t"),
     ("", "", true, "--system postgres ycsb-t"),
     ("", "", false, "--system two-phase ycsb-t"),
@@ -46,14 +46,16 @@ const PEAKS: [Entry; 12] = [
     ("", "", false, "--guest python ycsb-t"),
     ("", "", false, "--driver http ycsb-t"),
     ("", "", false, "--driver kafka ycsb-t"),
+    ("", "", false, "--workers 2 --threads 1 ycsb-t"),
     ("", "", false, "--connections 64 --window 2560 transfer --alpha 1.5"),
     ("", "", true, "tpcc"),
+    ("", "", false, "--guest python tpcc"),
     ("", "", false, "deathstar-movie"),
     ("", "", false, "deathstar-travel"),
 ];
 
 /// Those that answer a question together.
-const COMPARISONS: [Entry; 21] = [
+const COMPARISONS: [Entry; 25] = [
     ("zipf", "0", true, "--closed ycsb-t --theta 0"),
     ("zipf", "0.5", false, "--closed ycsb-t --theta 0.5"),
     ("zipf", "0.9", false, "--closed ycsb-t --theta 0.9"),
@@ -68,8 +70,12 @@ const COMPARISONS: [Entry; 21] = [
     ("modes", "+ reordering", true, "--closed --system inprocess --modes reordering ycsb-t --theta 0.9"),
     ("modes", "+ fallback", true, "--closed --system inprocess --modes fallback ycsb-t --theta 0.9"),
     ("modes", "+ caching", true, "--closed --system inprocess --modes caching ycsb-t --theta 0.9"),
-    ("snapshots", "none", false, "--rate 20000 --snapshots none ycsb-t --accounts 200000"),
-    ("snapshots", "every second", false, "--rate 20000 --snapshots 1s ycsb-t --accounts 200000"),
+    ("latency", "1,000/s", false, "--rate 1000 ycsb-t"),
+    ("latency", "1,000/s", false, "--rate 1000 --system postgres ycsb-t"),
+    ("snapshots", "none", false, "--closed --snapshots none --seconds 8 ycsb-t --accounts 200000"),
+    ("snapshots", "every second", false, "--closed --snapshots 1s --seconds 8 ycsb-t --accounts 200000"),
+    ("snapshots", "none, again", false, "--closed --snapshots none --seconds 8 ycsb-t --accounts 200000"),
+    ("snapshots", "every second, again", false, "--closed --snapshots 1s --seconds 8 ycsb-t --accounts 200000"),
     ("scaling", "one process, 1 thread", false, "--closed --threads 1 ycsb-t"),
     ("scaling", "one process, 2 threads", false, "--closed --threads 2 ycsb-t"),
     ("scaling", "cluster of 1 worker", false, "--closed --workers 1 --threads 1 ycsb-t"),

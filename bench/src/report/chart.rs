@@ -1,13 +1,16 @@
 //! Charts as SVG text: lines, bars, stacked bars.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 
+use crate::result::{Outcome, Run};
+
 /// Colours that people with any eyes tell apart.
-const COLOURS: [RGBColor; 8] = [
+const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -16,6 +19,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(86, 180, 233),
     RGBColor(90, 90, 90),
     RGBColor(150, 120, 0),
+    RGBColor(0, 0, 0),
 ];
 
 const SIZE: (u32, u32) = (760, 380);
@@ -58,18 +62,20 @@ fn drawn(height: u32, draw: impl FnOnce(&Area<'_>) -> anyhow::Result<()>) -> any
 
 /// Lines with a mark at each point.
 pub fn lines(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<String> {
+    drawn(SIZE.1, |area| draw_lines(area, axes, lines))
+}
+
+fn draw_lines(area: &Area<'_>, axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<()> {
     let points = || lines.iter().flat_map(|line| &line.points);
     let x = span(points().map(|point| point.0), axes.log);
     let y = span(points().map(|point| point.1), axes.log);
-    drawn(SIZE.1, |area| {
-        let mut builder = ChartBuilder::on(area);
-        builder.margin(12).x_label_area_size(44).y_label_area_size(70);
-        // The two kinds of axes are two types.
-        match axes.log {
-            true => draw(builder.build_cartesian_2d(x.log_scale(), y.log_scale())?, axes, lines),
-            false => draw(builder.build_cartesian_2d(x, y)?, axes, lines),
-        }
-    })
+    let mut builder = ChartBuilder::on(area);
+    builder.margin(12).x_label_area_size(44).y_label_area_size(70);
+    // The two kinds of axes are two types.
+    match axes.log {
+        true => draw(builder.build_cartesian_2d(x.log_scale(), y.log_scale())?, axes, lines),
+        false => draw(builder.build_cartesian_2d(x, y)?, axes, lines),
+    }
 }
 
 type Chart<'a, X> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, X>>;
@@ -87,6 +93,46 @@ where
             .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)).point_size(axes.marks))?;
     }
     Ok(())
+}
+
+/// A percentile of latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Percentile {
+    /// The median.
+    P50,
+    /// The 99th.
+    P99,
+}
+
+/// Latency over throughput, a line for each system, up to its peak.
+pub fn curves(systems: &BTreeMap<String, &Outcome>, percentile: Percentile) -> Vec<Line> {
+    let line = |(name, outcome): (&String, &&Outcome)| {
+        let latency = |run: &Run| match percentile {
+            Percentile::P50 => run.latency.p50_ms,
+            Percentile::P99 => run.latency.p99_ms,
+        };
+        let borne = outcome.runs.iter().filter(|run| run.offered.is_some_and(|rate| run.tps > rate * 0.97));
+        let borne = borne.filter(|run| run.latency.p99_ms < 1000.0 && run.tps <= outcome.peak_tps());
+        let mut points: Vec<(f64, f64)> = borne.map(|run| (run.tps, latency(run))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Line { name: name.clone(), points }
+    };
+    systems.iter().map(line).collect()
+}
+
+/// Lines, with what their colours mean above them: a picture that stands alone.
+pub fn titled(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<String> {
+    let (columns, step) = (2, 22);
+    let head = 16 + step * lines.len().div_ceil(columns) as i32;
+    drawn(SIZE.1 + head as u32, |area| {
+        let (above, below) = area.split_vertically(head);
+        for (at, line) in lines.iter().enumerate() {
+            let (x, y) = (70 + 345 * (at % columns) as i32, 16 + step * (at / columns) as i32);
+            above.draw(&key(x, y, COLOURS[at % COLOURS.len()]))?;
+            above.draw(&Text::new(line.name.clone(), (x + 20, y - 8), FONT.into_font()))?;
+        }
+        draw_lines(&below, axes, lines)
+    })
 }
 
 /// What the colours of lines mean, beside the chart: inside, it would cover some of them.

@@ -2,6 +2,7 @@
 
 mod breakdown;
 mod chart;
+mod digest;
 mod page;
 mod series;
 
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 
 use crate::result::Outcome;
-use chart::{Axes, Line};
+use chart::{Axes, Percentile};
 use page::Page;
 
 /// What to show.
@@ -23,6 +24,9 @@ pub struct Options {
     /// Where the page goes
     #[arg(short, long, default_value = "target/report.html")]
     output: PathBuf,
+    /// Also writes measured.md, a table of the peaks, and measured.svg, a picture of one workload, into this directory
+    #[arg(long)]
+    digest: Option<PathBuf>,
 }
 
 /// Writes the page and says where it is.
@@ -41,6 +45,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     files.sort();
     let outcomes = files.iter().map(|file| Outcome::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
     ensure!(!outcomes.is_empty(), "NO_RESULTS: there are no results: `styx-bench all` measures and keeps some");
+    if let Some(directory) = &options.digest {
+        digest::write(&outcomes, directory)?;
+    }
     let page = page(outcomes)?;
     std::fs::write(&options.output, page).with_context(|| format!("cannot write {}", options.output.display()))?;
     println!("{}", options.output.display());
@@ -129,29 +136,25 @@ fn summary(page: &mut Page, outcomes: &[Outcome]) {
     page.table(&head, &outcomes.iter().map(row).collect::<Vec<_>>());
 }
 
-/// Latency over throughput, a chart for each workload.
-fn curves(page: &mut Page, outcomes: &[Outcome]) -> anyhow::Result<()> {
+/// What each system bore, by workload: of several measurements of the same, the newest.
+fn curves_of(outcomes: &[Outcome]) -> BTreeMap<&str, BTreeMap<String, &Outcome>> {
     let mut workloads: BTreeMap<&str, BTreeMap<String, &Outcome>> = BTreeMap::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.peak.is_some() && outcome.series.is_none()) {
-        // Of several measurements of the same, the newest.
         workloads.entry(&outcome.workload).or_default().insert(label(outcome), outcome);
     }
-    for (workload, systems) in workloads {
+    workloads
+}
+
+/// Latency over throughput, a chart for each workload.
+fn curves(page: &mut Page, outcomes: &[Outcome]) -> anyhow::Result<()> {
+    for (workload, systems) in curves_of(outcomes) {
         page.section(
             &format!("{workload}: latency over throughput"),
             "99th percentile above, median below; a line ends at the peak.",
         );
-        for (y, of) in [("p99, ms", 0), ("p50, ms", 1)] {
-            let line = |(name, outcome): (&String, &&Outcome)| {
-                let borne = outcome.runs.iter().filter(|run| run.offered.is_some_and(|rate| run.tps > rate * 0.97));
-                let borne = borne.filter(|run| run.latency.p99_ms < 1000.0 && run.tps <= outcome.peak_tps());
-                let mut points: Vec<(f64, f64)> =
-                    borne.map(|run| (run.tps, if of == 0 { run.latency.p99_ms } else { run.latency.p50_ms })).collect();
-                points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                Line { name: name.clone(), points }
-            };
-            let lines: Vec<Line> = systems.iter().map(line).collect();
-            page.lines(&Axes { x: "answers per second", y, log: true, marks: 3 }, &lines)?;
+        for (y, percentile) in [("p99, ms", Percentile::P99), ("p50, ms", Percentile::P50)] {
+            let axes = Axes { x: "answers per second", y, log: true, marks: 3 };
+            page.lines(&axes, &chart::curves(&systems, percentile))?;
         }
     }
     Ok(())
