@@ -19,6 +19,7 @@ test: setup servers
     just lint
     just build
     target/release/styx-bench languages
+    target/release/styx-bench budget
     target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
     target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
     target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
@@ -38,6 +39,10 @@ bench *args: build
 # Side by side with PostgreSQL and other baselines, A B A B: ratios
 compare *args: build
     target/release/styx-bench compare {{ if args == "" { "ycsb-t" } else { args } }}
+
+# Count the instructions of the hot path and compare them with what they may be; `--update` accepts them
+budget *args: build
+    target/release/styx-bench budget {{args}}
 
 # One self-contained page with charts of what was measured
 report *args: build

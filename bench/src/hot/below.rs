@@ -49,10 +49,10 @@ fn transfers(calls: usize, executor: impl Executor + 'static, component: Digest)
     let mut transfers = Transfers::new()?;
     process.run(transfers.inserts());
     process.run(transfers.requests(WARM_UP));
-    let counted = transfers.requests(calls);
+    let mut counted = transfers.requests(calls);
     let before = process.done;
     Ok(Box::new(move || {
-        process.run(counted);
+        process.run(std::mem::take(&mut counted));
         process.done - before
     }))
 }

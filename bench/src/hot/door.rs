@@ -22,8 +22,8 @@ pub fn door(calls: usize) -> anyhow::Result<Work> {
     let value = Value::from(&b"999999"[..]);
     let mut out = Vec::new();
     exchange(&mut rehearsal, messages(&mut transfers, WARM_UP), &value, &mut out);
-    let counted = messages(&mut transfers, calls);
-    Ok(Box::new(move || exchange(&mut rehearsal, counted, &value, &mut out)))
+    let mut counted = messages(&mut transfers, calls);
+    Ok(Box::new(move || exchange(&mut rehearsal, std::mem::take(&mut counted), &value, &mut out)))
 }
 
 fn exchange(rehearsal: &mut Rehearsal, messages: Vec<Bytes>, value: &Value, out: &mut Vec<u8>) -> usize {

@@ -50,15 +50,15 @@ pub struct Options {
     cache: PathBuf,
 }
 
-/// A case made ready: does the calls, and says how many came to a result.
-type Work = Box<dyn FnOnce() -> usize>;
+/// A case made ready: does the calls, once, and says how many came to a result.
+type Work = Box<dyn FnMut() -> usize>;
 
 /// Name of the function in which instructions are counted.
 pub const COUNTED: &str = "counted_hot_path";
 
 /// Does the work where an instrument finds it: a function of its own, by its name.
 #[inline(never)]
-fn counted_hot_path(work: Work) -> usize {
+fn counted_hot_path(work: &mut dyn FnMut() -> usize) -> usize {
     // Not as its last act, which would be a jump out of it.
     std::hint::black_box(work())
 }
@@ -67,7 +67,7 @@ fn counted_hot_path(work: Work) -> usize {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let done = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(EXECUTION_STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, || anyhow::Ok(counted_hot_path(prepare(options)?)))?;
+        let thread = thread.spawn_scoped(scope, || anyhow::Ok(counted_hot_path(&mut *prepare(options)?)))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     ensure!(done == options.calls, "INCOMPLETE: {done} of {} calls came to a result", options.calls);

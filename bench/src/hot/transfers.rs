@@ -33,7 +33,7 @@ pub struct Transfer {
 impl Transfers {
     /// The first call is always the same.
     pub fn new() -> anyhow::Result<Self> {
-        let options = Options { accounts: ACCOUNTS, theta: 0.0, reads: 0.0, updates: 0.0 };
+        let options = Options { accounts: ACCOUNTS, ..Options::default() };
         Ok(Transfers {
             accounts: Accounts::ycsb_t(&options)?,
             random: Pcg64Mcg::seed_from_u64(1),

@@ -157,12 +157,11 @@ impl Executor {
         catalog: &Arc<Catalog>,
         fallback: &mut Option<Fallback>,
     ) -> Execution {
-        let attempt = Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
+        let begin = || Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
         let (attempt, cached) = match fallback.take() {
-            Some(Fallback { overlay, cached }) => (attempt.fall_back(overlay, cached.clone()), Some(cached)),
-            None => (attempt, None),
+            Some(Fallback { overlay, cached }) => (Box::new(begin().fall_back(overlay, cached.clone())), Some(cached)),
+            None => (Box::new(begin()), None),
         };
-        let attempt = Box::new(attempt);
         let (mut attempt, outcome) = match self.engine.is_clustered() {
             false => self.run(attempt, instances),
             true => self.run_on_fibers(attempt, instances),

@@ -167,10 +167,14 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
 
     /// Where an entity stands, for good; put there with the value of `make` if absent.
     pub fn place(&mut self, entity: &E, make: impl FnOnce() -> T) -> usize {
-        self.find(entity.borrow()).unwrap_or_else(|| {
-            self.push(entity.clone(), make());
-            self.entries.len() - 1
-        })
+        self.find(entity.borrow()).unwrap_or_else(|| self.add(entity.clone(), make()))
+    }
+
+    /// Where an entity that is absent will stand, for good.
+    pub fn add(&mut self, entity: E, value: T) -> usize {
+        debug_assert!(self.find(entity.borrow()).is_none(), "an entity stands in one place");
+        self.push(entity, value);
+        self.entries.len() - 1
     }
 
     /// The value at a place, to be changed.

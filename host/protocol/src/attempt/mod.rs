@@ -591,7 +591,8 @@ impl Attempt {
         if self.is_doomed() {
             return None;
         }
-        if let Some(place) = self.footprint.accesses.find(entity) {
+        let found = self.footprint.accesses.find(entity);
+        if let Some(place) = found {
             self.stamp_access(place, entity, stamp, false);
             let access = self.footprint.accesses.at(place);
             if let Some(written) = access.write().filter(|_| !planted(Bug::OwnWrites)) {
@@ -606,7 +607,7 @@ impl Attempt {
         if !self.admits(|cached| cached.footprint.admits_read(entity)) {
             return None;
         }
-        let place = self.footprint.accesses.place(entity, Access::default);
+        let place = found.unwrap_or_else(|| self.footprint.accesses.add(entity.clone(), Access::default()));
         self.footprint.accesses.at_mut(place).set_read();
         self.stamp_access(place, entity, stamp, false);
         self.base(entity).cloned()
@@ -657,7 +658,7 @@ impl Attempt {
         let place = match self.footprint.accesses.find(&entity) {
             Some(place) => place,
             None if !self.room_for_access() => return,
-            None => self.footprint.accesses.place(&entity, Access::default),
+            None => self.footprint.accesses.add(entity.clone(), Access::default()),
         };
         self.footprint.accesses.at_mut(place).set_write(value);
         if let Some(written) = &mut self.written {

@@ -483,9 +483,12 @@ impl<W> Worker<W> {
             panic!("a round commits when all of its graphs are complete");
         };
         let Settled { ends, foreign, bits } = settled;
+        // As far as is known here: what they did is large, and would be moved as the list grows.
+        let modes = self.config.modes;
+        let conflicts = bits.iter().filter(|(_, kind, own)| verdict(*kind, *own, modes) == Verdict::Conflict).count();
         let (mut ends, mut merged) = (Walk::new(&ends, |end| end.tid), Walk::new(merged, |(tid, _)| *tid));
         let mut foreign = foreign.into_iter();
-        let mut conflicting = Vec::new();
+        let mut conflicting = Vec::with_capacity(conflicts);
         let mut slots = (0..running.slots.len()).peekable();
         for (tid, kind, own) in bits {
             let end = ends.find(tid);
@@ -493,7 +496,7 @@ impl<W> Worker<W> {
                 Some(_) => merged.find(tid).map_or_else(Bits::default, |(_, bits)| *bits),
                 None => own,
             };
-            let verdict = verdict(kind, bits, self.config.modes);
+            let verdict = verdict(kind, bits, modes);
             let index = slots.next_if(|at| running.slots[*at].transaction.tid == tid);
             if let Some(index) = index {
                 let execution = running.executions[index].take().expect("every root is complete");

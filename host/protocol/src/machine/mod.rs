@@ -114,12 +114,15 @@ impl<W> Machine<W> {
 
     /// Steps one of the two, and hands on at once what they tell each other.
     fn step_at(&mut self, node: Node, input: Input<W>, actions: &mut Vec<Action<W>>) {
-        let mut own = Vec::new();
+        let before = actions.len();
         match node {
-            Node::Coordinator => self.coordinator.step(input, &mut own),
-            Node::Worker(_) => self.worker.step(input, &mut own),
+            Node::Coordinator => self.coordinator.step(input, actions),
+            Node::Worker(_) => self.worker.step(input, actions),
         }
-        for action in own {
+        // What comes before anything that they tell each other stays where it is: an epoch's replies do.
+        let told = |action: &Action<W>| matches!(action, Action::Send { .. } | Action::Finished(_));
+        let Some(first) = actions[before..].iter().position(told) else { return };
+        for action in actions.split_off(before + first) {
             match (node, action) {
                 (_, Action::Send { to, message }) => self.step_at(to, Input::Message { from: node, message }, actions),
                 (Node::Worker(_), Action::Finished(summary)) => self.summary = summary,
