@@ -9,6 +9,7 @@ same names and gives the same results.
 from styx import Context, Operator
 
 account = Operator("account", doc="Accounts with a balance.")
+member = Operator("member", key_prefix="group", doc="Accounts of a group.")
 record = Operator("record", doc="Records of fields.")
 
 
@@ -19,18 +20,21 @@ def _balance(ctx: Context) -> int:
     return balance
 
 
+@member.register
 @account.register
 def insert(ctx: Context, balance: int) -> None:
     """Opens the account, or sets its balance."""
     ctx.state.put(balance)
 
 
+@member.register(read_only=True)
 @account.register(read_only=True)
 def read(ctx: Context) -> int:
     """The balance."""
     return _balance(ctx)
 
 
+@member.register
 @account.register
 def update(ctx: Context) -> int:
     """Adds 1 and returns the balance."""
@@ -39,6 +43,7 @@ def update(ctx: Context) -> int:
     return balance
 
 
+@member.register
 @account.register
 def credit(ctx: Context) -> None:
     """The receiving half of a transfer: adds 1."""
@@ -48,10 +53,20 @@ def credit(ctx: Context) -> None:
 @account.register
 def transfer(ctx: Context, to: str) -> int:
     """Moves 1 to another account and returns the own balance; raises if that would be negative."""
+    return _transfer(ctx, account, to)
+
+
+@member.register(name="transfer")
+def transfer_to_member(ctx: Context, to: str) -> int:
+    """Moves 1 to another member and returns the own balance; raises if that would be negative."""
+    return _transfer(ctx, member, to)
+
+
+def _transfer(ctx: Context, operator: Operator, to: str) -> int:
     if to == ctx.key:
         raise ValueError("a transfer needs two accounts")
     balance = _balance(ctx)
-    ctx.call(account, to, credit)
+    ctx.call(operator, to, credit)
     if balance < 1:
         raise ValueError(f"account {ctx.key} has nothing left")
     ctx.state.put(balance - 1)
@@ -75,6 +90,14 @@ def transfer_async(ctx: Context, to: str) -> int:
 def sum_of_balances(ctx: Context, after: str | None, limit: int) -> list:
     """A page of all accounts: [accounts, sum of their balances, last key of the page or null]."""
     page = [*ctx.state.scan(after=after, limit=limit)]
+    return [len(page), sum(balance for _, balance in page), _next_page(page, limit)]
+
+
+@member.register(name="sum", read_only=True)
+def sum_of_group(ctx: Context, after: str | None, limit: int) -> list:
+    """A page of the group: [accounts, sum of their balances, last key of the page or null]."""
+    group = ctx.key.split(":")[0]
+    page = [*ctx.state.scan(prefix=f"{group}:", after=after, limit=limit)]
     return [len(page), sum(balance for _, balance in page), _next_page(page, limit)]
 
 

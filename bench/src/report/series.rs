@@ -55,6 +55,13 @@ fn question(name: &str) -> Question {
             "answers per second in a closed loop",
             false,
         ),
+        "composite" => question(
+            "Composite keys",
+            "Two workers, transfers between accounts of one group: with keys whose group says where they live, all of a \
+             transfer is in one place; without, half of the transfers cross from worker to worker.",
+            "answers per second in a closed loop",
+            false,
+        ),
         "recovery" => {
             question("Recovery", "A worker is killed under load, and the others take over.", "answers per second", true)
         }

@@ -19,8 +19,9 @@ use super::{Call, Choice, Language, Workload};
 use crate::process::{self, Process};
 
 /// The workloads as they are compared: small, with every function in use.
-pub const WORKLOADS: [&str; 6] = [
+pub const WORKLOADS: [&str; 7] = [
     "ycsb-t --accounts 100 --theta 0.9 --reads 20 --updates 20",
+    "ycsb-t --accounts 100 --groups 5 --composite --reads 20 --updates 20",
     "ycsb-records --records 50 --theta 0.5",
     "tpcc --warehouses 2 --mix full --scale-down 100",
     "deathstar-movie --users 20 --titles 20",

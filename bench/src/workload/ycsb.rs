@@ -13,7 +13,7 @@ use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
 const BALANCE: i64 = 1_000_000;
 
 /// YCSB-T's options.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// Accounts
     #[arg(long, default_value_t = 10_000)]
@@ -21,6 +21,12 @@ pub struct Options {
     /// Exponent of the Zipf distribution of credited accounts; debited ones are all alike
     #[arg(long, default_value_t = 0.0)]
     pub theta: f64,
+    /// Groups of accounts: keys are `group:account`, and transfers stay in a group; 0 for none
+    #[arg(long, default_value_t = 0)]
+    pub groups: u64,
+    /// Of groups: all accounts of one live in one place, by composite keys
+    #[arg(long, requires = "groups")]
+    pub composite: bool,
     /// So many calls in a hundred read a balance
     #[arg(long, default_value_t = 0.0)]
     pub reads: f64,
@@ -46,6 +52,11 @@ pub struct Accounts {
     accounts: u64,
     debited: Skewed,
     credited: Skewed,
+    /// Groups, at least one.
+    groups: u64,
+    /// Whether keys begin with the group.
+    grouped: bool,
+    operator: &'static str,
     reads: f64,
     updates: f64,
 }
@@ -53,11 +64,19 @@ pub struct Accounts {
 impl Accounts {
     /// YCSB-T.
     pub fn ycsb_t(options: &Options) -> anyhow::Result<Self> {
-        let Options { accounts, theta, reads, updates } = *options;
+        let Options { accounts, theta, groups, composite, reads, updates } = *options;
         ensure!(accounts > 1, "a transfer needs two accounts: give --accounts 2 or more");
         ensure!(reads + updates <= 100.0, "--reads and --updates are more than a hundred together");
-        let (debited, credited) = (Skewed::new(accounts, 0.0)?, Skewed::new(accounts, theta)?);
-        Ok(Accounts { name: "ycsb-t", accounts, debited, credited, reads, updates })
+        let grouped = groups > 0;
+        let groups = groups.max(1);
+        ensure!(
+            accounts / groups > 1 && accounts % groups == 0,
+            "--accounts {accounts} cannot be shared by --groups {groups}: give a multiple of it, twice at least"
+        );
+        // Who is credited is chosen among the debited one's group.
+        let (debited, credited) = (Skewed::new(accounts, 0.0)?, Skewed::new(accounts / groups, theta)?);
+        let operator = if composite { "member" } else { "account" };
+        Ok(Accounts { name: "ycsb-t", accounts, debited, credited, groups, grouped, operator, reads, updates })
     }
 
     /// Transfers, both accounts chosen alike.
@@ -65,18 +84,41 @@ impl Accounts {
         let TransferOptions { accounts, alpha } = *options;
         ensure!(accounts > 1, "a transfer needs two accounts: give --accounts 2 or more");
         let both = Skewed::new(accounts, alpha)?;
-        Ok(Accounts { name: "transfer", accounts, debited: both, credited: both, reads: 0.0, updates: 0.0 })
+        Ok(Accounts {
+            name: "transfer",
+            accounts,
+            debited: both,
+            credited: both,
+            groups: 1,
+            grouped: false,
+            operator: "account",
+            reads: 0.0,
+            updates: 0.0,
+        })
+    }
+
+    fn key(&self, account: u64) -> String {
+        match self.grouped {
+            true => format!("{}:{account}", account % self.groups),
+            false => account.to_string(),
+        }
     }
 
     fn balances(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
         let (mut count, mut sum) = (0, 0);
-        let page = |after: Option<&str>| Call::read("account", "0", "sum", json!([after, PAGE]).to_string());
-        pages(read, page, |figures| {
-            let [accounts, balances] = figures else { anyhow::bail!("a page of balances has two figures") };
-            count += number(accounts)?;
-            sum += number(balances)?;
-            Ok(())
-        })?;
+        // What composite keys keep together is read together; otherwise any key will do.
+        let parts = if self.operator == "member" { self.groups } else { 1 };
+        for part in 0..parts {
+            let at = format!("{part}:");
+            let page =
+                |after: Option<&str>| Call::read(self.operator, at.clone(), "sum", json!([after, PAGE]).to_string());
+            pages(read, page, |figures| {
+                let [accounts, balances] = figures else { anyhow::bail!("a page of balances has two figures") };
+                count += number(accounts)?;
+                sum += number(balances)?;
+                Ok(())
+            })?;
+        }
         ensure!(count == self.accounts as i64, "there are {count} accounts, not {}", self.accounts);
         let due = count * BALANCE;
         if self.updates > 0.0 {
@@ -101,7 +143,7 @@ impl Workload for Accounts {
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {
-        let insert = |account: u64| Call::write("account", account.to_string(), "insert", format!("[{BALANCE}]"));
+        let insert = |account: u64| Call::write(self.operator, self.key(account), "insert", format!("[{BALANCE}]"));
         Box::new((0..self.accounts).map(insert))
     }
 
@@ -111,13 +153,13 @@ impl Workload for Accounts {
         if self.reads + self.updates > 0.0 && percent(random, self.reads + self.updates) {
             let share = self.reads / (self.reads + self.updates);
             return if random.random_bool(share) {
-                Call::read("account", from.to_string(), "read", "[]".into())
+                Call::read(self.operator, self.key(from), "read", "[]".into())
             } else {
-                Call::write("account", from.to_string(), "update", "[]".into())
+                Call::write(self.operator, self.key(from), "update", "[]".into())
             };
         }
-        let to = another(from, || self.credited.sample(random));
-        Call::write("account", from.to_string(), "transfer", format!("[\"{to}\"]"))
+        let to = another(from, || self.credited.sample(random) * self.groups + from % self.groups);
+        Call::write(self.operator, self.key(from), "transfer", format!("[\"{}\"]", self.key(to)))
     }
 
     fn expects(&self, code: &str, message: &str) -> bool {

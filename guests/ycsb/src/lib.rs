@@ -4,10 +4,12 @@
 //! A balance is stored as eight little-endian bytes: this guest measures the
 //! system, not a JSON parser. The sum of all balances never changes by a transfer.
 
+mod member;
 mod record;
 
 use styx_sdk::prelude::*;
 
+pub use member::Member;
 pub use record::Record;
 
 /// The operator `account`.
@@ -35,12 +37,7 @@ impl Account {
     /// Moves one to another account and returns the own balance; aborts if that
     /// would be negative.
     pub fn transfer(ctx: &mut Context, to: String) -> Result<i64> {
-        ensure!(to != ctx.key(), "a transfer needs two accounts");
-        let balance = Self::load(ctx)?;
-        ctx.call_raw("account", &to, "credit", b"[]")?;
-        ensure!(balance > 0, "account {} has nothing left", ctx.key());
-        Self::store(ctx, balance - 1);
-        Ok(balance - 1)
+        Self::transfer_to("account", ctx, &to)
     }
 
     /// The same with an asynchronous call, which runs when this function has returned.
@@ -62,11 +59,17 @@ impl Account {
     #[function(read_only)]
     pub fn sum(ctx: &Context, after: Option<String>, limit: u32) -> Result<(usize, i64, Option<String>)> {
         let page = page(ctx, after.as_deref(), limit);
-        let mut sum = 0;
-        for (key, bytes) in &page {
-            sum += balance(key, bytes)?;
-        }
-        Ok((page.len(), sum, next_page(&page, limit)))
+        let (count, sum) = sum(&page)?;
+        Ok((count, sum, next_page(&page, limit)))
+    }
+
+    fn transfer_to(operator: &str, ctx: &mut Context, to: &str) -> Result<i64> {
+        ensure!(to != ctx.key(), "a transfer needs two accounts");
+        let balance = Self::load(ctx)?;
+        ctx.call_raw(operator, to, "credit", b"[]")?;
+        ensure!(balance > 0, "account {} has nothing left", ctx.key());
+        Self::store(ctx, balance - 1);
+        Ok(balance - 1)
     }
 
     fn add(ctx: &mut Context, amount: i64) -> Result<i64> {
@@ -98,12 +101,21 @@ fn page(ctx: &Context, after: Option<&str>, limit: u32) -> Vec<(String, Vec<u8>)
     after.map_or(scan, |after| scan.after(after)).entries_raw()
 }
 
+/// The number of entities on a page, and the sum of their balances.
+fn sum(page: &[(String, Vec<u8>)]) -> Result<(usize, i64)> {
+    let mut sum = 0;
+    for (key, bytes) in page {
+        sum += balance(key, bytes)?;
+    }
+    Ok((page.len(), sum))
+}
+
 /// The last key of a full page: with it the next begins. A page that is not full is the last.
 fn next_page(page: &[(String, Vec<u8>)], limit: u32) -> Option<String> {
     if page.len() < limit as usize { None } else { page.last().map(|(key, _)| key.clone()) }
 }
 
-styx_sdk::export!(Account, Record);
+styx_sdk::export!(Account, Member, Record);
 
 #[cfg(test)]
 mod tests {
@@ -138,5 +150,27 @@ mod tests {
             assert_eq!(call(&mut app, key, function, arguments), expected, "{key}.{function}{arguments}");
         }
         assert_eq!(app.state_raw("account", "2"), Some(&2i64.to_le_bytes()[..]));
+    }
+
+    #[test]
+    fn members_of_a_group_transfer_and_are_summed_together() {
+        let mut app = App::new().with::<Member>();
+        for (key, function, arguments, expected) in [
+            ("a:1", "insert", "[1]", "null"),
+            ("a:2", "insert", "[0]", "null"),
+            ("b:1", "insert", "[7]", "null"),
+            ("a:1", "transfer", r#"["a:2"]"#, "0"),
+            ("a:2", "read", "[]", "1"),
+            ("a:1", "transfer", r#"["a:2"]"#, "ABORTED: account a:1 has nothing left"),
+            ("a:", "sum", "[null,2]", r#"[2,1,"a:2"]"#),
+            ("a:", "sum", r#"["a:2",2]"#, "[0,0,null]"),
+            ("b:", "sum", "[null,2]", "[1,7,null]"),
+        ] {
+            let seen = match app.call_raw("member", key, function, arguments.as_bytes()) {
+                Ok(reply) => String::from_utf8(reply).unwrap(),
+                Err(abort) => format!("{abort:?}"),
+            };
+            assert_eq!(seen, expected, "{key}.{function}{arguments}");
+        }
     }
 }

@@ -26,8 +26,11 @@ use crate::worker::{Answer, Waiter};
 /// Requests under way, and bytes of their arguments; past that no more are taken.
 const IN_FLIGHT_MAX: usize = 4096;
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
-/// Records taken from the library and not looked at.
-const READ_AHEAD: usize = 256;
+/// Records taken from the library and not looked at: bursts of them, and records of a burst.
+const READ_AHEAD: usize = 8;
+const BURST_MAX: usize = 64;
+/// Deliveries and answers taken at a time.
+const TAKEN_MAX: usize = 256;
 /// Before a request is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// How long a session that ends waits for replies: at a shutdown, and before another begins.
@@ -45,7 +48,7 @@ pub(super) enum End {
 
 /// What the reading thread says.
 enum News {
-    Record(Record),
+    Records(Vec<Record>),
     Repartitioned,
     Failed(anyhow::Error),
 }
@@ -124,6 +127,7 @@ impl Session {
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut ending: Option<(End, Instant)> = None;
+        let (mut delivered, mut answers) = (Vec::new(), Vec::new());
         loop {
             let room = ending.is_none() && self.has_room();
             let worked = tokio::select! {
@@ -132,10 +136,14 @@ impl Session {
                     ending = Some((End::Shutdown, Instant::now() + LAST_REPLIES));
                     Ok(())
                 }
-                Some(delivered) = self.delivered.recv() => self.sent(delivered),
-                Some((ticket, answer)) = self.answers.recv() => self.answered(ticket, answer),
+                1.. = self.delivered.recv_many(&mut delivered, TAKEN_MAX) => {
+                    delivered.drain(..).try_for_each(|delivered| self.sent(delivered))
+                }
+                1.. = self.answers.recv_many(&mut answers, TAKEN_MAX) => {
+                    answers.drain(..).try_for_each(|(ticket, answer)| self.answered(ticket, answer))
+                }
                 Some(news) = self.reader.news.recv(), if room => match news {
-                    News::Record(record) => self.meet(record),
+                    News::Records(records) => records.into_iter().try_for_each(|record| self.meet(record)),
                     News::Repartitioned => {
                         ending = Some((End::Repartitioned, Instant::now() + ALL_REPLIES));
                         Ok(())
@@ -359,27 +367,38 @@ fn one(partition: i32) -> TopicPartitionList {
 fn read(consumer: &Incoming, stop: &AtomicBool, to: &mpsc::Sender<News>, partitions: usize) {
     let mut reviewed = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let news = match consumer.poll(Duration::from_millis(100)) {
-            Some(Ok(message)) => Some(News::Record(Record::from(&message))),
-            Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
-                Some(News::Failed(anyhow::anyhow!("requests cannot be read: {code}")))
+        let (mut burst, mut failed) = (Vec::new(), None);
+        let mut patience = Duration::from_millis(100);
+        while burst.len() < BURST_MAX {
+            match consumer.poll(patience) {
+                Some(Ok(message)) => burst.push(Record::from(&message)),
+                Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
+                    failed = Some(News::Failed(anyhow::anyhow!("requests cannot be read: {code}")));
+                    break;
+                }
+                // The end for now, or a broker that is away: the library tries again by itself.
+                Some(Err(_)) | None => break,
             }
-            // The end for now, or a broker that is away: the library tries again by itself.
-            Some(Err(_)) | None => None,
-        };
-        let news = news.or_else(|| {
-            if reviewed.elapsed() < REVIEW {
-                return None;
-            }
-            reviewed = Instant::now();
+            // What is there already comes along.
+            patience = Duration::ZERO;
+        }
+        let grown = || {
             let metadata = consumer.fetch_metadata(Some(INGRESS), Duration::from_secs(5)).ok()?;
             let found = metadata.topics().first()?.partitions().len();
             (found > partitions).then_some(News::Repartitioned)
-        });
-        if let Some(news) = news
-            && to.blocking_send(news).is_err()
-        {
-            return;
+        };
+        let mut news = Vec::new();
+        if burst.is_empty() && reviewed.elapsed() >= REVIEW {
+            reviewed = Instant::now();
+            news.extend(grown());
+        }
+        if !burst.is_empty() {
+            news.push(News::Records(burst));
+        }
+        for news in news.into_iter().chain(failed) {
+            if to.blocking_send(news).is_err() {
+                return;
+            }
         }
     }
 }
