@@ -71,7 +71,7 @@ impl Sheet {
         let Some(&budget) = self.instructions.get(case).filter(|_| self.is_of(place)) else {
             return Standing::Unknown;
         };
-        let percent = (counted as f64 / budget as f64 - 1.0) * 100.0;
+        let percent = (counted as f64 - budget as f64) * 100.0 / budget as f64;
         match percent {
             _ if percent > TOLERANCE_PERCENT => Standing::Over { percent, budget },
             _ if percent < -TIGHTEN_PERCENT => Standing::Below { percent },

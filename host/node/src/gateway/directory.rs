@@ -3,7 +3,7 @@
 //! Built from the catalog once per change of it, and shared by all connections. An app that did
 //! not change keeps its compiled part.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -15,10 +15,11 @@ use super::parameter::Parameter;
 use crate::http::{ApiError, nearest::suggestion, shorten, status_of};
 
 /// Functions by app, operator and name, at one version of the catalog.
+/// A few names are found sooner by comparing than by hashing.
 #[derive(Debug)]
 pub struct Directory {
     catalog: Arc<Catalog>,
-    apps: HashMap<Arc<str>, Arc<App>>,
+    apps: BTreeMap<Arc<str>, Arc<App>>,
 }
 
 /// An app's live deployment.
@@ -26,7 +27,7 @@ pub struct Directory {
 pub struct App {
     name: Arc<str>,
     deployment: String,
-    operators: HashMap<Arc<str>, Operator>,
+    operators: BTreeMap<Arc<str>, Operator>,
 }
 
 /// A live operator.
@@ -38,7 +39,7 @@ pub struct Operator {
     pub name: Arc<str>,
     /// Most bytes of arguments.
     pub payload: u32,
-    functions: HashMap<Arc<str>, Function>,
+    functions: BTreeMap<Arc<str>, Function>,
 }
 
 /// A function of a live operator.
@@ -65,7 +66,7 @@ pub struct Target<'a> {
 
 impl Directory {
     fn build(catalog: Arc<Catalog>, before: Option<&Directory>) -> Self {
-        let mut apps = HashMap::new();
+        let mut apps = BTreeMap::new();
         for app in catalog.apps() {
             let kept = before.and_then(|before| before.apps.get(&app.name)).filter(|kept| {
                 kept.deployment == app.active
@@ -114,7 +115,7 @@ impl Directory {
             return Err(unknown(
                 Code::UnknownOperator,
                 message,
-                suggestion(operator, sorted(found.operators.keys()).iter().copied(), "the app has none"),
+                suggestion(operator, found.operators.keys().map(|name| &**name), "the app has none"),
             ));
         };
         let Some(function) = operator.functions.get(function) else {
@@ -122,17 +123,11 @@ impl Directory {
             return Err(unknown(
                 Code::UnknownFunction,
                 message,
-                suggestion(function, sorted(operator.functions.keys()).iter().copied(), "the operator has none"),
+                suggestion(function, operator.functions.keys().map(|name| &**name), "the operator has none"),
             ));
         };
         Ok(Target { app: &found.name, operator, function })
     }
-}
-
-fn sorted(names: std::collections::hash_map::Keys<'_, Arc<str>, impl Sized>) -> Vec<&str> {
-    let mut names: Vec<&str> = names.map(|name| &**name).collect();
-    names.sort_unstable();
-    names
 }
 
 fn unknown(code: Code, message: String, hint: std::borrow::Cow<'static, str>) -> ApiError {

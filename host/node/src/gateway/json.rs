@@ -46,6 +46,11 @@ pub fn string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("text can be written to memory");
 }
 
+/// Appends a number, without the machinery of formatting.
+pub fn number(number: u64, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, &number).expect("a number can be written to memory");
+}
+
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

@@ -40,6 +40,16 @@ struct Envelope<'a> {
     idempotency_key: Option<Cow<'a, str>>,
 }
 
+impl<'a> Envelope<'a> {
+    /// Reads a request. UTF-8 is checked once, not in every string.
+    fn read(text: &'a [u8]) -> serde_json::Result<Self> {
+        match std::str::from_utf8(text) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(text), // Says where.
+        }
+    }
+}
+
 /// As much of a request as is needed to say whose it is.
 #[derive(Deserialize)]
 struct Sender<'a> {
@@ -120,7 +130,7 @@ impl Pipeline {
 
     /// Takes the text of one message: a request, or several, one a line.
     pub fn take_message(&mut self, text: Bytes, out: &mut Vec<u8>) {
-        if memchr::memchr(b'\n', &text).is_none() || serde_json::from_slice::<Envelope<'_>>(&text).is_ok() {
+        if memchr::memchr(b'\n', &text).is_none() || Envelope::read(&text).is_ok() {
             self.take(&text, out);
         } else {
             self.take_lines(text, out);
@@ -164,7 +174,7 @@ impl Pipeline {
 
     /// Gives a request to the worker, or says whose it is and why not.
     fn submit(&mut self, text: &[u8], started: Instant) -> Result<(), (String, ApiError)> {
-        let envelope: Envelope<'_> = match serde_json::from_slice(text) {
+        let envelope = match Envelope::read(text) {
             Ok(envelope) => envelope,
             Err(error) => {
                 let id = serde_json::from_slice::<Sender<'_>>(text)

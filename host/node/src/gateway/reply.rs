@@ -8,7 +8,7 @@ use styx_protocol::abort::Abort;
 use styx_protocol::entity::Value;
 use styx_protocol::replies::Reply;
 
-use super::json::{compact, is_json, string};
+use super::json::{compact, is_json, number, string};
 use crate::http::ApiError;
 
 /// Appends the whole reply to a pipelined request. `id` is JSON.
@@ -17,7 +17,10 @@ pub fn reply(id: &str, reply: Reply, out: &mut Vec<u8>) {
     outcome(reply.outcome, "ok", out);
     // What was refused before it was sequenced has neither.
     if reply.epoch.0 > 0 {
-        write!(out, ",\"tid\":{},\"epoch\":{}", reply.tid, reply.epoch).expect("memory takes all");
+        out.extend_from_slice(b",\"tid\":");
+        number(reply.tid.0, out);
+        out.extend_from_slice(b",\"epoch\":");
+        number(reply.epoch.0, out);
     }
     out.push(b'}');
 }
