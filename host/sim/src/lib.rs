@@ -17,6 +17,7 @@ pub mod queue;
 pub mod random;
 pub mod replay;
 pub mod run;
+pub mod scale;
 pub mod store;
 pub mod toy;
 pub mod trace;
