@@ -134,7 +134,9 @@ impl<'a> Center<'a> {
             *heard = relay.serve(*heard, collecting);
         }
         let (passing, hop) = (self.machines.message(), self.hop());
-        (0..self.workers).map(|worker| self.relays[worker / SHARE].serve(heard[worker / SHARE], passing) + hop).collect()
+        (0..self.workers)
+            .map(|worker| self.relays[worker / SHARE].serve(heard[worker / SHARE], passing) + hop)
+            .collect()
     }
 
     /// Hears messages in the order of their arrival; when the last one is done. Those of `noted` kind

@@ -6,13 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::load::Kind;
 
 /// Kinds of steps, and what their features count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Op {
     /// A request is taken in.
     Submit,
@@ -57,12 +54,8 @@ pub struct Sample {
 }
 
 /// What kinds of steps cost, in ns per feature.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Costs(#[serde(serialize_with = "by_name")] BTreeMap<Op, [f64; 3]>);
-
-fn by_name<S: serde::Serializer>(costs: &BTreeMap<Op, [f64; 3]>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(costs.iter().map(|(op, cost)| (format!("{op:?}"), cost.map(|part| (part * 10.0).round() / 10.0))))
-}
+#[derive(Clone, Debug, Default)]
+pub struct Costs(BTreeMap<Op, [f64; 3]>);
 
 impl Costs {
     /// What explains these samples best.

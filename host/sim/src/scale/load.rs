@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use styx_protocol::machine::message::{
     ArchivedAck, ArchivedCachedResult, ArchivedDecision, ArchivedGraphEnd, ArchivedMessage, ArchivedOrder, Message,
 };
 use styx_protocol::transaction::ArchivedRequest;
 
 /// A cluster and what comes to each of its workers in an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Workers.
     pub workers: u16,
@@ -60,8 +59,7 @@ fn every(at: usize, percent: usize) -> bool {
 }
 
 /// Kinds of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// [`Message::Begin`]
     Begin,
@@ -104,7 +102,7 @@ impl Kind {
 }
 
 /// Messages of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
     /// Messages.
     pub messages: usize,
@@ -122,13 +120,15 @@ const ORDER_TAIL: usize = 12;
 
 /// Bytes that one thing takes in a message of this kind, in an epoch of this load without conflicts.
 pub fn item_bytes(kind: Kind, load: Load) -> usize {
+    // A set of workers is one word, up to 64 of them. Nobody has built a wider one; it would take a bit for each.
+    let wider = (usize::from(load.workers).div_ceil(64) - 1) * size_of::<u64>();
     match kind {
         // The keys of the other accounts and commas between them; its own and the function's name are inside.
         Kind::Share => size_of::<ArchivedRequest>() + (load.parts - 1) * (KEY_BYTES + 1) - 1,
-        Kind::Executed | Kind::Settle => size_of::<ArchivedGraphEnd>(),
+        Kind::Executed | Kind::Settle => size_of::<ArchivedGraphEnd>() + wider,
         Kind::Bits | Kind::Decide => 16,
         // As many orders as acks.
-        Kind::Graphs => (size_of::<ArchivedOrder>() + ORDER_TAIL + size_of::<ArchivedAck>()) / 2,
+        Kind::Graphs => (size_of::<ArchivedOrder>() + ORDER_TAIL + size_of::<ArchivedAck>()) / 2 + wider,
         Kind::Begin | Kind::Finished | Kind::Durable | Kind::Other => 0,
     }
 }

@@ -1,9 +1,7 @@
 //! What the model takes for given: machines, the network between them, and how the protocol is arranged.
 
-use serde::Serialize;
-
 /// Machines and the network. Times in µs of one core of the machine that the costs of steps were measured on.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct Machines {
     /// There and back between two machines of a zone, the system's part included. Assumed.
     pub round_trip: f64,
@@ -66,8 +64,7 @@ impl Machines {
 }
 
 /// How the protocol is arranged: as it is, and what could be changed, one thing after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Design {
     /// The coordinator hears of everything, and tells everybody of it.
     AsIs,

@@ -2,8 +2,6 @@
 //!
 //! `styx-scale --measure` measures the costs anew; the clusters, `styx-bench cluster` does.
 
-use serde::Serialize;
-
 use super::Load;
 use super::cost::Costs;
 use super::cost::Op::{Advanced, Commit, Decode, Executed, Follow, Hear, Record, Tell};
@@ -45,7 +43,7 @@ pub fn costs() -> Costs {
 
 /// A cluster of processes that was measured: one core for each worker's guests, log in memory,
 /// everything on the same two cores. Of three runs the best.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// Workers.
     pub workers: u16,
@@ -61,7 +59,12 @@ pub struct Measured {
     pub worker_cpu: f64,
 }
 
-const fn measured(workers: u16, transactions: usize, shared: usize, [rate, coordinator_cpu, worker_cpu]: [f64; 3]) -> Measured {
+const fn measured(
+    workers: u16,
+    transactions: usize,
+    shared: usize,
+    [rate, coordinator_cpu, worker_cpu]: [f64; 3],
+) -> Measured {
     Measured { workers, transactions, shared, rate, coordinator_cpu, worker_cpu }
 }
 

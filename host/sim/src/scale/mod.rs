@@ -9,11 +9,14 @@ pub mod bank;
 mod center;
 pub mod cluster;
 pub mod cost;
+mod crew;
 pub mod load;
 pub mod machines;
 pub mod measured;
 pub mod model;
+mod round;
 pub mod study;
+mod waiting;
 
 pub use cluster::Cluster;
 pub use cost::Costs;
