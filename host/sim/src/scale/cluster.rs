@@ -225,13 +225,9 @@ impl Cluster {
             }
         }
         let nanos = started.elapsed().as_nanos() as u64;
-        match (node, &outgoing[..]) {
-            // What the last message of a phase makes the coordinator say costs more than to hear it.
-            (Node::Coordinator, [(_, kind, items, _), ..]) => {
-                op = Op::Tell(*kind);
-                features = [outgoing.len(), outgoing.len() * items, *items];
-            }
-            _ => {}
+        // What the last message of a phase makes the coordinator say costs more than to hear it.
+        if let (Node::Coordinator, [(_, kind, items, _), ..]) = (node, &outgoing[..]) {
+            (op, features) = (Op::Tell(*kind), [outgoing.len(), outgoing.len() * items, *items]);
         }
         self.samples.push(Sample { op, features, nanos });
         for (to, kind, items, bytes) in outgoing {

@@ -23,6 +23,8 @@ pub struct Study {
     pub transactions: usize,
     /// Epochs, more or fewer, in all that is played.
     pub epochs: usize,
+    /// What it is played on.
+    pub machines: Machines,
 }
 
 /// A cluster, the most that it does, and how it is at four fifths of that.
@@ -61,10 +63,12 @@ impl Study {
         run: &[1, 2, 4, 8, 16, 32, 64],
         transactions: 1000,
         epochs: 60_000,
+        machines: Machines::ZONE,
     };
 
     /// As little as shows that it works.
-    pub const QUICK: Study = Study { workers: &[1, 10, 100], run: &[1, 4], transactions: 40, epochs: 500 };
+    pub const QUICK: Study =
+        Study { workers: &[1, 10, 100], run: &[1, 4], transactions: 40, epochs: 500, machines: Machines::ZONE };
 
     /// Measures what steps cost.
     pub fn measure(&self) -> Costs {
@@ -116,7 +120,7 @@ impl Study {
         let mut points = Vec::new();
         for design in Design::ALL {
             for shared in SHARED {
-                let point = |&workers| self.point(load(workers, shared), Machines::ZONE, design, costs);
+                let point = |&workers| self.point(load(workers, shared), self.machines, design, costs);
                 points.extend(self.workers.iter().map(point));
             }
         }

@@ -75,7 +75,7 @@ pub fn lines(path: &Path, text: &str, [x, y]: [&str; 2], log: bool, lines: &[Lin
             let mut chart = builder.build_cartesian_2d(across.log_scale(), $up)?;
             let mut mesh = chart.configure_mesh();
             mesh.x_desc(x).y_desc(y).label_style(FONT).light_line_style(BLACK.mix(0.04));
-            mesh.x_label_formatter(&short).y_label_formatter(&short).draw()?;
+            mesh.x_label_formatter(&short).y_label_formatter(&short).y_labels(7).draw()?;
             for line in lines {
                 let colour = COLOURS[line.colour % COLOURS.len()];
                 let points = line.points.iter().copied();

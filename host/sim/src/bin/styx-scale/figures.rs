@@ -127,14 +127,15 @@ fn traffic(path: &Path, study: &Study, counted: &[Counted]) -> Result<(), Box<dy
 
 /// What workers that are slow now and then cost, where the coordinator is not in the way.
 fn stragglers(path: &Path, study: &Study, costs: &Costs) -> Result<(), Box<dyn Error>> {
-    let calm = Machines { jitter: 0.0, pause_every: 0.0, ..Machines::ZONE };
+    let zone = study.machines;
+    let calm = Machines { jitter: 0.0, pause_every: 0.0, ..zone };
     let cases = [
         ("all alike", calm),
         ("10 % more or less", Machines { jitter: 0.1, ..calm }),
         ("30 % more or less", Machines { jitter: 0.3, ..calm }),
-        ("10 %, and 20 ms a minute", Machines::ZONE),
-        ("10 %, and 20 ms every 10 s", Machines { pause_every: 10.0, ..Machines::ZONE }),
-        ("10 %, and 200 ms a minute", Machines { pause: 200_000.0, ..Machines::ZONE }),
+        ("10 %, and 20 ms a minute", Machines { jitter: 0.1, pause_every: 60.0, pause: 20_000.0, ..zone }),
+        ("10 %, and 20 ms every 10 s", Machines { jitter: 0.1, pause_every: 10.0, pause: 20_000.0, ..zone }),
+        ("10 %, and 200 ms a minute", Machines { jitter: 0.1, pause_every: 60.0, pause: 200_000.0, ..zone }),
     ];
     let rate = |machines, workers| study.point(load(workers, 0), machines, Design::Tree, costs).peak.rate;
     let line = |(at, (name, machines)): (usize, (&str, Machines))| {

@@ -4,7 +4,8 @@ use styx_sim::scale::cluster::BATCH;
 use styx_sim::scale::cost::Costs;
 use styx_sim::scale::load::expected;
 use styx_sim::scale::measured::CLUSTERS;
-use styx_sim::scale::study::{Counted, Point};
+use styx_sim::scale::study::{Counted, Point, Study, load};
+use styx_sim::scale::{Design, Machines};
 
 /// What steps cost.
 pub fn costs(costs: &Costs) {
@@ -81,5 +82,34 @@ pub fn played(played: &[Point]) {
             below.p99,
             below.epoch,
         );
+    }
+}
+
+/// How much depends on what is assumed.
+pub fn assumed(study: &Study, costs: &Costs) {
+    let machines = study.machines;
+    let cases = [
+        ("as assumed", machines),
+        ("trips of 100 µs", Machines { round_trip: 100.0, ..machines }),
+        ("trips of 500 µs", Machines { round_trip: 500.0, ..machines }),
+        ("syncs of 100 µs", Machines { sync: 100.0, ..machines }),
+        ("syncs of 2 ms", Machines { sync: 2000.0, ..machines }),
+        ("links of 1 Gb/s", Machines { gigabits: 1.0, ..machines }),
+        ("links of 25 Gb/s", Machines { gigabits: 25.0, ..machines }),
+        (
+            "messages for a third",
+            Machines { driver: machines.driver / 3.0, network: machines.network / 3.0, ..machines },
+        ),
+        ("ten times the work in guests", Machines { execute: 10.0 * machines.execute, ..machines }),
+    ];
+    println!(
+        "\n| machines and network | workers | peak, 1/s | epoch, ms | at 80 %: p50, ms | p99, ms |\n|---|---|---|---|---|---|"
+    );
+    for (name, machines) in cases {
+        for workers in [10, 100] {
+            let Point { peak, below, .. } = study.point(load(workers, 20), machines, Design::AsIs, costs);
+            let (rate, epoch) = (peak.rate, peak.epoch);
+            println!("| {name} | {workers} | {rate:.0} | {epoch:.1} | {:.1} | {:.1} |", below.p50, below.p99);
+        }
     }
 }
