@@ -107,9 +107,11 @@ impl Accounts {
     fn balances(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
         let (mut count, mut sum) = (0, 0);
         // What composite keys keep together is read together; otherwise any key will do.
-        let parts = if self.operator == "member" { self.groups } else { 1 };
-        for part in 0..parts {
-            let at = format!("{part}:");
+        let at: Vec<String> = match self.operator {
+            "member" => (0..self.groups).map(|group| format!("{group}:")).collect(),
+            _ => vec!["0".to_owned()],
+        };
+        for at in at {
             let page =
                 |after: Option<&str>| Call::read(self.operator, at.clone(), "sum", json!([after, PAGE]).to_string());
             pages(read, page, |figures| {
