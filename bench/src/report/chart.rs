@@ -111,8 +111,10 @@ pub fn curves(systems: &BTreeMap<String, &Outcome>, percentile: Percentile) -> V
             Percentile::P50 => run.latency.p50_ms,
             Percentile::P99 => run.latency.p99_ms,
         };
-        let borne = outcome.runs.iter().filter(|run| run.offered.is_some_and(|rate| run.tps > rate * 0.97));
-        let borne = borne.filter(|run| run.latency.p99_ms < 1000.0 && run.tps <= outcome.peak_tps());
+        // Steps of the search come too close to each other to be told apart.
+        let told = |at: &usize| *at >= outcome.usual || Some(*at) == outcome.peak;
+        let runs = (0..outcome.runs.len()).filter(told).map(|at| &outcome.runs[at]);
+        let borne = runs.filter(|run| run.latency.p99_ms < 1000.0 && run.tps <= outcome.peak_tps());
         let mut points: Vec<(f64, f64)> = borne.map(|run| (run.tps, latency(run))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Line { name: name.clone(), points }

@@ -43,7 +43,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     files.sort();
-    let outcomes = files.iter().map(|file| Outcome::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut outcomes = files.iter().map(|file| Outcome::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    outcomes.sort_by_key(|outcome| outcome.at);
     ensure!(!outcomes.is_empty(), "NO_RESULTS: there are no results: `styx-bench all` measures and keeps some");
     if let Some(directory) = &options.digest {
         digest::write(&outcomes, directory)?;
@@ -54,9 +55,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The page of these results.
-pub fn page(mut outcomes: Vec<Outcome>) -> anyhow::Result<String> {
-    outcomes.sort_by_key(|outcome| outcome.at);
+/// The page of these results, oldest first.
+pub fn page(outcomes: Vec<Outcome>) -> anyhow::Result<String> {
     let newest = outcomes.last().context("a report needs a result")?;
     let mut page = Page::new("Styx, measured");
     let machine = &newest.machine;
