@@ -99,6 +99,9 @@ pub struct Plan {
     /// Time between snapshots, such as 1s, or `none` [default: the server's]
     #[arg(long, global = true)]
     pub snapshots: Option<String>,
+    /// In a cluster: when messages are compressed: `auto`, `always` or `never`
+    #[arg(long, global = true)]
+    pub compress: Option<String>,
     /// In a cluster: seconds after which a worker is killed, of those that count
     #[arg(long, global = true)]
     pub kill: Option<f64>,
@@ -189,6 +192,10 @@ impl Plan {
         ensure!(self.seconds > 0.0 && self.step > 0.0, "--seconds and --step are more than nothing");
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate is more than nothing");
         ensure!(
+            self.compress.is_none() || self.workers > 0,
+            "--compress needs --workers: a single server has nobody to send messages to"
+        );
+        ensure!(
             self.kill.is_none() || self.workers > 1 && (self.rate.is_some() || self.closed),
             "--kill needs --workers 2 or more, and --rate or --closed"
         );
@@ -232,7 +239,9 @@ impl Plan {
         };
         flag("--threads", self.threads.map(|threads| threads.to_string()));
         flag("--epoch-max-size", self.epoch.map(|epoch| epoch.to_string()));
+        flag("--compress", self.compress.clone());
         let mut log_flags = vec!["--log".to_owned(), self.log.clone()];
+        log_flags.extend(self.compress.iter().flat_map(|when| ["--compress".to_owned(), when.clone()]));
         match self.snapshots.as_deref() {
             None => {}
             Some("none") => log_flags.extend(["--store", "none"].map(str::to_owned)),
@@ -301,6 +310,7 @@ impl Plan {
             ("modes", json!(self.modes.0)),
             ("log", json!(self.log)),
             ("snapshots", json!(self.snapshots)),
+            ("compress", json!(self.compress)),
             ("kill", json!(self.kill)),
             ("server", json!(self.server)),
         ]

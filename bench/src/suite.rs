@@ -55,7 +55,7 @@ const PEAKS: [Entry; 14] = [
 ];
 
 /// Those that answer a question together.
-const COMPARISONS: [Entry; 27] = [
+const COMPARISONS: [Entry; 29] = [
     ("zipf", "0", true, "--closed ycsb-t --theta 0"),
     ("zipf", "0.5", false, "--closed ycsb-t --theta 0.5"),
     ("zipf", "0.9", false, "--closed ycsb-t --theta 0.9"),
@@ -82,6 +82,8 @@ const COMPARISONS: [Entry; 27] = [
     ("scaling", "cluster of 2 workers", false, "--closed --workers 2 --threads 1 ycsb-t"),
     ("composite", "whole keys", false, "--closed --workers 2 --threads 1 ycsb-t --groups 100"),
     ("composite", "composite keys", false, "--closed --workers 2 --threads 1 ycsb-t --groups 100 --composite"),
+    ("compression", "while congested", false, "--closed --workers 2 --threads 1 ycsb-t"),
+    ("compression", "always", false, "--closed --workers 2 --threads 1 --compress always ycsb-t"),
     ("recovery", "a worker of two killed after 3 s", false, "--workers 2 --rate 5000 --kill 3 --seconds 10 ycsb-t"),
 ];
 

@@ -62,6 +62,13 @@ fn question(name: &str) -> Question {
             "answers per second in a closed loop",
             false,
         ),
+        "compression" => question(
+            "Compressed messages",
+            "Two workers on one machine: messages of more than 4 KiB compressed only while the network is slower than the \
+             processes, which loopback hardly ever is, and always.",
+            "answers per second in a closed loop",
+            false,
+        ),
         "recovery" => {
             question("Recovery", "A worker is killed under load, and the others take over.", "answers per second", true)
         }

@@ -14,6 +14,7 @@ use styx_protocol::worker_set::WORKERS_MAX;
 use styx_storage::log::kafka::Settings;
 
 use crate::error::CliError;
+use crate::transport::Compress;
 
 /// Everything that can be set, section `[server]`. Every field is optional in each layer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, clap::Args)]
@@ -102,6 +103,9 @@ pub struct ServerFlags {
     #[serde(with = "humantime_serde")]
     #[serde(default)]
     pub epoch_max_wait: Option<Duration>,
+    /// When messages between processes of a cluster are compressed [default: auto]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub compress: Option<Compress>,
     /// Requests that may wait before new ones are refused [default: 100000]
     #[arg(long, value_name = "N")]
     pub backlog_max: Option<usize>,
@@ -294,6 +298,8 @@ pub struct ServerConfig {
     /// How long an epoch may fill while earlier ones are not yet durable.
     #[serde(with = "humantime_serde")]
     pub epoch_max_wait: Duration,
+    /// When messages between processes of a cluster are compressed.
+    pub compress: Compress,
     /// Requests that may wait before new ones are refused.
     pub backlog_max: usize,
     /// How long replies to requests with an idempotency key are remembered.
@@ -316,7 +322,7 @@ fn shown<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::
 }
 
 /// All keys, and the roles that have a use for them.
-const KEYS: [(&str, &[Role]); 27] = {
+const KEYS: [(&str, &[Role]); 28] = {
     use Role::{Coordinator, Gateway, Single, Worker};
     [
         ("role", &[Single, Coordinator, Worker, Gateway]),
@@ -342,6 +348,7 @@ const KEYS: [(&str, &[Role]); 27] = {
         ("threads", &[Single, Worker]),
         ("epoch_max_size", &[Single, Worker]),
         ("epoch_max_wait", &[Single, Coordinator]),
+        ("compress", &[Coordinator, Worker, Gateway]),
         ("backlog_max", &[Single, Coordinator, Worker, Gateway]),
         ("reply_retention", &[Single, Coordinator]),
         ("reply_max", &[Single, Coordinator]),
@@ -433,6 +440,7 @@ impl ServerConfig {
             snapshot_keep_for: flags.snapshot_keep_for.or(below.snapshot_keep_for).unwrap_or_default(),
             threads: flags.threads.or(below.threads).unwrap_or(cores),
             epoch_max_size: flags.epoch_max_size.or(below.epoch_max_size).unwrap_or(1000),
+            compress: flags.compress.or(below.compress).unwrap_or_default(),
             epoch_max_wait: flags.epoch_max_wait.or(below.epoch_max_wait).unwrap_or(Duration::from_millis(1)),
             backlog_max: flags.backlog_max.or(below.backlog_max).unwrap_or(100_000),
             reply_retention: flags.reply_retention.or(below.reply_retention).unwrap_or(Duration::from_secs(24 * 3600)),

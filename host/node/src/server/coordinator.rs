@@ -146,7 +146,7 @@ impl CoordinatorServer {
 fn options(config: &ServerConfig, components: &ComponentStore, admin: SocketAddr) -> CoordinatorNodeOptions {
     CoordinatorNodeOptions {
         name: config.name.clone().unwrap_or_else(|| "coordinator".into()),
-        network: Options { listen: Some(config.cluster_addr), ..Options::default() },
+        network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
         workers: config.workers,
         partitions: WorkerOptions::default().partitions,
         epoch_max_wait: config.epoch_max_wait,

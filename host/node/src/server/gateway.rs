@@ -40,7 +40,7 @@ impl GatewayServer {
         let admin = Surface::admin(config).await?;
         let options = GatewayNodeOptions {
             name: config.name.clone().unwrap_or_else(|| "gateway".into()),
-            network: Options::default(),
+            network: Options { compress: config.compress, ..Options::default() },
             coordinators: config.coordinator.clone(),
             backlog_max: config.backlog_max,
         };

@@ -45,7 +45,7 @@ impl WorkerServer {
         let options = WorkerNodeOptions {
             node: identity.node,
             name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),
-            network: Options { listen: Some(config.cluster_addr), ..Options::default() },
+            network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
             coordinators: config.coordinator.clone(),
             threads: config.threads,
             modes: Modes::default(),

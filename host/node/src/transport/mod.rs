@@ -41,12 +41,27 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// When messages are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Compress {
+    /// While the network is slower than the process
+    #[default]
+    Auto,
+    /// All long ones
+    Always,
+    /// None
+    Never,
+}
+
 /// How a node is connected.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to accept connections; a node may only dial.
     pub listen: Option<SocketAddr>,
-    /// Bodies of more bytes are compressed, while the network is slower than this node.
+    /// When bodies are compressed.
+    pub compress: Compress,
+    /// Bodies of more bytes are.
     pub compress_above_bytes: usize,
     /// Longest body, as it travels and decompressed.
     pub body_bytes_max: usize,
@@ -70,6 +85,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             listen: None,
+            compress: Compress::Auto,
             compress_above_bytes: 4 << 10,
             body_bytes_max: 256 << 20,
             outstanding_bytes_max: 1 << 30,

@@ -19,7 +19,7 @@ use crate::transport::frame::{COMPRESSED, Frame, Header, Kind, checksum};
 use crate::transport::hello::Notice;
 use crate::transport::network::Context;
 use crate::transport::reason::{Reason, Refusal, add};
-use crate::transport::{Incoming, NodeId};
+use crate::transport::{Compress, Incoming, NodeId};
 
 /// Acknowledgements that no payload carries leave after this time, and clocks are looked at.
 const TICK: Duration = Duration::from_millis(5);
@@ -189,8 +189,12 @@ impl Task {
         let Some(link) = link else {
             return self.peer.release(weight);
         };
-        // Compression costs more than a network that keeps up.
-        let worth_it = self.live.as_ref().is_none_or(|live| live.connection.is_congested());
+        let worth_it = match self.context.options.compress {
+            // Compression costs more than a network that keeps up.
+            Compress::Auto => self.live.as_ref().is_none_or(|live| live.connection.is_congested()),
+            Compress::Always => true,
+            Compress::Never => false,
+        };
         let (wire, flags) = match worth_it.then(|| self.compressor.compress(&body)).flatten() {
             Some(smaller) => {
                 add(&self.context.counters.bytes_saved, (body.len() - smaller.len()) as u64);
