@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::catalog::{Control, Digest};
@@ -12,6 +11,7 @@ use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
 use crate::snapshots::Found;
+use crate::worker::appender::{append, sync};
 use crate::worker::{Stats, fatal, fatal_on_panic, read_record};
 use styx_storage::log::Log;
 
@@ -173,23 +173,6 @@ fn serve(
             None
         }
     }
-}
-
-fn append(log: &mut dyn Log, record: &Record, stats: &Stats) {
-    let bytes = record.encode();
-    if let Err(error) = log.append(&bytes) {
-        fatal(&error.to_string());
-    }
-    stats.appended(bytes.len());
-}
-
-fn sync(log: &mut dyn Log, stats: &Stats) {
-    let started = Instant::now();
-    // After a failed fsync nobody knows what is on the disk.
-    if let Err(error) = log.sync() {
-        fatal(&error.to_string());
-    }
-    stats.synced(started);
 }
 
 /// What a coordinator must know of the log before it leads.

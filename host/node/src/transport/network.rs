@@ -246,15 +246,12 @@ impl Network {
     /// # Errors
     /// See [`SendError`]; the message was not taken.
     pub fn send_control_now(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
-        let connected = |entrance: &Entrance| *entrance.peer.connected.borrow();
-        let there = {
-            let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
-            connected(peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?)
-        };
-        if !there {
+        let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
+        let entrance = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
+        if !*entrance.peer.connected.borrow() {
             return Err(SendError::NotConnected(peer));
         }
-        self.send_control(peer, body)
+        entrance.peer.send(Lane::Control, &self.inner.context, body.into())
     }
 
     fn send_on(&self, lane: Lane, peer: NodeId, body: Bytes) -> Result<(), SendError> {

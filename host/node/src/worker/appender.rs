@@ -29,7 +29,7 @@ pub(super) fn start(
     let (records, inbox) = unbounded::<ToLog>();
     let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
         fatal_on_panic("log", move || {
-            let append = |log: &mut dyn Log, told: ToLog| -> Option<Epoch> {
+            let take = |log: &mut dyn Log, told: ToLog| -> Option<Epoch> {
                 let record = match told {
                     ToLog::Append(record) => record,
                     ToLog::Trim(until) => {
@@ -40,31 +40,41 @@ pub(super) fn start(
                     }
                 };
                 let epoch = record.epoch;
-                let bytes = Record::Epoch(record).encode();
-                if let Err(error) = log.append(&bytes) {
-                    fatal(&error.to_string());
-                }
-                stats.appended(bytes.len());
+                append(log, &Record::Epoch(record), &stats);
                 Some(epoch)
             };
             while let Ok(told) = inbox.recv() {
-                let mut last = append(log.as_mut(), told);
+                let mut last = take(log.as_mut(), told);
                 while let Ok(told) = inbox.try_recv() {
-                    last = append(log.as_mut(), told).or(last);
+                    last = take(log.as_mut(), told).or(last);
                 }
                 let Some(epoch) = last else { continue };
-                let started = Instant::now();
-                // After a failed fsync nobody knows what is on the disk.
-                if let Err(error) = log.sync() {
-                    fatal(&error.to_string());
-                }
-                stats.synced(started);
+                sync(log.as_mut(), &stats);
                 stats.durable.store(epoch.0, Ordering::Relaxed);
                 drop(done.send(Message::Synced(epoch, log.next())));
             }
         });
     })?;
     Ok((records, thread))
+}
+
+/// Appends a record. A log that refuses ends the process.
+pub(crate) fn append(log: &mut dyn Log, record: &Record, stats: &Stats) {
+    let bytes = record.encode();
+    if let Err(error) = log.append(&bytes) {
+        fatal(&error.to_string());
+    }
+    stats.appended(bytes.len());
+}
+
+/// Makes durable what was appended.
+pub(crate) fn sync(log: &mut dyn Log, stats: &Stats) {
+    let started = Instant::now();
+    // After a failed fsync nobody knows what is on the disk.
+    if let Err(error) = log.sync() {
+        fatal(&error.to_string());
+    }
+    stats.synced(started);
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! One *driver* thread owns the machine and does what it says; a *crew* of threads executes
 //! batches; an *appender* thread makes records durable. Nothing here decides an outcome.
 
-mod appender;
+pub(crate) mod appender;
 #[cfg(test)]
 pub(crate) mod broken_log;
 pub(crate) mod crew;

@@ -102,6 +102,17 @@ impl Pair {
         since.elapsed()
     }
 
+    /// The one that leads is told to stop, and the other one takes over.
+    async fn stopped(&mut self, load: &Load) {
+        let stopped = Instant::now();
+        self.cluster.coordinator.stop().await;
+        let ended = stopped.elapsed();
+        drop(self.swap());
+        let took = self.taken_over(load, stopped).await;
+        println!("stopped within {ended:?}, the next one answers after {took:?}");
+        self.again().await;
+    }
+
     /// Starts the one that has ended again; it stands by.
     async fn again(&mut self) {
         let directory = self.cluster.directory().to_owned();
@@ -198,13 +209,7 @@ async fn a_standby_takes_over_from_one_that_is_stopped_and_no_request_fails() {
     let load = Load::on(&pair.cluster);
     for _ in 0..3 {
         load.goes_on(200).await;
-        let stopped = Instant::now();
-        pair.cluster.coordinator.stop().await;
-        let ended = stopped.elapsed();
-        drop(pair.swap());
-        let took = pair.taken_over(&load, stopped).await;
-        println!("stopped within {ended:?}, the next one answers after {took:?}");
-        pair.again().await;
+        pair.stopped(&load).await;
     }
     load.goes_on(200).await;
     let outcome = load.ends(&pair.cluster).await;
@@ -218,13 +223,7 @@ async fn a_standby_takes_over_from_one_that_is_paused_or_stopped() {
     let (load, reader) = (Load::on(&pair.cluster), Reader::on(&pair.cluster));
     for _ in 0..2 {
         load.goes_on(200).await;
-        let stopped = Instant::now();
-        pair.cluster.coordinator.stop().await;
-        let ended = stopped.elapsed();
-        drop(pair.swap());
-        let took = pair.taken_over(&load, stopped).await;
-        println!("stopped within {ended:?}, the next one answers after {took:?}");
-        pair.again().await;
+        pair.stopped(&load).await;
 
         load.goes_on(200).await;
         let paused = Instant::now();
