@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use hdrhistogram::Histogram;
-use styx_node::worker::{Answer, Handle, Waiter};
 use styx_protocol::catalog::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::transaction::Request;
+use styx_server::worker::{Answer, Handle, Waiter};
 use tokio::sync::mpsc::unbounded_channel;
 
 /// What a run came to.

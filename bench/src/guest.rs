@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sha2::Digest as _;
+use styx_build::{self, Bundle, BundleLimits, Silent};
 use styx_engine::{Compiler, Determinism, Engine, EngineOptions};
-use styx_node::build::{self, Bundle, BundleLimits, Silent};
 use styx_protocol::catalog::Digest;
 
 /// An engine with one component loaded.

@@ -25,7 +25,7 @@ mod workload;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
-static ALLOCATOR: styx_node::allocator::Allocator = styx_node::allocator::Allocator;
+static ALLOCATOR: styx_server::allocator::Allocator = styx_server::allocator::Allocator;
 
 #[derive(Debug, Parser)]
 #[command(name = "styx-bench", version)]

@@ -10,9 +10,9 @@ use styx_protocol::fallback::{Executor, run_component};
 use styx_protocol::ids::{Epoch, Timestamp};
 use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
 use styx_protocol::modes::Modes;
-use styx_protocol::piece::Started;
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
+use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
 use styx_storage::log::{Log, MemoryDisk, MemoryLog};
 

@@ -1,9 +1,9 @@
 //! The door: JSON of calls in, JSON of replies out.
 
 use bytes::Bytes;
-use styx_node::gateway::Rehearsal;
 use styx_protocol::catalog::{Catalog, Control, Digest, Parameter};
 use styx_protocol::entity::Value;
+use styx_server::gateway::Rehearsal;
 
 use super::Work;
 use super::transfers::{Transfer, Transfers};

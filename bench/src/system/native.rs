@@ -10,8 +10,8 @@ use styx_protocol::attempt::{Attempt, Execution, Functions, Overlay, call, run};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Key, Value};
 use styx_protocol::fallback::Executor;
-use styx_protocol::piece::{Advanced, Piece, Pieces, Seat, Started};
 use styx_protocol::state::State;
+use styx_protocol::task::{LocalView, Started, Task, TaskExecutor, TaskProgress};
 use styx_protocol::transaction::Transaction;
 
 /// Runs the accounts' functions on the thread that owns it, in a process that is all of the system.
@@ -42,11 +42,11 @@ fn through(attempt: Attempt) -> (Execution, Option<Box<Overlay>>) {
     account.0.finish(outcome)
 }
 
-impl Pieces for Native {
-    fn start(&mut self, _: &Transaction, _: &Arc<State>, _: &Arc<Catalog>, _: &Seat) -> Started {
+impl TaskExecutor for Native {
+    fn start(&mut self, _: &Transaction, _: &Arc<State>, _: &Arc<Catalog>, _: &LocalView) -> Started {
         unreachable!("one process is all of it")
     }
-    fn advance(&mut self, _: Piece) -> Advanced {
+    fn advance(&mut self, _: Task) -> TaskProgress {
         unreachable!("one process is all of it")
     }
     fn forget(&mut self) {}

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use std::sync::Arc;
 use styx_engine::{COMPILE_ARGUMENT, Cluster, Compiler, Determinism, Engine, EngineOptions, compile_child_main};
-use styx_protocol::attempt::Answer;
+use styx_protocol::attempt::RemoteResponse;
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Isolation, Limits};
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
-use styx_protocol::piece::{GraphId, Held, Piece, Pieces as _, Progress, Started, Task};
 use styx_protocol::state::State;
+use styx_protocol::task::{AttemptSource, GraphId, Progress, Started, Task, TaskExecutor as _, TaskKind};
 use styx_protocol::transaction::{Request, Transaction};
 use support::script::{Script, scripted};
 use support::workers::{Worker, Workers};
@@ -189,7 +189,7 @@ fn among_workers(batch: Duration) -> serde_json::Value {
         let Worker { seat, executor, state } = &mut all[0];
         let fibers = median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, seat) {
             Started::Local(execution) => assert!(execution.outcome.is_ok()),
-            Started::Open(..) => panic!("all of it is here"),
+            Started::Distributed(..) => panic!("all of it is here"),
         });
         measured.insert(format!("{name}_single_us"), (single / 1e3).into());
         measured.insert(format!("{name}_us"), (fibers / 1e3).into());
@@ -206,12 +206,13 @@ fn among_workers(batch: Duration) -> serde_json::Value {
             let Worker { seat, executor, state } = &mut all[0];
             median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, seat) {
                 Started::Local(execution) => assert!(execution.outcome.is_ok()),
-                Started::Open(attempt, Progress::Waits(parked, _)) => {
-                    let task = Task::Resume { parked, answers: vec![Answer::Value(None)] };
-                    let advanced = executor.advance(Piece { graph: GraphId(1), attempt: Held::Kept(attempt), task });
+                Started::Distributed(attempt, Progress::Suspended(parked, _)) => {
+                    let task = TaskKind::Resume { parked, answers: vec![RemoteResponse::Value(None)] };
+                    let advanced =
+                        executor.advance(Task { graph: GraphId(1), attempt: AttemptSource::Existing(attempt), task });
                     assert!(matches!(advanced.progress, Progress::Done(Ok(_))));
                 }
-                Started::Open(_, Progress::Done(_)) => panic!("it has to wait"),
+                Started::Distributed(_, Progress::Done(_)) => panic!("it has to wait"),
             })
         };
         measured.insert(name.into(), ((time(&remote) - time(&local)) / 1e3).into());
@@ -225,7 +226,7 @@ fn among_workers(batch: Duration) -> serde_json::Value {
     let before = resident_kb();
     for _ in 0..room.suspended {
         let (_, begun) = workers.start(&transaction);
-        assert!(matches!(begun, Err(Progress::Waits(..))));
+        assert!(matches!(begun, Err(Progress::Suspended(..))));
     }
     measured.insert("waiting_guest_kb".into(), ((resident_kb() - before) / room.suspended as u64).into());
     let start = Instant::now();

@@ -136,7 +136,7 @@ impl Context {
                     self = context;
                     self.attempt.invoked(result)
                 }
-                Next::Ask(ask) => {
+                Next::AwaitRemote(ask) => {
                     let (context, answers) = Exchange::ask(self, ask).await;
                     self = context;
                     self.attempt.answered(answers)

@@ -12,8 +12,8 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{Attempt, Execution, Overlay, run};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
-use styx_protocol::piece::Started;
 use styx_protocol::state::State;
+use styx_protocol::task::Started;
 use styx_protocol::transaction::Transaction;
 
 use crate::context::{Carrier, Context, Instances, Means};
@@ -121,7 +121,7 @@ impl Executor {
         }
         let difference = match again {
             Started::Local(again) => self.compare(transaction, &again, &fresh),
-            Started::Open(_, progress) => {
+            Started::Distributed(_, progress) => {
                 self.give_up(progress);
                 Some("only one of them needs other workers")
             }
@@ -182,7 +182,7 @@ impl Executor {
         (attempt, outcome)
     }
 
-    /// The means for a piece of work; they come back with it.
+    /// The means for a task of work; they come back with it.
     pub(crate) fn lend(&mut self, instances: Instances, apart: bool, guests: Guests) -> Box<Means> {
         let mut means = self.means.take().expect("an attempt panicked, and the executor with it");
         means.renew(instances, apart, guests);
@@ -218,6 +218,6 @@ impl styx_protocol::fallback::Executor for Executor {
 fn local(settled: Started) -> Execution {
     match settled {
         Started::Local(execution) => execution,
-        Started::Open(..) => panic!("an attempt of a single worker reached for another"),
+        Started::Distributed(..) => panic!("an attempt of a single worker reached for another"),
     }
 }

@@ -1,6 +1,6 @@
 //! Guests that wait for other workers: where they leave their questions, and where they stay.
 //!
-//! A piece of a graph is a future. Its imports answer at once while all that they need is here;
+//! A task of a graph is a future. Its imports answer at once while all that they need is here;
 //! otherwise the transaction leaves the Store through the [`Exchange`], and the future, with every
 //! guest on its stack, is kept in the [`Parking`] until the answers come. Nothing polls it
 //! meanwhile, and no runtime is needed: whoever brings the answers polls once.
@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{self, Poll, Waker};
 
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{Answer, Ask, Fragment};
+use styx_protocol::attempt::{Fragment, RemoteRequests, RemoteResponse};
 use styx_protocol::entity::Value;
-use styx_protocol::piece::Parked;
+use styx_protocol::task::SuspendedId;
 
 use crate::context::{Context, Instances};
 use crate::room::Suspended;
 
-/// A piece under way.
+/// A task under way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = (Box<Context>, Result<Value, Abort>)> + Send>>;
 
-/// Goes on with a piece. Who waits is not woken but resumed, so nobody need be told.
+/// Goes on with a task. Who waits is not woken but resumed, so nobody need be told.
 pub(crate) fn poll(running: &mut Running) -> Poll<(Box<Context>, Result<Value, Abort>)> {
     running.as_mut().poll(&mut task::Context::from_waker(Waker::noop()))
 }
@@ -35,13 +35,13 @@ pub(crate) struct Exchange(Arc<Mutex<Left>>);
 enum Left {
     #[default]
     Nothing,
-    Question(Box<Context>, Ask),
-    Answers(Box<Context>, Vec<Answer>),
+    Question(Box<Context>, RemoteRequests),
+    Answers(Box<Context>, Vec<RemoteResponse>),
 }
 
 impl Exchange {
     /// Leaves a question, with the transaction, and waits for the answers to it.
-    pub async fn ask(context: Box<Context>, ask: Ask) -> (Box<Context>, Vec<Answer>) {
+    pub async fn ask(context: Box<Context>, ask: RemoteRequests) -> (Box<Context>, Vec<RemoteResponse>) {
         let exchange = context.means.exchange.clone();
         exchange.leave(Left::Question(context, ask));
         std::future::poll_fn(|_| match exchange.take() {
@@ -55,7 +55,7 @@ impl Exchange {
     }
 
     /// The question of a guest that waits.
-    pub fn question(&self) -> (Box<Context>, Ask) {
+    pub fn question(&self) -> (Box<Context>, RemoteRequests) {
         match self.take() {
             Left::Question(context, ask) => (context, ask),
             Left::Nothing | Left::Answers(..) => panic!("a guest waits for something that was not asked"),
@@ -63,7 +63,7 @@ impl Exchange {
     }
 
     /// Leaves the answers for the guest that is resumed next.
-    pub fn answer(&self, context: Box<Context>, answers: Vec<Answer>) {
+    pub fn answer(&self, context: Box<Context>, answers: Vec<RemoteResponse>) {
         self.leave(Left::Answers(context, answers));
     }
 
@@ -76,7 +76,7 @@ impl Exchange {
     }
 }
 
-/// A piece that waits. Dropped, its guests end where they stand.
+/// A task that waits. Dropped, its guests end where they stand.
 pub(crate) struct Waiting {
     pub running: Running,
     pub fragment: Fragment,
@@ -87,12 +87,12 @@ pub(crate) struct Waiting {
 /// Bits of a name that one executor counts in; its number is above them.
 const NAMES_BITS: u32 = 48;
 
-/// The number of the executor in which a piece waits: only there can it go on.
-pub fn home(parked: Parked) -> u64 {
+/// The number of the executor in which a task waits: only there can it go on.
+pub fn home(parked: SuspendedId) -> u64 {
     parked.0 >> NAMES_BITS
 }
 
-/// The pieces of one executor that wait.
+/// The tasks of one executor that wait.
 pub(crate) struct Parking {
     next: u64,
     waiting: HashMap<u64, Waiting>,
@@ -103,14 +103,14 @@ impl Parking {
         Parking { next: executor << NAMES_BITS, waiting: HashMap::new() }
     }
 
-    pub fn park(&mut self, waiting: Waiting) -> Parked {
+    pub fn park(&mut self, waiting: Waiting) -> SuspendedId {
         let name = self.next;
         self.next += 1;
         self.waiting.insert(name, waiting);
-        Parked(name)
+        SuspendedId(name)
     }
 
-    pub fn take(&mut self, parked: Parked) -> Waiting {
+    pub fn take(&mut self, parked: SuspendedId) -> Waiting {
         self.waiting.remove(&parked.0).unwrap_or_else(|| panic!("{parked:?} does not wait in this executor"))
     }
 

@@ -1,4 +1,4 @@
-//! Pieces of graphs that several workers share, on the thread that owns the executor.
+//! TaskExecutor of graphs that several workers share, on the thread that owns the executor.
 //!
 //! A root that finds all that it needs here is settled here, as where one worker owns everything.
 //! What knows something of other workers cannot be: their instances may have had a past too. It is
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{Answer, Attempt, Mode, Next};
+use styx_protocol::attempt::{Attempt, Mode, Next, RemoteResponse};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
-use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::state::State;
+use styx_protocol::task::{LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 use styx_protocol::transaction::Transaction;
 
 use crate::context::{Context, Instances};
@@ -22,8 +22,14 @@ use crate::parking::{Running, Waiting, poll};
 use crate::room::Guests;
 
 /// Needs an engine that is set up for it ([`crate::EngineOptions::cluster`]), and panics otherwise.
-impl Pieces for Executor {
-    fn start(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, seat: &Seat) -> Started {
+impl TaskExecutor for Executor {
+    fn start(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        seat: &LocalView,
+    ) -> Started {
         self.settle(transaction, |executor, instances| {
             let attempt = Box::new(seat.attempt(transaction, state, catalog, Mode::default()));
             let (mut attempt, progress, apart) = executor.begin(attempt, instances, false, Attempt::start);
@@ -33,26 +39,26 @@ impl Pieces for Executor {
                 }
                 progress => {
                     executor.tell(&mut attempt);
-                    Started::Open(attempt, progress)
+                    Started::Distributed(attempt, progress)
                 }
             }
         })
     }
 
-    fn advance(&mut self, Piece { graph, attempt, task }: Piece) -> Advanced {
+    fn advance(&mut self, Task { graph, attempt, kind: task }: Task) -> TaskProgress {
         let attempt = attempt.into_attempt();
         // Where every attempt is proved, those that cannot be are as good as proved.
         let fresh = attempt.mode().fresh || self.engine.determinism() == Determinism::All;
         let instances = if fresh { Instances::Fresh } else { Instances::Warm };
         let (mut attempt, progress, _) = match task {
-            Task::Root => self.begin(attempt, instances, false, Attempt::start),
-            Task::Call { target, issuer } => {
+            TaskKind::Root => self.begin(attempt, instances, false, Attempt::start),
+            TaskKind::Call { target, issuer } => {
                 self.begin(attempt, instances, true, |attempt| attempt.serve_call(target, issuer))
             }
-            Task::Resume { parked, answers } => self.resume(attempt, parked, answers),
+            TaskKind::Resume { parked, answers } => self.resume(attempt, parked, answers),
         };
         self.tell(&mut attempt);
-        Advanced { graph, attempt, progress }
+        TaskProgress { graph, attempt, progress }
     }
 
     fn forget(&mut self) {
@@ -69,25 +75,25 @@ impl Executor {
     ) -> (Box<Attempt>, Result<Value, Abort>) {
         match self.begin(attempt, instances, false, Attempt::start) {
             (attempt, Progress::Done(outcome), _) => (attempt, outcome),
-            (_, Progress::Waits(..), _) => panic!("an attempt of a single worker reached for another"),
+            (_, Progress::Suspended(..), _) => panic!("an attempt of a single worker reached for another"),
         }
     }
 
-    /// Drops what waits of a piece that does not count.
+    /// Drops what waits of a task that does not count.
     pub(crate) fn give_up(&mut self, progress: Progress) {
-        if let Progress::Waits(parked, _) = progress {
+        if let Progress::Suspended(parked, _) = progress {
             drop(self.parking.take(parked));
         }
     }
 
-    /// Tells the attempt what its last piece must not be believed.
+    /// Tells the attempt what its last task must not be believed.
     fn tell(&self, attempt: &mut Attempt) {
         if self.is_suspect() {
             attempt.suspect();
         }
     }
 
-    /// Begins a piece, and goes as far as it goes. The last of the three: whether it needed
+    /// Begins a task, and goes as far as it goes. The last of the three: whether it needed
     /// anything of other workers.
     fn begin(
         &mut self,
@@ -96,19 +102,19 @@ impl Executor {
         apart: bool,
         start: impl FnOnce(&mut Attempt) -> Next,
     ) -> (Box<Attempt>, Progress, bool) {
-        assert!(self.engine.is_clustered(), "pieces need an engine that is set up for a cluster");
+        assert!(self.engine.is_clustered(), "tasks need an engine that is set up for a cluster");
         let means = self.lend(instances, apart, Guests::default());
         let mut context = Box::new(Context { attempt, means });
         let next = start(&mut context.attempt);
         self.drive(Box::pin(context.finish(next)))
     }
 
-    /// Goes on with a piece that waits.
+    /// Goes on with a task that waits.
     fn resume(
         &mut self,
         mut attempt: Box<Attempt>,
-        parked: Parked,
-        answers: Vec<Answer>,
+        parked: SuspendedId,
+        answers: Vec<RemoteResponse>,
     ) -> (Box<Attempt>, Progress, bool) {
         let Waiting { running, fragment, instances, room } = self.parking.take(parked);
         attempt.unpark(fragment);
@@ -135,7 +141,7 @@ impl Executor {
                     let Some(room) = self.engine.suspend(means.guests, attempt.mode().reserved) else {
                         attempt.refuse();
                         let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
-                        let answers = vec![Answer::Failed(abort); ask.operations.len()];
+                        let answers = vec![RemoteResponse::Failed(abort); ask.operations.len()];
                         self.exchange.answer(context, answers);
                         continue;
                     };
@@ -148,7 +154,7 @@ impl Executor {
                     let parked = self.parking.park(waiting);
                     let Context { attempt, means } = *context;
                     self.means = Some(means);
-                    return (attempt, Progress::Waits(parked, ask), true);
+                    return (attempt, Progress::Suspended(parked, ask), true);
                 }
             }
         }

@@ -1,12 +1,12 @@
-//! Graphs that several workers share: what the engine's executors make of their pieces.
+//! Graphs that several workers share: what the engine's executors make of their tasks.
 
 mod support;
 
 use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
-use styx_protocol::attempt::{Answer, Mode, Operation};
+use styx_protocol::attempt::{Mode, Operation, RemoteResponse};
 use styx_protocol::catalog::Limits;
-use styx_protocol::piece::{Pieces as _, Progress};
+use styx_protocol::task::{Progress, TaskExecutor as _};
 use support::script::{Script, scripted};
 use support::workers::{Graph, ROOM, Whole, Workers};
 use support::{Guest, World, code, invoke, message, on_big_stack, options};
@@ -145,7 +145,7 @@ fn a_guest_waits_while_others_run_in_its_executor() {
     assert!(none.is_none());
     assert_eq!(workers.engine.suspended_guests(), 3);
     assert_eq!(workers.workers[0].executor.idle_instances(), 1, "the third one's");
-    let (Some(Progress::Waits(one, ask_one)), Some(Progress::Waits(two, ask_two))) = (one, two) else {
+    let (Some(Progress::Suspended(one, ask_one)), Some(Progress::Suspended(two, ask_two))) = (one, two) else {
         panic!("both wait")
     };
     assert!(matches!(&ask_one.operations[..], [(_, asked)] if matches!(asked.operation, Operation::Get(_))));
@@ -178,9 +178,9 @@ fn a_bound_met_elsewhere_ends_the_guest_that_waits() {
     ] {
         let transaction = workers.transaction("A", &k, &script.put_own("w"));
         let (mut graph, progress) = workers.start(&transaction);
-        let Err(Progress::Waits(parked, ask)) = progress else { panic!("it waits") };
+        let Err(Progress::Suspended(parked, ask)) = progress else { panic!("it waits") };
         let abort = styx_protocol::abort::Abort::new(Code::LimitExceeded, "too much");
-        let answers = vec![Answer::Failed(abort.clone()); ask.operations.len()];
+        let answers = vec![RemoteResponse::Failed(abort.clone()); ask.operations.len()];
         let progress = workers.resume(&mut graph, 0, parked, answers);
         let whole = workers.complete(&mut graph, progress);
         assert_eq!(whole.outcome, Err(abort));
@@ -216,7 +216,7 @@ fn guests_that_wait_can_be_forgotten() {
         for waiting in 1..=10 {
             let transaction = workers.transaction("A", &k, &deep);
             let (_, progress) = workers.start(&transaction);
-            assert!(matches!(progress, Err(Progress::Waits(..))), "{progress:?}");
+            assert!(matches!(progress, Err(Progress::Suspended(..))), "{progress:?}");
             assert_eq!(workers.engine.suspended_guests(), 3 * waiting, "round {round}");
         }
         workers.workers[0].executor.forget();

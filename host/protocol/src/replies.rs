@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::abort::Abort;
-use crate::attempt::Done;
+use crate::attempt::Payload;
 use crate::entity::Value;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::mutants::{Bug, planted};
@@ -70,7 +70,7 @@ pub struct Kept {
     /// The logged time of that.
     pub ended: Timestamp,
     /// The result, or why there is none.
-    pub outcome: Result<Done, Abort>,
+    pub outcome: Result<Payload, Abort>,
 }
 
 /// What has become of a remembered reply since the last snapshot.
@@ -200,7 +200,7 @@ impl ReplyTable {
     pub fn restore(&mut self, mut kept: Vec<Kept>) {
         kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));
         for Kept { id, body, tid, epoch, ended, outcome } in kept {
-            let reply = Reply { id, tid, epoch, outcome: outcome.map(|Done(value)| value) };
+            let reply = Reply { id, tid, epoch, outcome: outcome.map(|Payload(value)| value) };
             self.bytes += size(&reply);
             self.ended.push_back((ended, id));
             self.entries.insert(id, Entry { body, known: Known::Done(reply) });
@@ -211,7 +211,7 @@ impl ReplyTable {
 impl Kept {
     fn new(reply: &Reply, body: u64, ended: Timestamp) -> Self {
         let Reply { id, tid, epoch, outcome } = reply.clone();
-        Kept { id, body, tid, epoch, ended, outcome: outcome.map(Done) }
+        Kept { id, body, tid, epoch, ended, outcome: outcome.map(Payload) }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::transaction::Request;
 
 /// The coordinator's part.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Frame {
+pub struct SnapshotHeader {
     /// The generation in which it was taken.
     pub generation: u64,
     /// The epoch at whose end it was taken.
@@ -38,20 +38,20 @@ pub struct Frame {
 
 /// A worker's part, without its entities: those are handed over by and by.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct WorkerSnapshot {
     /// The epoch at whose end it was taken.
     pub epoch: Epoch,
     /// Hash of each partition that is here, by id.
     pub hashes: Vec<(PartitionId, StateHash)>,
     /// Transactions that were moved to the next epoch, in TID order.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<CarriedTransaction>,
     /// What has become of replies since the last snapshot; of one reply the last change counts.
     pub replies: Vec<ReplyChange>,
 }
 
 /// A transaction that was moved to the next epoch.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Carried {
+pub struct CarriedTransaction {
     /// Its TID, which it keeps.
     pub tid: Tid,
     /// When it was first sequenced.
@@ -64,31 +64,31 @@ pub struct Carried {
 /// What a worker still holds of a generation that has ended where a snapshot was taken: it need not
 /// be read again.
 #[derive(Debug)]
-pub struct Remains {
+pub struct RetainedState {
     generation: u64,
     epoch: Epoch,
     partitions: BTreeMap<PartitionId, Partition>,
     replies: Vec<Kept>,
 }
 
-impl Remains {
+impl RetainedState {
     pub(crate) fn new(
         generation: u64,
         epoch: Epoch,
         partitions: BTreeMap<PartitionId, Partition>,
         replies: Vec<Kept>,
     ) -> Self {
-        Remains { generation, epoch, partitions, replies }
+        RetainedState { generation, epoch, partitions, replies }
     }
 
     /// Whether they are of the snapshot with this frame, and hold this partition.
-    pub fn hold(&self, frame: &Frame, partition: PartitionId) -> bool {
+    pub fn hold(&self, frame: &SnapshotHeader, partition: PartitionId) -> bool {
         let same = (self.generation, self.epoch) == (frame.generation, frame.epoch);
         (same || planted(Bug::RemainsOfAnother)) && self.partitions.contains_key(&partition)
     }
 
     /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot.
-    pub fn complete(self, restored: &mut Restored, partitions: u16, owns: impl Fn(PartitionId) -> bool) {
+    pub fn complete(self, restored: &mut RestoredState, partitions: u16, owns: impl Fn(PartitionId) -> bool) {
         let wanted = |id: PartitionId| owns(id) && self.hold(&restored.frame, id);
         let replies = self.replies.iter().filter(|kept| wanted(partition_of(kept.id, partitions))).cloned();
         restored.replies.extend(replies);
@@ -99,13 +99,13 @@ impl Remains {
 
 /// What a worker begins with.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoredState {
     /// The coordinator's part.
-    pub frame: Frame,
+    pub frame: SnapshotHeader,
     /// Its partitions, by id; those that are not named are empty.
     pub partitions: Vec<(PartitionId, Partition)>,
-    /// Carried transactions, of all workers.
-    pub carried: Vec<Carried>,
+    /// CarriedTransaction transactions, of all workers.
+    pub carried: Vec<CarriedTransaction>,
     /// Replies whose ids belong to its partitions, in any order.
     pub replies: Vec<Kept>,
 }

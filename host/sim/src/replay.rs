@@ -10,8 +10,8 @@ use styx_protocol::machine::message::{Message, Node as Peer};
 use styx_protocol::machine::{
     Action, Batch, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Machine, Worker,
 };
-use styx_protocol::piece::{Piece, Seat};
 use styx_protocol::record::{Chain, EpochRecord};
+use styx_protocol::task::{LocalView, Task};
 
 use crate::check::judge::Ended;
 use crate::check::{Checked, Failure, ensure};
@@ -83,7 +83,7 @@ fn fall_back(batch: &FallbackBatch, threads: &mut Threads, random: &mut Random) 
 enum Work {
     Execute(Batch),
     FallBack(FallbackBatch),
-    Advance(Piece),
+    Advance(Task),
 }
 
 /// Workers and a coordinator whose messages arrive at once, each pair's in order, and otherwise in
@@ -109,7 +109,7 @@ impl Cluster {
     /// A cluster with an empty log.
     pub fn new(plan: &Plan, placement: &Arc<Placement>, mut random: Random) -> Self {
         let config = &plan.config;
-        let seat = |at| Seat { me: WorkerId(at), placement: placement.clone() };
+        let seat = |at| LocalView { me: WorkerId(at), placement: placement.clone() };
         let workers = (0..placement.workers()).map(|at| Worker::new(config.clone(), seat(at))).collect();
         Cluster {
             coordinator: Coordinator::new(config.clone(), placement.clone()),
@@ -135,7 +135,7 @@ impl Cluster {
         let carried = snapshot.carried.iter().map(|carried| carried.tid).collect();
         self.coordinator.restore(&snapshot.frame, carried);
         for worker in &mut self.workers {
-            let Seat { me, placement } = worker.seat().clone();
+            let LocalView { me, placement } = worker.seat().clone();
             worker.restore(store.load(snapshot, |partition| placement.owner(partition) == me)?);
         }
         Ok(())
@@ -188,9 +188,9 @@ impl Cluster {
         let input = match work {
             Work::Execute(batch) => execute(&batch, threads, &mut self.random),
             Work::FallBack(batch) => fall_back(&batch, threads, &mut self.random),
-            Work::Advance(piece) => {
-                let thread = Threads::bound(&piece).unwrap_or_else(|| thread(threads, &mut self.random));
-                Input::Advanced(vec![threads.advance(thread, piece)])
+            Work::Advance(task) => {
+                let thread = Threads::bound(&task).unwrap_or_else(|| thread(threads, &mut self.random));
+                Input::TaskProgress(vec![threads.advance(thread, task)])
             }
         };
         self.step(Peer::Worker(WorkerId(worker as u16)), input)
@@ -225,8 +225,8 @@ impl Cluster {
                 }
                 Action::Execute(batch) => self.work.push((worker, Work::Execute(batch))),
                 Action::FallBack(batch) => self.work.push((worker, Work::FallBack(batch))),
-                Action::Advance(pieces) => {
-                    self.work.extend(pieces.into_iter().map(|piece| (worker, Work::Advance(piece))));
+                Action::RunTasks(tasks) => {
+                    self.work.extend(tasks.into_iter().map(|task| (worker, Work::Advance(task))));
                 }
                 Action::Finished(summary) => match node {
                     Peer::Coordinator => self.ended = Some(summary.chain),

@@ -14,7 +14,7 @@ use styx_protocol::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp};
 use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::record::Chain;
 use styx_protocol::replies::{Kept, ReplyChange};
-use styx_protocol::snapshot::{Carried, Frame, Restored};
+use styx_protocol::snapshot::{CarriedTransaction, RestoredState, SnapshotHeader};
 use styx_protocol::state::{Partition, StateHash, Write};
 
 use crate::check::{Checked, ensure};
@@ -46,9 +46,9 @@ pub struct Manifest {
     /// Who wrote it.
     pub generation: u64,
     /// The coordinator's part.
-    pub frame: Frame,
+    pub frame: SnapshotHeader,
     /// What all workers carried, in TID order.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<CarriedTransaction>,
     /// The partitions, by id.
     pub partitions: Vec<Held>,
 }
@@ -57,7 +57,7 @@ impl Manifest {
     /// The snapshot before anything has happened.
     fn nothing(partitions: u16) -> Self {
         let catalog = Catalog::default().image();
-        let frame = Frame {
+        let frame = SnapshotHeader {
             generation: 0,
             epoch: Epoch(0),
             chain: Chain::default(),
@@ -222,7 +222,7 @@ impl Store {
     ///
     /// # Errors
     /// A partition's hash is not what it was.
-    pub fn load(&self, manifest: &Manifest, owned: impl Fn(PartitionId) -> bool) -> Checked<Restored> {
+    pub fn load(&self, manifest: &Manifest, owned: impl Fn(PartitionId) -> bool) -> Checked<RestoredState> {
         let (mut partitions, mut replies) = (Vec::new(), Vec::new());
         for (at, held) in manifest.partitions.iter().enumerate() {
             let id = PartitionId(at as u16);
@@ -244,7 +244,7 @@ impl Store {
             partitions.push((id, partition));
         }
         let (frame, carried) = (manifest.frame.clone(), manifest.carried.clone());
-        Ok(Restored { frame, partitions, carried, replies })
+        Ok(RestoredState { frame, partitions, carried, replies })
     }
 
     /// Something of the newest snapshot turns out damaged, unless it is all that there is or something

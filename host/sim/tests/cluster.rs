@@ -18,10 +18,10 @@ use styx_protocol::machine::{
     Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Rank, Worker,
 };
 use styx_protocol::modes::Modes;
-use styx_protocol::piece::{Piece, Pieces, Seat, Started, Task};
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
+use styx_protocol::task::{LocalView, Started, Task, TaskExecutor, TaskKind};
 use styx_protocol::transaction::Request;
 use styx_sim::check::judge::same;
 use styx_sim::check::oracle::Oracle;
@@ -32,7 +32,7 @@ type Outcome = Result<Value, Abort>;
 
 enum Work {
     Execute(Batch),
-    Piece(Piece),
+    Task(Task),
     FallBack(FallbackBatch),
     HandOver,
 }
@@ -82,7 +82,7 @@ impl Cluster {
         let mut random = random;
         let owners = (0..config.layout.partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16)).collect();
         let placement = Arc::new(Placement::new(owners, workers));
-        let worker = |me| Worker::new(config.clone(), Seat { me: WorkerId(me), placement: placement.clone() });
+        let worker = |me| Worker::new(config.clone(), LocalView { me: WorkerId(me), placement: placement.clone() });
         Cluster {
             coordinator: Coordinator::new(config.clone(), placement.clone()),
             workers: (0..workers).map(worker).collect(),
@@ -122,7 +122,7 @@ impl Cluster {
                 }
                 Action::Send { to, message } => self.mail.entry((node, to)).or_default().push_back(message),
                 Action::Execute(batch) => self.work.push((at, Work::Execute(batch))),
-                Action::Advance(pieces) => self.work.extend(pieces.into_iter().map(|piece| (at, Work::Piece(piece)))),
+                Action::RunTasks(tasks) => self.work.extend(tasks.into_iter().map(|task| (at, Work::Task(task)))),
                 Action::FallBack(batch) => self.work.push((at, Work::FallBack(batch))),
                 Action::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
                 Action::Controlled { result, .. } => result.unwrap(),
@@ -131,7 +131,7 @@ impl Cluster {
                 Action::Returned { .. } => panic!("nobody told it to rest"),
                 Action::Expel { .. } => panic!("nobody differs"),
                 Action::Snapshot(frame) => self.taken.frame(*frame),
-                Action::Part(part) => {
+                Action::WorkerSnapshot(part) => {
                     self.taken.part(*part);
                     self.work.push((at, Work::HandOver));
                 }
@@ -197,9 +197,9 @@ impl Cluster {
                 let queries = batch.queries.iter().map(&mut start).collect();
                 Input::Executed(Executed { transactions, queries })
             }
-            Work::Piece(piece) => {
-                debug_assert!(matches!(piece.task, Task::Root | Task::Call { .. } | Task::Resume { .. }));
-                Input::Advanced(vec![toy.advance(piece)])
+            Work::Task(task) => {
+                debug_assert!(matches!(task.kind, TaskKind::Root | TaskKind::Call { .. } | TaskKind::Resume { .. }));
+                Input::TaskProgress(vec![toy.advance(task)])
             }
             Work::HandOver => Input::HandOver,
             Work::FallBack(batch) => Input::FellBack(

@@ -5,7 +5,7 @@
 
 use std::future::ready;
 
-use styx_protocol::attempt::{Answer, Ask, Attempt, Reach};
+use styx_protocol::attempt::{Attempt, Locality, RemoteRequests, RemoteResponse};
 use wasmtime::component::{ComponentNamedList, Lift, LinkerInstance, Lower};
 use wasmtime::{Result, StoreContextMut};
 
@@ -24,8 +24,8 @@ pub(super) fn add<P, T, R>(
     linker: &mut LinkerInstance<'_, Guest>,
     clustered: bool,
     name: &str,
-    begin: impl Fn(&Cx<'_>, &mut Attempt, P) -> Result<(Reach<T>, usize)> + Copy + Send + Sync + 'static,
-    go_on: impl Fn(&mut Attempt, Vec<Answer>) -> Reach<T> + Copy + Send + Sync + 'static,
+    begin: impl Fn(&Cx<'_>, &mut Attempt, P) -> Result<(Locality<T>, usize)> + Copy + Send + Sync + 'static,
+    go_on: impl Fn(&mut Attempt, Vec<RemoteResponse>) -> Locality<T> + Copy + Send + Sync + 'static,
     end: impl Fn(T) -> (R, usize) + Copy + Send + Sync + 'static,
 ) -> Result<()>
 where
@@ -47,11 +47,11 @@ where
             Err(error) => return Box::new(ready(Err(error))),
         };
         match begin(&cx, &mut context.attempt, parameters) {
-            Ok((Reach::Here(found), moved)) => {
+            Ok((Locality::Local(found), moved)) => {
                 let (result, more) = end(found);
                 Box::new(ready(put(&mut cx, context, moved + more).map(|()| result)))
             }
-            Ok((Reach::Away(ask), moved)) => Box::new(async move {
+            Ok((Locality::Remote(ask), moved)) => Box::new(async move {
                 let (context, found) = follow(context, ask, go_on).await;
                 let (result, more) = end(found);
                 put(&mut cx, context, moved + more).map(|()| result)
@@ -64,15 +64,15 @@ where
 /// Asks until there is nothing more to ask.
 async fn follow<T>(
     mut context: Box<Context>,
-    mut ask: Ask,
-    go_on: impl Fn(&mut Attempt, Vec<Answer>) -> Reach<T>,
+    mut ask: RemoteRequests,
+    go_on: impl Fn(&mut Attempt, Vec<RemoteResponse>) -> Locality<T>,
 ) -> (Box<Context>, T) {
     loop {
         let answers;
         (context, answers) = Exchange::ask(context, ask).await;
         match go_on(&mut context.attempt, answers) {
-            Reach::Here(found) => return (context, found),
-            Reach::Away(next) => ask = next,
+            Locality::Local(found) => return (context, found),
+            Locality::Remote(next) => ask = next,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use styx_protocol::attempt::{Answer, Attempt, Reach};
+use styx_protocol::attempt::{Attempt, Locality, RemoteResponse};
 use styx_protocol::entity::{Key, Value};
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut};
@@ -54,7 +54,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
             let key = key.to_str(cx)?;
             Ok((attempt.get(&key), key.len()))
         },
-        |attempt, answers| Reach::Here(attempt.got(answers)),
+        |attempt, answers| Locality::Local(attempt.got(answers)),
         |value| {
             let moved = bytes(&value);
             ((value,), moved)
@@ -117,9 +117,9 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
     })
 }
 
-fn noted(attempt: &mut Attempt, answers: Vec<Answer>) -> Reach<()> {
+fn noted(attempt: &mut Attempt, answers: Vec<RemoteResponse>) -> Locality<()> {
     attempt.noted(answers);
-    Reach::Here(())
+    Locality::Local(())
 }
 
 fn bytes(value: &Option<Value>) -> usize {

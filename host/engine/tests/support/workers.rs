@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use styx_engine::{Cluster, Determinism, Engine, Executor};
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{Answer, Ask, Attempt, Done, Execution, Mode, Operation, Placement, Report, Target};
+use styx_protocol::attempt::{
+    Attempt, Execution, Mode, Operation, Payload, Placement, RemoteRequests, RemoteResponse, Report, Target,
+};
 use styx_protocol::catalog::{Catalog, Limits};
 use styx_protocol::entity::{Entity, Value};
 use styx_protocol::ids::WorkerId;
-use styx_protocol::piece::{GraphId, Held, Parked, Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::state::State;
+use styx_protocol::task::{
+    AttemptSource, GraphId, LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind,
+};
 use styx_protocol::transaction::Transaction;
 
 use super::script::Script;
@@ -22,7 +26,7 @@ pub const ROOM: Cluster = Cluster { suspended: 64, workers: 2 };
 
 /// A worker.
 pub struct Worker {
-    pub seat: Seat,
+    pub seat: LocalView,
     pub executor: Executor,
     pub state: Arc<State>,
 }
@@ -112,7 +116,7 @@ impl Workers {
         let placement = Arc::new(Placement::round_robin(LAYOUT.partitions, count));
         let workers = (0..count)
             .map(|me| Worker {
-                seat: Seat { me: WorkerId(me), placement: placement.clone() },
+                seat: LocalView { me: WorkerId(me), placement: placement.clone() },
                 executor: engine.executor(),
                 state: Arc::new(State::new(LAYOUT)),
             })
@@ -161,7 +165,7 @@ impl Workers {
         let transaction = self.transaction(operator, key, script);
         let mut graph = self.graph(&transaction, mode);
         let root = graph.root;
-        let progress = self.advance(&mut graph, root, Task::Root);
+        let progress = self.advance(&mut graph, root, TaskKind::Root);
         self.complete(&mut graph, progress)
     }
 
@@ -193,7 +197,7 @@ impl Workers {
         let worker = &mut self.workers[graph.root];
         match worker.executor.start(transaction, &worker.state, &self.catalog, &worker.seat) {
             Started::Local(execution) => (graph, Ok(Box::new(execution))),
-            Started::Open(mut attempt, progress) => {
+            Started::Distributed(mut attempt, progress) => {
                 graph.outgoing.extend(attempt.take_outgoing());
                 let root = graph.root;
                 graph.parts[root] = Some(attempt);
@@ -202,16 +206,16 @@ impl Workers {
         }
     }
 
-    /// One piece.
-    pub fn advance(&mut self, graph: &mut Graph, at: usize, task: Task) -> Progress {
+    /// One task.
+    pub fn advance(&mut self, graph: &mut Graph, at: usize, task: TaskKind) -> Progress {
         let worker = &mut self.workers[at];
         let attempt = graph.parts[at].take().unwrap_or_else(|| {
             Box::new(worker.seat.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode))
         });
-        let advanced = worker.executor.advance(Piece {
+        let advanced = worker.executor.advance(Task {
             graph: GraphId(graph.transaction.tid.0),
-            attempt: Held::Kept(attempt),
-            task,
+            attempt: AttemptSource::Existing(attempt),
+            kind: task,
         });
         let mut attempt = advanced.attempt;
         graph.outgoing.extend(attempt.take_outgoing());
@@ -224,7 +228,7 @@ impl Workers {
         loop {
             match progress {
                 Progress::Done(result) => return result,
-                Progress::Waits(parked, ask) => {
+                Progress::Suspended(parked, ask) => {
                     let answers = self.answers(graph, at, ask);
                     progress = self.resume(graph, at, parked, answers);
                 }
@@ -232,12 +236,18 @@ impl Workers {
         }
     }
 
-    pub fn resume(&mut self, graph: &mut Graph, at: usize, parked: Parked, answers: Vec<Answer>) -> Progress {
-        self.advance(graph, at, Task::Resume { parked, answers })
+    pub fn resume(
+        &mut self,
+        graph: &mut Graph,
+        at: usize,
+        parked: SuspendedId,
+        answers: Vec<RemoteResponse>,
+    ) -> Progress {
+        self.advance(graph, at, TaskKind::Resume { parked, answers })
     }
 
     /// What other workers answer.
-    pub fn answers(&mut self, graph: &mut Graph, from: usize, ask: Ask) -> Vec<Answer> {
+    pub fn answers(&mut self, graph: &mut Graph, from: usize, ask: RemoteRequests) -> Vec<RemoteResponse> {
         let mut answers = Vec::new();
         for (to, asked) in ask.operations {
             let to = usize::from(to.0);
@@ -251,9 +261,9 @@ impl Workers {
             graph.parts[to].as_mut().unwrap().resume(used, false);
             let answer = match asked.operation {
                 Operation::Call(target) => {
-                    let task = Task::Call { target, issuer: WorkerId(from as u16) };
+                    let task = TaskKind::Call { target, issuer: WorkerId(from as u16) };
                     let progress = self.advance(graph, to, task);
-                    Answer::Called(self.follow(graph, to, progress).map(Done))
+                    RemoteResponse::Called(self.follow(graph, to, progress).map(Payload))
                 }
                 _ => graph.parts[to].as_mut().unwrap().serve(asked),
             };
@@ -270,7 +280,7 @@ impl Workers {
         let mut outcome = self.follow(graph, root, progress);
         while let Some((to, target)) = graph.outgoing.pop_front() {
             let to = usize::from(to.0);
-            let progress = self.advance(graph, to, Task::Call { target, issuer: WorkerId(root as u16) });
+            let progress = self.advance(graph, to, TaskKind::Call { target, issuer: WorkerId(root as u16) });
             if let Err(abort) = self.follow(graph, to, progress)
                 && outcome.is_ok()
             {

@@ -4,7 +4,7 @@ use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
 
 use super::path::{ASYNC, Path};
-use super::{Asked, Operation, Stamp, Usage};
+use super::{Operation, RemoteRequest, Stamp, Usage};
 
 /// A function to be called for an entity.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -30,9 +30,9 @@ pub struct Target {
 
 impl Target {
     /// The call as a question to the worker that owns the entity.
-    pub(crate) fn asked(self) -> Asked {
+    pub(crate) fn asked(self) -> RemoteRequest {
         let path = self.path.clone().expect("who calls others keeps paths");
-        Asked { operation: Operation::Call(self), stamp: Stamp::new(path, 0), used: Usage::default() }
+        RemoteRequest { operation: Operation::Call(self), stamp: Stamp::new(path, 0), used: Usage::default() }
     }
 }
 

@@ -3,7 +3,7 @@
 //! The engine (or a toy language in the simulator) runs the functions; everything that a function
 //! does to the world goes through an [`Attempt`], which records it. Nothing here knows what a
 //! guest is. On one worker a transaction runs start to finish on one thread, and nested calls are
-//! direct calls; among several, an attempt answers with [`Reach::Away`] or [`Next::Ask`] what must
+//! direct calls; among several, an attempt answers with [`Locality::Remote`] or [`Next::AwaitRemote`] what must
 //! be done elsewhere, and goes on with the answer.
 
 mod accesses;
@@ -23,7 +23,10 @@ pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target};
 pub use overlay::Overlay;
 pub use path::{ASYNC, Path};
 pub use run::{Functions, Next, call, run};
-pub use site::{Answer, Ask, Asked, Done, Entered, Entry, Mode, Operation, Placement, Report, Scan, Usage};
+pub use site::{
+    CachedCall, Entry, Mode, Operation, Payload, Placement, RemoteRequest, RemoteRequests, RemoteResponse, Report,
+    Scan, Usage,
+};
 pub use stamp::Stamp;
 
 use smallvec::SmallVec;
@@ -39,26 +42,26 @@ use crate::transaction::Transaction;
 use crate::worker_set::WorkerSet;
 use index::KeyIndex;
 use scan::PendingScan;
-use site::Site;
+use site::RemoteContext;
 
 /// What a function wants from the state.
 #[derive(Debug)]
-pub enum Reach<T> {
+pub enum Locality<T> {
     /// It is here.
-    Here(T),
+    Local(T),
     /// Other workers have it: ask them, and continue with their answers.
-    Away(Ask),
+    Remote(RemoteRequests),
 }
 
-impl<T> Reach<T> {
+impl<T> Locality<T> {
     /// The thing itself, where one worker owns everything.
     ///
     /// # Panics
     /// It is elsewhere.
     pub fn here(self) -> T {
         match self {
-            Reach::Here(thing) => thing,
-            Reach::Away(_) => panic!("an attempt of a single worker reached for another"),
+            Locality::Local(thing) => thing,
+            Locality::Remote(_) => panic!("an attempt of a single worker reached for another"),
         }
     }
 }
@@ -77,7 +80,7 @@ pub struct Execution {
     /// What scans of functions here have observed: the function's place, the number of the scan.
     pub scans: Vec<(u64, u32, RangeRead)>,
     /// Among several workers: the calls that came here, in the order in which they began.
-    pub entered: Vec<Entered>,
+    pub entered: Vec<CachedCall>,
     /// Log lines of the guests.
     pub logs: Vec<LogLine>,
     /// Fuel used.
@@ -162,7 +165,7 @@ pub struct Attempt {
     /// Where the next call, return and scan is looked for in the cached ones.
     cursors: (usize, usize, usize),
     /// Absent where one worker owns everything.
-    site: Option<Box<Site>>,
+    site: Option<Box<RemoteContext>>,
     transaction: Transaction,
     app: Arc<str>,
     limits: Limits,
@@ -173,7 +176,7 @@ pub struct Attempt {
     calls: Vec<CallRecord>,
     left: SmallVec<[(u64, u32); 2]>,
     scans: Vec<(u64, u32, RangeRead)>,
-    entered: Vec<Entered>,
+    entered: Vec<CachedCall>,
     logs: Vec<LogLine>,
     doom: Option<Abort>,
     drifted: bool,
@@ -238,7 +241,7 @@ impl Attempt {
 
     /// Makes this the part of the attempt that runs on worker `me` of several.
     pub fn among(mut self, me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
-        self.site = Some(Box::new(Site::new(me, placement, mode)));
+        self.site = Some(Box::new(RemoteContext::new(me, placement, mode)));
         self
     }
 
@@ -356,26 +359,26 @@ impl Attempt {
     ///
     /// # Panics
     /// With a call.
-    pub fn serve(&mut self, asked: Asked) -> Answer {
+    pub fn serve(&mut self, asked: RemoteRequest) -> RemoteResponse {
         let stamp = Some(asked.stamp);
         let answer = match asked.operation {
             Operation::Call(_) => panic!("a call needs an executor"),
-            Operation::Get(entity) => Answer::Value(self.read(&entity, stamp.as_ref()).map(Done)),
+            Operation::Get(entity) => RemoteResponse::Value(self.read(&entity, stamp.as_ref()).map(Payload)),
             Operation::Put(entity, value) => {
                 self.write(entity, value, stamp.as_ref());
-                Answer::Noted
+                RemoteResponse::Noted
             }
             Operation::Scan(scan) => {
                 let entries = self.find(&scan, stamp.as_ref());
-                Answer::Entries(entries.into_iter().map(|(key, value)| Entry(key, value)).collect())
+                RemoteResponse::Entries(entries.into_iter().map(|(key, value)| Entry(key, value)).collect())
             }
             Operation::Observe(read) => {
                 self.observe(read);
-                Answer::Noted
+                RemoteResponse::Noted
             }
         };
         match &self.doom {
-            Some(doom) => Answer::Failed(doom.clone()),
+            Some(doom) => RemoteResponse::Failed(doom.clone()),
             None => answer,
         }
     }
@@ -392,16 +395,16 @@ impl Attempt {
     }
 
     /// A question of the running function that touches state elsewhere.
-    fn ask(&mut self, to: WorkerId, operation: Operation) -> Ask {
+    fn ask(&mut self, to: WorkerId, operation: Operation) -> RemoteRequests {
         if let Some(site) = &mut self.site {
             site.report.reached = true;
         }
-        Ask { operations: vec![(to, self.asked(operation))] }
+        RemoteRequests { operations: vec![(to, self.asked(operation))] }
     }
 
-    fn asked(&self, operation: Operation) -> Asked {
+    fn asked(&self, operation: Operation) -> RemoteRequest {
         let stamp = self.stamp().expect("who asks others has a site");
-        Asked { operation, stamp, used: self.usage }
+        RemoteRequest { operation, stamp, used: self.usage }
     }
 
     /// When the running function does what it does now.
@@ -415,9 +418,9 @@ impl Attempt {
     }
 
     /// The single answer to a single question; a bound met elsewhere dooms the transaction here.
-    fn single(&mut self, answers: Vec<Answer>) -> Answer {
-        let [answer] = <[Answer; 1]>::try_from(answers).expect("one answer to one question");
-        if let Answer::Failed(abort) = &answer {
+    fn single(&mut self, answers: Vec<RemoteResponse>) -> RemoteResponse {
+        let [answer] = <[RemoteResponse; 1]>::try_from(answers).expect("one answer to one question");
+        if let RemoteResponse::Failed(abort) = &answer {
             self.doom(abort.clone());
         }
         answer
@@ -529,36 +532,36 @@ impl Attempt {
     // State.
 
     /// The value under a key of the running function's operator, as this transaction sees it.
-    pub fn get(&mut self, key: &str) -> Reach<Option<Value>> {
+    pub fn get(&mut self, key: &str) -> Locality<Option<Value>> {
         let entity = self.entity(key);
         if let Some(owner) = self.elsewhere(&entity) {
             return match self.is_doomed() || !self.may_reach() {
-                true => Reach::Here(None),
-                false => Reach::Away(self.ask(owner, Operation::Get(entity))),
+                true => Locality::Local(None),
+                false => Locality::Remote(self.ask(owner, Operation::Get(entity))),
             };
         }
         let stamp = self.stamp();
-        Reach::Here(self.read(&entity, stamp.as_ref()))
+        Locality::Local(self.read(&entity, stamp.as_ref()))
     }
     /// Continues [`Attempt::get`].
-    pub fn got(&mut self, answers: Vec<Answer>) -> Option<Value> {
+    pub fn got(&mut self, answers: Vec<RemoteResponse>) -> Option<Value> {
         match self.single(answers) {
-            Answer::Value(value) => value.map(|Done(value)| value),
+            RemoteResponse::Value(value) => value.map(|Payload(value)| value),
             _ => None,
         }
     }
     /// Writes a value under a key of the running function's operator.
-    pub fn put(&mut self, key: &str, value: &[u8]) -> Reach<()> {
+    pub fn put(&mut self, key: &str, value: &[u8]) -> Locality<()> {
         let entity = self.entity(key);
         self.change(entity, Some(value))
     }
     /// Removes a key of the running function's operator.
-    pub fn delete(&mut self, key: &str) -> Reach<()> {
+    pub fn delete(&mut self, key: &str) -> Locality<()> {
         let entity = self.entity(key);
         self.change(entity, None)
     }
     /// Continues [`Attempt::put`] and [`Attempt::delete`].
-    pub fn noted(&mut self, answers: Vec<Answer>) {
+    pub fn noted(&mut self, answers: Vec<RemoteResponse>) {
         self.single(answers);
     }
     /// The value of the invoked entity, which is always here.
@@ -614,7 +617,7 @@ impl Attempt {
     }
 
     /// Writes an entity of the running function's operator, wherever it is.
-    fn change(&mut self, entity: Entity, value: Option<&[u8]>) -> Reach<()> {
+    fn change(&mut self, entity: Entity, value: Option<&[u8]>) -> Locality<()> {
         if self.frame().read_only && !planted(Bug::ReadOnlyWrites) {
             self.doom(Abort::new(
                 Code::ReadOnly,
@@ -637,18 +640,18 @@ impl Attempt {
             ));
         }
         if self.is_doomed() || !self.room_for_bytes(value.map_or(0, <[u8]>::len)) {
-            return Reach::Here(());
+            return Locality::Local(());
         }
         let value = value.map(Value::from);
         if let Some(owner) = self.elsewhere(&entity) {
             return match self.may_reach() {
-                true => Reach::Away(self.ask(owner, Operation::Put(entity, value))),
-                false => Reach::Here(()),
+                true => Locality::Remote(self.ask(owner, Operation::Put(entity, value))),
+                false => Locality::Local(()),
             };
         }
         let stamp = self.stamp();
         self.write(entity, value, stamp.as_ref());
-        Reach::Here(())
+        Locality::Local(())
     }
 
     fn write(&mut self, entity: Entity, value: Option<Value>, stamp: Option<&Stamp>) {

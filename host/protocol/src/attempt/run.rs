@@ -5,8 +5,8 @@
 //! wait between them for other workers.
 
 use super::frame::mix;
-use super::site::{Answer, Ask, Entered, Usage};
-use super::{Asked, Attempt, CallRecord, Done, Frame, Target, append};
+use super::site::{CachedCall, RemoteRequests, RemoteResponse, Usage};
+use super::{Attempt, CallRecord, Frame, Payload, RemoteRequest, Target, append};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
 use crate::ids::WorkerId;
@@ -18,7 +18,7 @@ pub enum Next {
     /// Run the function of [`Attempt::frame`], then say [`Attempt::invoked`].
     Invoke,
     /// Ask other workers, then say [`Attempt::answered`].
-    Ask(Ask),
+    AwaitRemote(RemoteRequests),
     /// The call and all that it called here is over.
     Done(Result<Value, Abort>),
 }
@@ -81,7 +81,7 @@ fn finish<F: Functions + ?Sized>(functions: &mut F, mut next: Next) -> Result<Va
                 functions.attempt().invoked(result)
             }
             Next::Done(result) => return result,
-            Next::Ask(_) => panic!("an attempt of a single worker asked another"),
+            Next::AwaitRemote(_) => panic!("an attempt of a single worker asked another"),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Attempt {
 
     fn enter(&mut self, target: &Target, issuer: Option<WorkerId>) {
         if self.site.is_some() {
-            append(&mut self.entered, 1, Entered { target: target.clone(), issuer });
+            append(&mut self.entered, 1, CachedCall { target: target.clone(), issuer });
         }
     }
 
@@ -136,19 +136,21 @@ impl Attempt {
         self.returned(result)
     }
 
-    /// Other workers have answered [`Next::Ask`].
-    pub fn answered(&mut self, answers: Vec<Answer>) -> Next {
+    /// Other workers have answered [`Next::AwaitRemote`].
+    pub fn answered(&mut self, answers: Vec<RemoteResponse>) -> Next {
         let result = match self.single(answers) {
-            Answer::Called(Ok(Done(value))) => match &self.doom {
+            RemoteResponse::Called(Ok(Payload(value))) => match &self.doom {
                 Some(doom) => Err(doom.clone()),
                 None => Ok(value),
             },
-            Answer::Called(Err(abort)) => {
+            RemoteResponse::Called(Err(abort)) => {
                 self.reword(&abort);
                 Err(self.doom(abort))
             }
-            Answer::Failed(abort) => Err(abort),
-            Answer::Value(_) | Answer::Entries(_) | Answer::Noted => panic!("a call was answered with something else"),
+            RemoteResponse::Failed(abort) => Err(abort),
+            RemoteResponse::Value(_) | RemoteResponse::Entries(_) | RemoteResponse::Noted => {
+                panic!("a call was answered with something else")
+            }
         };
         self.returned(result)
     }
@@ -216,8 +218,8 @@ impl Attempt {
         }
         if let Some(owner) = self.elsewhere(&target.entity) {
             debug_assert!(awaited || self.mode().strict || self.mode().cached);
-            let asked = Asked { used: self.usage, ..target.asked() };
-            return Next::Ask(Ask { operations: vec![(owner, asked)] });
+            let asked = RemoteRequest { used: self.usage, ..target.asked() };
+            return Next::AwaitRemote(RemoteRequests { operations: vec![(owner, asked)] });
         }
         self.fragment.frames.push(Frame::new(target));
         Next::Invoke

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::index::KeyIndex;
-use super::site::{Answer, Ask, Entry, Operation, Scan};
-use super::{Attempt, Reach, Stamp};
+use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan};
+use super::{Attempt, Locality, Stamp};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
 use crate::ids::WorkerId;
@@ -32,9 +32,9 @@ impl Attempt {
         upper: Bound<Key>,
         limit: u32,
         reverse: bool,
-    ) -> Reach<Vec<(Key, Value)>> {
+    ) -> Locality<Vec<(Key, Value)>> {
         if self.is_doomed() || !self.room_for_access() {
-            return Reach::Here(Vec::new());
+            return Locality::Local(Vec::new());
         }
         let operator = self.operator().clone();
         let most = self.limits.rw_set + 1;
@@ -50,42 +50,44 @@ impl Attempt {
         if pending.owners.is_empty() {
             let stamp = self.stamp();
             let found = self.find(&pending.scan, stamp.as_ref());
-            return Reach::Here(self.observed(&pending, found).map_or_else(Vec::new, |(found, _)| found));
+            return Locality::Local(self.observed(&pending, found).map_or_else(Vec::new, |(found, _)| found));
         }
         if !self.may_reach() {
-            return Reach::Here(Vec::new());
+            return Locality::Local(Vec::new());
         }
         let ask = self.ask_owners(&pending.owners, &Operation::Scan(pending.scan.clone()));
         self.fragment.scan = Some(Box::new(pending));
-        Reach::Away(ask)
+        Locality::Remote(ask)
     }
 
     /// Continues [`Attempt::scan`].
-    pub fn scanned(&mut self, answers: Vec<Answer>) -> Reach<Vec<(Key, Value)>> {
+    pub fn scanned(&mut self, answers: Vec<RemoteResponse>) -> Locality<Vec<(Key, Value)>> {
         let mut pending = self.fragment.scan.take().expect("a scan is under way");
         let mut elsewhere = Vec::new();
         for answer in answers {
             match answer {
-                Answer::Entries(entries) => elsewhere.extend(entries.into_iter().map(|Entry(key, value)| (key, value))),
-                Answer::Failed(abort) => drop(self.doom(abort)),
-                Answer::Noted | Answer::Called(_) | Answer::Value(_) => {}
+                RemoteResponse::Entries(entries) => {
+                    elsewhere.extend(entries.into_iter().map(|Entry(key, value)| (key, value)))
+                }
+                RemoteResponse::Failed(abort) => drop(self.doom(abort)),
+                RemoteResponse::Noted | RemoteResponse::Called(_) | RemoteResponse::Value(_) => {}
             }
         }
         if self.is_doomed() {
-            return Reach::Here(Vec::new());
+            return Locality::Local(Vec::new());
         }
         if let Some(found) = pending.found.take() {
-            return Reach::Here(found);
+            return Locality::Local(found);
         }
         let stamp = self.stamp();
         let mut found = self.find(&pending.scan, stamp.as_ref());
         found.append(&mut elsewhere);
         sort(&mut found, pending.scan.reverse);
-        let Some((found, read)) = self.observed(&pending, found) else { return Reach::Here(Vec::new()) };
+        let Some((found, read)) = self.observed(&pending, found) else { return Locality::Local(Vec::new()) };
         let ask = self.ask_owners(&pending.owners, &Operation::Observe(read));
         pending.found = Some(found);
         self.fragment.scan = Some(pending);
-        Reach::Away(ask)
+        Locality::Remote(ask)
     }
 
     /// The other workers that may own keys of a scan.
@@ -99,11 +101,11 @@ impl Attempt {
         }
     }
 
-    fn ask_owners(&mut self, owners: &[WorkerId], operation: &Operation) -> Ask {
+    fn ask_owners(&mut self, owners: &[WorkerId], operation: &Operation) -> RemoteRequests {
         if let Some(site) = &mut self.site {
             site.report.reached = true;
         }
-        Ask { operations: owners.iter().map(|owner| (*owner, self.asked(operation.clone()))).collect() }
+        RemoteRequests { operations: owners.iter().map(|owner| (*owner, self.asked(operation.clone()))).collect() }
     }
 
     /// Entries that are here, at most as many as the scan wants, with the transaction's own writes.

@@ -162,14 +162,14 @@ pub struct Scan {
 
 /// Questions to other workers, of which the running function waits.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct RemoteRequests {
     /// To whom, and what to do there for the function.
-    pub operations: Vec<(WorkerId, Asked)>,
+    pub operations: Vec<(WorkerId, RemoteRequest)>,
 }
 
 /// An operation in its place in the serial order.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Asked {
+pub struct RemoteRequest {
     /// What to do.
     pub operation: Operation,
     /// When.
@@ -180,29 +180,29 @@ pub struct Asked {
 
 /// What an operation came to.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub enum Answer {
+pub enum RemoteResponse {
     /// The result of a call.
-    Called(Result<Done, Abort>),
+    Called(Result<Payload, Abort>),
     /// What was read.
-    Value(Option<Done>),
+    Value(Option<Payload>),
     /// What was found.
     Entries(Vec<Entry>),
-    /// Done, nothing to tell.
+    /// Payload, nothing to tell.
     Noted,
     /// A bound was met.
     Failed(Abort),
 }
 
-impl Answer {
+impl RemoteResponse {
     /// What a call came to.
     pub(crate) fn called(result: Result<Value, Abort>) -> Self {
-        Answer::Called(result.map(Done))
+        RemoteResponse::Called(result.map(Payload))
     }
 }
 
 /// Bytes of a result or of a value.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Done(#[rkyv(with = crate::shared::Plain)] pub Value);
+pub struct Payload(#[rkyv(with = crate::shared::Plain)] pub Value);
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -217,7 +217,7 @@ pub struct Entry(
 
 /// A call that came from another worker, or the root, for parallel re-invocation (Styx §6.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entered {
+pub struct CachedCall {
     /// The call.
     pub target: Target,
     /// The worker that issued it; none for the root.
@@ -226,7 +226,7 @@ pub struct Entered {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct RemoteContext {
     pub me: WorkerId,
     pub placement: Arc<Placement>,
     pub mode: Mode,
@@ -239,10 +239,10 @@ pub(super) struct Site {
     pub report: Report,
 }
 
-impl Site {
+impl RemoteContext {
     pub fn new(me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
         let report = Report { workers: WorkerSet::only(me), ..Report::default() };
-        Site { me, placement, mode, stamps: SmallVec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
+        RemoteContext { me, placement, mode, stamps: SmallVec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
     }
 
     /// Who owns an entity, if another worker does.

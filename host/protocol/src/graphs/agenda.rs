@@ -9,23 +9,23 @@
 use super::part::{Job, Origin};
 use super::{Graphs, Part};
 use crate::abort::Abort;
-use crate::attempt::{Answer, Ask, Entered, Execution, Operation, Path};
+use crate::attempt::{CachedCall, Execution, Operation, Path, RemoteRequests, RemoteResponse};
 use crate::entity::Value;
 use crate::machine::message::CachedResult;
-use crate::piece::{GraphId, Task};
 use crate::share::Shares;
+use crate::task::{GraphId, TaskKind};
 
 /// What one worker has to run again of a graph.
 #[derive(Debug)]
 pub(super) struct Agenda {
     /// In serial order; the next one last.
-    entries: Vec<Entered>,
+    entries: Vec<CachedCall>,
     /// The entry of each fragment.
-    current: Vec<(u32, Entered)>,
+    current: Vec<(u32, CachedCall)>,
     /// Functions that wait, the innermost last: the call's path and its place.
     blocked: Vec<(u32, Path, u64)>,
     /// Results that have come, by the call's place.
-    results: Vec<(u64, Answer)>,
+    results: Vec<(u64, RemoteResponse)>,
     /// The root was told.
     told: bool,
 }
@@ -66,8 +66,8 @@ impl Part {
         }
         let entry = agenda.entries.pop().expect("just seen");
         let task = match entry.issuer {
-            None => Task::Root,
-            Some(issuer) => Task::Call { target: entry.target.clone(), issuer },
+            None => TaskKind::Root,
+            Some(issuer) => TaskKind::Call { target: entry.target.clone(), issuer },
         };
         let fragment = self.add_fragment(Origin::Async, Shares::default());
         self.agenda.as_mut().expect("there is an agenda").current.push((fragment, entry));
@@ -75,7 +75,7 @@ impl Part {
     }
 
     /// A function waits for a call that its own worker runs.
-    pub(super) fn await_cached(&mut self, fragment: u32, ask: Ask) {
+    pub(super) fn await_cached(&mut self, fragment: u32, ask: RemoteRequests) {
         let [(_, asked)] = <[_; 1]>::try_from(ask.operations).expect("one call at a time");
         let Operation::Call(target) = asked.operation else {
             panic!("a graph that reaches for state elsewhere is not re-invoked from its cache");
@@ -86,7 +86,7 @@ impl Part {
     }
 }
 
-fn starts_with(entry: &Entered, path: &Path) -> bool {
+fn starts_with(entry: &CachedCall, path: &Path) -> bool {
     entry.target.path.as_ref().is_some_and(|own| own.starts_with(path))
 }
 
@@ -102,7 +102,8 @@ impl Graphs {
         match entry.issuer {
             None => part.root.as_mut().expect("the root has no issuer").result = Some(result),
             Some(issuer) => {
-                let result = CachedResult { graph, number, place: entry.target.place, answer: Answer::called(result) };
+                let result =
+                    CachedResult { graph, number, place: entry.target.place, answer: RemoteResponse::called(result) };
                 self.mail(issuer).results.push(result);
             }
         }

@@ -1,7 +1,7 @@
 //! Call graphs that several workers share, as one of them sees them.
 //!
 //! Each worker keeps a [`Part`] of a graph: the attempt with what happened here, functions that
-//! wait, work that has come. One piece of a part runs at a time. The root's worker learns by ack
+//! wait, work that has come. One task of a part runs at a time. The root's worker learns by ack
 //! shares (Styx §5.3) when the graph is complete, and what became of it by the reports that travel
 //! with them. What ran in parallel and might have ended otherwise in a serial run is run again,
 //! strictly, on the same state: so the outcome does not depend on where entities live.
@@ -18,15 +18,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::abort::{Abort, Code};
-use crate::attempt::{Answer, Ask, Attempt, Execution, LogLine, Mode, Operation, Overlay, Report, Target};
+use crate::attempt::{
+    Attempt, Execution, LogLine, Mode, Operation, Overlay, RemoteRequests, RemoteResponse, Report, Target,
+};
 use crate::catalog::Catalog;
 use crate::entity::Value;
 use crate::ids::{Tid, WorkerId};
 use crate::machine::message::{Ack, Decision, Header, Mail, Order, OrderReply, Question};
 use crate::mutants::{Bug, planted};
-use crate::piece::{Advanced, Fresh, GraphId, Held, Piece, Progress, Seat, Task};
 use crate::share::{Share, Shares};
 use crate::state::{State, Write};
+use crate::task::{AttemptSeed, AttemptSource, GraphId, LocalView, Progress, Task, TaskKind, TaskProgress};
 use crate::transaction::Transaction;
 use crate::worker_set::WorkerSet;
 pub(crate) use part::Part;
@@ -44,7 +46,7 @@ struct Ground {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Graphs {
-    seat: Seat,
+    seat: LocalView,
     parts: Parts,
     round: u64,
     fallback: bool,
@@ -54,7 +56,7 @@ pub(crate) struct Graphs {
     room: Room,
     /// Graphs with work that waits for room.
     waiting: VecDeque<GraphId>,
-    pieces: Vec<Piece>,
+    tasks: Vec<Task>,
     mails: BTreeMap<WorkerId, Mail>,
     concluded: Vec<GraphId>,
     decisions: Vec<Decision>,
@@ -62,7 +64,7 @@ pub(crate) struct Graphs {
 
 impl Graphs {
     /// None yet; at most `suspended_max` functions may wait at a time.
-    pub fn new(seat: Seat, suspended_max: usize) -> Self {
+    pub fn new(seat: LocalView, suspended_max: usize) -> Self {
         Graphs {
             seat,
             parts: Parts::default(),
@@ -72,7 +74,7 @@ impl Graphs {
             decided: Overlay::default(),
             room: Room::new(suspended_max),
             waiting: VecDeque::new(),
-            pieces: Vec::new(),
+            tasks: Vec::new(),
             mails: BTreeMap::new(),
             concluded: Vec::new(),
             decisions: Vec::new(),
@@ -94,7 +96,7 @@ impl Graphs {
     /// The phase is over: lets go of the state, and gives the parts away, the lowest graph first.
     #[allow(clippy::vec_box, reason = "they are boxed already, and large")]
     pub fn end(&mut self) -> Vec<Box<Part>> {
-        assert!(self.room.is_quiet() && self.pieces.is_empty(), "nothing runs when a phase ends");
+        assert!(self.room.is_quiet() && self.tasks.is_empty(), "nothing runs when a phase ends");
         self.ground = None;
         self.parts.take()
     }
@@ -109,9 +111,9 @@ impl Graphs {
         self.room.under_way()
     }
 
-    /// Pieces for the execution threads.
-    pub fn take_pieces(&mut self) -> Vec<Piece> {
-        std::mem::take(&mut self.pieces)
+    /// Tasks for the execution threads.
+    pub fn take_pieces(&mut self) -> Vec<Task> {
+        std::mem::take(&mut self.tasks)
     }
 
     /// Mail for other workers.
@@ -182,7 +184,7 @@ impl Graphs {
             }
         } else if part.root.is_some() {
             let fragment = part.add_fragment(Origin::Root, Shares::default());
-            part.jobs.push_back(Job::Start { fragment, task: Task::Root });
+            part.jobs.push_back(Job::Start { fragment, task: TaskKind::Root });
         }
         part.cached = Some(cached);
         self.parts.insert(graph, part);
@@ -237,9 +239,9 @@ impl Graphs {
         self.decisions.extend(mail.decisions);
     }
 
-    /// Pieces have come back from the execution threads.
-    pub fn advanced(&mut self, advanced: Vec<Advanced>) {
-        for Advanced { graph, attempt, progress } in advanced {
+    /// Tasks have come back from the execution threads.
+    pub fn advanced(&mut self, advanced: Vec<TaskProgress>) {
+        for TaskProgress { graph, attempt, progress } in advanced {
             self.room.came_back();
             let part = self.part(graph);
             part.attempt = Some(attempt);
@@ -265,7 +267,7 @@ impl Graphs {
                     graph,
                     number: header.number,
                     question,
-                    answer: Answer::Noted,
+                    answer: RemoteResponse::Noted,
                     share: None,
                     used: asked.used,
                     report,
@@ -292,7 +294,7 @@ impl Graphs {
                 };
                 let fragment = part.add_fragment(origin, share.map_or_else(Shares::default, Shares::of));
                 part.fragment(fragment).used = asked.used;
-                Job::Start { fragment, task: Task::Call { target, issuer: from } }
+                Job::Start { fragment, task: TaskKind::Call { target, issuer: from } }
             }
             _ => Job::Serve { from, question: question.expect("who asks waits"), asked },
         };
@@ -422,15 +424,15 @@ impl Graphs {
                 let waiting = part.fragment(fragment);
                 let parked = waiting.parked.take().expect("what waits is parked");
                 let answers = waiting.take_answers();
-                self.send_out(graph, fragment, Task::Resume { parked, answers });
+                self.send_out(graph, fragment, TaskKind::Resume { parked, answers });
             }
         }
         true
     }
 
-    fn send_out(&mut self, graph: GraphId, fragment: u32, task: Task) {
+    fn send_out(&mut self, graph: GraphId, fragment: u32, task: TaskKind) {
         let part = self.parts.get_mut(graph).expect("a graph that something happens to is known");
-        let first = matches!(task, Task::Root);
+        let first = matches!(task, TaskKind::Root);
         let (used, drifted) = if first { Default::default() } else { (part.fragment(fragment).used, part.drifted) };
         part.running = Some(fragment);
         let attempt = match part.attempt.take() {
@@ -438,23 +440,23 @@ impl Graphs {
                 if !first {
                     attempt.resume(used, drifted);
                 }
-                Held::Kept(attempt)
+                AttemptSource::Existing(attempt)
             }
             None => {
-                assert!(std::mem::take(&mut part.fresh), "one piece at a time");
-                Held::New(Fresh { used, drifted, ..fresh(&self.seat, self.ground.as_ref(), part) })
+                assert!(std::mem::take(&mut part.fresh), "one task at a time");
+                AttemptSource::New(AttemptSeed { used, drifted, ..fresh(&self.seat, self.ground.as_ref(), part) })
             }
         };
-        self.pieces.push(Piece { graph, attempt, task });
+        self.tasks.push(Task { graph, attempt, kind: task });
     }
 
-    /// A piece has come as far as it goes.
+    /// A task has come as far as it goes.
     fn progressed(&mut self, graph: GraphId, fragment: u32, progress: Progress) {
         let part = self.part(graph);
         let mode = part.header.mode;
         let outgoing = part.attempt.as_mut().expect("it is back").take_outgoing();
         match progress {
-            Progress::Waits(parked, ask) => {
+            Progress::Suspended(parked, ask) => {
                 part.fragment(fragment).parked = Some(parked);
                 self.room.park();
                 for (to, target) in outgoing {
@@ -474,7 +476,7 @@ impl Graphs {
         }
     }
 
-    fn ask(&mut self, graph: GraphId, fragment: u32, ask: Ask) {
+    fn ask(&mut self, graph: GraphId, fragment: u32, ask: RemoteRequests) {
         let part = self.part(graph);
         let header = part.header;
         part.fragment(fragment).expect_answers(ask.operations.len());
@@ -526,7 +528,7 @@ impl Graphs {
                 for share in left {
                     self.acknowledge(graph, Some(share), Report::default());
                 }
-                let answer = Answer::called(result);
+                let answer = RemoteResponse::called(result);
                 self.answer(graph, from, question, answer, share, used, report);
             }
         }
@@ -544,7 +546,7 @@ impl Graphs {
         graph: GraphId,
         to: WorkerId,
         question: Question,
-        answer: Answer,
+        answer: RemoteResponse,
         share: Option<Share>,
         used: crate::attempt::Usage,
         report: Report,
@@ -636,16 +638,16 @@ impl Graphs {
         part.root = Some(Root::default());
         let shares = if mode.strict { Shares::default() } else { Shares::of(Share::WHOLE) };
         let fragment = part.add_fragment(Origin::Root, shares);
-        part.jobs.push_back(Job::Start { fragment, task: Task::Root });
+        part.jobs.push_back(Job::Start { fragment, task: TaskKind::Root });
         self.renew(graph);
         self.run(graph);
     }
 }
 
 /// What the attempt of a part is made of.
-fn fresh(seat: &Seat, ground: Option<&Ground>, part: &Part) -> Fresh {
+fn fresh(seat: &LocalView, ground: Option<&Ground>, part: &Part) -> AttemptSeed {
     let ground = ground.expect("graphs run inside a phase");
-    Fresh {
+    AttemptSeed {
         seat: seat.clone(),
         transaction: part.transaction.clone(),
         state: ground.state.clone(),

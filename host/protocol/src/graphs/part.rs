@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 
 use super::agenda::Agenda;
 use crate::abort::Abort;
-use crate::attempt::{Answer, Asked, Attempt, Execution, Mode, Report, Usage};
+use crate::attempt::{Attempt, Execution, Mode, RemoteRequest, RemoteResponse, Report, Usage};
 use crate::entity::Value;
 use crate::ids::WorkerId;
 use crate::machine::message::{GraphEnd, Header, Question};
-use crate::piece::{GraphId, Parked, Task};
 use crate::share::Shares;
+use crate::task::{GraphId, SuspendedId, TaskKind};
 use crate::transaction::Transaction;
 use crate::validate::Kind;
 use crate::worker_set::WorkerSet;
@@ -22,9 +22,9 @@ use crate::worker_set::WorkerSet;
 pub(crate) struct Part {
     pub header: Header,
     pub transaction: Transaction,
-    /// Away while a piece runs; absent before its locks are granted, and while it is `fresh`.
+    /// Away while a task runs; absent before its locks are granted, and while it is `fresh`.
     pub attempt: Option<Box<Attempt>>,
-    /// Nothing has happened here, and it may: the first piece makes the attempt.
+    /// Nothing has happened here, and it may: the first task makes the attempt.
     pub(super) fresh: bool,
     /// What has happened and was not yet told to the root; at the root: all that is known.
     pub report: Report,
@@ -61,8 +61,8 @@ pub(super) struct Fragment {
     pub shares: Shares,
     /// In strict mode: what the transaction has used when it goes on.
     pub used: Usage,
-    pub parked: Option<Parked>,
-    answers: Vec<Option<Answer>>,
+    pub parked: Option<SuspendedId>,
+    answers: Vec<Option<RemoteResponse>>,
 }
 
 /// Who started a function.
@@ -77,11 +77,11 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) enum Job {
     /// Start a function.
-    Start { fragment: u32, task: Task },
+    Start { fragment: u32, task: TaskKind },
     /// Continue one.
     Resume { fragment: u32 },
     /// Touch state for a function elsewhere.
-    Serve { from: WorkerId, question: Question, asked: Asked },
+    Serve { from: WorkerId, question: Question, asked: RemoteRequest },
     /// Nothing can be done now.
     Wait,
 }
@@ -197,13 +197,13 @@ impl Fragment {
     }
 
     /// One answer has come; whether it was the last.
-    pub(super) fn answered(&mut self, index: usize, answer: Answer) -> bool {
+    pub(super) fn answered(&mut self, index: usize, answer: RemoteResponse) -> bool {
         let answers = &mut self.answers;
         assert!(answers[index].replace(answer).is_none(), "a question is answered once");
         answers.iter().all(Option::is_some)
     }
 
-    pub(super) fn take_answers(&mut self) -> Vec<Answer> {
+    pub(super) fn take_answers(&mut self) -> Vec<RemoteResponse> {
         std::mem::take(&mut self.answers).into_iter().map(|answer| answer.expect("all are there")).collect()
     }
 }

@@ -4,7 +4,7 @@
 use hashbrown::HashTable;
 
 use super::Part;
-use crate::piece::GraphId;
+use crate::task::GraphId;
 
 /// Parts by graph.
 #[derive(Debug, Default)]

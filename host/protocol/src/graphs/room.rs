@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::attempt::Mode;
-use crate::piece::GraphId;
+use crate::task::GraphId;
 
 /// What becomes of a function that is to start.
 pub(super) enum Entry {

@@ -16,7 +16,7 @@ use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::record::{Chain, EpochRecord, Sequence};
 use crate::route::sequencer_of;
-use crate::snapshot::Frame;
+use crate::snapshot::SnapshotHeader;
 use crate::state::StateHash;
 use crate::transaction::Request;
 use crate::validate::Bits;
@@ -106,7 +106,7 @@ impl<W> Coordinator<W> {
 
     /// Begins where a snapshot was taken, instead of with an empty log. `carried` are the
     /// transactions that were carried there, in TID order.
-    pub fn restore(&mut self, frame: &Frame, carried: Vec<Tid>) {
+    pub fn restore(&mut self, frame: &SnapshotHeader, carried: Vec<Tid>) {
         (self.epoch, self.chain) = (frame.epoch, frame.chain);
         self.catalog = Catalog::restored(&frame.catalog);
         (self.highest, self.carried) = (frame.highest, carried);
@@ -170,7 +170,7 @@ impl<W> Coordinator<W> {
                     self.snapshot(actions);
                 }
             }
-            Input::Rest => self.rest(actions),
+            Input::Drain => self.rest(actions),
             Input::Message { from: Node::Worker(worker), message } => self.hear(worker, message, actions),
             _ => panic!("this is not for the coordinator"),
         }
@@ -189,7 +189,7 @@ impl<W> Coordinator<W> {
     fn snapshot(&mut self, actions: &mut Vec<Action<W>>) {
         self.snapshot = false;
         self.tell_all(&Message::Snapshot, actions);
-        actions.push(Action::Snapshot(Box::new(Frame {
+        actions.push(Action::Snapshot(Box::new(SnapshotHeader {
             generation: self.config.generation,
             epoch: self.epoch,
             chain: self.chain,
@@ -272,7 +272,7 @@ impl<W> Coordinator<W> {
     fn hear(&mut self, worker: WorkerId, message: Message, actions: &mut Vec<Action<W>>) {
         let all = self.workers();
         let round = match (&message, self.current.as_mut()) {
-            (Message::Wake, _) => return self.woken = true,
+            (Message::WorkAvailable, _) => return self.woken = true,
             (_, Some(round)) => round,
             (_, None) => panic!("{worker} sends {message:?} between rounds"),
         };

@@ -12,9 +12,9 @@ use crate::entity::Value;
 use crate::graphs::Part;
 use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
-use crate::piece::{GraphId, Started};
 use crate::replies::Reply;
 use crate::state::State;
+use crate::task::{GraphId, Started};
 use crate::transaction::{Request, Transaction};
 use crate::validate::{Bits, Kind, Ranked, Verdict, dependencies, verdict};
 use crate::worker_set::WorkerSet;
@@ -288,9 +288,9 @@ impl<W> Worker<W> {
             false => self.execute_on(actions),
         }
         self.send_mails(actions);
-        let pieces = self.graphs.take_pieces();
-        if !pieces.is_empty() {
-            actions.push(Action::Advance(pieces));
+        let tasks = self.graphs.take_pieces();
+        if !tasks.is_empty() {
+            actions.push(Action::RunTasks(tasks));
         }
     }
 
@@ -356,7 +356,7 @@ impl<W> Worker<W> {
             };
             match started {
                 Started::Local(execution) => *place = Some(execution),
-                Started::Open(attempt, progress) => {
+                Started::Distributed(attempt, progress) => {
                     running.open += 1;
                     running.summary.shared += 1;
                     self.graphs.open(graph, transaction.clone(), attempt, progress);

@@ -16,7 +16,7 @@ use crate::attempt::{Execution, Mode};
 use crate::fallback::{ComponentOutcome, Member, components};
 use crate::locks::Locks;
 use crate::mutants::{Bug, planted};
-use crate::piece::GraphId;
+use crate::task::GraphId;
 use crate::worker_set::WorkerSet;
 
 /// See the module.

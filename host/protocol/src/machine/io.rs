@@ -11,11 +11,11 @@ use crate::ids::{Epoch, RequestId, Tid, Timestamp, WorkerId};
 use crate::machine::message::{Counts, Message, Node};
 use crate::modes::Modes;
 use crate::mutants::{Bug, planted};
-use crate::piece::{Advanced, Piece, Seat, Started};
 use crate::record::{Chain, EpochRecord};
 use crate::replies::{Reply, Retention};
-use crate::snapshot::{Frame, Part};
+use crate::snapshot::{SnapshotHeader, WorkerSnapshot};
 use crate::state::{State, Write};
+use crate::task::{LocalView, Started, Task, TaskProgress};
 use crate::transaction::{Request, Transaction};
 
 /// What a machine is told at birth. Everything that decides an outcome is here or in the log.
@@ -87,18 +87,18 @@ pub enum Input<W> {
     Replay(Arc<EpochRecord>),
     /// [`Action::Execute`] is done. For workers.
     Executed(Executed),
-    /// Some of [`Action::Advance`] is done. For workers.
-    Advanced(Vec<Advanced>),
+    /// Some of [`Action::RunTasks`] is done. For workers.
+    TaskProgress(Vec<TaskProgress>),
     /// [`Action::FallBack`] is done. For workers.
     FellBack(Vec<ComponentOutcome>),
     /// The records up to this epoch's are durable. For the coordinator.
     Durable(Epoch),
     /// A snapshot is wanted, and the last one has been handed over. For the coordinator.
     Snapshot,
-    /// The generation is to end, without haste: see [`super::Coordinator::has_rested`]. For the coordinator.
-    Rest,
+    /// The generation is to end, without haste: see [`super::Coordinator::is_drained`]. For the coordinator.
+    Drain,
     /// More of what has changed can be taken. For workers that have parted with
-    /// [`Action::Part`] or [`Action::Changes`].
+    /// [`Action::WorkerSnapshot`] or [`Action::Changes`].
     HandOver,
     /// A message of another node of this generation.
     Message {
@@ -124,9 +124,9 @@ pub enum Action<W> {
     /// Execute the batch on any number of threads, then say [`Input::Executed`]. No reference to
     /// the state may be kept.
     Execute(Batch),
-    /// Advance the pieces on any number of threads, and say [`Input::Advanced`] of any that is
-    /// done. A piece that resumes a guest goes to where the guest is parked.
-    Advance(Vec<Piece>),
+    /// Advance the tasks on any number of threads, and say [`Input::TaskProgress`] of any that is
+    /// done. A task that resumes a guest goes to where the guest is parked.
+    RunTasks(Vec<Task>),
     /// Run the components on any number of threads, then say [`Input::FellBack`].
     FallBack(FallbackBatch),
     /// Tell a client the end of its request.
@@ -177,9 +177,9 @@ pub enum Action<W> {
         found: u64,
     },
     /// A snapshot of the state of now: the coordinator's part.
-    Snapshot(Box<Frame>),
+    Snapshot(Box<SnapshotHeader>),
     /// A worker's part of a snapshot; say [`Input::HandOver`] for its entities.
-    Part(Box<Part>),
+    WorkerSnapshot(Box<WorkerSnapshot>),
     /// What has changed in entities up to the snapshot; of one entity the last change counts.
     Changes {
         /// Some of the changes.
@@ -202,9 +202,9 @@ pub struct Batch {
     pub state: Arc<State>,
     /// What is deployed.
     pub catalog: Arc<Catalog>,
-    /// Among several workers, which this is: run by [`crate::piece::Pieces::start`]. Otherwise by
+    /// Among several workers, which this is: run by [`crate::task::TaskExecutor::start`]. Otherwise by
     /// [`crate::fallback::Executor::execute`].
-    pub seat: Option<Seat>,
+    pub seat: Option<LocalView>,
 }
 
 /// What a batch came to, each in the order of the batch.

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use rkyv::rancor;
 use rkyv::with::{Map, Unshare};
 
-use crate::attempt::{Answer, Asked, Mode, Report, Usage};
+use crate::attempt::{Mode, RemoteRequest, RemoteResponse, Report, Usage};
 use crate::catalog::Control;
 use crate::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp, WorkerId};
-use crate::piece::GraphId;
 use crate::record::Chain;
 use crate::share::Share;
 use crate::shared::aligned;
 use crate::state::StateHash;
+use crate::task::GraphId;
 use crate::transaction::Request;
 use crate::validate::{Bits, Kind};
 use crate::worker_set::WorkerSet;
@@ -34,7 +34,7 @@ pub enum Node {
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum Message {
     /// To the coordinator: there is something to do.
-    Wake,
+    WorkAvailable,
     /// To all workers: a round begins.
     Begin(Begin),
     /// To the coordinator: what this worker's sequencer adds.
@@ -292,11 +292,11 @@ impl Mail {
     }
 }
 
-/// Hands a list on in pieces, without copying what is in it.
-fn in_pieces<T>(list: Vec<T>, most: usize, mut piece: impl FnMut(Vec<T>)) {
+/// Hands a list on in tasks, without copying what is in it.
+fn in_pieces<T>(list: Vec<T>, most: usize, mut task: impl FnMut(Vec<T>)) {
     let mut rest = list.into_iter();
     while rest.len() > 0 {
-        piece(rest.by_ref().take(most).collect());
+        task(rest.by_ref().take(most).collect());
     }
 }
 
@@ -338,7 +338,7 @@ pub struct Order {
     /// The graph.
     pub header: Header,
     /// What to do.
-    pub asked: Asked,
+    pub asked: RemoteRequest,
     /// Who waits for the answer, if anybody.
     pub question: Option<Question>,
     /// The ack share that goes with a call.
@@ -357,7 +357,7 @@ pub struct OrderReply {
     /// What is answered.
     pub question: Question,
     /// The answer.
-    pub answer: Answer,
+    pub answer: RemoteResponse,
     /// The ack share, if it was not passed on.
     pub share: Option<Share>,
     /// In strict mode: what the transaction has used up to now.
@@ -390,7 +390,7 @@ pub struct CachedResult {
     /// The call's place in it.
     pub place: u64,
     /// What it came to.
-    pub answer: Answer,
+    pub answer: RemoteResponse,
 }
 
 /// What becomes of a graph in the fallback: now its locks may be released.
@@ -432,11 +432,11 @@ mod tests {
         assert_eq!(mail, Mail { decisions: decisions(0..2).decisions, ..acks(0..3) });
 
         let whole = mail.clone();
-        let mut pieces = mail.split(2).into_iter();
-        assert_eq!(pieces.len(), 3);
-        let mut joined = pieces.next().unwrap();
+        let mut tasks = mail.split(2).into_iter();
+        assert_eq!(tasks.len(), 3);
+        let mut joined = tasks.next().unwrap();
         assert_eq!(joined.len(), 2);
-        pieces.for_each(|piece| assert_eq!(joined.append(piece), None));
+        tasks.for_each(|task| assert_eq!(joined.append(task), None));
         assert_eq!(joined, whole);
     }
 }

@@ -9,12 +9,12 @@
 //! [`Machine`] is both.
 
 mod coordinator;
+mod drain;
 mod epoch;
 mod fall_back;
 mod io;
 pub mod message;
 mod outbox;
-mod rest;
 mod worker;
 
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub use worker::Worker;
 use crate::attempt::Placement;
 use crate::catalog::Catalog;
 use crate::ids::{Epoch, WorkerId};
-use crate::piece::Seat;
 use crate::record::Chain;
-use crate::snapshot::Restored;
+use crate::snapshot::RestoredState;
 use crate::state::State;
+use crate::task::LocalView;
 use message::Node;
 
 /// A coordinator and its only worker. `W` names a waiting client; it is handed back with the
@@ -49,7 +49,7 @@ impl<W> Machine<W> {
     /// A machine with an empty state.
     pub fn new(config: Config) -> Self {
         let placement = Arc::new(Placement::round_robin(config.layout.partitions, 1));
-        let seat = Seat { me: ONLY, placement: placement.clone() };
+        let seat = LocalView { me: ONLY, placement: placement.clone() };
         Machine {
             coordinator: Coordinator::new(config.clone(), placement),
             worker: Worker::new(config, seat),
@@ -58,7 +58,7 @@ impl<W> Machine<W> {
     }
 
     /// Begins where a snapshot was taken, instead of with nothing.
-    pub fn restore(&mut self, restored: Restored) {
+    pub fn restore(&mut self, restored: RestoredState) {
         let carried = restored.carried.iter().map(|carried| carried.tid).collect();
         self.coordinator.restore(&restored.frame, carried);
         self.worker.restore(restored);

@@ -15,20 +15,20 @@ use crate::catalog::Catalog;
 use crate::graphs::Graphs;
 use crate::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
-use crate::piece::Seat;
 use crate::record::Chain;
 use crate::replies::{Known, Reply, ReplyTable};
 use crate::route::sequencer_of;
 use crate::sequencer::Sequencer;
-use crate::snapshot::{Carried, Part, Restored};
+use crate::snapshot::{CarriedTransaction, RestoredState, WorkerSnapshot};
 use crate::state::{Partition, State};
+use crate::task::LocalView;
 use crate::transaction::{Request, Transaction};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
 pub struct Worker<W> {
     pub(super) config: Config,
-    pub(super) seat: Seat,
+    pub(super) seat: LocalView,
     pub(super) state: Arc<State>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) sequencer: Sequencer,
@@ -88,7 +88,7 @@ const HAND_OVER_MOST: usize = 4096;
 
 impl<W> Worker<W> {
     /// A worker with an empty state.
-    pub fn new(config: Config, seat: Seat) -> Self {
+    pub fn new(config: Config, seat: LocalView) -> Self {
         let workers = u64::from(seat.placement.workers());
         let mut worker = Worker {
             state: Arc::new(State::new(config.layout)),
@@ -124,14 +124,14 @@ impl<W> Worker<W> {
     }
 
     /// Begins where a snapshot was taken, instead of with nothing.
-    pub fn restore(&mut self, restored: Restored) {
-        let Restored { frame, partitions, carried, replies } = restored;
+    pub fn restore(&mut self, restored: RestoredState) {
+        let RestoredState { frame, partitions, carried, replies } = restored;
         (self.epoch, self.time) = (frame.epoch, frame.time);
         self.catalog = Arc::new(Catalog::restored(&frame.catalog));
         let state = self.exclusive_state();
         partitions.into_iter().for_each(|(id, partition)| state.restore(id, partition));
         self.replies.restore(replies);
-        for Carried { tid, time, request } in carried {
+        for CarriedTransaction { tid, time, request } in carried {
             let sequencer = sequencer_of(&request, &self.config.layout, &self.catalog, &self.seat.placement);
             if sequencer != self.seat.me {
                 continue;
@@ -163,7 +163,7 @@ impl<W> Worker<W> {
         &self.catalog
     }
     /// Which worker this is.
-    pub fn seat(&self) -> &Seat {
+    pub fn seat(&self) -> &LocalView {
         &self.seat
     }
     /// The last epoch that ended here, and the state hash chain after the one before it.
@@ -201,7 +201,7 @@ impl<W> Worker<W> {
             },
             Input::Await { id, waiter } => self.wait_for(id, waiter, actions),
             Input::Executed(executed) => self.executed(executed, actions),
-            Input::Advanced(advanced) => {
+            Input::TaskProgress(advanced) => {
                 self.graphs.advanced(advanced);
                 self.go_on(actions);
             }
@@ -219,7 +219,7 @@ impl<W> Worker<W> {
         // Between rounds the coordinator must be told; during one it will ask.
         if !self.woke && self.is_idle() && self.has_work() {
             self.woke = true;
-            self.send(Node::Coordinator, Message::Wake, actions);
+            self.send(Node::Coordinator, Message::WorkAvailable, actions);
         }
     }
 
@@ -249,18 +249,18 @@ impl<W> Worker<W> {
         let owned = |(id, _): &(PartitionId, &Partition)| self.seat.placement.owner(*id) == self.seat.me;
         let partitions = self.state.partitions().iter().enumerate();
         let partitions = partitions.map(|(at, partition)| (PartitionId(at as u16), partition));
-        let carried = self.carried.iter().map(|Slot { transaction, .. }| Carried {
+        let carried = self.carried.iter().map(|Slot { transaction, .. }| CarriedTransaction {
             tid: transaction.tid,
             time: transaction.time,
             request: transaction.request.clone(),
         });
-        let part = Part {
+        let part = WorkerSnapshot {
             epoch: self.epoch,
             hashes: partitions.filter(owned).map(|(id, partition)| (id, partition.hash())).collect(),
             carried: if planted(Bug::CarriedNotInSnapshot) { Vec::new() } else { carried.collect() },
             replies: self.replies.cut(),
         };
-        actions.push(Action::Part(Box::new(part)));
+        actions.push(Action::WorkerSnapshot(Box::new(part)));
     }
 
     /// Hands over some of what has changed up to the snapshot.

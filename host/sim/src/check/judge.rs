@@ -14,7 +14,7 @@ use styx_protocol::entity::{Layout, Value};
 use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
 use styx_protocol::machine::{Config, EpochSummary, Rank};
 use styx_protocol::record::{Chain, EpochRecord};
-use styx_protocol::snapshot::Frame;
+use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::transaction::Request;
 
 use super::oracle::{Oracle, Touch};
@@ -397,7 +397,7 @@ impl Judge {
     ///
     /// # Errors
     /// The coordinator's part of it is not what the log says.
-    pub fn noted(&mut self, frame: &Frame) -> Checked {
+    pub fn noted(&mut self, frame: &SnapshotHeader) -> Checked {
         let snapshot = "snapshot";
         ensure(frame.epoch == self.epoch() && self.current().is_none(), snapshot, || {
             format!("a snapshot of epoch {} is taken after epoch {}", frame.epoch, self.epoch())

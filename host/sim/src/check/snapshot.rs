@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_protocol::attempt::Done;
+use styx_protocol::attempt::Payload;
 use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::ids::{OperatorId, RequestId, Tid};
 use styx_protocol::replies::Kept;
-use styx_protocol::snapshot::{Frame, Restored};
+use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::state::State;
 
 use super::judge::Judge;
@@ -21,7 +21,7 @@ use crate::store::{Manifest, Store};
 #[derive(Debug)]
 pub struct Noted {
     /// The coordinator's part.
-    pub frame: Frame,
+    pub frame: SnapshotHeader,
     /// The oracle's entities.
     pub entities: Entities,
     /// What was moved to the next epoch.
@@ -71,7 +71,7 @@ impl Judge {
             let restored = store.load(manifest, |_| true)?;
             self.carried_in(&restored, &noted)?;
             let layout = self.layout();
-            let Restored { frame, partitions, replies, .. } = restored;
+            let RestoredState { frame, partitions, replies, .. } = restored;
             let mut state = State::new(layout);
             partitions.into_iter().for_each(|(id, partition)| state.restore(id, partition));
             let whole = holds(&state, &noted.entities);
@@ -84,8 +84,8 @@ impl Judge {
         Ok(())
     }
 
-    fn carried_in(&self, restored: &Restored, noted: &Noted) -> Checked {
-        let Restored { frame, carried, .. } = restored;
+    fn carried_in(&self, restored: &RestoredState, noted: &Noted) -> Checked {
+        let RestoredState { frame, carried, .. } = restored;
         let tids: Vec<Tid> = carried.iter().map(|carried| carried.tid).collect();
         ensure(tids == noted.carried, "snapshot", || {
             format!("the snapshot of epoch {} carries {tids:?}, not {:?}", frame.epoch, noted.carried)
@@ -111,7 +111,7 @@ impl Judge {
         })?;
         for (kept, (time, tid, _)) in replies.into_values().zip(expected.into_values()) {
             let known = &self.sequenced[&tid];
-            let end = known.end.as_ref().map(|end| (end.epoch, end.outcome.clone().map(Done)));
+            let end = known.end.as_ref().map(|end| (end.epoch, end.outcome.clone().map(Payload)));
             let right = (kept.tid, kept.ended, kept.body) == (tid, time, known.request.body_hash())
                 && end.as_ref() == Some(&(kept.epoch, kept.outcome.clone()));
             ensure(right, "snapshot", || format!("the snapshot of epoch {epoch} remembers {kept:?}, which is {end:?}"))

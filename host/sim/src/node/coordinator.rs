@@ -234,7 +234,7 @@ impl CoordinatorNode {
                 membership::Action::Release(to) => outside.send(me, to, Packet::Release),
                 membership::Action::Rest(_) => {
                     if let Some(office) = &mut self.office {
-                        office.step(Input::Rest, &mut self.appender, &mut self.deposed, outside)?;
+                        office.step(Input::Drain, &mut self.appender, &mut self.deposed, outside)?;
                     }
                 }
                 membership::Action::Refuse(to, _) => outside.send(me, to, Packet::Refusal),
@@ -362,7 +362,7 @@ impl CoordinatorNode {
                 }
             }
             office.pace(outside);
-            if office.machine.has_rested() && outside.disk.durable() >= office.machine.position().0 {
+            if office.machine.is_drained() && outside.disk.durable() >= office.machine.position().0 {
                 return self.rested(outside);
             }
         }

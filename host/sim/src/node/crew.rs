@@ -1,5 +1,5 @@
 //! The execution threads: a job's parts are taken in any order by any thread, and each thread's
-//! share is done after a delay of its own. So is each piece of a graph; one that continues a guest
+//! share is done after a delay of its own. So is each task of a graph; one that continues a guest
 //! goes to the thread where the guest waits.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ use styx_protocol::attempt::Attempt;
 use styx_protocol::entity::Value;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
-use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Started, Task};
+use styx_protocol::task::{Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 
 use super::{Life, NodeEvent, Outside};
 use crate::plan::Plan;
@@ -45,7 +45,7 @@ pub(super) struct Crew {
     threads: Threads,
     job: Option<Job>,
     jobs: u64,
-    pieces: BTreeMap<u64, (usize, Piece)>,
+    tasks: BTreeMap<u64, (usize, Task)>,
     next_piece: u64,
 }
 
@@ -95,7 +95,7 @@ impl Threads {
                     *outcome = Err(attempt.doom(Abort::new(Code::GuestTrap, "the instance has had a past")));
                 }
             }
-            Progress::Waits(parked, _) => *parked = Parked((thread as u64) << THREAD | parked.0),
+            Progress::Suspended(parked, _) => *parked = SuspendedId((thread as u64) << THREAD | parked.0),
         }
     }
 
@@ -112,25 +112,25 @@ impl Threads {
         };
         match &mut started {
             Started::Local(execution) => self.outcome(&mut execution.outcome),
-            Started::Open(attempt, progress) => self.progress(thread, attempt, progress),
+            Started::Distributed(attempt, progress) => self.progress(thread, attempt, progress),
         }
         started
     }
 
-    /// The thread that must advance a piece, if it must be a certain one.
-    pub fn bound(piece: &Piece) -> Option<usize> {
-        match piece.task {
-            Task::Resume { parked, .. } => Some((parked.0 >> THREAD) as usize),
+    /// The thread that must advance a task, if it must be a certain one.
+    pub fn bound(task: &Task) -> Option<usize> {
+        match task.kind {
+            TaskKind::Resume { parked, .. } => Some((parked.0 >> THREAD) as usize),
             _ => None,
         }
     }
 
-    /// Advances a piece.
-    pub fn advance(&mut self, thread: usize, mut piece: Piece) -> Advanced {
-        if let Task::Resume { parked, .. } = &mut piece.task {
+    /// Advances a task.
+    pub fn advance(&mut self, thread: usize, mut task: Task) -> TaskProgress {
+        if let TaskKind::Resume { parked, .. } = &mut task.kind {
             parked.0 &= (1 << THREAD) - 1;
         }
-        let mut advanced = self.toys[thread].advance(piece);
+        let mut advanced = self.toys[thread].advance(task);
         self.progress(thread, &mut advanced.attempt, &mut advanced.progress);
         advanced
     }
@@ -191,7 +191,7 @@ impl Crew {
     pub(super) fn new(life: Life, strange: bool, outside: &mut Outside) -> Self {
         let random = Random::new(outside.random.number());
         let threads = Threads::new(&outside.plan, strange, random);
-        Crew { life, threads, job: None, jobs: 0, pieces: BTreeMap::new(), next_piece: 0 }
+        Crew { life, threads, job: None, jobs: 0, tasks: BTreeMap::new(), next_piece: 0 }
     }
 
     /// Executes a batch.
@@ -241,31 +241,31 @@ impl Crew {
         }
     }
 
-    /// Advances pieces, some at once, the others each after a time of its own.
-    pub(super) fn advance(&mut self, mut pieces: Vec<Piece>, inputs: &mut Inputs, outside: &mut Outside) {
-        outside.random.shuffle(&mut pieces);
+    /// Advances tasks, some at once, the others each after a time of its own.
+    pub(super) fn advance(&mut self, mut tasks: Vec<Task>, inputs: &mut Inputs, outside: &mut Outside) {
+        outside.random.shuffle(&mut tasks);
         let at_once = outside.random.chance(500);
         let mut advanced = Vec::new();
-        for piece in pieces {
-            let thread = Threads::bound(&piece).unwrap_or_else(|| self.any(outside));
+        for task in tasks {
+            let thread = Threads::bound(&task).unwrap_or_else(|| self.any(outside));
             if at_once && outside.random.chance(900) {
-                advanced.push(self.threads.advance(thread, piece));
+                advanced.push(self.threads.advance(thread, task));
             } else {
                 self.next_piece += 1;
-                self.pieces.insert(self.next_piece, (thread, piece));
+                self.tasks.insert(self.next_piece, (thread, task));
                 let delay = outside.delay(outside.plan.execution);
                 outside.later(self.life, delay, NodeEvent::Piece(self.next_piece));
             }
         }
         if !advanced.is_empty() {
-            inputs.push_back(Input::Advanced(advanced));
+            inputs.push_back(Input::TaskProgress(advanced));
         }
     }
 
-    /// A piece has come as far as it goes.
+    /// A task has come as far as it goes.
     pub(super) fn piece_done(&mut self, number: u64, inputs: &mut Inputs) {
-        let Some((thread, piece)) = self.pieces.remove(&number) else { return };
-        inputs.push_back(Input::Advanced(vec![self.threads.advance(thread, piece)]));
+        let Some((thread, task)) = self.tasks.remove(&number) else { return };
+        inputs.push_back(Input::TaskProgress(vec![self.threads.advance(thread, task)]));
     }
 
     /// Guests that wait; none between rounds.

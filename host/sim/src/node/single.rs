@@ -196,10 +196,10 @@ impl Single {
                 outside.judge.noted(&frame)?;
                 self.keeper().frame(frame);
             }
-            Action::Part(part) => self.collector.part(part, self.life, outside),
+            Action::WorkerSnapshot(part) => self.collector.part(part, self.life, outside),
             Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
             Action::Logs { .. } => {}
-            Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
+            Action::Send { .. } | Action::RunTasks(_) | Action::Expel { .. } => panic!("there is one worker"),
             told => outside.tell(self.life, told)?,
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use styx_protocol::ids::{Epoch, PartitionId, WorkerId};
 use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::route::partition_of;
-use styx_protocol::snapshot::{Carried, Frame, Part};
+use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader, WorkerSnapshot};
 use styx_protocol::state::{StateHash, Write};
 
 use super::{Life, NodeEvent, Outside};
@@ -27,19 +27,19 @@ pub struct Written {
     /// Names of the deltas of partitions that have changed.
     pub parts: Vec<(PartitionId, u64)>,
     /// Its transactions that were moved to the next epoch.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<CarriedTransaction>,
 }
 
 /// A worker's part of snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
-    part: Option<Box<Part>>,
+    part: Option<Box<WorkerSnapshot>>,
     changes: Vec<Write>,
 }
 
 impl Collector {
     /// The machine's part; its entities follow when there is time.
-    pub(super) fn part(&mut self, part: Box<Part>, life: Life, outside: &mut Outside) {
+    pub(super) fn part(&mut self, part: Box<WorkerSnapshot>, life: Life, outside: &mut Outside) {
         assert!(self.part.is_none(), "snapshots come one after the other");
         self.part = Some(part);
         more(life, outside);
@@ -75,7 +75,7 @@ impl Collector {
             return None;
         }
         self.changes.clear();
-        let Part { epoch, hashes, carried, .. } = *self.part.take().expect("just seen");
+        let WorkerSnapshot { epoch, hashes, carried, .. } = *self.part.take().expect("just seen");
         Some(Written { epoch, hashes, parts, carried })
     }
 }
@@ -104,7 +104,7 @@ pub enum Put {
 /// The snapshot under way.
 #[derive(Debug)]
 struct UnderWay {
-    frame: Option<Box<Frame>>,
+    frame: Option<Box<SnapshotHeader>>,
     written: BTreeMap<WorkerId, Written>,
     /// What was sent to the store.
     manifest: Option<Arc<Manifest>>,
@@ -164,7 +164,7 @@ impl Keeper {
     }
 
     /// The machine's part.
-    pub(super) fn frame(&mut self, frame: Box<Frame>) {
+    pub(super) fn frame(&mut self, frame: Box<SnapshotHeader>) {
         self.under_way.as_mut().expect("it was asked for").frame = Some(frame);
     }
 

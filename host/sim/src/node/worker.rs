@@ -7,9 +7,9 @@ use styx_protocol::ids::PartitionId;
 use styx_protocol::machine::message::{Message as Told, Node as Peer};
 use styx_protocol::machine::{Action, Config, Input, Worker};
 use styx_protocol::membership::{Beat, Build, Doubt, Member};
-use styx_protocol::piece::Seat;
 use styx_protocol::route::memory_of;
-use styx_protocol::snapshot::Remains;
+use styx_protocol::snapshot::RetainedState;
+use styx_protocol::task::LocalView;
 
 use super::crew::{Crew, Inputs};
 use super::links::Links;
@@ -27,7 +27,7 @@ pub(super) struct WorkerNode {
     member: Member,
     part: Option<Part>,
     /// What is left of the last one.
-    remains: Option<Remains>,
+    remains: Option<RetainedState>,
     released: bool,
 }
 
@@ -113,7 +113,7 @@ impl WorkerNode {
             NodeEvent::Share(job, thread) => self.work(outside, |crew, inputs, outside| {
                 crew.share_done(job, thread, inputs, outside);
             }),
-            NodeEvent::Piece(piece) => self.work(outside, |crew, inputs, _| crew.piece_done(piece, inputs)),
+            NodeEvent::Piece(task) => self.work(outside, |crew, inputs, _| crew.piece_done(task, inputs)),
             NodeEvent::HandOver => self.work(outside, |_, inputs, _| inputs.push_back(Input::HandOver)),
             NodeEvent::Uploaded => {
                 self.part.as_mut().into_iter().for_each(|part| part.uploaded(outside));
@@ -238,7 +238,7 @@ impl WorkerNode {
         let peers = workers.chain([(Peer::Coordinator, coordinator)]);
         let links = Links::new(self.life.node, generation, peers, outside);
         let config = Config { generation, ..outside.plan.config.clone() };
-        let mut machine = Worker::new(config, Seat { me, placement });
+        let mut machine = Worker::new(config, LocalView { me, placement });
         machine.hand_over_most(outside.plan.snapshotting.chunk);
         let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
         let life = Life { part: generation, ..self.life };
@@ -274,14 +274,14 @@ impl Part {
     }
 
     /// The snapshot is read: the machine begins with it, and what has come meanwhile follows.
-    fn loaded(&mut self, remains: Option<Remains>, outside: &mut Outside) -> Checked {
+    fn loaded(&mut self, remains: Option<RetainedState>, outside: &mut Outside) -> Checked {
         let Some((snapshot, inputs)) = self.loading.take() else { return Ok(()) };
         if outside.newest() != self.generation {
             // It may be there no more, and nobody waits for it.
             self.loading = Some((snapshot, inputs));
             return Ok(());
         }
-        let Seat { me, placement } = self.machine.seat().clone();
+        let LocalView { me, placement } = self.machine.seat().clone();
         let owns = |partition| placement.owner(partition) == me;
         let held = |partition| remains.as_ref().is_some_and(|remains| remains.hold(&snapshot.frame, partition));
         let mut restored = outside.store.load(&snapshot, |partition| owns(partition) && !held(partition))?;
@@ -338,7 +338,7 @@ impl Part {
                 outside.learn(&batch.catalog);
                 self.crew.execute(batch, inputs, outside);
             }
-            Action::Advance(pieces) => self.crew.advance(pieces, inputs, outside),
+            Action::RunTasks(tasks) => self.crew.advance(tasks, inputs, outside),
             Action::FallBack(batch) => self.crew.fall_back(batch, inputs, outside),
             Action::Finished(summary) => {
                 let waiting = self.crew.waiting();
@@ -347,7 +347,7 @@ impl Part {
                     seen.summaries[usize::from(me.0)].push_back(summary);
                 }
             }
-            Action::Part(part) => self.collector.part(part, self.life, outside),
+            Action::WorkerSnapshot(part) => self.collector.part(part, self.life, outside),
             Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
             Action::Logs { .. } => {}
             Action::Send { .. } | Action::Append(_) | Action::Expel { .. } | Action::Snapshot(_) => {

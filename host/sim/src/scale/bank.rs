@@ -14,8 +14,8 @@ use styx_protocol::catalog::{
 use styx_protocol::entity::{Key, Layout, Value};
 use styx_protocol::fallback::Executor;
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
-use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::state::State;
+use styx_protocol::task::{LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 use styx_protocol::transaction::{Request, Transaction};
 
 use super::Load;
@@ -127,7 +127,7 @@ impl Bank {
 /// Runs transfers. They wait only in the fallback, where a call of another worker has its turn.
 #[derive(Debug, Default)]
 pub struct Transfers {
-    parked: BTreeMap<Parked, Fragment>,
+    parked: BTreeMap<SuspendedId, Fragment>,
     next: u64,
 }
 
@@ -151,11 +151,11 @@ impl Transfers {
                     let result = Transfers::invoke(attempt);
                     attempt.invoked(result)
                 }
-                Next::Ask(ask) => {
+                Next::AwaitRemote(ask) => {
                     self.next += 1;
-                    let parked = Parked(self.next);
+                    let parked = SuspendedId(self.next);
                     self.parked.insert(parked, attempt.park());
-                    return Progress::Waits(parked, ask);
+                    return Progress::Suspended(parked, ask);
                 }
                 Next::Done(result) => return Progress::Done(result),
             }
@@ -166,7 +166,7 @@ impl Transfers {
         let next = attempt.start();
         match self.go(&mut attempt, next) {
             Progress::Done(result) => attempt.finish(result),
-            Progress::Waits(..) => unreachable!("there is nobody to wait for"),
+            Progress::Suspended(..) => unreachable!("there is nobody to wait for"),
         }
     }
 }
@@ -190,28 +190,34 @@ impl Executor for Transfers {
     }
 }
 
-impl Pieces for Transfers {
-    fn start(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, seat: &Seat) -> Started {
+impl TaskExecutor for Transfers {
+    fn start(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        seat: &LocalView,
+    ) -> Started {
         let mut attempt = Box::new(seat.attempt(transaction, state, catalog, Mode::default()));
         let next = attempt.start();
         match self.go(&mut attempt, next) {
             Progress::Done(result) if attempt.is_local() => Started::Local(attempt.finish(result).0),
-            progress => Started::Open(attempt, progress),
+            progress => Started::Distributed(attempt, progress),
         }
     }
 
-    fn advance(&mut self, piece: Piece) -> Advanced {
-        let mut attempt = piece.attempt.into_attempt();
-        let next = match piece.task {
-            Task::Root => attempt.start(),
-            Task::Call { target, issuer } => attempt.serve_call(target, issuer),
-            Task::Resume { parked, answers } => {
+    fn advance(&mut self, task: Task) -> TaskProgress {
+        let mut attempt = task.attempt.into_attempt();
+        let next = match task.kind {
+            TaskKind::Root => attempt.start(),
+            TaskKind::Call { target, issuer } => attempt.serve_call(target, issuer),
+            TaskKind::Resume { parked, answers } => {
                 attempt.unpark(self.parked.remove(&parked).expect("who is resumed waits here"));
                 attempt.answered(answers)
             }
         };
         let progress = self.go(&mut attempt, next);
-        Advanced { graph: piece.graph, attempt, progress }
+        TaskProgress { graph: task.graph, attempt, progress }
     }
 
     fn forget(&mut self) {

@@ -15,9 +15,9 @@ use styx_protocol::ids::{Timestamp, WorkerId};
 use styx_protocol::machine::message::{Message, Node};
 use styx_protocol::machine::{Action, Batch, Config, Coordinator, Executed, FallbackBatch, Input, Worker};
 use styx_protocol::modes::Modes;
-use styx_protocol::piece::{Piece, Pieces, Seat, Started};
 use styx_protocol::record::{Chain, Record};
 use styx_protocol::replies::Retention;
+use styx_protocol::task::{LocalView, Started, Task, TaskExecutor};
 
 use super::bank::{self, Bank, Transfers};
 use super::cost::{Op, Sample};
@@ -34,7 +34,7 @@ enum Event {
     Tick,
     Message(Node, Kind, usize, Vec<u8>),
     Execute(Batch),
-    Advance(Vec<Piece>),
+    Advance(Vec<Task>),
     FallBack(FallbackBatch),
     Durable(styx_protocol::ids::Epoch),
 }
@@ -78,7 +78,7 @@ impl Cluster {
             claim_order: false,
         };
         let placement = Arc::new(Placement::round_robin(layout.partitions, load.workers));
-        let worker = |me| Worker::new(config.clone(), Seat { me: WorkerId(me), placement: placement.clone() });
+        let worker = |me| Worker::new(config.clone(), LocalView { me: WorkerId(me), placement: placement.clone() });
         let mut cluster = Cluster {
             load,
             workers: (0..load.workers).map(worker).collect(),
@@ -165,7 +165,7 @@ impl Cluster {
             }
             Event::Execute(batch) => {
                 let mut start = |transaction| match &batch.seat {
-                    Some(seat) => Pieces::start(hands, transaction, &batch.state, &batch.catalog, seat),
+                    Some(seat) => TaskExecutor::start(hands, transaction, &batch.state, &batch.catalog, seat),
                     None => Started::Local(hands.execute(transaction, &batch.state, &batch.catalog)),
                 };
                 let transactions: Vec<Started> = batch.transactions.iter().map(&mut start).collect();
@@ -174,10 +174,10 @@ impl Cluster {
                 let executed = Executed { transactions, queries: Vec::new() };
                 (Op::Executed, features, Instant::now(), Input::Executed(executed))
             }
-            Event::Advance(pieces) => {
-                let features = [1, pieces.len(), 0];
-                let advanced = pieces.into_iter().map(|piece| hands.advance(piece)).collect();
-                (Op::Advanced, features, Instant::now(), Input::Advanced(advanced))
+            Event::Advance(tasks) => {
+                let features = [1, tasks.len(), 0];
+                let advanced = tasks.into_iter().map(|task| hands.advance(task)).collect();
+                (Op::Advanced, features, Instant::now(), Input::TaskProgress(advanced))
             }
             Event::FallBack(batch) => {
                 let run = |members: &Vec<_>| run_component(hands, members, &batch.state, &batch.catalog);
@@ -251,7 +251,7 @@ impl Cluster {
                 self.events.push_back((Node::Coordinator, Event::Durable(epoch)));
             }
             Action::Execute(batch) => self.events.push_back((node, Event::Execute(batch))),
-            Action::Advance(pieces) => self.events.push_back((node, Event::Advance(pieces))),
+            Action::RunTasks(tasks) => self.events.push_back((node, Event::Advance(tasks))),
             Action::FallBack(batch) => self.events.push_back((node, Event::FallBack(batch))),
             Action::Finished(summary) if node == Node::Coordinator => {
                 self.ended[0] += summary.counts.committed;

@@ -79,7 +79,7 @@ pub enum Kind {
     Durable,
     /// [`Message::Graphs`]
     Graphs,
-    /// [`Message::Wake`], and what belongs to snapshots.
+    /// [`Message::WorkAvailable`], and what belongs to snapshots.
     Other,
 }
 

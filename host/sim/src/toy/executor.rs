@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{Answer, Ask, Attempt, Execution, Fragment, Mode, Next, Overlay, Reach};
+use styx_protocol::attempt::{
+    Attempt, Execution, Fragment, Locality, Mode, Next, Overlay, RemoteRequests, RemoteResponse,
+};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::fallback::Executor;
-use styx_protocol::piece::{Advanced, Parked, Piece, Pieces, Progress, Seat, Started, Task};
 use styx_protocol::state::State;
+use styx_protocol::task::{LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 use styx_protocol::transaction::Transaction;
 
 use super::{World, interpret, keys};
@@ -25,7 +27,7 @@ use super::{World, interpret, keys};
 /// An executor; one per thread.
 #[derive(Debug, Default)]
 pub struct Toy {
-    parked: BTreeMap<Parked, Waiting>,
+    parked: BTreeMap<SuspendedId, Waiting>,
     next: u64,
 }
 
@@ -48,8 +50,8 @@ impl fmt::Debug for Waiting {
 #[derive(Default)]
 struct Guest {
     attempt: RefCell<Option<Box<Attempt>>>,
-    ask: Cell<Option<Ask>>,
-    answers: Cell<Option<Vec<Answer>>>,
+    ask: Cell<Option<RemoteRequests>>,
+    answers: Cell<Option<Vec<RemoteResponse>>>,
 }
 
 impl Guest {
@@ -57,7 +59,7 @@ impl Guest {
         act(self.attempt.borrow_mut().as_mut().expect("an attempt is in progress"))
     }
 
-    async fn ask(&self, ask: Ask) -> Vec<Answer> {
+    async fn ask(&self, ask: RemoteRequests) -> Vec<RemoteResponse> {
         self.ask.set(Some(ask));
         poll_fn(|_| self.answers.take().map_or(Poll::Pending, Poll::Ready)).await
     }
@@ -70,7 +72,7 @@ impl Guest {
                     let result = invoked.await;
                     self.with(|attempt| attempt.invoked(result))
                 }
-                Next::Ask(ask) => {
+                Next::AwaitRemote(ask) => {
                     let answers = self.ask(ask).await;
                     self.with(|attempt| attempt.answered(answers))
                 }
@@ -103,8 +105,8 @@ fn number(value: &Value) -> u64 {
 impl World for Program {
     async fn get(&mut self, key: &str) -> Option<u64> {
         let value = match self.0.with(|attempt| attempt.get(key)) {
-            Reach::Here(value) => value,
-            Reach::Away(ask) => {
+            Locality::Local(value) => value,
+            Locality::Remote(ask) => {
                 let answers = self.0.ask(ask).await;
                 self.0.with(|attempt| attempt.got(answers))
             }
@@ -117,7 +119,7 @@ impl World for Program {
             Some(value) => attempt.put(key, &value.to_le_bytes()),
             None => attempt.delete(key),
         });
-        if let Reach::Away(ask) = reach {
+        if let Locality::Remote(ask) = reach {
             let answers = self.0.ask(ask).await;
             self.0.with(|attempt| attempt.noted(answers));
         }
@@ -136,10 +138,10 @@ impl World for Program {
         let mut reach = self.0.with(|attempt| attempt.scan(prefix, lower, upper, limit, reverse));
         loop {
             match reach {
-                Reach::Here(found) => {
+                Locality::Local(found) => {
                     return found.iter().map(|(key, value)| (keys::number(key), number(value))).collect();
                 }
-                Reach::Away(ask) => {
+                Locality::Remote(ask) => {
                     let answers = self.0.ask(ask).await;
                     reach = self.0.with(|attempt| attempt.scanned(answers));
                 }
@@ -188,9 +190,9 @@ impl Toy {
                 let ask = guest.ask.take().expect("who waits has asked");
                 let fragment = attempt.park();
                 self.next += 1;
-                let parked = Parked(self.next);
+                let parked = SuspendedId(self.next);
                 self.parked.insert(parked, Waiting { run, guest, fragment });
-                Progress::Waits(parked, ask)
+                Progress::Suspended(parked, ask)
             }
         };
         (attempt, progress)
@@ -212,7 +214,7 @@ impl Toy {
     fn through(&mut self, attempt: Attempt) -> (Execution, Option<Box<Overlay>>) {
         match self.begin(Box::new(attempt), Attempt::start) {
             (attempt, Progress::Done(result)) => attempt.finish(result),
-            (_, Progress::Waits(..)) => panic!("a program of a single worker waits for another"),
+            (_, Progress::Suspended(..)) => panic!("a program of a single worker waits for another"),
         }
     }
 }
@@ -237,22 +239,28 @@ impl Executor for Toy {
     }
 }
 
-impl Pieces for Toy {
-    fn start(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>, seat: &Seat) -> Started {
+impl TaskExecutor for Toy {
+    fn start(
+        &mut self,
+        transaction: &Transaction,
+        state: &Arc<State>,
+        catalog: &Arc<Catalog>,
+        seat: &LocalView,
+    ) -> Started {
         let attempt = seat.attempt(transaction, state, catalog, Mode::default());
         match self.begin(Box::new(attempt), Attempt::start) {
             (attempt, Progress::Done(result)) if attempt.is_local() => Started::Local(attempt.finish(result).0),
-            (attempt, progress) => Started::Open(attempt, progress),
+            (attempt, progress) => Started::Distributed(attempt, progress),
         }
     }
 
-    fn advance(&mut self, piece: Piece) -> Advanced {
-        let Piece { graph, attempt, task } = piece;
+    fn advance(&mut self, task: Task) -> TaskProgress {
+        let Task { graph, attempt, kind } = task;
         let mut attempt = attempt.into_attempt();
-        let (attempt, progress) = match task {
-            Task::Root => self.begin(attempt, Attempt::start),
-            Task::Call { target, issuer } => self.begin(attempt, |attempt| attempt.serve_call(target, issuer)),
-            Task::Resume { parked, answers } => {
+        let (attempt, progress) = match kind {
+            TaskKind::Root => self.begin(attempt, Attempt::start),
+            TaskKind::Call { target, issuer } => self.begin(attempt, |attempt| attempt.serve_call(target, issuer)),
+            TaskKind::Resume { parked, answers } => {
                 let Waiting { run, guest, fragment } = self.parked.remove(&parked).expect("who is resumed waits here");
                 attempt.unpark(fragment);
                 guest.attempt.replace(Some(attempt));
@@ -260,7 +268,7 @@ impl Pieces for Toy {
                 self.poll(run, guest)
             }
         };
-        Advanced { graph, attempt, progress }
+        TaskProgress { graph, attempt, progress }
     }
 
     fn forget(&mut self) {

@@ -10,9 +10,9 @@ use styx_protocol::fallback::{Executor, run_component};
 use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
 use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
 use styx_protocol::modes::Modes;
-use styx_protocol::piece::Started;
 use styx_protocol::record::Record;
 use styx_protocol::replies::{Reply, Retention};
+use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
 use styx_sim::toy::{self, Toy, keys};
 use taken::Taken;
@@ -160,9 +160,9 @@ impl Driver {
                     Action::Unknown { waiter } => self.unknown.push(waiter),
                     Action::Returned { .. } => unreachable!("nobody told it to rest"),
                     Action::Logs { .. } => {}
-                    Action::Send { .. } | Action::Advance(_) | Action::Expel { .. } => panic!("there is one worker"),
+                    Action::Send { .. } | Action::RunTasks(_) | Action::Expel { .. } => panic!("there is one worker"),
                     Action::Snapshot(frame) => self.taken.frame(*frame),
-                    Action::Part(part) => self.taken.part(*part),
+                    Action::WorkerSnapshot(part) => self.taken.part(*part),
                     Action::Changes { changes, last } => self.taken.changes(changes, last, 1),
                 }
             }

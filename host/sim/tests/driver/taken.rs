@@ -6,14 +6,14 @@ use styx_protocol::entity::Key;
 use styx_protocol::ids::{Epoch, OperatorId, PartitionId, RequestId};
 use styx_protocol::replies::{Kept, ReplyChange};
 use styx_protocol::route::partition_of;
-use styx_protocol::snapshot::{Carried, Frame, Part, Restored};
+use styx_protocol::snapshot::{CarriedTransaction, RestoredState, SnapshotHeader, WorkerSnapshot};
 use styx_protocol::state::{Partition, StateHash, Write};
 
 /// A snapshot that is whole.
 struct Whole {
-    frame: Frame,
+    frame: SnapshotHeader,
     hashes: BTreeMap<PartitionId, StateHash>,
-    carried: Vec<Carried>,
+    carried: Vec<CarriedTransaction>,
     entities: BTreeMap<(OperatorId, Key), Write>,
     replies: BTreeMap<RequestId, Kept>,
 }
@@ -22,18 +22,18 @@ struct Whole {
 #[derive(Default)]
 pub struct Taken {
     whole: Option<Whole>,
-    frame: Option<Frame>,
-    parts: Vec<Part>,
+    frame: Option<SnapshotHeader>,
+    parts: Vec<WorkerSnapshot>,
     changes: Vec<Write>,
     handed_over: usize,
 }
 
 impl Taken {
-    pub fn frame(&mut self, frame: Frame) {
+    pub fn frame(&mut self, frame: SnapshotHeader) {
         assert!(self.frame.replace(frame).is_none(), "snapshots come one after the other");
     }
 
-    pub fn part(&mut self, part: Part) {
+    pub fn part(&mut self, part: WorkerSnapshot) {
         self.parts.push(part);
     }
 
@@ -82,7 +82,7 @@ impl Taken {
     }
 
     /// What a machine begins with that owns some of the partitions.
-    pub fn restored(&self, owned: impl Fn(PartitionId) -> bool) -> Restored {
+    pub fn restored(&self, owned: impl Fn(PartitionId) -> bool) -> RestoredState {
         let whole = self.whole.as_ref().expect("one is whole");
         let mut partitions: BTreeMap<PartitionId, Partition> = BTreeMap::new();
         for (entity, value) in whole.entities.values().filter(|(entity, _)| owned(entity.partition())) {
@@ -93,7 +93,7 @@ impl Taken {
             assert_eq!(found, *hash, "partition {id} of epoch {}", whole.frame.epoch);
         }
         let own = |kept: &&Kept| owned(partition_of(kept.id, whole.hashes.len() as u16));
-        Restored {
+        RestoredState {
             frame: whole.frame.clone(),
             partitions: partitions.into_iter().collect(),
             carried: whole.carried.clone(),

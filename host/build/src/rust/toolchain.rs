@@ -1,0 +1,195 @@
+//! Finding a Rust toolchain that can build for `wasm32-unknown-unknown`.
+//!
+//! In order of preference: the one in the path if it has the target; the same after
+//! `rustup target add`; the system's; and last either of them with `std` built from
+//! its sources, once, which takes a minute or two.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use super::TARGET;
+use crate::cache::{Cache, Inputs};
+use crate::command;
+use crate::error::{BuildError, Code};
+use crate::progress::Progress;
+
+/// How long `rustup` may try to get the target.
+const RUSTUP_TIME: Duration = Duration::from_secs(90);
+/// After a failure, how long it is not tried again.
+const RUSTUP_PAUSE: Duration = Duration::from_secs(3600);
+/// Where distributions put their toolchain.
+const SYSTEM: &str = "/usr/bin";
+
+/// A toolchain that can build guests.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// What `rustc -vV` says, and how `std` is had: another text, another component.
+    pub version: String,
+    compiler: Compiler,
+    standard_library: StandardLibrary,
+}
+
+/// A `rustc` with its `cargo`.
+#[derive(Clone, Debug)]
+struct Compiler {
+    /// `None` for what the path has.
+    directory: Option<PathBuf>,
+    sysroot: PathBuf,
+    version: String,
+}
+
+#[derive(Clone, Debug)]
+enum StandardLibrary {
+    Prebuilt,
+    /// Compiled along with the guest.
+    FromSource,
+}
+
+/// What links modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Linker {
+    /// The toolchain's own.
+    Own,
+    /// One that the distribution has apart.
+    System(PathBuf),
+    None,
+}
+
+impl Toolchain {
+    /// Finds one; `directory` matters because a crate may pin its toolchain.
+    pub fn find(directory: &Path, cache: &Cache, progress: &dyn Progress) -> Result<Self, BuildError> {
+        let first = Compiler::probe(None, directory);
+        if let Some(compiler) = first.clone().filter(Compiler::has_target) {
+            return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
+        }
+        if let Some(compiler) = first.clone()
+            && rustup_adds_target(directory, cache, progress)?
+            && compiler.has_target()
+        {
+            return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
+        }
+        let system = Compiler::probe(Some(Path::new(SYSTEM)), directory);
+        if let Some(compiler) = system.clone().filter(Compiler::has_target) {
+            return Ok(Self::new(compiler, StandardLibrary::Prebuilt));
+        }
+        for compiler in [system, first.clone()].into_iter().flatten() {
+            if compiler.has_standard_library_sources() && compiler.linker() != Linker::None {
+                return Ok(Self::new(compiler, StandardLibrary::FromSource));
+            }
+        }
+        Err(match first {
+            Some(_) => BuildError::new(Code::ToolchainMissing, format_args!("the Rust toolchain cannot build for {TARGET}"))
+                .hint(format_args!("run `rustup target add {TARGET}`, or install the distribution's sources of Rust and lld (Debian: rust-src and lld)")),
+            None => BuildError::new(Code::ToolchainMissing, "there is no Rust toolchain").hint("install one with rustup, or the distribution's cargo, rust-src and lld"),
+        })
+    }
+
+    fn new(compiler: Compiler, standard_library: StandardLibrary) -> Self {
+        let how = match standard_library {
+            StandardLibrary::Prebuilt => "prebuilt",
+            StandardLibrary::FromSource => "from source",
+        };
+        Self { version: format!("{}\nstd: {how}", compiler.version), compiler, standard_library }
+    }
+
+    /// A cargo for guests, with its target directory in the cache.
+    pub fn cargo(&self, directory: &Path, cache: &Cache) -> Result<Command, BuildError> {
+        let name = &Inputs::default().add("version", &self.version).digest()[..16];
+        let target = cache.directory(Path::new("rust").join(format!("target-{name}")))?;
+        let mut cargo = self.compiler.tool("cargo", directory);
+        cargo.env("CARGO_TARGET_DIR", target).env("CARGO_TERM_COLOR", "never");
+        // Settings for the user's own machine, which would reach the guest too.
+        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET", "CARGO_BUILD_RUSTFLAGS"] {
+            cargo.env_remove(name);
+        }
+        if let StandardLibrary::FromSource = self.standard_library {
+            // Building std is an unstable feature of a stable compiler.
+            cargo.env("RUSTC_BOOTSTRAP", "1").arg("-Zbuild-std=std,panic_abort");
+        }
+        if let Linker::System(linker) = self.compiler.linker() {
+            cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+        }
+        if self.compiler.directory.is_some() {
+            // Two versions of cargo should not share an index of crates.
+            cargo.env("CARGO_HOME", cache.directory("rust/cargo-home")?);
+        }
+        Ok(cargo)
+    }
+}
+
+impl Compiler {
+    /// Asks for a compiler's version; `None` if there is none.
+    fn probe(tools: Option<&Path>, directory: &Path) -> Option<Self> {
+        let mut compiler =
+            Self { directory: tools.map(Path::to_owned), sysroot: PathBuf::new(), version: String::new() };
+        compiler.sysroot = PathBuf::from(command::ask(compiler.tool("rustc", directory).args(["--print", "sysroot"]))?);
+        // Past rustup's proxy, which takes longer than the answer.
+        let rustc = compiler.sysroot.join("bin/rustc");
+        compiler.version = command::ask(Command::new(rustc).arg("-vV"))?;
+        Some(compiler)
+    }
+
+    fn tool(&self, name: &str, directory: &Path) -> Command {
+        let mut command = match &self.directory {
+            None => Command::new(name),
+            Some(tools) => {
+                let mut command = Command::new(tools.join(name));
+                // Cargo finds rustc by the path, which may start with another toolchain.
+                let path = [tools.as_os_str().to_owned(), OsString::from("/bin")].join(&OsString::from(":"));
+                command.env("PATH", path).env_remove("RUSTUP_TOOLCHAIN");
+                command
+            }
+        };
+        for name in ["RUSTC", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO"] {
+            command.env_remove(name);
+        }
+        command.current_dir(directory);
+        command
+    }
+
+    fn has_target(&self) -> bool {
+        let libraries = self.sysroot.join("lib/rustlib").join(TARGET).join("lib");
+        fs::read_dir(libraries).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    fn has_standard_library_sources(&self) -> bool {
+        self.sysroot.join("lib/rustlib/src/rust/library/std/Cargo.toml").is_file()
+    }
+
+    fn linker(&self) -> Linker {
+        let host = self.version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+        if self.sysroot.join("lib/rustlib").join(host).join("bin/rust-lld").is_file() {
+            return Linker::Own;
+        }
+        // Distributions number their linkers: wasm-ld-22.
+        let linkers = fs::read_dir(SYSTEM).into_iter().flatten().filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            let version = name.strip_prefix("wasm-ld")?.trim_start_matches('-').parse::<u32>();
+            (version.is_ok() || name == "wasm-ld").then(|| (version.unwrap_or(u32::MAX), Path::new(SYSTEM).join(&name)))
+        });
+        linkers.max().map_or(Linker::None, |(_, linker)| Linker::System(linker))
+    }
+}
+
+/// Lets rustup get the target; false if there is no rustup, or it fails, or failed not long ago.
+fn rustup_adds_target(directory: &Path, cache: &Cache, progress: &dyn Progress) -> Result<bool, BuildError> {
+    let failure = cache.directory("rust")?.join("rustup-failed");
+    let failed_at = fs::metadata(&failure).and_then(|metadata| metadata.modified()).ok();
+    if failed_at.and_then(|at| SystemTime::now().duration_since(at).ok()).is_some_and(|ago| ago < RUSTUP_PAUSE) {
+        return Ok(false);
+    }
+    if command::ask(Command::new("rustup").arg("--version").current_dir(directory)).is_none() {
+        return Ok(false);
+    }
+    progress.step(&format!("rustup gets the target {TARGET}"));
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add", TARGET]).current_dir(directory);
+    let finished = command::run(&mut rustup, Some(RUSTUP_TIME), |line| progress.detail(line))?;
+    if !finished.succeeded {
+        fs::write(&failure, finished.tail).map_err(BuildError::io("write", &failure))?;
+    }
+    Ok(finished.succeeded)
+}

@@ -1,0 +1,131 @@
+//! The SDKs' sources, carried inside the binary: a guest builds against the SDK of
+//! the `styx` that builds it, and no registry needs to have it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rust_embed::RustEmbed;
+
+use super::cache::{Cache, Inputs};
+use super::error::BuildError;
+
+#[derive(RustEmbed)]
+#[folder = "../../sdk/rust"]
+#[include = "Cargo.toml"]
+#[include = "src/*"]
+#[include = "wit/*"]
+#[include = "macros/Cargo.toml"]
+#[include = "macros/src/*"]
+struct Rust;
+
+#[derive(RustEmbed)]
+#[folder = "../../sdk/python"]
+#[include = "src/*.py"]
+#[include = "src/*.pyi"]
+struct Python;
+
+#[derive(RustEmbed)]
+#[folder = "../../wit"]
+#[include = "*.wit"]
+struct Wit;
+
+/// Something carried along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sdk {
+    /// The crates `styx-sdk` and `styx-sdk-macros`.
+    Rust,
+    /// The package `styx`, under `src/`.
+    Python,
+    /// The contract with guests.
+    Wit,
+}
+
+impl Sdk {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Python => "python",
+            Self::Wit => "wit",
+        }
+    }
+
+    /// Its files by path, in order.
+    fn files(self) -> Vec<(String, Vec<u8>)> {
+        fn all<E: RustEmbed>() -> Vec<(String, Vec<u8>)> {
+            let mut files: Vec<_> = E::iter()
+                .map(|path| {
+                    let file = E::get(&path).expect("a listed file is there");
+                    (path.into_owned(), file.data.into_owned())
+                })
+                .collect();
+            files.sort_unstable();
+            files
+        }
+        match self {
+            Self::Rust => all::<Rust>(),
+            Self::Python => all::<Python>(),
+            Self::Wit => all::<Wit>(),
+        }
+    }
+
+    /// A digest over all of it.
+    pub fn digest(self) -> String {
+        let mut inputs = Inputs::default();
+        for (path, bytes) in self.files() {
+            inputs.add(&path, bytes);
+        }
+        inputs.digest()
+    }
+
+    /// A directory with its files.
+    pub fn unpacked(self, cache: &Cache) -> Result<PathBuf, BuildError> {
+        cache.filled(&format!("sdk/{}-{}", self.name(), &self.digest()[..16]), |directory| {
+            for (path, bytes) in self.files() {
+                let path = directory.join(path);
+                let parent = path.parent().expect("inside the directory");
+                fs::create_dir_all(parent).map_err(BuildError::io("create", parent))?;
+                fs::write(&path, bytes).map_err(BuildError::io("write", &path))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A file added to an SDK is embedded when this module is compiled again, and
+    /// that is easily forgotten.
+    #[test]
+    fn embedded_is_what_the_repository_has() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (sdk, directories) in [
+            (Sdk::Rust, &["sdk/rust/src", "sdk/rust/macros/src", "sdk/rust/wit"][..]),
+            (Sdk::Python, &["sdk/python/src"]),
+            (Sdk::Wit, &["wit"]),
+        ] {
+            let files = sdk.files();
+            let base = repository.join(if sdk == Sdk::Wit { "wit".into() } else { format!("sdk/{}", sdk.name()) });
+            for (path, bytes) in &files {
+                assert_eq!(&fs::read(base.join(path)).unwrap(), bytes, "{path}: touch host/server/src/build/sdk.rs");
+            }
+            let sources = files.iter().filter(|(path, _)| !path.ends_with("Cargo.toml")).count();
+            let expected: usize = directories.iter().map(|directory| count(&repository.join(directory))).sum();
+            assert_eq!(sources, expected, "{sdk:?}: touch host/server/src/build/sdk.rs");
+        }
+    }
+
+    fn count(directory: &Path) -> usize {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        entries
+            .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.is_dir() => count(&path),
+                Some("rs" | "py" | "pyi" | "wit") => 1,
+                _ => 0,
+            })
+            .sum()
+    }
+}

@@ -1,0 +1,237 @@
+//! From uploaded bytes to a deployment that may be sequenced: bytes that anyone may have sent.
+//! Everything here blocks.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use axum::http::{HeaderMap, StatusCode, header};
+use styx_engine::{CALL_DEPTH_MAX, Engine, MEMORY_BYTES_MAX, UploadError};
+use styx_protocol::abort::{Abort, Code as AbortCode};
+use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
+use styx_protocol::ids::Timestamp;
+
+use crate::components::ComponentStore;
+use crate::gateway::check_schemas;
+use crate::http::{ApiError, nearest::suggestion, shorten};
+use crate::services::HttpOptions;
+use styx_build::error::Code;
+use styx_build::manifest::{self, Manifest, check_name};
+use styx_build::{BuildError, Bundle};
+
+/// What is uploaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One component.
+    Component,
+    /// A zip of `styx.toml` and components.
+    Bundle,
+}
+
+impl Kind {
+    /// What the headers say.
+    ///
+    /// # Errors
+    /// 415 if it is neither.
+    pub fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let given = headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
+        match given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "application/wasm" => Ok(Kind::Component),
+            "application/zip" => Ok(Kind::Bundle),
+            _ => Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UNSUPPORTED_MEDIA_TYPE",
+                format!("Content-Type is \"{}\"", shorten(given)),
+            )
+            .hint("send a component as application/wasm, or a bundle as application/zip")),
+        }
+    }
+}
+
+/// An upload that was checked.
+#[derive(Debug)]
+pub struct Upload {
+    /// The version of the app that it makes.
+    pub deployment: Deployment,
+    /// SHA-256 of the uploaded bytes.
+    pub digest: Digest,
+    /// The bytes of its components, in the deployment's order.
+    components: Vec<Vec<u8>>,
+}
+
+impl Upload {
+    /// Checks everything about an upload that does not depend on what is deployed.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn check(
+        engine: &Engine,
+        options: &HttpOptions,
+        app: &str,
+        kind: Kind,
+        bytes: &[u8],
+    ) -> Result<Self, ApiError> {
+        check_name("an app", app).map_err(refused_bundle)?;
+        let bundle = match kind {
+            Kind::Bundle => Bundle::read(bytes, &options.bundle).map_err(refused_bundle)?,
+            Kind::Component => {
+                Bundle { manifest: Manifest::default(), components: [(app.to_owned(), bytes.to_vec())].into() }
+            }
+        };
+        let limits = limits(&bundle.manifest.limits, options.body_bytes_max)?;
+        let mut components = Vec::new();
+        let mut operators: BTreeMap<String, OperatorSpec> = BTreeMap::new();
+        for (index, (name, bytes)) in bundle.components.iter().enumerate() {
+            let checked = engine.check_upload(bytes).map_err(|error| refused_component(name, kind, &error))?;
+            if checked.memory > limits.memory {
+                return Err(refused(
+                    format!(
+                        "limits.memory is {} bytes, and component \"{name}\" takes {} before its first call",
+                        limits.memory, checked.memory
+                    ),
+                    "raise it in styx.toml; what the functions need comes on top",
+                ));
+            }
+            components.push(Component {
+                name: name.clone(),
+                digest: checked.digest,
+                size: checked.size,
+                sdk: checked.sdk,
+            });
+            for mut operator in checked.operators {
+                check_schemas(&operator).map_err(|why| {
+                    ApiError::new(StatusCode::BAD_REQUEST, "BAD_SCHEMA", why)
+                        .hint("patterns may not look around or refer back, and references may not leave the schema")
+                })?;
+                operator.component = index as u32;
+                operator.isolation =
+                    match bundle.manifest.operators.get(&operator.name).map(|settings| settings.isolation) {
+                        Some(manifest::Isolation::Fresh) => Isolation::Fresh,
+                        Some(manifest::Isolation::Warm) | None => Isolation::Warm,
+                    };
+                let snapshot = bundle.manifest.operators.get(&operator.name).map(|settings| &settings.snapshot[..]);
+                for name in snapshot.unwrap_or_default() {
+                    let Some(function) = operator.functions.iter_mut().find(|function| function.name == *name) else {
+                        let known = operator.functions.iter().map(|function| function.name.as_str());
+                        return Err(refused(
+                            format!(
+                                "styx.toml: operator.{}.snapshot names \"{name}\", which is no function of it",
+                                operator.name
+                            ),
+                            suggestion(name, known, "the operator has no functions"),
+                        ));
+                    };
+                    function.consistency = Consistency::Snapshot;
+                }
+                if let Some(other) = operators.get(&operator.name) {
+                    let other = &components[other.component as usize].name;
+                    return Err(refused(
+                        format!("operator \"{}\" is in component \"{other}\" and in \"{name}\"", operator.name),
+                        "an app has one operator of a name: rename one of them",
+                    ));
+                }
+                operators.insert(operator.name.clone(), operator);
+            }
+        }
+        if let Some(name) = bundle.manifest.operators.keys().find(|name| !operators.contains_key(*name)) {
+            return Err(refused(
+                format!("styx.toml has settings for operator \"{name}\", which no component implements"),
+                suggestion(name, operators.keys().map(String::as_str), "there are no operators"),
+            ));
+        }
+        if operators.is_empty() {
+            return Err(refused("no component implements an operator".into(), "declare one with the SDK"));
+        }
+        let created =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+        let deployment = Deployment {
+            id: format!("dp_{}", crate::gateway::fresh_id()),
+            app: app.to_owned(),
+            created: Timestamp(created),
+            components,
+            operators: operators.into_values().collect(),
+            limits,
+        };
+        Ok(Upload {
+            deployment,
+            digest: ComponentStore::digest(bytes),
+            components: bundle.components.into_values().collect(),
+        })
+    }
+
+    /// Keeps the components.
+    ///
+    /// # Errors
+    /// 500 if the file system refuses.
+    pub fn store(&self, store: &ComponentStore) -> Result<(), ApiError> {
+        for bytes in &self.components {
+            store.put(bytes).map_err(|error| {
+                tracing::error!(%error, "a component could not be kept");
+                ApiError::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "HOST_FAILURE",
+                    format!("the component could not be kept: {error}"),
+                )
+                .hint("see to the server's data directory, and to its store")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why what is deployed already stands in the way of a version.
+pub fn refused_change(abort: Abort) -> ApiError {
+    match abort.code {
+        AbortCode::BadArguments | AbortCode::LimitExceeded => {
+            refused(abort.message, "GET /v1/apps/{app} on the admin port shows what is deployed")
+        }
+        _ => abort.into(),
+    }
+}
+
+/// The limits of the deployment: what the manifest says, or the defaults.
+fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError> {
+    let default = Limits::default();
+    let bounded = |name: &str, value: u64, most: u64| match value <= most {
+        true => Ok(value),
+        false => Err(refused(
+            format!("limits.{name} is {value}, and this server allows at most {most}"),
+            "lower it in styx.toml",
+        )),
+    };
+    let payload_max = payload_max.min(u64::from(Limits::PAYLOAD_MAX));
+    let payload = given.payload.map_or(u64::from(default.payload).min(payload_max), |size| size.0);
+    let call_depth = given.call_depth.unwrap_or(default.call_depth);
+    Ok(Limits {
+        fuel: given.fuel.unwrap_or(default.fuel),
+        // Raising the limit of one invocation must not run into that of all together.
+        transaction_fuel: given.transaction_fuel.unwrap_or(default.transaction_fuel.max(given.fuel.unwrap_or(0))),
+        memory: bounded("memory", given.memory.map_or(default.memory, |size| size.0), MEMORY_BYTES_MAX)?,
+        call_depth: bounded("call_depth", u64::from(call_depth), u64::from(CALL_DEPTH_MAX))? as u32,
+        calls: given.calls.unwrap_or(default.calls),
+        rw_set: given.rw_set.unwrap_or(default.rw_set),
+        payload: bounded("payload", payload, payload_max)? as u32,
+    })
+}
+
+fn refused(message: String, hint: impl Into<std::borrow::Cow<'static, str>>) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, Code::BadBundle.as_str(), message).hint(hint)
+}
+
+fn refused_bundle(error: BuildError) -> ApiError {
+    let status = if error.code == Code::Io { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::BAD_REQUEST };
+    let hint = match (error.hint.is_empty(), error.code) {
+        (false, _) => error.hint,
+        (true, Code::BadManifest) => "correct it in styx.toml, then build the bundle again".into(),
+        (true, _) => "make bundles with `styx build`".into(),
+    };
+    ApiError::new(status, error.code.as_str(), error.message).hint(hint)
+}
+
+fn refused_component(name: &str, kind: Kind, error: &UploadError) -> ApiError {
+    let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let message = match kind {
+        Kind::Bundle => format!("component \"{name}\": {}", error.message),
+        Kind::Component => error.message.clone(),
+    };
+    ApiError::new(status, error.code.as_str(), message).hint(error.hint.clone())
+}

@@ -1,0 +1,65 @@
+//! `styx build`.
+
+use std::path::{Path, PathBuf};
+
+use indicatif::{HumanBytes, ProgressBar};
+use serde_json::json;
+
+use super::output::Output;
+use crate::error::CliError;
+use styx_build::{self, BuildReport, ComponentReport, Progress};
+
+struct Shown {
+    bar: ProgressBar,
+    plain: bool,
+}
+
+impl Progress for Shown {
+    fn step(&self, line: &str) {
+        if self.plain {
+            eprintln!("  {line}");
+        }
+        self.bar.set_message(line.to_string());
+    }
+    fn detail(&self, line: &str) {
+        self.bar.set_message(line.trim().chars().take(100).collect::<String>());
+    }
+}
+
+/// `styx build`.
+pub(super) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<(), CliError> {
+    let report = build(source, file, output)?;
+    if output.is_json() {
+        let one = |component: &ComponentReport| json!({"name": component.name, "bytes": component.bytes, "digest": component.digest, "cached": component.cached});
+        let components: Vec<_> = report.components.iter().map(one).collect();
+        output.value(
+            &json!({"app": report.app, "bundle": report.output, "bytes": report.bytes, "components": components}),
+        );
+    }
+    Ok(())
+}
+
+/// Builds the app in `source`, by default into its `target` directory, and tells a person about it.
+pub(super) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
+    let name =
+        source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    let file = file.unwrap_or_else(|| source.join("target").join(format!("{}.zip", name.as_deref().unwrap_or("app"))));
+    let bar = output.spinner("building");
+    let shown = Shown { plain: bar.is_hidden() && !output.is_json(), bar };
+    let built = styx_build::build(source, &file, &shown);
+    shown.bar.finish_and_clear();
+    let report = built.map_err(|error| CliError {
+        detail: error.output,
+        ..CliError::new(error.code.as_str(), error.message, error.hint)
+    })?;
+    for component in &report.components {
+        let how = if component.cached {
+            "unchanged".to_string()
+        } else {
+            format!("built in {:.1} s", component.elapsed.as_secs_f64())
+        };
+        output.done(&format!("{} {}, {how}", component.name, HumanBytes(component.bytes)));
+    }
+    output.done(&format!("{} {}", report.output.display(), HumanBytes(report.bytes)));
+    Ok(report)
+}

@@ -1,0 +1,77 @@
+//! What clients ask of a worker: those of gateways, and those in this very process.
+
+use std::sync::Arc;
+
+use styx_protocol::machine::Input;
+
+use super::Driver;
+use super::serving::{Asker, Looker};
+use crate::cluster::envelope::{Answer, Ask, Envelope, Question, Told};
+use crate::worker::Waiter;
+use styx_transport::NodeId;
+
+impl Driver {
+    pub(super) fn ask(&mut self, node: NodeId, Ask { ticket, generation, question }: Ask) {
+        let waiter = Asker::Remote(node, ticket);
+        let current = self.serving.as_mut().filter(|serving| serving.live && serving.invite.generation == generation);
+        let Some(serving) = current else {
+            return self.control(node, &Envelope::Told(vec![Told { ticket, answer: Answer::Moved }]));
+        };
+        let input = match question {
+            Question::Submit(request, _) if request.retained && !serving.remembers(request.id) => None,
+            Question::Await(id) if !serving.remembers(id) => None,
+            Question::Submit(request, receipt) => Some(Input::Submit { request, waiter, receipt }),
+            Question::Query(request) => Some(Input::Query { request: Arc::unwrap_or_clone(request), waiter }),
+            Question::Await(id) => Some(Input::Await { id, waiter }),
+            Question::Inquire(inquiry) => return serving.look(Looker::Remote(node, ticket), &inquiry),
+        };
+        match input {
+            Some(input) => self.step(input),
+            None => serving.tell(Looker::Remote(node, ticket), Answer::Moved),
+        }
+    }
+
+    /// Takes what a client in this process asks for.
+    pub(super) fn local(&mut self, message: crate::worker::Message) {
+        match message {
+            crate::worker::Message::Request(input) => {
+                self.handle.taken();
+                self.step_local(input);
+            }
+            crate::worker::Message::Input(input) => self.step_local(input),
+            crate::worker::Message::Inquire(inquiry, to) => {
+                // Outside of a generation nobody can say; the asker sees the channel close.
+                if let Some(serving) = &mut self.serving {
+                    serving.look(Looker::Local(to), &inquiry);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn step_local(&mut self, input: Input<Waiter>) {
+        // Outside of a live generation the waiter is dropped, and its channel closes.
+        if !self.serving.as_ref().is_some_and(|serving| serving.live) {
+            return;
+        }
+        match input {
+            Input::Submit { request, waiter, receipt } => {
+                self.step(Input::Submit { request, waiter: Asker::Local(waiter), receipt });
+            }
+            Input::Query { request, waiter } => self.step(Input::Query { request, waiter: Asker::Local(waiter) }),
+            Input::Await { id, waiter } => self.step(Input::Await { id, waiter: Asker::Local(waiter) }),
+            _ => {}
+        }
+    }
+
+    pub(super) fn answer(&mut self, asker: Asker, remote: Answer, local: impl FnOnce() -> crate::worker::Answer) {
+        match asker {
+            Asker::Local(waiter) => waiter.answer(local()),
+            Asker::Remote(node, ticket) => {
+                if let Some(serving) = &mut self.serving {
+                    serving.tell(Looker::Remote(node, ticket), remote);
+                }
+            }
+        }
+    }
+}

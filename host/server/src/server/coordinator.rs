@@ -1,0 +1,159 @@
+//! The coordinator's process: the log, the epochs, and the admin endpoints of the cluster.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use styx_engine::Engine;
+use styx_storage::snapshot::{Commons, Leases, Place};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::candidate::{Candidacy, Candidate};
+use super::node::Identity;
+use super::parts::{
+    Surface, components, engine, failed, not_started, open_log, retention, snapshots, store_error, watch_disk,
+};
+use crate::admin::{self, Desk};
+use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE, Reception, Tenure};
+use crate::components::ComponentStore;
+use crate::config::ServerConfig;
+use crate::error::CliError;
+use crate::http::Shutdown;
+use crate::services::{Deploys, HttpOptions, Services};
+use crate::worker::{DiskWatch, WorkerOptions};
+use styx_transport::Options;
+
+/// A running coordinator.
+pub struct CoordinatorServer {
+    seat: Seat,
+    cluster: SocketAddr,
+    admin: SocketAddr,
+    shutdown: Shutdown,
+    serving: JoinHandle<()>,
+}
+
+/// Whether there may be others.
+enum Seat {
+    Only(Box<CoordinatorNode>, Option<DiskWatch>),
+    OneOfSeveral(Candidate),
+}
+
+impl CoordinatorServer {
+    /// Starts it; the cluster serves once its workers are there. If another one may lead, it may stand by.
+    ///
+    /// # Errors
+    /// An address is taken, or the log cannot be opened.
+    pub async fn start(config: &ServerConfig) -> Result<CoordinatorServer, CliError> {
+        let surface = Surface::admin(config).await?;
+        // It executes nothing, but it checks what is deployed.
+        let engine = engine(config, 1, None).map_err(failed)?;
+        match config.may_stand_by() {
+            true => CoordinatorServer::start_one_of_several(config, surface, engine).await,
+            false => CoordinatorServer::start_only(config, surface, engine).await,
+        }
+    }
+
+    async fn start_only(config: &ServerConfig, surface: Surface, engine: Arc<Engine>) -> Result<Self, CliError> {
+        let (shutdown, admin) = (Shutdown::default(), surface.address);
+        let log = open_log(config, None)?;
+        let components = components(config)?;
+        let options = options(config, &components, admin);
+        let node = CoordinatorNode::start(options, log, engine.clone(), components.clone()).await;
+        let node = node.map_err(|error| not_started(&error, config.cluster_addr))?;
+        let disk = watch_disk(config, node.handle())?;
+        let cluster = node.address().expect("it listens");
+        let deploys = Deploys { engine, components };
+        let services = Services::new(node.handle().clone(), Some(deploys), HttpOptions::default(), shutdown.clone());
+        let serving = surface.serve(admin::router(services), &shutdown);
+        Ok(CoordinatorServer { seat: Seat::Only(Box::new(node), disk), cluster, admin, shutdown, serving })
+    }
+
+    async fn start_one_of_several(
+        config: &ServerConfig,
+        surface: Surface,
+        engine: Arc<Engine>,
+    ) -> Result<Self, CliError> {
+        let (shutdown, admin) = (Shutdown::default(), surface.address);
+        let identity = Identity::open(&config.data_dir)?;
+        let tenure = Tenure::none();
+        let place = Place::from_environment(config.store.clone().expect("it is shared"));
+        let runtime = Handle::current();
+        let open = move || Ok((Leases::open(&place, &runtime)?, Commons::open(&place, &runtime)?));
+        let opened = tokio::task::spawn_blocking(open).await.map_err(failed)?;
+        let (leases, commons) = opened.map_err(|error| store_error(&error))?;
+        let components = components(config)?.shared(commons.clone());
+        let options = options(config, &components, admin);
+        let reception = Reception::start(&options, &engine, tenure.clone()).await;
+        let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;
+        let cluster = reception.address().expect("it listens");
+        let desk = Desk::new(tenure.clone());
+        let serving = surface.serve(desk.router(), &shutdown);
+        let candidate = Candidate::start(Candidacy {
+            config: config.clone(),
+            identity,
+            tenure,
+            leases,
+            commons,
+            components,
+            options,
+            engine,
+            reception,
+            desk,
+            shutdown: shutdown.clone(),
+        });
+        Ok(CoordinatorServer { seat: Seat::OneOfSeveral(candidate.await?), cluster, admin, shutdown, serving })
+    }
+
+    /// Where workers and gateways reach it.
+    pub fn cluster_addr(&self) -> SocketAddr {
+        self.cluster
+    }
+
+    /// Where apps are deployed and watched.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Whether another one led when it started.
+    pub fn standby(&self) -> bool {
+        matches!(&self.seat, Seat::OneOfSeveral(candidate) if candidate.standby)
+    }
+
+    /// Waits until another one leads instead, or it cannot, and says why.
+    pub async fn ended(&self) -> CliError {
+        match &self.seat {
+            Seat::Only(..) => std::future::pending().await,
+            Seat::OneOfSeveral(candidate) => candidate.ended().await,
+        }
+    }
+
+    /// Brings what is under way to its end, then stops.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        drop(self.serving.await);
+        let seat = self.seat;
+        let stop = move || match seat {
+            Seat::Only(node, disk) => {
+                node.stop();
+                drop(disk);
+            }
+            Seat::OneOfSeveral(candidate) => candidate.stop(),
+        };
+        drop(tokio::task::spawn_blocking(stop).await);
+    }
+}
+
+fn options(config: &ServerConfig, components: &ComponentStore, admin: SocketAddr) -> CoordinatorNodeOptions {
+    CoordinatorNodeOptions {
+        name: config.name.clone().unwrap_or_else(|| "coordinator".into()),
+        network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
+        workers: config.workers,
+        partitions: WorkerOptions::default().partitions,
+        epoch_max_wait: config.epoch_max_wait,
+        backlog_max: config.backlog_max,
+        patience: PATIENCE,
+        retention: retention(config),
+        snapshots: snapshots(config, components),
+        admin: Some(admin.to_string()),
+    }
+}

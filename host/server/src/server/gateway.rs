@@ -1,0 +1,100 @@
+//! A gateway's process: takes calls and asks the workers. It keeps nothing.
+
+use std::net::SocketAddr;
+
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::parts::{Surface, failed, kafka_front};
+use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
+use crate::cluster::relay::PATIENCE;
+use crate::config::ServerConfig;
+use crate::error::CliError;
+use crate::http::{ApiError, Shutdown};
+use crate::services::{HttpOptions, Services};
+use crate::worker::Failure;
+use crate::{admin, gateway};
+use styx_transport::Options;
+
+/// A running gateway.
+pub struct GatewayServer {
+    node: GatewayNode,
+    ingress: SocketAddr,
+    admin: SocketAddr,
+    shutdown: Shutdown,
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl GatewayServer {
+    /// Starts it; requests wait until the cluster serves.
+    ///
+    /// # Errors
+    /// An address is taken.
+    pub async fn start(config: &ServerConfig) -> Result<GatewayServer, CliError> {
+        let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        // Before anything starts that would have to be stopped.
+        let front = kafka_front(config).await?;
+        let admin = Surface::admin(config).await?;
+        let options = GatewayNodeOptions {
+            name: config.name.clone().unwrap_or_else(|| "gateway".into()),
+            network: Options { compress: config.compress, ..Options::default() },
+            coordinators: config.coordinator.clone(),
+            backlog_max: config.backlog_max,
+        };
+        let node = GatewayNode::start(options).await.map_err(failed)?;
+        let shutdown = Shutdown::default();
+        let services = Services::new(node.handle().clone(), None, HttpOptions::default(), shutdown.clone());
+        let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
+        let (ingress_addr, admin_addr) = (ingress.address, admin.address);
+        let front = front.map(|front| front.serve(services.clone()));
+        let mut serving = vec![
+            ingress.serve(gateway::router(services.clone()).layer(from_fn_with_state(waiting, wait)), &shutdown),
+            admin.serve(admin::gateway_router(services), &shutdown),
+        ];
+        serving.extend(front);
+        Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
+    }
+
+    /// Where clients call functions.
+    pub fn ingress_addr(&self) -> SocketAddr {
+        self.ingress
+    }
+
+    /// Where its health is seen.
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Lets what is under way come to its end, then stops.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        for serving in self.serving {
+            drop(serving.await);
+        }
+        let node = self.node;
+        drop(tokio::task::spawn_blocking(move || node.stop()).await);
+    }
+}
+
+/// What requests wait for that come before the gateway knows what is deployed.
+#[derive(Clone)]
+struct Waiting {
+    informed: watch::Receiver<bool>,
+    shutdown: Shutdown,
+}
+
+async fn wait(State(mut waiting): State<Waiting>, request: Request, next: Next) -> Response {
+    if !*waiting.informed.borrow() {
+        let informed = tokio::select! {
+            informed = tokio::time::timeout(PATIENCE, waiting.informed.wait_for(|informed| *informed)) => informed.is_ok_and(|known| known.is_ok()),
+            () = waiting.shutdown.wait() => return ApiError::shutting_down().into_response(),
+        };
+        if !informed {
+            return ApiError::from(Failure::Unavailable).into_response();
+        }
+    }
+    next.run(request).await
+}

@@ -1,0 +1,313 @@
+//! What several roles are made of: addresses, log, engine.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use styx_engine::{Cluster, Compiler, Determinism, Engine, EngineOptions};
+use styx_protocol::catalog::Catalog;
+use styx_protocol::replies::Retention;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::components::ComponentStore;
+use crate::config::{LogKind, ServerConfig};
+use crate::error::CliError;
+use crate::http::{ConnectionLimits, Shutdown, serve};
+use crate::kafka::Front;
+use crate::snapshots::SnapshotOptions;
+use crate::worker::{DiskWatch, Handle, Prepare};
+use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
+use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
+use styx_storage::snapshot::{Commons, Place, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
+use styx_transport::listen::listen;
+
+/// The server cannot start.
+pub(super) fn failed(error: impl std::fmt::Display) -> CliError {
+    CliError::new("START", format!("{error:#}"), "")
+}
+
+/// A node of a cluster cannot start.
+pub(super) fn not_started(error: &anyhow::Error, address: SocketAddr) -> CliError {
+    match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied) => {
+            cannot_listen(address, error, "--cluster-addr")
+        }
+        _ => CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"),
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str) -> CliError {
+    CliError::new(
+        "ADDRESS",
+        format!("cannot listen on {address}: {error}"),
+        format!("choose another address with {flag}, or stop what listens there"),
+    )
+}
+
+/// An HTTP surface on a listener of its own.
+pub(super) struct Surface {
+    pub(super) address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl Surface {
+    /// Listens for people.
+    pub(super) async fn admin(config: &ServerConfig) -> Result<Self, CliError> {
+        let address = config.admin_addr.expect("only a worker may have none");
+        Surface::bind(address, "--admin-addr").await
+    }
+
+    /// Listens; nothing is answered yet.
+    pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, CliError> {
+        let listener = listen(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
+        Ok(Surface { address: listener.local_addr().map_err(failed)?, listener })
+    }
+
+    /// Answers from now on.
+    pub(super) fn serve(self, router: axum::Router, shutdown: &Shutdown) -> JoinHandle<()> {
+        tokio::spawn(serve(self.listener, router, shutdown.clone(), ConnectionLimits::default()))
+    }
+}
+
+/// How long replies are remembered.
+pub(super) fn retention(config: &ServerConfig) -> Retention {
+    Retention { age_us: config.reply_retention.as_micros() as u64, count: config.reply_max, ..Retention::default() }
+}
+
+/// Where snapshots go, as the configuration says.
+pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> Option<SnapshotOptions> {
+    let place = config.store.as_ref()?;
+    Some(SnapshotOptions {
+        place: Place::from_environment(place),
+        interval: config.snapshot_interval,
+        retention: KeepSnapshots {
+            epochs_min: config.snapshot_keep,
+            age_us: config.snapshot_keep_for.as_micros() as u64,
+            ..Default::default()
+        },
+        runtime: tokio::runtime::Handle::current(),
+        components: components.clone(),
+    })
+}
+
+/// The components' directory.
+pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliError> {
+    ComponentStore::open(config.data_dir.join("components")).map_err(failed)
+}
+
+/// The log that the configuration names; `commons` if other coordinators may have it after this one.
+pub(super) fn open_log(config: &ServerConfig, commons: Option<&Commons>) -> Result<Box<dyn Log>, CliError> {
+    let opened: Result<Box<dyn Log>, LogError> = match &config.log {
+        LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
+        LogKind::Embedded => embedded_log(config).map(|log| Box::new(log) as Box<dyn Log>),
+        LogKind::Kafka { brokers, topic } => {
+            let replication = config.kafka_replication as i32;
+            let identity = identity(&config.data_dir, commons)?;
+            let options = KafkaOptions {
+                replication,
+                settings: config.kafka_option.clone(),
+                ..KafkaOptions::new(brokers, topic, identity)
+            };
+            KafkaLog::open(options).map(|log| Box::new(log) as Box<dyn Log>)
+        }
+    };
+    opened.map_err(|error| log_error(&error))
+}
+
+/// How long a log is waited for that another process has open: one that was killed, and is still being taken apart.
+const LOCKED_MAX: Duration = Duration::from_secs(2);
+
+/// The log on local files. Damage in it is passed over if the newest snapshot goes on behind it.
+fn embedded_log(config: &ServerConfig) -> Result<EmbeddedLog, LogError> {
+    let (directory, options) = (log_directory(config), EmbeddedOptions::default());
+    let until = Instant::now() + LOCKED_MAX;
+    let mut opened = EmbeddedLog::open(&directory, options);
+    while matches!(opened, Err(LogError::Locked(_))) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        opened = EmbeddedLog::open(&directory, options);
+    }
+    match opened {
+        Err(damaged @ LogError::Corrupt { .. }) => match newest_position(config) {
+            Ok(Some(position)) => EmbeddedLog::open_from(&directory, options, position),
+            Ok(None) => Err(damaged),
+            Err(error) => {
+                tracing::warn!(
+                    "the log is damaged, and the store of snapshots cannot be asked whether that is covered: {error}"
+                );
+                Err(damaged)
+            }
+        },
+        result => result,
+    }
+}
+
+/// Where the log is replayed from after the newest snapshot.
+fn newest_position(config: &ServerConfig) -> Result<Option<u64>, SnapshotError> {
+    let Some(place) = config.store.as_ref().map(Place::from_environment) else { return Ok(None) };
+    let runtime = tokio::runtime::Handle::current();
+    let Some(identity) = SnapshotStore::identify(&place, &runtime)? else { return Ok(None) };
+    let newest = SnapshotStore::open(&place, identity, &runtime)?.newest_complete(None)?;
+    Ok(newest.map(|(manifest, _)| manifest.log_position))
+}
+
+/// Has requests refused while the disk of the log is nearly full, if this process has a log on a disk.
+pub(super) fn watch_disk(config: &ServerConfig, handle: &Handle) -> Result<Option<DiskWatch>, CliError> {
+    if config.log != LogKind::Embedded {
+        return Ok(None);
+    }
+    let directory = log_directory(config);
+    let watch = DiskWatch::start(&directory, config.disk_reserve, handle.room().clone());
+    watch.map(Some).map_err(|error| failed(format!("{}: {error}", directory.display())))
+}
+
+fn log_directory(config: &ServerConfig) -> PathBuf {
+    config.data_dir.join("log")
+}
+
+/// Why a log cannot be used.
+pub(crate) fn log_error(error: &LogError) -> CliError {
+    let code = match error {
+        LogError::Locked(_) => "LOG_LOCKED",
+        LogError::Corrupt { .. } => "LOG_CORRUPT",
+        LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
+        LogError::FullDisk(_) => "DISK_FULL",
+        LogError::Fenced { .. } => "LOG_FENCED",
+        LogError::Kafka(_) => "KAFKA",
+        _ => "LOG",
+    };
+    let hint = match error {
+        LogError::Corrupt { .. } => {
+            "or `styx snapshots restore`: it begins again with the newest snapshot, and what came after that is set aside"
+        }
+        _ => "",
+    };
+    CliError::new(code, error.to_string(), hint)
+}
+
+/// Who this is to a log that servers keep: a number in the data directory, chosen at the first start; by all that
+/// may coordinate together, if there are several.
+fn identity(data_dir: &Path, commons: Option<&Commons>) -> Result<u128, CliError> {
+    let file = data_dir.join("cluster-id");
+    let damaged =
+        || CliError::new("START", format!("{}: this is no cluster id", file.display()), "restore it from a copy");
+    let own = match std::fs::read_to_string(&file) {
+        Ok(text) => Some(u128::from_str_radix(text.trim(), 16).map_err(|_| damaged())?),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(failed(format!("{}: {error}", file.display()))),
+    };
+    let proposal = own.unwrap_or_else(|| uuid::Uuid::now_v7().as_u128());
+    let agreed =
+        commons.map_or(Ok(proposal), |commons| commons.cluster(proposal).map_err(|error| store_error(&error)))?;
+    match own {
+        Some(own) if own != agreed => {
+            let (file, store) = (file.display(), commons.map_or("", Commons::url));
+            return Err(CliError::new(
+                "OTHER_CLUSTER",
+                format!(
+                    "{file} is of cluster {own:032x}, and the coordinators at {store} are of cluster {agreed:032x}"
+                ),
+                "give each cluster a store and data directories of its own",
+            ));
+        }
+        Some(_) => {}
+        None => {
+            std::fs::create_dir_all(data_dir).map_err(failed)?;
+            // Whole or not at all: a start that is interrupted must not leave half an identity.
+            let written = tempfile::NamedTempFile::new_in(data_dir).map_err(failed)?;
+            std::fs::write(written.path(), format!("{agreed:032x}\n")).map_err(failed)?;
+            written.as_file().sync_all().map_err(failed)?;
+            written.persist(&file).map_err(failed)?;
+        }
+    }
+    Ok(agreed)
+}
+
+/// Why the store of snapshots cannot be used.
+pub(super) fn store_error(error: &SnapshotError) -> CliError {
+    CliError::new("SNAPSHOT_STORE", error.to_string(), "")
+}
+
+/// Connects the front for Kafka clients, if there is to be one.
+pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, CliError> {
+    let Some(brokers) = config.kafka.clone() else { return Ok(None) };
+    let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
+    let settings = config.kafka_option.clone();
+    let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication };
+    let front = Front::connect(options).await;
+    front.map(Some).map_err(|error| CliError::new("KAFKA", error.to_string(), ""))
+}
+
+/// The engine of this process; `cluster` if its guests may have to wait for other workers.
+pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Cluster>) -> anyhow::Result<Arc<Engine>> {
+    let determinism = match config.determinism_check.as_str() {
+        "off" => Determinism::Off,
+        "all" => Determinism::All,
+        every => match every.parse() {
+            Ok(every) if every > 0 => Determinism::Sample(every),
+            _ => anyhow::bail!("determinism_check is \"{every}\"; it can be off, all, or a number such as 1000"),
+        },
+    };
+    // Untrusted code is compiled in a child, where its appetite for time and memory is bounded.
+    let compiler = Compiler::Child(compiler_binary()?);
+    Engine::new(EngineOptions {
+        cache_dir: config.cache_dir.clone(),
+        determinism,
+        executors: threads + 1,
+        compiler,
+        cluster,
+    })
+}
+
+/// This binary, or, in a test, the one beside it.
+fn compiler_binary() -> anyhow::Result<std::path::PathBuf> {
+    let current = std::env::current_exe()?;
+    if current.file_stem().is_some_and(|name| name == "styx") {
+        return Ok(current);
+    }
+    let beside = current.ancestors().skip(1).map(|directory| directory.join("styx")).find(|path| path.is_file());
+    beside.ok_or_else(|| anyhow::anyhow!("there is no styx binary near {}", current.display()))
+}
+
+/// Loads the components of a catalog before the first transaction that may call them.
+pub(super) fn prepare(engine: Arc<Engine>, components: ComponentStore) -> Prepare {
+    Box::new(move |catalog: &Catalog| {
+        for operator in catalog.operators() {
+            let path = components.path(operator.component);
+            engine.load(operator.component, Path::new(&path))?;
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use styx_storage::snapshot::Memory;
+
+    use super::*;
+
+    #[test]
+    fn coordinators_that_share_a_store_are_one_cluster_and_no_other() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let memory = Memory::default();
+        let commons = Commons::open(&Place::in_memory(&memory), runtime.handle()).unwrap();
+        let directories: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
+        let of = |at: usize, commons: Option<&Commons>| identity(directories[at].path(), commons);
+        // One that was there before the store was shared brings its own.
+        let first = of(0, None).unwrap();
+        assert_eq!(of(0, Some(&commons)).unwrap(), first);
+        assert_eq!(of(1, Some(&commons)).unwrap(), first);
+        assert_eq!((of(1, None).unwrap(), of(1, Some(&commons)).unwrap()), (first, first));
+        let other = of(2, None).unwrap();
+        assert_ne!(other, first);
+        let refused = of(2, Some(&commons)).unwrap_err();
+        assert_eq!(refused.code, "OTHER_CLUSTER");
+        for number in [first, other] {
+            assert!(refused.message.contains(&format!("{number:032x}")), "{refused}");
+        }
+        std::fs::write(directories[1].path().join("cluster-id"), "nonsense").unwrap();
+        assert_eq!(of(1, Some(&commons)).unwrap_err().code, "START");
+    }
+}

@@ -1,0 +1,101 @@
+//! A worker's process. It is not called by clients, only by other processes of the cluster; people
+//! may watch it.
+
+use std::net::SocketAddr;
+
+use styx_engine::Cluster;
+use styx_protocol::modes::Modes;
+use tokio::task::JoinHandle;
+
+use super::node::Identity;
+use super::parts::{Surface, components, engine, failed, not_started};
+use crate::admin;
+use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
+use crate::config::ServerConfig;
+use crate::error::CliError;
+use crate::http::Shutdown;
+use crate::services::{HttpOptions, Services};
+use styx_transport::Options;
+
+/// A running worker.
+pub struct WorkerServer {
+    worker: WorkerNode,
+    identity: Identity,
+    cluster: SocketAddr,
+    coordinator: String,
+    admin: Option<SocketAddr>,
+    shutdown: Shutdown,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl WorkerServer {
+    /// Starts it; it becomes a member when the coordinator invites it.
+    ///
+    /// # Errors
+    /// The address is taken, or the data directory cannot be used.
+    pub async fn start(config: &ServerConfig) -> Result<WorkerServer, CliError> {
+        let identity = Identity::open(&config.data_dir)?;
+        let admin = match config.admin_addr {
+            Some(_) => Some(Surface::admin(config).await?),
+            None => None,
+        };
+        let components = components(config)?;
+        let room = Cluster::default();
+        let engine = engine(config, config.threads, Some(room)).map_err(failed)?;
+        let options = WorkerNodeOptions {
+            node: identity.node,
+            name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),
+            network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
+            coordinators: config.coordinator.clone(),
+            threads: config.threads,
+            modes: Modes::default(),
+            epoch_size_max: config.epoch_max_size,
+            backlog_max: config.backlog_max,
+            suspended_max: room.suspended,
+        };
+        let worker = WorkerNode::start(options, engine, components).await;
+        let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
+        let cluster = worker.address().expect("it listens");
+        let shutdown = Shutdown::default();
+        let services = Services::new(worker.handle().clone(), None, HttpOptions::default(), shutdown.clone());
+        let admin_addr = admin.as_ref().map(|admin| admin.address);
+        let serving = admin.map(|admin| admin.serve(admin::worker_router(services), &shutdown));
+        let coordinator = config.coordinator.join(" or ");
+        Ok(WorkerServer { worker, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
+    }
+
+    /// Where other processes reach it.
+    pub fn cluster_addr(&self) -> SocketAddr {
+        self.cluster
+    }
+
+    /// Where its metrics and health are seen, if anywhere.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Waits until the cluster refuses it for good, and says why.
+    pub async fn ended(&self) -> CliError {
+        let why = self.worker.refused().await;
+        let message = format!("the coordinator at {} refuses this worker, and says: {why}", self.coordinator);
+        match message.split_once("; ") {
+            Some((message, hint)) => CliError::new("REFUSED", message, hint),
+            None => CliError::new("REFUSED", message, ""),
+        }
+    }
+
+    /// Its node id.
+    pub fn node(&self) -> String {
+        self.identity.name()
+    }
+
+    /// Hands over to the other workers, then stops.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        if let Some(serving) = self.serving {
+            drop(serving.await);
+        }
+        let worker = self.worker;
+        drop(tokio::task::spawn_blocking(move || worker.leave()).await);
+    }
+}

@@ -1,0 +1,48 @@
+//! What a snapshot holds besides partitions, as one blob.
+
+use rkyv::rancor;
+use styx_protocol::ids::PartitionId;
+use styx_protocol::record::Genesis;
+use styx_protocol::shared::aligned;
+use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
+use styx_protocol::state::StateHash;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Head {
+    /// What was decided when the cluster was created.
+    pub genesis: Genesis,
+    /// The coordinator's part.
+    pub frame: SnapshotHeader,
+    /// Transactions that were moved to the next epoch, of all workers.
+    pub carried: Vec<CarriedTransaction>,
+    /// Hash of each partition, by id.
+    pub hashes: Vec<(PartitionId, StateHash)>,
+}
+
+/// The name of the blob among a snapshot's system parts.
+pub(super) const HEAD: &str = "head";
+
+impl Head {
+    /// Bytes of the blob.
+    pub fn encode(&self) -> Vec<u8> {
+        rkyv::to_bytes::<rancor::Error>(self).expect("a head in memory can be written to memory").to_vec()
+    }
+
+    /// Reads the blob, validating it before it is believed.
+    ///
+    /// # Errors
+    /// The bytes are not a head.
+    pub fn decode(bytes: &[u8]) -> Result<Head, rancor::Error> {
+        rkyv::from_bytes::<Head, rancor::Error>(&aligned(bytes))
+    }
+}
+
+/// A name for a cluster that no other has: of what was decided when it was created.
+pub(crate) fn identity(genesis: &Genesis) -> u128 {
+    let mut bytes = [0u8; 18];
+    bytes[..8].copy_from_slice(&genesis.layout.seed.to_le_bytes());
+    bytes[8..10].copy_from_slice(&genesis.layout.partitions.to_le_bytes());
+    bytes[10..].copy_from_slice(&genesis.created.0.to_le_bytes());
+    xxhash_rust::xxh3::xxh3_128(&bytes)
+}

@@ -1,0 +1,381 @@
+//! The thread that owns the machine: takes messages, steps, does what the actions say.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use styx_protocol::fallback::Executor;
+use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::machine::{Action, Input, Machine};
+use styx_protocol::record::Record;
+use styx_protocol::snapshot::RestoredState;
+use styx_protocol::task::TaskExecutor;
+use tokio::sync::oneshot;
+
+use super::appender::ToLog;
+use super::crew::Crew;
+use super::gathering::Gathering;
+use super::snapshots::Snapshots;
+use super::stats::Phases;
+use super::{Answer, Failure, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
+use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
+use crate::cluster::inquiry::Sight;
+use crate::snapshots::{Beginning, Noted};
+use styx_storage::log::Log;
+
+/// Messages taken before the machine is asked whether it can cut.
+const BURST_MAX: usize = 4096;
+
+/// When an epoch is cut: at once while the log keeps up; while it does not, when the epoch is full
+/// or has waited long enough. An fsync takes as long for one transaction as for many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) size: usize,
+    pub(super) wait: Duration,
+}
+
+/// Epochs that may wait for one fsync before further ones are held back to fill.
+const UNSYNCED_MAX: u64 = 2;
+
+pub(super) struct Driver<E> {
+    machine: Machine<Waiter>,
+    gathering: Gathering<E>,
+    messages: Receiver<Message>,
+    handle: Handle,
+    prepare: Prepare,
+    pace: Pace,
+    waiting_since: Option<Instant>,
+    prepared: u64,
+    /// Hash of the engine's configuration.
+    engine: u64,
+    records: Option<Sender<ToLog>>,
+    snapshots: Option<Snapshots>,
+    /// What was seen of the machine and who asked, until it is durable.
+    looks: VecDeque<(Epoch, Told, oneshot::Sender<Told>)>,
+    durable: Epoch,
+    /// What of the log is durable: no later epoch stands before it.
+    position: u64,
+    started: Instant,
+    /// When the crew was given the batch that it has.
+    batch_out: Instant,
+    /// When it was last looked how many requests wait, and how many that were.
+    waiting: (Instant, usize),
+    /// Epochs that have ended and are not durable, and since when.
+    undurable: VecDeque<(Epoch, Instant)>,
+    stopping: bool,
+}
+
+impl<E: Executor + TaskExecutor> Driver<E> {
+    pub(super) fn new(
+        machine: Machine<Waiter>,
+        executor: E,
+        crew: Crew,
+        messages: Receiver<Message>,
+        handle: Handle,
+        prepare: Prepare,
+        pace: Pace,
+    ) -> Self {
+        Driver {
+            machine,
+            gathering: Gathering::new(executor, crew),
+            messages,
+            handle,
+            prepare,
+            pace,
+            waiting_since: None,
+            prepared: 0,
+            engine: 0,
+            records: None,
+            snapshots: None,
+            looks: VecDeque::new(),
+            durable: Epoch(0),
+            position: 0,
+            started: Instant::now(),
+            batch_out: Instant::now(),
+            waiting: (Instant::now(), 0),
+            undurable: VecDeque::new(),
+            stopping: false,
+        }
+    }
+
+    /// Restores the snapshot that the process begins with, and replays the log's epochs after it.
+    pub(super) fn recover(
+        &mut self,
+        log: &mut dyn Log,
+        beginning: &Beginning,
+        restored: Option<RestoredState>,
+        engine: u64,
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> anyhow::Result<Recovered> {
+        self.engine = engine;
+        let snapshot = beginning.epoch();
+        if let Some(restored) = restored {
+            self.machine.restore(restored);
+            self.durable = snapshot;
+            self.step(Input::Durable(snapshot));
+            self.prepare_catalog();
+        }
+        let (mut epochs, mut warned) = (0, false);
+        let (first, total) = (beginning.position(), log.next() - beginning.position());
+        log.replay(first, &mut |sequence, bytes| {
+            let record = match read_record(bytes)? {
+                Record::Epoch(record) if record.epoch > snapshot => record,
+                Record::Epoch(_) | Record::Generation(_) => return Ok(()),
+                Record::Genesis(_) => anyhow::bail!("a second beginning"),
+            };
+            if record.engine != engine && !warned {
+                warned = true;
+                tracing::warn!(
+                    epoch = record.epoch.0,
+                    "the log was written under another engine configuration; the state is checked after every epoch"
+                );
+            }
+            self.durable = record.epoch;
+            self.step(Input::Durable(record.epoch));
+            self.step(Input::Replay(record));
+            while !self.machine.is_idle() {
+                let message = self.messages.recv()?;
+                self.take(message);
+            }
+            epochs += 1;
+            progress(sequence - first + 1, total);
+            Ok(())
+        })?;
+        self.position = log.next();
+        self.prepare_catalog();
+        let (epoch, chain) = self.machine.position();
+        let stats = self.handle.stats();
+        stats.epoch.store(epoch.0, Ordering::Relaxed);
+        stats.durable.store(epoch.0, Ordering::Relaxed);
+        Ok(Recovered { snapshot, epochs, epoch, chain })
+    }
+
+    /// Takes snapshots from now on.
+    pub(super) fn keep(&mut self, snapshots: Snapshots) {
+        self.snapshots = Some(snapshots);
+    }
+
+    /// Serves until told to stop.
+    pub(super) fn serve(mut self, records: Sender<ToLog>) {
+        self.records = Some(records);
+        loop {
+            for _ in 0..BURST_MAX {
+                match self.messages.try_recv() {
+                    Ok(message) => self.take(message),
+                    Err(_) => break,
+                }
+            }
+            self.count_waiting();
+            let mut patience = None;
+            if self.machine.is_idle() && self.machine.has_work() {
+                patience = self.patience();
+                if patience.is_none() {
+                    self.waiting_since = None;
+                    self.step(Input::Tick { now: now() });
+                    continue;
+                }
+            }
+            if self.stopping && self.machine.is_idle() && self.durable >= self.machine.position().0 {
+                return;
+            }
+            let message = match patience {
+                None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(patience) => self.messages.recv_timeout(patience),
+            };
+            match message {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// How long requests wait for their epoch, all together: so many, for so long.
+    fn count_waiting(&mut self) {
+        let (now, waiting) = (Instant::now(), self.handle.queued() + self.machine.backlog());
+        let (since, before) = std::mem::replace(&mut self.waiting, (now, waiting));
+        let spent = now.duration_since(since).as_nanos() as u64 * (before + waiting) as u64 / 2;
+        self.handle.stats().queue.fetch_add(spent, Ordering::Relaxed);
+    }
+
+    /// How much longer the next epoch may fill; `None` if it is to be cut now.
+    fn patience(&mut self) -> Option<Duration> {
+        let unsynced = self.machine.position().0.0 - self.durable.0;
+        if unsynced < UNSYNCED_MAX || self.machine.backlog() >= self.pace.size || self.stopping {
+            return None;
+        }
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        self.pace.wait.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Request(input) => {
+                self.handle.taken();
+                if !self.stopping {
+                    self.step(input);
+                }
+            }
+            Message::Input(input) => self.step(input),
+            Message::Inquire(inquiry, to) => {
+                let (seen, answer) = self.look(&inquiry);
+                if seen <= self.durable {
+                    drop(to.send(answer));
+                } else {
+                    self.looks.push_back((seen, answer, to));
+                }
+            }
+            Message::Part(part) => {
+                if let Some(input) = self.gathering.take(part) {
+                    self.step(input);
+                }
+            }
+            Message::Snapshot(to) => match &self.snapshots {
+                Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
+                None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
+            },
+            Message::Synced(epoch, position) => {
+                (self.durable, self.position) = (epoch, position);
+                self.step(Input::Durable(epoch));
+                while let Some((_, since)) = self.undurable.pop_front_if(|(ended, _)| *ended <= epoch) {
+                    Phases::add(&self.handle.stats().phases.log, since);
+                }
+                while self.looks.front().is_some_and(|(seen, ..)| *seen <= epoch) {
+                    if let Some((_, answer, to)) = self.looks.pop_front() {
+                        drop(to.send(answer));
+                    }
+                }
+            }
+            Message::Stop => self.stopping = true,
+        }
+    }
+
+    /// How things are, and as of which epoch.
+    fn look(&self, inquiry: &Inquiry) -> (Epoch, Told) {
+        let (epoch, chain) = self.machine.position();
+        let state = self.machine.state();
+        if let Inquiry::Cluster = inquiry {
+            let partitions = state.layout().partitions;
+            let overview = Overview {
+                single: true,
+                generation: 1,
+                live: true,
+                epoch,
+                chain,
+                members: Vec::new(),
+                partitions,
+                engine: self.engine,
+                admin: None,
+            };
+            return (epoch, Told::Cluster(overview));
+        }
+        let sight = Sight {
+            worker: WorkerId(0),
+            owns: &|_| true,
+            state,
+            catalog: self.machine.catalog(),
+            epoch,
+            waiting: self.machine.backlog(),
+            remembered: self.machine.remembered(),
+        };
+        (epoch, sight.answer(inquiry))
+    }
+
+    fn step(&mut self, input: Input<Waiter>) {
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            let mut actions = Vec::new();
+            let phases = &self.handle.stats().phases;
+            let phase = match &input {
+                Input::Tick { .. } => Some(&phases.cut),
+                Input::Executed(_) => {
+                    Phases::add(&phases.execute, self.batch_out);
+                    Some(&phases.commit)
+                }
+                Input::FellBack(_) => {
+                    Phases::add(&phases.fallback, self.batch_out);
+                    Some(&phases.commit)
+                }
+                _ => None,
+            };
+            match phase {
+                None => self.machine.step(input, &mut actions),
+                Some(phase) => {
+                    let begun = Instant::now();
+                    self.machine.step(input, &mut actions);
+                    Phases::add(phase, begun);
+                }
+            }
+            for action in actions {
+                if let Some(input) = self.perform(action) {
+                    debug_assert!(next.is_none(), "the machine asks for one execution at a time");
+                    next = Some(input);
+                }
+            }
+        }
+    }
+
+    fn snapshots(&self) -> &Snapshots {
+        self.snapshots.as_ref().expect("nobody else asks for snapshots")
+    }
+
+    /// Does what the machine says; what was done at once is its next input.
+    fn perform(&mut self, action: Action<Waiter>) -> Option<Input<Waiter>> {
+        match action {
+            Action::Append(record) => {
+                self.started = Instant::now();
+                let records = self.records.as_ref().expect("nothing is cut before the log is open");
+                drop(records.send(ToLog::Append(record)));
+            }
+            Action::Execute(batch) => {
+                self.prepare_catalog();
+                self.batch_out = Instant::now();
+                return self.gathering.execute(batch);
+            }
+            Action::FallBack(batch) => {
+                self.batch_out = Instant::now();
+                return self.gathering.fall_back(batch);
+            }
+            Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
+            Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
+            Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
+            Action::Returned { waiter } => waiter.answer(Answer::Failed(Failure::Unavailable)),
+            Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
+            Action::Snapshot(frame) => self.snapshots().keeper.note(Noted::SnapshotHeader(frame, self.position)),
+            Action::WorkerSnapshot(part) => self.snapshots().collector.part(part),
+            Action::Changes { changes, last } => self.snapshots().collector.changes(changes, last),
+            Action::Send { .. } | Action::RunTasks(_) | Action::Expel { .. } => {
+                unreachable!("one process is all of it")
+            }
+            Action::Logs { tid, lines } => {
+                let catalog = self.machine.catalog().clone();
+                lines.iter().for_each(|line| super::show(&catalog, tid, line));
+            }
+            Action::Finished(summary) => {
+                // An epoch of deployments alone executes nothing.
+                self.prepare_catalog();
+                if summary.epoch > self.durable && self.records.is_some() {
+                    self.undurable.push_back((summary.epoch, Instant::now()));
+                }
+                let stats = self.handle.stats();
+                stats.finished(&summary, self.started.elapsed().as_micros() as u64);
+                stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);
+                stats.state_bytes.store(self.machine.state().bytes(), Ordering::Relaxed);
+            }
+        }
+        None
+    }
+
+    /// Has new deployments loaded and shown to clients.
+    fn prepare_catalog(&mut self) {
+        let catalog = self.machine.catalog();
+        if catalog.version() != self.prepared {
+            self.prepared = catalog.version();
+            if let Err(error) = (self.prepare)(catalog) {
+                super::fatal(&format!("a deployed component cannot be loaded: {error:#}"));
+            }
+            self.handle.show_catalog(catalog.clone());
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the machine wants executed, on its way through threads: what is small runs at once on the
+//! driver's own thread, the rest is handed to the crew and gathered.
+
+use std::collections::HashMap;
+
+use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
+use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
+use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind};
+
+use super::crew::{Crew, Part, execute};
+
+/// Batches and tasks up to this many run on the driver's own thread: handing over costs more.
+const INLINE_MAX: usize = 3;
+
+/// The driver's own executor, the crew, and what that still owes. One batch, or the components of
+/// one fallback, is out at a time; tasks beside it.
+pub(crate) struct Gathering<E> {
+    executor: E,
+    crew: Crew,
+    /// Parts that threads still owe, tasks included.
+    owed: usize,
+    /// The batch, or the components, that is out.
+    job: Option<Job>,
+    /// Threads in which guests wait; absent: in the driver's own executor.
+    parked: HashMap<u64, usize>,
+}
+
+/// Parts of a batch or of components that have come.
+struct Job {
+    /// Parts that are still to come.
+    missing: usize,
+    /// How many of the executions are of transactions; the others are of queries.
+    transactions: usize,
+    executions: Vec<Option<Started>>,
+    outcomes: Vec<ComponentOutcome>,
+}
+
+impl<E: Executor + TaskExecutor> Gathering<E> {
+    pub(crate) fn new(executor: E, crew: Crew) -> Self {
+        Gathering { executor, crew, owed: 0, job: None, parked: HashMap::new() }
+    }
+
+    /// Has a batch executed. What was done at once is the machine's next input.
+    pub(crate) fn execute<W>(&mut self, batch: Batch) -> Option<Input<W>> {
+        let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
+        if transactions + queries <= INLINE_MAX {
+            let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
+            let transactions = batch.transactions.iter().map(&mut run).collect();
+            let queries = batch.queries.iter().map(&mut run).collect();
+            drop(batch);
+            return Some(Input::Executed(Executed { transactions, queries }));
+        }
+        let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
+        let missing = self.crew.execute(batch);
+        self.hand_out(Job { missing, transactions, executions, outcomes: Vec::new() });
+        None
+    }
+
+    /// Has components run. What was done at once is the machine's next input.
+    pub(crate) fn fall_back<W>(&mut self, batch: FallbackBatch) -> Option<Input<W>> {
+        let members: usize = batch.components.iter().map(Vec::len).sum();
+        if members <= INLINE_MAX {
+            let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
+            let outcomes = batch.components.iter().map(run).collect();
+            drop(batch);
+            return Some(Input::FellBack(outcomes));
+        }
+        let missing = self.crew.fall_back(batch);
+        self.hand_out(Job { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
+        None
+    }
+
+    fn hand_out(&mut self, job: Job) {
+        debug_assert!(self.job.is_none(), "the machine asks for one execution at a time");
+        self.owed += job.missing;
+        self.job = Some(job);
+    }
+
+    /// Has tasks advanced: where their guest waits, or anywhere if they begin. What was done at
+    /// once is the machine's next input.
+    pub(crate) fn advance<W>(&mut self, tasks: Vec<Task>) -> Option<Input<W>> {
+        let few = tasks.len() <= INLINE_MAX;
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        for task in tasks {
+            let home = match &task.kind {
+                TaskKind::Resume { parked, .. } => self.parked.remove(&parked.0).map(Some),
+                _ if few => None,
+                _ => Some(None),
+            };
+            match home {
+                Some(thread) => there.push((thread, task)),
+                None => here.push(task),
+            }
+        }
+        if !there.is_empty() {
+            self.owed += self.crew.advance(there);
+        }
+        if here.is_empty() {
+            return None;
+        }
+        Some(Input::TaskProgress(here.into_iter().map(|task| self.executor.advance(task)).collect()))
+    }
+
+    /// A part has come. What is complete with it is the machine's next input.
+    pub(crate) fn take<W>(&mut self, part: Part) -> Option<Input<W>> {
+        self.owed -= 1;
+        let (executions, outcomes) = match part {
+            Part::TaskProgress(thread, advanced) => {
+                for progress in advanced.iter().map(|advanced| &advanced.progress) {
+                    self.noted(thread, progress);
+                }
+                return Some(Input::TaskProgress(advanced));
+            }
+            Part::Executed(thread, executions) => {
+                for (_, started) in &executions {
+                    if let Started::Distributed(_, progress) = started {
+                        self.noted(thread, progress);
+                    }
+                }
+                (executions, Vec::new())
+            }
+            Part::FellBack(outcomes) => (Vec::new(), outcomes),
+        };
+        let job = self.job.as_mut().expect("parts come of jobs that were handed out");
+        for (at, started) in executions {
+            job.executions[at] = Some(started);
+        }
+        job.outcomes.extend(outcomes);
+        job.missing -= 1;
+        if job.missing > 0 {
+            return None;
+        }
+        let Job { transactions, executions, outcomes, .. } = self.job.take().expect("just seen");
+        if executions.is_empty() {
+            return Some(Input::FellBack(outcomes));
+        }
+        let mut executions = executions.into_iter().map(|started| started.expect("every position was claimed"));
+        let transactions = executions.by_ref().take(transactions).collect();
+        Some(Input::Executed(Executed { transactions, queries: executions.collect() }))
+    }
+
+    /// Notes where a guest waits, if one does.
+    fn noted(&mut self, thread: usize, progress: &Progress) {
+        if let Progress::Suspended(parked, _) = progress {
+            self.parked.insert(parked.0, thread);
+        }
+    }
+
+    /// Whether threads still owe parts.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// A part has come of what is to be forgotten.
+    pub(crate) fn discard(&mut self, part: Part) {
+        self.owed -= 1;
+        drop(part);
+    }
+
+    /// Forgets everything, guests that wait included. Nothing may be owed.
+    pub(crate) fn forget(&mut self) {
+        debug_assert!(!self.is_owed(), "what is out comes back first");
+        self.job = None;
+        self.parked.clear();
+        self.executor.forget();
+        self.crew.forget();
+    }
+}

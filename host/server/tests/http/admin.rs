@@ -1,0 +1,313 @@
+//! What the admin surface tells.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use styx_server::admin::ENDPOINTS;
+use styx_server::services::HttpOptions;
+
+use crate::server::{Server, item_as, told};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_endpoint_is_there_and_described() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let document = server.get("/openapi.json").await.json();
+    let described: usize =
+        document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
+    assert_eq!(described, ENDPOINTS.len());
+    for endpoint in ENDPOINTS {
+        assert!(document["paths"][endpoint.path][endpoint.method]["summary"].is_string(), "{endpoint:?}");
+        let path = endpoint
+            .path
+            .replace("{app}", "absent")
+            .replace("{operator}", "o")
+            .replace("{key}", "k")
+            .replace("{function}", "f")
+            .replace("{id}", "0".repeat(32).as_str());
+        let method = Method::from_bytes(endpoint.method.to_uppercase().as_bytes()).unwrap();
+        let request = if endpoint.admin { server.to_admin(method, &path) } else { server.to_ingress(method, &path) };
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        assert_ne!(status, 405, "{endpoint:?}");
+        if status == 404 {
+            let body: Value = response.json().await.unwrap();
+            assert_ne!(body["error"]["code"], "NOT_FOUND", "{endpoint:?}");
+        }
+    }
+    for (method, path, status, code) in [
+        (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
+        (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
+        (Method::GET, "/v1/state/%FF/x", 400, "BAD_REQUEST"),
+    ] {
+        assert_eq!(told(server.to_admin(method, path)).await.error(), (status, code.to_owned()), "{path}");
+    }
+    assert_eq!(server.get("/").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn state_is_read_one_by_one_and_page_by_page() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    for key in ["a1", "a2", "a3", "b1", "c%2F%C3%A9"] {
+        assert_eq!(server.call(key, "store", "[ 12345678901234567890123 ]").await.status, 200);
+    }
+    assert_eq!(server.call("blob", "blob", "[0]").await.status, 200);
+
+    let one = server.get("/v1/state/app/item/a1").await;
+    assert!(one.text().contains("\"value\":[12345678901234567890123],\"encoding\":\"json\""), "{}", one.text());
+    assert_eq!(
+        (&one.json()["key"], &one.json()["app"], &one.json()["operator"]),
+        (&json!("a1"), &json!("app"), &json!("item"))
+    );
+    assert_eq!(server.get("/v1/state/app/item/c%2F%C3%A9").await.json()["key"], "c/é");
+    let blob = server.get("/v1/state/app/item/blob").await.json();
+    assert_eq!((&blob["value"], &blob["encoding"]), (&json!("/3s="), &json!("base64")));
+
+    for (query, expect, next) in [
+        ("", vec!["a1", "a2", "a3", "b1", "blob", "c/é"], Value::Null),
+        ("?prefix=a", vec!["a1", "a2", "a3"], Value::Null),
+        ("?prefix=a&limit=2", vec!["a1", "a2"], json!("a2")),
+        ("?prefix=a&limit=2&after=a2", vec!["a3"], Value::Null),
+        ("?limit=6", vec!["a1", "a2", "a3", "b1", "blob", "c/é"], Value::Null),
+        ("?after=a3&limit=1", vec!["b1"], json!("b1")),
+        ("?prefix=zzz", vec![], Value::Null),
+        ("?prefix=a&after=b", vec![], Value::Null),
+    ] {
+        let page = server.get(&format!("/v1/state/app/item{query}")).await.json();
+        let keys: Vec<&str> =
+            page["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect();
+        assert_eq!((keys, &page["next"]), (expect, &next), "{query}");
+        assert!(page["epoch"].as_u64() > Some(0));
+    }
+    for (path, status, code) in [
+        ("/v1/state/app/item?limit=0", 400, "BAD_REQUEST"),
+        ("/v1/state/app/item?limit=1001", 400, "BAD_REQUEST"),
+        ("/v1/state/app/item?limit=x", 400, "BAD_REQUEST"),
+        ("/v1/state/app/item?perfix=a", 400, "BAD_REQUEST"),
+        ("/v1/state/app/itme", 404, "UNKNOWN_OPERATOR"),
+        ("/v1/state/ap/item", 404, "UNKNOWN_APP"),
+        ("/v1/state/app/item/absent", 404, "UNKNOWN_ENTITY"),
+        ("/v1/state/app/itme/a1", 404, "UNKNOWN_OPERATOR"),
+        ("/v1/state/ap/item/a1", 404, "UNKNOWN_APP"),
+    ] {
+        assert_eq!(server.get(path).await.error(), (status, code.to_owned()), "{path}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_values_make_short_pages() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let args = format!("[\"{}\"]", "x".repeat((1 << 20) - 10));
+    for key in 0..12 {
+        assert_eq!(server.call(&format!("k{key:02}"), "store", args.clone()).await.status, 200);
+    }
+    let (mut seen, mut after, mut pages) = (0, String::new(), 0);
+    loop {
+        let page = server.get(&format!("/v1/state/app/item?limit=1000&after={after}")).await;
+        assert!(page.body.len() < 10 << 20);
+        pages += 1;
+        seen += page.json()["entries"].as_array().unwrap().len();
+        match page.json()["next"].as_str() {
+            Some(next) => next.clone_into(&mut after),
+            None => break,
+        }
+    }
+    assert_eq!((seen, pages), (12, 2));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_is_described_for_tools() {
+    let server = Server::start().await;
+    let schema = r##"{"$ref":"#/$defs/t","$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"}}}}"##;
+    assert_eq!(server.deploy("app", "", "application/wasm", item_as("item", schema).bytes()).await.status, 201);
+    let apps = server.get("/v1/apps").await.json();
+    assert_eq!((&apps["apps"][0]["name"], &apps["apps"][0]["operators"][0]["name"]), (&json!("app"), &json!("item")));
+    let app = server.get("/v1/apps/app").await.json();
+    let load = app["operators"][0]["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|function| function["name"] == "load")
+        .unwrap()
+        .clone();
+    assert_eq!(
+        (&load["read_only"], &load["parameters"][0]["name"], &load["parameters"][0]["schema"]["$ref"]),
+        (&json!(true), &json!("n"), &json!("#/$defs/t"))
+    );
+
+    let document = server.get("/v1/apps/app/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = document["paths"].as_object().unwrap();
+    assert_eq!(paths.len(), 8);
+    let operation = &paths["/v1/call/app/item/{key}/store"]["post"];
+    assert_eq!((&operation["operationId"], &operation["x-styx-read-only"]), (&json!("item.store"), &json!(false)));
+    // Every reference leads somewhere, and the schemas mean what they meant.
+    let mut references = Vec::new();
+    find_references(&document, &mut references);
+    assert!(references.len() > 20);
+    for reference in &references {
+        assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+    }
+    let mut body = operation["requestBody"]["content"]["application/json"]["schema"].clone();
+    body["components"] = document["components"].clone();
+    let validator = jsonschema::validator_for(&body).unwrap();
+    for (given, valid) in [
+        (json!([[[], [[]]]]), true),
+        (json!([[1]]), false),
+        (json!({ "n": [[]] }), true),
+        (json!({ "m": [] }), false),
+        (json!([]), false),
+        (json!([[], []]), false),
+    ] {
+        assert_eq!(validator.is_valid(&given), valid, "{given}");
+        // The document and the gateway agree.
+        assert_eq!(server.call("k", "store", given.to_string()).await.status == 200, valid, "{given}");
+    }
+    server.stop().await;
+}
+
+fn find_references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                match value {
+                    Value::String(target) if key == "$ref" => found.push(target.clone()),
+                    value => find_references(value, found),
+                }
+            }
+        }
+        Value::Array(array) => array.iter().for_each(|value| find_references(value, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_system_is_described_as_it_is() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    for key in 0..20 {
+        server.call(&format!("k{key}"), "store", "[1]").await;
+    }
+    let cluster = server.get("/v1/cluster").await.json();
+    assert_eq!(
+        (&cluster["workers"], &cluster["partitions"], &cluster["entities"], &cluster["apps"]),
+        (&json!(1), &json!(8), &json!(20), &json!(1))
+    );
+    assert_eq!(cluster["chain"].as_str().unwrap().len(), 32);
+    let partitions = server.get("/v1/partitions").await.json();
+    let partitions = partitions["partitions"].as_array().unwrap();
+    let entities: u64 = partitions.iter().map(|partition| partition["entities"].as_u64().unwrap()).sum();
+    let bytes: u64 = partitions.iter().map(|partition| partition["bytes"].as_u64().unwrap()).sum();
+    assert_eq!((partitions.len(), entities, json!(bytes)), (8, 20, cluster["bytes"].clone()));
+    let workers = server.get("/v1/workers").await.json();
+    assert_eq!((&workers["workers"][0]["worker"], &workers["workers"][0]["entities"]), (&json!(1), &json!(20)));
+
+    while server.services.handle.stats().committed.load(Ordering::Relaxed) < 20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let epochs = server.get("/v1/epochs").await.json();
+    let listed: Vec<u64> =
+        epochs["epochs"].as_array().unwrap().iter().map(|epoch| epoch["epoch"].as_u64().unwrap()).collect();
+    assert!(listed.len() >= 2 && listed.is_sorted_by(|a, b| a > b), "newest first: {listed:?}");
+    let committed: u64 =
+        epochs["epochs"].as_array().unwrap().iter().map(|epoch| epoch["committed"].as_u64().unwrap()).sum();
+    assert_eq!(committed, 20);
+
+    told(server.to_ingress(Method::POST, "/v1/send/app/item/k/store").body("[1]")).await;
+    let requests = server.get("/v1/requests").await.json();
+    assert_eq!((&requests["waiting"], &requests["remembered"]), (&json!(0), &json!(1)));
+    assert_eq!(server.get("/healthz").await.json(), json!({ "status": "ok" }));
+    assert_eq!(server.get("/readyz").await.json()["status"], "ready");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_are_there_for_prometheus() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    for function in ["store", "store", "fail", "load"] {
+        server.call("k", function, "[1]").await;
+    }
+    server.call("k", "nothing", "[1]").await;
+    // An epoch is counted after its replies have gone out.
+    let stats = server.services.handle.stats();
+    while stats.queries.load(Ordering::Relaxed) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let metrics = server.get("/metrics").await;
+    assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
+    let text = metrics.text();
+    let figure = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    };
+    for (name, expect) in [
+        ("styx_transactions_total{phase=\"lock_free\"}", 2.0),
+        ("styx_transactions_total{phase=\"fallback\"}", 0.0),
+        ("styx_aborted_total", 1.0),
+        ("styx_queries_total", 1.0),
+        ("styx_entities", 1.0),
+        ("styx_state_bytes", 4.0),
+        ("styx_apps", 1.0),
+        ("styx_request_duration_seconds_count{outcome=\"committed\"}", 2.0),
+        ("styx_request_duration_seconds_count{outcome=\"answered\"}", 1.0),
+        ("styx_request_duration_seconds_count{outcome=\"aborted\"}", 1.0),
+        ("styx_request_duration_seconds_count{outcome=\"refused\"}", 1.0),
+        ("styx_request_duration_seconds_bucket{le=\"+Inf\",outcome=\"committed\"}", 2.0),
+    ] {
+        assert_eq!(figure(name), expect, "{name}");
+    }
+    for name in [
+        "styx_epochs_total",
+        "styx_log_bytes_total",
+        "styx_fuel_total",
+        "styx_log_sync_seconds_total",
+        "process_cpu_seconds_total",
+        "process_resident_memory_bytes",
+    ] {
+        assert!(figure(name) >= 0.0);
+    }
+    assert!(figure("process_resident_memory_bytes") > 1e6 && figure("styx_fuel_total") > 0.0);
+    assert!(text.ends_with("# EOF\n"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_watches_is_told_of_epochs() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let mut events = server.to_admin(Method::GET, "/v1/events").send().await.unwrap();
+    assert_eq!(events.headers()["content-type"], "text/event-stream");
+    let mut next = async || {
+        let mut text = String::new();
+        while !text.contains("\n\n") {
+            let chunk = tokio::time::timeout(Duration::from_secs(5), events.chunk())
+                .await
+                .expect("an event in time")
+                .unwrap()?;
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+        let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        assert!(text.contains("event: epochs"), "{text}");
+        Some(serde_json::from_str::<Value>(data).unwrap())
+    };
+    let totals = next().await.unwrap();
+    assert_eq!((&totals["epochs"], &totals["committed"]), (&json!(1), &json!(0)));
+    let (mut committed, mut events) = (0, 0);
+    for key in 0..30 {
+        server.call(&format!("k{key}"), "store", "[1]").await;
+    }
+    while committed < 30 {
+        let event = next().await.unwrap();
+        committed += event["committed"].as_u64().unwrap();
+        events += 1;
+        assert!(event["last"]["chain"].is_string() && event["state_bytes"].is_u64(), "{event}");
+    }
+    assert!(committed == 30 && events < 30);
+    // A shutdown does not wait for those who watch.
+    let stopping = tokio::time::timeout(Duration::from_secs(5), server.stop());
+    let (stopped, end) = tokio::join!(stopping, next());
+    assert!(stopped.is_ok() && end.is_none());
+}

@@ -1,0 +1,196 @@
+//! Uploads, from every bad one to a good one, and what follows.
+
+use std::collections::BTreeMap;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use styx_build::{Bundle, Manifest};
+use styx_server::services::HttpOptions;
+
+use crate::server::{Server, Told, item, item_as, told};
+use crate::support::Guest;
+
+fn bundle(manifest: &str, components: &[(&str, Guest)]) -> Vec<u8> {
+    let components: BTreeMap<String, Vec<u8>> =
+        components.iter().map(|(name, guest)| ((*name).to_owned(), guest.bytes())).collect();
+    Bundle::new(Manifest::parse(manifest).unwrap(), components).write().unwrap()
+}
+
+fn operators(told: &Told) -> Vec<String> {
+    told.json()["operators"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|operator| operator["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_uploads_change_nothing() {
+    let small = HttpOptions { component_bytes_max: 1 << 20, body_bytes_max: 1 << 20, ..HttpOptions::default() };
+    let server = Server::with(small).await;
+    let wasm = "application/wasm";
+    let zip = "application/zip";
+    let mut cut = bundle("", &[("a", item())]);
+    cut.truncate(cut.len() / 2);
+    let (one, two) = (item(), item_as("other", "{}"));
+    for (app, kind, bytes, status, code) in [
+        ("app", "text/plain", item().bytes(), 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ("app", "", item().bytes(), 415, "UNSUPPORTED_MEDIA_TYPE"),
+        ("app", wasm, Vec::new(), 400, "NOT_A_COMPONENT"),
+        ("app", wasm, b"hello".to_vec(), 400, "NOT_A_COMPONENT"),
+        ("app", wasm, b"\0asm\x01\0\0\0".to_vec(), 400, "CORE_MODULE"),
+        ("app", wasm, vec![0; (1 << 20) + 1], 413, "TOO_LARGE"),
+        ("app", wasm, bundle("", &[("a", item())]), 400, "NOT_A_COMPONENT"),
+        ("1st", wasm, item().bytes(), 400, "BAD_MANIFEST"),
+        ("a%20b", wasm, item().bytes(), 400, "BAD_MANIFEST"),
+        ("app", zip, b"hello".to_vec(), 400, "BAD_BUNDLE"),
+        ("app", zip, item().bytes(), 400, "BAD_BUNDLE"),
+        ("app", zip, cut, 400, "BAD_BUNDLE"),
+        ("app", zip, bundle("", &[("a", one.clone()), ("b", one.clone())]), 400, "BAD_BUNDLE"),
+        ("app", zip, bundle("[operator.itme]\nisolation = \"fresh\"", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
+        ("app", zip, bundle("[limits]\nmemory = \"1TiB\"", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
+        ("app", zip, bundle("[limits]\npayload = \"2MiB\"", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
+        ("app", zip, bundle("[limits]\ncall_depth = 1000", &[("a", one.clone())]), 400, "BAD_BUNDLE"),
+        (
+            "app",
+            zip,
+            bundle("", &[("a", one.clone()), ("b", item_as("other", r#"{"pattern":"(?=x)"}"#))]),
+            400,
+            "BAD_SCHEMA",
+        ),
+        (
+            "app",
+            zip,
+            bundle("", &[("a", one), ("b", Guest::new("x", &["f"], "(func (export \"invoke\"))"))]),
+            400,
+            "COMPILE_FAILED",
+        ),
+        ("app", wasm, item_as("item", "{").bytes(), 400, "DESCRIBE_FAILED"),
+    ] {
+        let path = format!("/v1/apps/{app}/deployments");
+        let request = server.to_admin(Method::POST, &path).body(bytes);
+        let told = told(if kind.is_empty() { request } else { request.header("content-type", kind) }).await;
+        assert_eq!(told.error(), (status, code.to_owned()), "{app} {kind}: {}", told.text());
+    }
+    assert_eq!(server.deploy("app", "?dryrun=true", wasm, two.bytes()).await.error(), (400, "BAD_REQUEST".into()));
+    assert_eq!(server.get("/v1/apps").await.json(), json!({ "apps": [] }));
+    assert_eq!(server.stored(), [""; 0]);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
+    let server = Server::start().await;
+    let wasm = "application/wasm";
+    let first = item_as("item", r#"{"type":"integer"}"#).bytes();
+
+    // A dry run says what would be.
+    let dry = server.deploy("app", "?dry_run=true", wasm, first.clone()).await;
+    assert_eq!(
+        (dry.status, operators(&dry), &dry.json()["deployment"], &dry.json()["dry_run"]),
+        (200, vec!["item".into()], &Value::Null, &json!(true))
+    );
+    assert_eq!((server.get("/v1/apps/app").await.status, server.stored().len()), (404, 0));
+
+    let one = server.deploy("app", "", wasm, first.clone()).await;
+    assert_eq!((one.status, operators(&one), &one.json()["digest"]), (201, vec!["item".into()], &dry.json()["digest"]));
+    let first_id = one.json()["deployment"].as_str().unwrap().to_owned();
+    assert!(first_id.starts_with("dp_"));
+    assert_eq!(one.header("location"), format!("/v1/apps/app/deployments/{first_id}"));
+    assert_eq!(server.get(one.header("location")).await.json()["active"], json!(true));
+    assert_eq!(server.stored(), [format!("{}.wasm", one.json()["digest"].as_str().unwrap())]);
+    assert_eq!(server.call("a", "store", "[1]").await.status, 200);
+    assert_eq!(server.call("a", "store", "[\"x\"]").await.error(), (400, "BAD_ARGUMENTS".into()));
+
+    // Another version takes strings; the state stays.
+    let two = server.deploy("app", "", wasm, item_as("item", r#"{"type":"string"}"#).bytes()).await;
+    let second_id = two.json()["deployment"].as_str().unwrap().to_owned();
+    assert_eq!(server.call("a", "load", "[\"\"]").await.text(), "[1]");
+    assert_eq!(server.call("a", "store", "[2]").await.error(), (400, "BAD_ARGUMENTS".into()));
+    // The same content again is another deployment of the same component.
+    let three = server.deploy("app", "", wasm, first).await;
+    assert_eq!((three.status, &three.json()["digest"], server.stored().len()), (201, &one.json()["digest"], 2));
+    assert_ne!(three.json()["deployment"], one.json()["deployment"]);
+    assert_eq!(server.call("a", "store", "[3]").await.status, 200);
+
+    // Back, and forward.
+    for (id, args) in [(&second_id, "[\"x\"]"), (&first_id, "[4]")] {
+        let activated = told(server.to_admin(Method::POST, &format!("/v1/apps/app/deployments/{id}/activate"))).await;
+        assert_eq!((activated.status, &activated.json()["active"]), (200, &json!(true)));
+        assert_eq!(server.call("a", "store", args).await.status, 200, "{args}");
+    }
+    let listed = server.get("/v1/apps/app/deployments").await.json();
+    let listed: Vec<(String, bool)> = listed["deployments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["deployment"].as_str().unwrap().to_owned(), it["active"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(
+        listed,
+        [(three.json()["deployment"].as_str().unwrap().to_owned(), false), (second_id, false), (first_id, true)]
+    );
+
+    for (method, path, status, code) in [
+        (Method::POST, "/v1/apps/app/deployments/dp_x/activate", 404, "UNKNOWN_DEPLOYMENT"),
+        (Method::GET, "/v1/apps/app/deployments/dp_x", 404, "UNKNOWN_DEPLOYMENT"),
+        (Method::POST, "/v1/apps/ap/deployments/dp_x/activate", 404, "UNKNOWN_APP"),
+        (Method::GET, "/v1/apps/ap/deployments", 404, "UNKNOWN_APP"),
+        (Method::DELETE, "/v1/apps/ap", 404, "UNKNOWN_APP"),
+        (Method::GET, "/v1/apps/ap/openapi.json", 404, "UNKNOWN_APP"),
+    ] {
+        assert_eq!(told(server.to_admin(method, path)).await.error(), (status, code.to_owned()), "{path}");
+    }
+
+    // Gone with its state.
+    assert_eq!(
+        told(server.to_admin(Method::DELETE, "/v1/apps/app")).await.json(),
+        json!({ "app": "app", "removed": true })
+    );
+    assert_eq!(server.call("a", "load", "[0]").await.error(), (404, "UNKNOWN_APP".into()));
+    server.deploy("app", "", wasm, item().bytes()).await;
+    assert_eq!(server.call("a", "load", "[0]").await.text(), "null");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_brings_several_components_and_its_limits() {
+    let server = Server::start().await;
+    let manifest = "[limits]\npayload = 64\nfuel = 1000000\n\n[operator.other]\nisolation = \"fresh\"\n";
+    let deployed = server
+        .deploy("app", "", "application/zip", bundle(manifest, &[("a", item()), ("b", item_as("other", "{}"))]))
+        .await;
+    assert_eq!(
+        (deployed.status, operators(&deployed)),
+        (201, vec!["item".into(), "other".into()]),
+        "{}",
+        deployed.text()
+    );
+    let told_of = |operator: &str, args: &str| {
+        told(server.to_ingress(Method::POST, &format!("/v1/call/app/{operator}/k/store")).body(args.to_owned()))
+    };
+    assert_eq!(told_of("item", "[1]").await.text(), "[1]");
+    assert_eq!(told_of("other", "[2]").await.text(), "[2]");
+    assert_eq!(told_of("item", "[1]").await.status, 200);
+    assert_eq!(told_of("item", &format!("[\"{}\"]", "x".repeat(64))).await.error(), (413, "TOO_LARGE".into()));
+    let app = server.get("/v1/apps/app").await.json();
+    assert_eq!((&app["limits"]["payload"], &app["limits"]["fuel"]), (&json!(64), &json!(1_000_000)));
+    let isolation: BTreeMap<&str, &str> = app["operators"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["name"].as_str().unwrap(), it["isolation"].as_str().unwrap()))
+        .collect();
+    assert_eq!(isolation, BTreeMap::from([("item", "warm"), ("other", "fresh")]));
+    assert_eq!(server.stored().len(), 2);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_so_many_uploads_are_held_at_once() {
+    let server = Server::with(HttpOptions { uploads_max: 0, ..HttpOptions::default() }).await;
+    let refused = server.deploy("app", "", "application/wasm", item().bytes()).await;
+    assert_eq!((refused.error(), refused.header("retry-after")), ((503, "OVERLOADED".into()), "1"));
+    server.stop().await;
+}

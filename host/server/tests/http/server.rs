@@ -1,0 +1,213 @@
+//! A server in this process on free ports, with guests of WebAssembly text.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
+use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
+use styx_server::components::ComponentStore;
+use styx_server::http::{ConnectionLimits, Shutdown, serve};
+use styx_server::services::{Deploys, HttpOptions, Services};
+use styx_server::worker::{Worker, WorkerOptions};
+use styx_server::{admin, gateway};
+use styx_storage::log::MemoryDisk;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::support::{Guest, invoke};
+
+/// A running server. Stops when told to; dropped, it is left to the end of the process.
+pub struct Server {
+    pub ingress: SocketAddr,
+    pub admin: SocketAddr,
+    pub client: Client,
+    pub services: Services,
+    pub shutdown: Shutdown,
+    worker: Worker,
+    serving: Vec<JoinHandle<()>>,
+    directory: tempfile::TempDir,
+}
+
+/// A reply, read to its end.
+#[derive(Debug)]
+pub struct Told {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Told {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+    /// Status and code; every error has a message, and a hint if only an empty one.
+    pub fn error(&self) -> (u16, String) {
+        let error = &self.json()["error"];
+        assert!(
+            error["message"].as_str().is_some_and(|message| !message.is_empty() && !message.contains('\n')),
+            "{}",
+            self.text()
+        );
+        assert!(error["hint"].is_string(), "{}", self.text());
+        assert_eq!(self.header("content-type"), "application/json");
+        (self.status, error["code"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+impl Server {
+    pub async fn start() -> Server {
+        Server::with(HttpOptions::default()).await
+    }
+
+    pub async fn with(options: HttpOptions) -> Server {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::new(EngineOptions {
+            cache_dir: directory.path().join("cache"),
+            determinism: Determinism::Off,
+            executors: 3,
+            compiler: Compiler::InProcess,
+            cluster: None,
+        })
+        .unwrap();
+        let components = ComponentStore::open(directory.path().join("components")).unwrap();
+        let worker_options = WorkerOptions {
+            threads: 2,
+            stack_bytes: EXECUTION_STACK_BYTES,
+            partitions: 8,
+            engine: engine.engine_hash(),
+            ..WorkerOptions::default()
+        };
+        let prepare = {
+            let (engine, components) = (engine.clone(), components.clone());
+            Box::new(move |catalog: &styx_protocol::catalog::Catalog| {
+                catalog
+                    .operators()
+                    .try_for_each(|operator| Ok(engine.load(operator.component, &components.path(operator.component))?))
+            })
+        };
+        let log = Box::new(MemoryDisk::default().open().unwrap());
+        let make = engine.clone();
+        let worker = Worker::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
+        let shutdown = Shutdown::default();
+        let services =
+            Services::new(worker.handle().clone(), Some(Deploys { engine, components }), options, shutdown.clone());
+        let (ingress, ingress_addr) = listen().await;
+        let (admin, admin_addr) = listen().await;
+        let serving = vec![
+            tokio::spawn(serve(
+                ingress,
+                gateway::router(services.clone()),
+                shutdown.clone(),
+                ConnectionLimits::default(),
+            )),
+            tokio::spawn(serve(admin, admin::router(services.clone()), shutdown.clone(), ConnectionLimits::default())),
+        ];
+        let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
+        Server { ingress: ingress_addr, admin: admin_addr, client, services, shutdown, worker, serving, directory }
+    }
+
+    /// A server with the guest [`item`] deployed as `app`.
+    pub async fn with_item(options: HttpOptions) -> Server {
+        let server = Server::with(options).await;
+        let told = server.deploy("app", "", "application/wasm", item().bytes()).await;
+        assert_eq!(told.status, 201, "{}", told.text());
+        server
+    }
+
+    pub async fn deploy(&self, app: &str, options: &str, kind: &str, bytes: Vec<u8>) -> Told {
+        let path = format!("/v1/apps/{app}/deployments{options}");
+        told(self.to_admin(Method::POST, &path).header("content-type", kind).body(bytes)).await
+    }
+
+    pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.ingress))
+    }
+
+    pub fn to_admin(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.admin))
+    }
+
+    /// Calls a function of `app/item`.
+    pub async fn call(&self, key: &str, function: &str, args: impl Into<reqwest::Body>) -> Told {
+        told(self.to_ingress(Method::POST, &format!("/v1/call/app/item/{key}/{function}")).body(args)).await
+    }
+
+    pub async fn get(&self, path: &str) -> Told {
+        told(self.to_admin(Method::GET, path)).await
+    }
+
+    /// Names of the files that hold components.
+    pub fn stored(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path().join("components")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// Lets everything come to its end.
+    pub async fn stop(self) {
+        self.shutdown.begin();
+        for serving in self.serving {
+            serving.await.unwrap();
+        }
+        let worker = self.worker;
+        tokio::task::spawn_blocking(move || worker.stop()).await.unwrap();
+    }
+}
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Sends a request and reads the reply.
+pub async fn told(request: RequestBuilder) -> Told {
+    let response = request.send().await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Told { status, headers, body: response.bytes().await.unwrap().to_vec() }
+}
+
+/// A request to `app/item` for pipelines.
+pub fn envelope(id: Value, key: &str, function: &str, args: Value) -> Value {
+    json!({ "id": id, "app": "app", "operator": "item", "key": key, "function": function, "args": args })
+}
+
+/// An operator `item` with one function for every kind of end; all take one parameter `n` of any
+/// type. Told apart by the last letter of their names.
+pub fn item() -> Guest {
+    let case =
+        |letter: char, body: &str| format!("(if (i32.eq (local.get $j) (i32.const {})) (then {body}))", letter as u32);
+    let body = [
+        "(local.set $j (call $letter (local.get $f) (local.get $fl)))".to_owned(),
+        case('e', "(call $put-own (local.get $a) (local.get $al)) (return (call $ok (local.get $a) (local.get $al)))"),
+        case(
+            'd',
+            "(call $get-own (i32.const 128))
+             (if (i32.load8_u (i32.const 128)) (then (return (call $ok (i32.load (i32.const 132)) (i32.load (i32.const 136))))))
+             (return (call $ok (i32.const 0) (i32.const 0)))",
+        ),
+        case('l', "(call $put-own (local.get $a) (local.get $al)) (return (call $err (i32.const 1024) (i32.const 7) (local.get $a) (local.get $al)))"),
+        case('n', "(loop $forever (br $forever))"),
+        case('w', "(i32.store (i32.const 128) (i32.const 0x7bff)) (return (call $ok (i32.const 128) (i32.const 2)))"),
+        case('k', "(call $put-own (local.get $a) (local.get $al)) (return (call $ok (local.get $a) (local.get $al)))"),
+        case('b', "(i32.store (i32.const 128) (i32.const 0x7bff)) (call $put-own (i32.const 128) (i32.const 2)) (return (call $ok (i32.const 0) (i32.const 0)))"),
+        "(unreachable)".to_owned(),
+    ]
+    .join("\n");
+    let functions = ["store", "load", "fail", "spin", "raw", "sneak", "blob", "trap"];
+    let mut guest = Guest::new("item", &functions, format!("(data (i32.const 1024) \"ABORTED\"){}", invoke(&body)));
+    guest.read_only = vec!["load", "sneak"];
+    guest
+}
+
+/// The same with `operator` instead of `item`, and another schema for the parameter.
+pub fn item_as(operator: &'static str, schema: &'static str) -> Guest {
+    Guest { operator, schema, ..item() }
+}

@@ -1,0 +1,189 @@
+//! The real server as a process of its own, which may be killed.
+#![allow(dead_code)] // each test uses a part
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// A running server; killed when dropped.
+pub struct Process {
+    pub child: Child,
+    pub ingress: String,
+    pub admin: String,
+    pub epochs_replayed: u64,
+    /// The epoch of the snapshot that it began with; 0 without one.
+    pub snapshot_epoch: u64,
+    pub http: Client,
+    data: PathBuf,
+}
+
+/// An answer, read to its end.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub status: u16,
+    pub body: Value,
+}
+
+impl Told {
+    /// The error's code, or `OK`.
+    pub fn code(&self) -> &str {
+        self.body["error"]["code"].as_str().unwrap_or("OK")
+    }
+
+    pub fn message(&self) -> &str {
+        self.body["error"]["message"].as_str().unwrap_or_default()
+    }
+
+    pub fn hint(&self) -> &str {
+        self.body["error"]["hint"].as_str().unwrap_or_default()
+    }
+
+    /// Asserts what [`Told::wrong`] looks for.
+    #[track_caller]
+    pub fn is_error(&self, of: &str, status: u16, code: &str, says: &str) {
+        assert_eq!(self.wrong(of, status, code, says), None);
+    }
+
+    /// What is wrong with it, if it is not an error with this status and code, whose one line says
+    /// this, and which tells what to do.
+    pub fn wrong(&self, of: &str, status: u16, code: &str, says: &str) -> Option<String> {
+        let message = self.message();
+        let right = (self.status, self.code()) == (status, code)
+            && message.contains(says)
+            && !message.is_empty()
+            && message.len() <= 4096
+            && !message.contains(char::is_control)
+            && !self.hint().is_empty();
+        let body: String = self.body.to_string().chars().take(500).collect();
+        (!right).then(|| format!("{of}: expected {status} {code} {says:?}, got {} {body}", self.status))
+    }
+}
+
+impl Process {
+    /// Starts a server that checks every transaction's determinism, with more arguments; returns once it is ready.
+    pub async fn start(data: &Path, more: &[&str]) -> Process {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
+            .args(["server", "--json", "--determinism-check", "all"])
+            .args(["--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data-dir"])
+            .arg(data)
+            .args(more)
+            .env("STYX_LOG", "error")
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next_line().await.unwrap().expect("the server says that it is ready");
+        let ready: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(ready["ready"], true, "{ready}");
+        let text = |name: &str| ready[name].as_str().unwrap().to_string();
+        Process {
+            ingress: text("ingress"),
+            admin: text("admin"),
+            epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(),
+            snapshot_epoch: ready["snapshot_epoch"].as_u64().unwrap(),
+            http: Client::builder().timeout(Duration::from_secs(120)).build().unwrap(),
+            data: data.to_owned(),
+            child,
+        }
+    }
+
+    /// Kills it with SIGKILL and starts it again on the same data.
+    pub async fn kill_and_restart(mut self, more: &[&str]) -> Process {
+        self.child.kill().await.unwrap();
+        Process::start(&self.data, more).await
+    }
+
+    pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.ingress))
+    }
+
+    pub fn to_admin(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.admin))
+    }
+
+    pub async fn deploy(&self, app: &str, kind: &str, bytes: Vec<u8>) -> Told {
+        let path = format!("/v1/apps/{app}/deployments");
+        told(self.to_admin(Method::POST, &path).header("content-type", kind).body(bytes)).await
+    }
+
+    /// Calls `app/operator/key/function`.
+    pub async fn call(&self, target: &str, arguments: impl Into<reqwest::Body>) -> Told {
+        told(self.to_ingress(Method::POST, &format!("/v1/call/{target}")).body(arguments)).await
+    }
+
+    /// What an admin path shows.
+    pub async fn get(&self, path: &str) -> Value {
+        let told = told(self.to_admin(Method::GET, path)).await;
+        assert_eq!(told.status, 200, "{path}: {}", told.body);
+        told.body
+    }
+
+    /// All entities of some operators, as `app/operator`.
+    pub async fn state(&self, operators: &[&str]) -> Vec<Value> {
+        let mut all = Vec::new();
+        for operator in operators {
+            let page = self.get(&format!("/v1/state/{operator}?limit=1000")).await;
+            assert!(page["next"].is_null(), "{operator} fits on a page");
+            all.push(page["entries"].clone());
+        }
+        all
+    }
+
+    /// The epoch and the hash of all state up to it.
+    pub async fn position(&self) -> (u64, String) {
+        let cluster = self.get("/v1/cluster").await;
+        (cluster["epoch"].as_u64().unwrap(), cluster["chain"].as_str().unwrap().to_owned())
+    }
+
+    /// Memory in use, in MiB.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    /// The share of one core that it uses over a second.
+    pub async fn load(&self) -> f64 {
+        let path = format!("/proc/{}/stat", self.child.id().unwrap());
+        let ticks = || {
+            let stat = std::fs::read_to_string(&path).unwrap();
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        };
+        let before = ticks();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        (ticks() - before) as f64 / 100.0
+    }
+}
+
+/// Sends and reads the answer.
+pub async fn told(request: RequestBuilder) -> Told {
+    let response = request.send().await.unwrap();
+    let status = response.status().as_u16();
+    let bytes = response.bytes().await.unwrap();
+    let body = serde_json::from_slice(&bytes)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&bytes[..bytes.len().min(500)])));
+    Told { status, body }
+}
+
+/// The bundle of a guest's sources, built by the product.
+pub async fn build(source: PathBuf) -> Vec<u8> {
+    let built = tokio::task::spawn_blocking(move || {
+        let directory = tempfile::tempdir().unwrap();
+        let bundle = directory.path().join("bundle.zip");
+        styx_build::build(&source, &bundle, &styx_build::Silent).map_err(|error| error.to_string())?;
+        std::fs::read(&bundle).map_err(|error| error.to_string())
+    });
+    built.await.unwrap().unwrap()
+}
+
+/// The bundle of the guest whose functions misbehave.
+pub async fn testkit() -> Vec<u8> {
+    build(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/testkit")).await
+}

@@ -1,0 +1,168 @@
+//! The transport between nodes: opaque messages, each exactly once and in order, over one TCP
+//! connection per pair that may break and come back.
+//!
+//! A [`Network`] knows peers. Each peer has a task of its own that owns the connection and two
+//! [links](styx_protocol::link): one for messages of the current generation, which a new generation
+//! replaces, and one for *control* messages, which generations do not concern (how else would a
+//! node hear of a new one). What comes in is checked before it is believed, refused with a counted
+//! [`Reason`] that the other side is told once, and handed to the one function that the node gave.
+//!
+//! Nothing here knows what the messages say; heartbeats and timeouts of nodes are the protocol's.
+
+mod compression;
+mod connection;
+pub mod decoder;
+pub mod frame;
+mod greeting;
+mod hello;
+pub mod listen;
+mod network;
+mod outgoing;
+mod peer;
+mod reason;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+pub use hello::{Hello, NodeKind, same_build};
+pub use network::{Network, SendError};
+pub use reason::{Counters, Reason, Refusal};
+
+/// A node of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u64);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// When messages are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Compress {
+    /// While the network is slower than the process
+    #[default]
+    Auto,
+    /// All long ones
+    Always,
+    /// None
+    Never,
+}
+
+/// How a node is connected.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to accept connections; a node may only dial.
+    pub listen: Option<SocketAddr>,
+    /// When bodies are compressed.
+    pub compress: Compress,
+    /// Bodies of more bytes are.
+    pub compress_above_bytes: usize,
+    /// Longest body, as it travels and decompressed.
+    pub body_bytes_max: usize,
+    /// Most bytes that may wait for one peer before messages to it are refused; each message
+    /// counts 64 bytes more than its body.
+    pub outstanding_bytes_max: usize,
+    /// How long a new connection may take to greet.
+    pub hello_timeout: Duration,
+    /// A connection is given up when something waits for an acknowledgement and nothing at all has
+    /// come for so long.
+    pub silence_max: Duration,
+    /// First pause before a peer is dialed again; it doubles, with some randomness.
+    pub redial_min: Duration,
+    /// Longest pause.
+    pub redial_max: Duration,
+    /// Most connections that have not greeted yet.
+    pub strangers_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: None,
+            compress: Compress::Auto,
+            compress_above_bytes: 4 << 10,
+            body_bytes_max: 256 << 20,
+            outstanding_bytes_max: 1 << 30,
+            hello_timeout: Duration::from_secs(5),
+            silence_max: Duration::from_secs(10),
+            redial_min: Duration::from_millis(20),
+            redial_max: Duration::from_secs(2),
+            strangers_max: 256,
+        }
+    }
+}
+
+/// What the transport tells the node. Everything about one peer comes in order.
+#[derive(Clone, Debug)]
+pub enum Incoming {
+    /// A message of a generation. One of an earlier generation than the node's may still come
+    /// while the node begins a new one.
+    Message {
+        /// Who sent it.
+        peer: NodeId,
+        /// The generation that it belongs to.
+        generation: u64,
+        /// What was sent.
+        body: Bytes,
+    },
+    /// A message outside generations.
+    Control {
+        /// Who sent it.
+        peer: NodeId,
+        /// The generation that the sender was in.
+        generation: u64,
+        /// What was sent.
+        body: Bytes,
+    },
+    /// There is a connection to a peer.
+    Connected {
+        /// The peer.
+        peer: NodeId,
+        /// Its greeting.
+        hello: Box<Hello>,
+        /// It has forgotten what was under way: it is another process than before. What was not
+        /// acknowledged is dropped, and if there was anything, the generation is [`Incoming::Broken`].
+        restarted: bool,
+    },
+    /// The connection to a peer has ended; nothing is lost yet.
+    Lost {
+        /// The peer.
+        peer: NodeId,
+        /// What happened.
+        why: String,
+    },
+    /// A peer was dialed, and there is no connection to it. It is dialed on.
+    Unreached {
+        /// The peer.
+        peer: NodeId,
+        /// Its machine says that nobody listens there: the process is gone.
+        gone: bool,
+        /// What happened.
+        why: String,
+    },
+    /// Messages of this generation to or from this peer are lost; only a new one helps.
+    Broken {
+        /// The peer.
+        peer: NodeId,
+        /// The generation.
+        generation: u64,
+        /// What happened.
+        why: String,
+    },
+    /// A peer has refused something that this node sent.
+    Refused {
+        /// The peer.
+        peer: NodeId,
+        /// A name of a [`Reason`], perhaps of another version.
+        reason: String,
+        /// What is wrong and what to do.
+        message: String,
+    },
+}

@@ -1,0 +1,210 @@
+//! Who may connect: bad greetings, other builds, wrong addresses, and two nodes that both dial.
+
+use std::time::Duration;
+
+use styx_transport::frame::{Kind, encode};
+use styx_transport::{Hello, Incoming, Network, NodeId, Options, Reason, Refusal};
+use tokio::net::TcpListener;
+
+use crate::support::{Node, PATIENCE, Raw, eventually, hello, options, pair, refusal};
+
+/// A stranger's first bytes are refused with this reason, once, and the connection ends.
+async fn check(reason: Reason, node: Node, make: impl Fn(&Raw) -> Vec<u8>) -> String {
+    let mut raw = Raw::connect(&node, 9).await;
+    let bytes = make(&raw);
+    raw.write(&bytes).await;
+    let told = raw.refusals(PATIENCE).await;
+    assert_eq!(told.iter().map(|told| told.0.as_str()).collect::<Vec<_>>(), [reason.name()], "{told:?}");
+    assert_eq!(node.network.counters().refused(reason), 1);
+    assert_eq!(node.inbox.try_iter().count(), 0, "nothing has happened");
+    told.into_iter().next().unwrap().1
+}
+
+fn greeting(raw: &Raw, change: impl FnOnce(&mut Hello)) -> Vec<u8> {
+    let mut hello = hello(raw.id.0);
+    change(&mut hello);
+    raw.frame(Kind::Hello, 0, 0, 0, &serde_json::to_vec(&hello).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_greetings() {
+    let start = || Node::start(1);
+    check(Reason::NotGreeted, start().await, |raw| raw.frame(Kind::Data, 0, 1, 0, b"x")).await;
+    check(Reason::BadHello, start().await, |raw| raw.frame(Kind::Hello, 0, 0, 0, b"{\"node\":")).await;
+    check(Reason::BadMagic, start().await, |_| b"SSH-2.0-OpenSSH\r\n".to_vec()).await;
+    check(Reason::WrongSender, start().await, |raw| greeting(raw, |hello| hello.node = NodeId(8))).await;
+    let short = Options { hello_timeout: Duration::from_millis(50), ..options() };
+    check(Reason::HelloTimeout, Node::with(hello(1), short).await, |_| Vec::new()).await;
+    let twin = Node::with(hello(9), options()).await;
+    let message = check(Reason::WrongNode, twin, |raw| greeting(raw, |_| ())).await;
+    assert!(message.contains("mine 9, yours 9"), "{message}");
+    let message = check(Reason::UnknownVersion, start().await, |raw| greeting(raw, |hello| hello.version = 7)).await;
+    assert!(message.contains("mine 1, yours 7"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_builds_are_refused_naming_both() {
+    let deployed = |digest: &str| Hello { deployment: Some(digest.into()), ..hello(1) };
+    let engine =
+        check(Reason::OtherEngine, Node::start(1).await, |raw| greeting(raw, |hello| hello.engine = 0xe2)).await;
+    assert!(engine.contains("mine 00000000000000e1, yours 00000000000000e2"), "{engine}");
+
+    let other = |raw: &Raw| greeting(raw, |hello| hello.deployment = Some("bbbb".into()));
+    let node = Node::with(deployed("aaaa"), options()).await;
+    let message = check(Reason::OtherDeployment, node, other).await;
+    assert!(message.contains("mine aaaa, yours bbbb"), "{message}");
+
+    // The deployment of the moment counts.
+    let node = Node::with(deployed("aaaa"), options()).await;
+    node.network.set_deployment(Some("cccc".into()));
+    assert!(check(Reason::OtherDeployment, node, other).await.contains("mine cccc, yours bbbb"));
+}
+
+/// The node that dials hears why, and is connected as soon as the reason is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_node_dials_on() {
+    let a = Node::with(Hello { deployment: Some("aaaa".into()), ..hello(1) }, options()).await;
+    let b = Node::with(Hello { deployment: Some("bbbb".into()), ..hello(2) }, options()).await;
+    b.dial(&a);
+    let (reason, message) = b.refused().await;
+    assert_eq!(reason, "other_deployment");
+    assert!(message.contains("mine aaaa, yours bbbb"), "{message}");
+    b.network.set_deployment(Some("aaaa".into()));
+    b.connected().await;
+    a.connected().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_itself_decides() {
+    let admit = |_: &Hello, yours: &Hello| match yours.name.as_str() {
+        "node-9" => Err(Refusal::new(Reason::NotAdmitted, format!("{} is not in this cluster", yours.name))),
+        _ => Ok(()),
+    };
+    let network = Network::start(hello(1), options(), admit, |_| ()).await.unwrap();
+    let (_, inbox) = crossbeam_channel::unbounded();
+    let node = Node { id: NodeId(1), network, inbox };
+    let mut welcome = Raw::connect(&node, 8).await;
+    assert_eq!(welcome.greet().await.node, NodeId(1));
+    let message = check(Reason::NotAdmitted, node, |raw| greeting(raw, |_| ())).await;
+    assert_eq!(message, "node-9 is not in this cluster");
+}
+
+/// A node that finds another one at an address says so to it, and does not take it for its peer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wrong_node_answers() {
+    let (a, b) = (Node::start(1).await, Node::start(2).await);
+    b.network.connect(NodeId(7), a.address());
+    let (reason, message) = a.refused().await;
+    assert_eq!(reason, "wrong_node");
+    assert!(message.contains("dialed 7, answered 1"), "{message}");
+    assert!(b.network.counters().refused(Reason::WrongNode) > 0);
+    assert!(!b.inbox.try_iter().any(|incoming| matches!(incoming, Incoming::Connected { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_cannot_fill_the_door() {
+    let node = Node::with(hello(1), Options { strangers_max: 2, ..options() }).await;
+    let mut silent = [Raw::connect(&node, 7).await, Raw::connect(&node, 8).await];
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut third = Raw::connect(&node, 9).await;
+    assert_eq!(refusal(&third.until(Kind::Refused).await).0, "too_many_connections");
+    assert_eq!(third.read().await, None);
+    // Who has greeted makes room.
+    silent[0].greet().await;
+    let mut fourth = Raw::connect(&node, 9).await;
+    fourth.greet().await;
+}
+
+/// Both dial at the same moment, many times: one connection stays, and it is the same for both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_dial() {
+    for _ in 0..20 {
+        let (a, b) = (Node::start(1).await, Node::start(2).await);
+        a.network.set_generation(1);
+        b.network.set_generation(1);
+        a.dial(&b);
+        b.dial(&a);
+        for number in 0..100u8 {
+            eventually("known", || a.network.send(b.id, vec![number]).is_ok()).await;
+            eventually("known", || b.network.send(a.id, vec![number]).is_ok()).await;
+        }
+        for number in 0..100u8 {
+            assert_eq!(a.message().await.as_ref(), [number]);
+            assert_eq!(b.message().await.as_ref(), [number]);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let connections =
+            || [&a, &b].map(|node| node.network.counters().connections.load(std::sync::atomic::Ordering::Relaxed));
+        let before = connections();
+        assert!(before.iter().all(|count| (1..=2).contains(count)), "{before:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(connections(), before, "the connections do not take turns");
+    }
+}
+
+/// Of two connections the one that the higher id has dialed stays, whichever came first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_higher_id_dials() {
+    for id in [3, 7] {
+        let node = Node::start(5).await;
+        node.network.set_generation(1);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        node.network.connect(NodeId(id), listener.local_addr().unwrap().to_string());
+        let mut dialed = Raw::on(listener.accept().await.unwrap().0, id);
+        dialed.greet().await;
+        node.connected().await;
+        let mut dialing = Raw::connect(&node, id).await;
+        dialing.greet().await;
+        let (mut stays, mut goes) = if id == 3 { (dialed, dialing) } else { (dialing, dialed) };
+        let told = goes.refusals(PATIENCE).await;
+        let reasons: Vec<&str> = told.iter().map(|told| told.0.as_str()).collect();
+        assert_eq!(reasons, if id == 3 { vec!["duplicate_connection"] } else { vec![] });
+        stays.write(&stays.frame(Kind::Data, 1, 1, 0, b"here")).await;
+        assert_eq!(node.message().await, "here");
+    }
+}
+
+/// A node at a new address is found there; a peer that was forgotten may come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn peers_move_and_are_forgotten() {
+    let (a, b) = (Node::start(1).await, Node::start(2).await);
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    a.network.connect(b.id, nowhere.to_string());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    pair(&a, &b).await;
+    a.network.send(b.id, "before").unwrap();
+    assert_eq!(b.message().await, "before");
+
+    a.network.forget(b.id);
+    a.lost().await;
+    b.lost().await;
+    assert!(a.network.send(b.id, "nobody").unwrap_err().to_string().contains("node 2 is not known"));
+    a.dial(&b);
+    assert!(!a.connected().await, "a has never heard of b");
+    assert!(b.connected().await, "a has forgotten what was under way");
+}
+
+/// A frame of a greeting in many pieces is one frame.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_greeting_is_read() {
+    let node = Node::start(1).await;
+    let mut raw = Raw::connect(&node, 9).await;
+    for byte in greeting(&raw, |_| ()) {
+        raw.write(&[byte]).await;
+    }
+    assert_eq!(raw.until(Kind::Hello).await.header.sender, NodeId(1));
+    node.connected().await;
+    let header = styx_transport::frame::Header {
+        kind: Kind::Control,
+        flags: 0,
+        generation: 3,
+        sender: raw.id,
+        number: 1,
+        ack: 0,
+    };
+    raw.write(&encode(&header, b"piece by piece")).await;
+    node.until("control message", |incoming| {
+        matches!(incoming, Incoming::Control { generation: 3, body, .. } if body == "piece by piece").then_some(())
+    })
+    .await;
+}
