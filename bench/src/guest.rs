@@ -22,7 +22,7 @@ pub struct Guest {
 /// Builds the guest in `source`, and puts its component into a file in `directory`.
 pub fn build(source: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     let bundle = directory.join("bundle.zip");
-    build::build(source, &bundle, &Silent).map_err(|error| anyhow::anyhow!("{error}"))?;
+    styx_build::build(source, &bundle, &Silent).map_err(|error| anyhow::anyhow!("{error}"))?;
     let bundle =
         Bundle::read(&std::fs::read(bundle)?, &BundleLimits::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
     let bytes = bundle.components.values().next().context("the bundle has a component")?;

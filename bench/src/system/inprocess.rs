@@ -116,7 +116,7 @@ fn start(options: &InProcessOptions) -> anyhow::Result<(Worker, Control, tempfil
 /// Builds the app and checks it as a server does.
 fn upload(engine: &Engine, guest: &Path, directory: &Path) -> anyhow::Result<Upload> {
     let bundle = directory.join("bundle.zip");
-    build::build(guest, &bundle, &Silent).map_err(|error| anyhow!("{error}"))?;
+    styx_build::build(guest, &bundle, &Silent).map_err(|error| anyhow!("{error}"))?;
     let bytes = std::fs::read(bundle)?;
     let checked = Upload::check(engine, &HttpOptions::default(), APP, Kind::Bundle, &bytes);
     checked.map_err(|error| anyhow!("{}: {}", error.code, error.message))

@@ -208,8 +208,11 @@ fn among_workers(batch: Duration) -> serde_json::Value {
                 Started::Local(execution) => assert!(execution.outcome.is_ok()),
                 Started::Distributed(attempt, Progress::Suspended(parked, _)) => {
                     let task = TaskKind::Resume { parked, answers: vec![RemoteResponse::Value(None)] };
-                    let advanced =
-                        executor.advance(Task { graph: GraphId(1), attempt: AttemptSource::Existing(attempt), task });
+                    let advanced = executor.advance(Task {
+                        graph: GraphId(1),
+                        attempt: AttemptSource::Existing(attempt),
+                        kind: task,
+                    });
                     assert!(matches!(advanced.progress, Progress::Done(Ok(_))));
                 }
                 Started::Distributed(_, Progress::Done(_)) => panic!("it has to wait"),
