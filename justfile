@@ -87,10 +87,6 @@ sim *args:
 model *args:
     cargo run --release --quiet -p styx-model -- {{args}}
 
-# What limits a cluster of many workers: the tables of docs/scaling.md; `--figures docs/images` draws, `--measure` measures here
-scale *args:
-    cargo run --release --quiet -p styx-sim --bin styx-scale -- {{args}}
-
 # Plant each bug in the protocol; the simulator must catch every one
 mutants *args:
     cargo run --release --quiet -p styx-sim --features mutants -- --mutants {{args}}

@@ -17,7 +17,6 @@ pub mod queue;
 pub mod random;
 pub mod replay;
 pub mod run;
-pub mod scale;
 pub mod store;
 pub mod toy;
 pub mod trace;
