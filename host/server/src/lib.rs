@@ -1,11 +1,10 @@
 //! The Styx server: everything around the pure protocol and the engine.
 //!
-//! Threads, network, HTTP, command line, configuration and the clock live here and nowhere
+//! Threads, network, HTTP, configuration and the clock live here and nowhere
 //! else. Nothing here decides the outcome of a transaction.
 
 pub mod admin;
 pub mod allocator;
-pub mod cli;
 pub mod cluster;
 pub mod components;
 pub mod config;

@@ -1,7 +1,7 @@
 //! What the transport costs between two nodes of this machine: round trips, small and large
 //! messages. Ends with one JSON line.
 //!
-//! `cargo bench -p styx-server --bench transport`; run as a test it does the same with few messages.
+//! `cargo bench -p styx-transport --bench transport`; run as a test it does the same with few messages.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ pub use gateway::GatewayServer;
 pub use single::Server;
 pub use worker::WorkerServer;
 
-pub(crate) use parts::log_error;
+pub use parts::log_error;
 
 use serde_json::{Value, json};
 

@@ -168,7 +168,7 @@ fn log_directory(config: &ServerConfig) -> PathBuf {
 }
 
 /// Why a log cannot be used.
-pub(crate) fn log_error(error: &LogError) -> CliError {
+pub fn log_error(error: &LogError) -> CliError {
     let code = match error {
         LogError::Locked(_) => "LOG_LOCKED",
         LogError::Corrupt { .. } => "LOG_CORRUPT",

@@ -39,7 +39,7 @@ impl Head {
 }
 
 /// A name for a cluster that no other has: of what was decided when it was created.
-pub(crate) fn identity(genesis: &Genesis) -> u128 {
+pub fn identity(genesis: &Genesis) -> u128 {
     let mut bytes = [0u8; 18];
     bytes[..8].copy_from_slice(&genesis.layout.seed.to_le_bytes());
     bytes[8..10].copy_from_slice(&genesis.layout.partitions.to_le_bytes());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use styx_storage::snapshot::{Listing, PartKind};
 
 /// One snapshot in a list.
-pub(crate) fn describe(listing: &Listing) -> Value {
+pub fn describe(listing: &Listing) -> Value {
     match &listing.manifest {
         Ok(manifest) => {
             let created = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_micros(manifest.created_us));

@@ -18,7 +18,7 @@ use crate::components::ComponentStore;
 
 /// The snapshot that a restart begins with.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// What it consists of.
     pub manifest: Manifest,
     /// What it holds besides partitions.

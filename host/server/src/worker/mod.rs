@@ -269,7 +269,7 @@ pub(crate) fn show(catalog: &Catalog, tid: Tid, line: &LogLine) {
 }
 
 /// The wall clock, for the log.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Timestamp(since.map_or(0, |since| since.as_micros() as u64))
 }

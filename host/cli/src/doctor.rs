@@ -5,16 +5,16 @@ use std::process::Command;
 use reqwest::Method;
 use serde_json::json;
 
-use super::client::Client;
-use super::output::Output;
-use crate::error::CliError;
+use crate::client::Client;
+use crate::output::Output;
+use styx_server::error::CliError;
 
 struct Check {
     what: &'static str,
     found: Result<String, String>,
 }
 
-pub(super) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
     let checks = [
         Check { what: "server", found: server(client) },
         Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.11 or newer") },

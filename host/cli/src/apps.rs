@@ -3,12 +3,12 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use super::client::Client;
-use super::invoke::encode;
-use super::output::Output;
-use crate::error::CliError;
+use crate::client::Client;
+use crate::invoke::encode;
+use crate::output::Output;
+use styx_server::error::CliError;
 
-pub(super) fn run(client: &Client, app: Option<&str>, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(client: &Client, app: Option<&str>, output: &Output) -> Result<(), CliError> {
     match app {
         None => {
             let body = client.send(client.admin(Method::GET, "/v1/apps"))?.body;

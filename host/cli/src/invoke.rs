@@ -4,13 +4,13 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::client::{Answered, Client};
-use super::output::Output;
-use crate::error::CliError;
+use crate::client::{Answered, Client};
+use crate::output::Output;
+use styx_server::error::CliError;
 
 /// What is called, and with what.
 #[derive(Debug, Args)]
-pub(super) struct Invocation {
+pub(crate) struct Invocation {
     /// app/operator/key/function
     target: String,
     /// Arguments as JSON: an array, an object by name, or nothing
@@ -20,7 +20,7 @@ pub(super) struct Invocation {
     idempotency_key: Option<String>,
 }
 
-pub(super) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
+pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
     let answered = invoke(client, "call", invocation)?;
     output.value(&answered.body);
     if let (Some(tid), Some(epoch)) = (&answered.tid, &answered.epoch) {
@@ -29,7 +29,7 @@ pub(super) fn call(client: &Client, invocation: &Invocation, output: &Output) ->
     Ok(())
 }
 
-pub(super) fn send(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
+pub(crate) fn send(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
     let answered = invoke(client, "send", invocation)?;
     output.value(&answered.body);
     Ok(())
@@ -69,7 +69,7 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Answer
 }
 
 /// Percent-encodes a path segment.
-pub(super) fn encode(part: &str) -> String {
+pub(crate) fn encode(part: &str) -> String {
     part.bytes().fold(String::new(), |mut encoded, byte| {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => encoded.push(byte as char),

@@ -6,9 +6,9 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::error::CliError;
+use styx_server::error::CliError;
 
-pub(super) struct Client {
+pub(crate) struct Client {
     runtime: Runtime,
     http: reqwest::Client,
     admin: String,
@@ -16,14 +16,14 @@ pub(super) struct Client {
 }
 
 /// An answer of the server: status, headers worth showing, body.
-pub(super) struct Answered {
-    pub(super) body: Value,
-    pub(super) tid: Option<String>,
-    pub(super) epoch: Option<String>,
+pub(crate) struct Answered {
+    pub(crate) body: Value,
+    pub(crate) tid: Option<String>,
+    pub(crate) epoch: Option<String>,
 }
 
 impl Client {
-    pub(super) fn new(admin: &str, ingress: &str) -> Result<Self, CliError> {
+    pub(crate) fn new(admin: &str, ingress: &str) -> Result<Self, CliError> {
         let failed = |error: &dyn std::fmt::Display| CliError::new("CLIENT", error.to_string(), "");
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
@@ -40,24 +40,24 @@ impl Client {
         })
     }
 
-    pub(super) fn admin_url(&self) -> &str {
+    pub(crate) fn admin_url(&self) -> &str {
         &self.admin
     }
 
-    pub(super) fn ingress_url(&self) -> &str {
+    pub(crate) fn ingress_url(&self) -> &str {
         &self.ingress
     }
 
-    pub(super) fn admin(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn admin(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.admin))
     }
 
-    pub(super) fn ingress(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn ingress(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.ingress))
     }
 
     /// Sends a request; an error reply becomes an error.
-    pub(super) fn send(&self, request: RequestBuilder) -> Result<Answered, CliError> {
+    pub(crate) fn send(&self, request: RequestBuilder) -> Result<Answered, CliError> {
         self.runtime.block_on(async {
             let response = request.send().await.map_err(|error| unreachable_server(&error, &self.admin))?;
             let status = response.status();

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use reqwest::Method;
 
-use super::client::Client;
-use super::invoke::encode;
-use super::output::Output;
-use crate::error::CliError;
+use crate::client::Client;
+use crate::invoke::encode;
+use crate::output::Output;
+use styx_server::error::CliError;
 
-pub(super) fn run(
+pub(crate) fn run(
     client: &Client,
     source: &Path,
     app: Option<String>,
@@ -21,7 +21,7 @@ pub(super) fn run(
     };
     let stem = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let (kind, bytes, name) = if std::fs::metadata(source).map_err(io)?.is_dir() {
-        let report = super::build::build(source, None, output)?;
+        let report = crate::build::build(source, None, output)?;
         ("application/zip", std::fs::read(&report.output).map_err(io)?, Some(report.app))
     } else {
         let bytes = std::fs::read(source).map_err(io)?;

@@ -1,4 +1,4 @@
-//! The one binary.
+//! The program `styx`.
 
 use std::process::ExitCode;
 
@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(styx_engine::COMPILE_ARGUMENT) {
         return styx_engine::compile_child_main();
     }
-    styx_server::cli::main()
+    styx_cli::main()
 }

@@ -7,27 +7,27 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::error::CliError;
+use styx_server::error::CliError;
 
-pub(super) struct Output {
+pub(crate) struct Output {
     json: bool,
     color: bool,
     silent: bool,
 }
 
 impl Output {
-    pub(super) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Output { json, color, silent: false }
     }
 
     /// The same, but only progress and errors are seen: of a step of something larger.
-    pub(super) fn silent(mut self) -> Self {
+    pub(crate) fn silent(mut self) -> Self {
         self.silent = true;
         self
     }
 
-    pub(super) fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
@@ -35,7 +35,7 @@ impl Output {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    pub(super) fn error(&self, error: &CliError) {
+    pub(crate) fn error(&self, error: &CliError) {
         let CliError { code, message, hint, detail, .. } = error;
         let told = json!({"error": {"code": code, "message": message, "hint": hint, "detail": detail}});
         // A program that reads no more, as of a server that is ready, leaves it to people to read.
@@ -49,21 +49,21 @@ impl Output {
     }
 
     /// A line about what has been done.
-    pub(super) fn done(&self, line: &str) {
+    pub(crate) fn done(&self, line: &str) {
         if !self.json && !self.silent {
             eprintln!("{} {line}", self.paint("1;32", "✓"));
         }
     }
 
     /// A line of information.
-    pub(super) fn note(&self, line: &str) {
+    pub(crate) fn note(&self, line: &str) {
         if !self.json {
             eprintln!("{}", self.paint("2", line));
         }
     }
 
     /// The result, for programs and people alike.
-    pub(super) fn value(&self, value: &Value) {
+    pub(crate) fn value(&self, value: &Value) {
         if self.silent {
             return;
         }
@@ -72,7 +72,7 @@ impl Output {
     }
 
     /// Rows under a header; `value` instead, for programs.
-    pub(super) fn table(&self, header: &[&str], rows: Vec<Vec<String>>, value: &Value) {
+    pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<String>>, value: &Value) {
         if self.json {
             return self.value(value);
         }
@@ -86,7 +86,7 @@ impl Output {
     }
 
     /// A bar of bytes; invisible in a pipe.
-    pub(super) fn bytes(&self, line: &str) -> ProgressBar {
+    pub(crate) fn bytes(&self, line: &str) -> ProgressBar {
         if self.json || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
@@ -98,7 +98,7 @@ impl Output {
     }
 
     /// A spinner with a line of text; invisible in a pipe.
-    pub(super) fn spinner(&self, line: &str) -> ProgressBar {
+    pub(crate) fn spinner(&self, line: &str) -> ProgressBar {
         if self.json || !std::io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }

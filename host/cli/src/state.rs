@@ -3,13 +3,13 @@
 use clap::Subcommand;
 use reqwest::Method;
 
-use super::client::Client;
-use super::invoke::encode;
-use super::output::Output;
-use crate::error::CliError;
+use crate::client::Client;
+use crate::invoke::encode;
+use crate::output::Output;
+use styx_server::error::CliError;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum StateVerb {
+pub(crate) enum StateVerb {
     /// The value of one entity
     Get {
         /// app/operator/key
@@ -31,7 +31,7 @@ pub(super) enum StateVerb {
     },
 }
 
-pub(super) fn run(client: &Client, verb: &StateVerb, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(client: &Client, verb: &StateVerb, output: &Output) -> Result<(), CliError> {
     match verb {
         StateVerb::Get { target } => {
             let Some((app, operator, key)) = target

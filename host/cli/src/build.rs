@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 
-use super::output::Output;
-use crate::error::CliError;
+use crate::output::Output;
+use styx_server::error::CliError;
 use styx_build::{self, BuildReport, ComponentReport, Progress};
 
 struct Shown {
@@ -27,7 +27,7 @@ impl Progress for Shown {
 }
 
 /// `styx build`.
-pub(super) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<(), CliError> {
     let report = build(source, file, output)?;
     if output.is_json() {
         let one = |component: &ComponentReport| json!({"name": component.name, "bytes": component.bytes, "digest": component.digest, "cached": component.cached});
@@ -40,7 +40,7 @@ pub(super) fn run(source: &Path, file: Option<PathBuf>, output: &Output) -> Resu
 }
 
 /// Builds the app in `source`, by default into its `target` directory, and tells a person about it.
-pub(super) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
+pub(crate) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Result<BuildReport, CliError> {
     let name =
         source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
     let file = file.unwrap_or_else(|| source.join("target").join(format!("{}.zip", name.as_deref().unwrap_or("app"))));

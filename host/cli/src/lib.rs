@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: every verb, over HTTP where it concerns a running server.
 
 mod apps;
 mod build;
@@ -16,8 +16,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::ServerFlags;
-use crate::error::CliError;
+use styx_server::config::ServerFlags;
+use styx_server::error::CliError;
 use output::Output;
 
 /// Transactional stateful functions on WebAssembly.

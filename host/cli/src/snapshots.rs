@@ -11,15 +11,15 @@ use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError};
 use styx_storage::snapshot::{Imported, Place, Progress, SnapshotError, SnapshotStore};
 use tokio::runtime::Runtime;
 
-use super::client::Client;
-use super::output::Output;
-use crate::config::{LogKind, ServerConfig, ServerFlags};
-use crate::error::CliError;
-use crate::snapshots::{Found, describe, identity};
-use crate::worker::now;
+use crate::client::Client;
+use crate::output::Output;
+use styx_server::config::{LogKind, ServerConfig, ServerFlags};
+use styx_server::error::CliError;
+use styx_server::snapshots::{Found, describe, identity};
+use styx_server::worker::now;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum SnapshotsVerb {
+pub(crate) enum SnapshotsVerb {
     /// List the snapshots of a running server, or of a store
     List {
         #[command(flatten)]
@@ -62,7 +62,7 @@ pub(super) enum SnapshotsVerb {
 
 /// Which store, as the server would choose it.
 #[derive(Debug, clap::Args)]
-pub(super) struct At {
+pub(crate) struct At {
     /// Where snapshots are [default: as the server has it: from styx.toml, or snapshots in the data directory]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
@@ -71,7 +71,7 @@ pub(super) struct At {
     data_dir: Option<PathBuf>,
 }
 
-pub(super) fn run(
+pub(crate) fn run(
     client: impl Fn() -> Result<Client, CliError>,
     verb: SnapshotsVerb,
     output: &Output,
@@ -309,5 +309,5 @@ fn damaged(error: &anyhow::Error) -> CliError {
 }
 
 fn log_failed(error: LogError) -> CliError {
-    crate::server::log_error(&error)
+    styx_server::server::log_error(&error)
 }
