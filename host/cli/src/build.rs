@@ -6,8 +6,8 @@ use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 
 use crate::output::Output;
-use styx_server::error::CliError;
 use styx_build::{self, BuildReport, ComponentReport, Progress};
+use styx_server::error::CliError;
 
 struct Shown {
     bar: ProgressBar,

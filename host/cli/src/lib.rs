@@ -16,9 +16,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use output::Output;
 use styx_server::config::ServerFlags;
 use styx_server::error::CliError;
-use output::Output;
 
 /// Transactional stateful functions on WebAssembly.
 ///
