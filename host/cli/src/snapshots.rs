@@ -8,12 +8,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use styx_protocol::record::{Genesis, Record};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError};
-use styx_storage::snapshot::{Imported, Place, Progress, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Imported, Progress, SnapshotError, SnapshotStore, StoreLocation};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
 use crate::output::Output;
-use styx_server::config::{LogKind, ServerConfig, ServerFlags};
+use styx_server::config::{LogKind, ServerConfig, ServerFlags, store_location};
 use styx_server::error::CliError;
 use styx_server::snapshots::{Found, describe, identity};
 use styx_server::worker::now;
@@ -99,7 +99,7 @@ pub(crate) fn run(
             let opened = Opened::at(&at)?;
             let sequence = opened.choose(sequence)?;
             let bar = output.bytes("copying");
-            let place = Place::from_environment(to);
+            let place = store_location(to);
             let copied = opened.store.export(sequence, &place, &|progress| watch(&bar, progress)).map_err(failed)?;
             bar.finish_and_clear();
             let bytes = copied.progress.bytes;
@@ -127,7 +127,7 @@ fn runtime() -> Result<Runtime, CliError> {
         .map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))
 }
 
-fn configured(at: &At) -> Result<(PathBuf, Place), CliError> {
+fn configured(at: &At) -> Result<(PathBuf, StoreLocation), CliError> {
     let flags = ServerFlags {
         store: at.store.clone(),
         data_dir: at.data_dir.clone(),
@@ -136,7 +136,7 @@ fn configured(at: &At) -> Result<(PathBuf, Place), CliError> {
     };
     let config = ServerConfig::resolve(flags, Path::new("."))?;
     match config.store {
-        Some(place) => Ok((config.data_dir, Place::from_environment(place))),
+        Some(place) => Ok((config.data_dir, store_location(place))),
         None => Err(CliError::usage("CONFIG_INVALID", "there is no store", "give --store the place of the snapshots")),
     }
 }
@@ -168,7 +168,7 @@ impl Opened {
                 Some(manifest) => Ok(manifest.sequence),
                 None => Err(CliError::new(
                     "NO_SNAPSHOTS",
-                    format!("no snapshot has been taken at {}", self.store.place().url()),
+                    format!("no snapshot has been taken at {}", self.store.location().url()),
                     "have a running server take one: styx snapshots create",
                 )),
             },
@@ -212,7 +212,7 @@ fn restore(opened: &Opened, sequence: Option<u64>, output: &Output) -> Result<()
 
 fn import(at: &At, from: String, output: &Output) -> Result<(), CliError> {
     let (data_dir, place) = configured(at)?;
-    let from = Place::from_environment(from);
+    let from = store_location(from);
     let runtime = runtime()?;
     let theirs = SnapshotStore::identify(&from, runtime.handle()).map_err(failed)?;
     let found = match theirs {

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use anyhow::Context;
 use sha2::{Digest as _, Sha256};
 use styx_protocol::catalog::Digest;
-use styx_storage::snapshot::Commons;
+use styx_storage::snapshot::ClusterMetadata;
 
 /// A directory of components. Cheap to clone; every method blocks on the file system.
 #[derive(Clone, Debug)]
 pub struct ComponentStore {
     directory: Arc<Path>,
     /// Where others find what is put here.
-    shared: Option<Commons>,
+    shared: Option<ClusterMetadata>,
 }
 
 const SUFFIX: &str = ".wasm";
@@ -40,10 +40,10 @@ impl ComponentStore {
         Ok(ComponentStore { directory: directory.into(), shared: None })
     }
 
-    /// The same directory; what is put there from now on is also put into `commons`.
+    /// The same directory; what is put there from now on is also put into `cluster_metadata`.
     #[must_use]
-    pub fn shared(self, commons: Commons) -> Self {
-        ComponentStore { shared: Some(commons), ..self }
+    pub fn shared(self, cluster_metadata: ClusterMetadata) -> Self {
+        ComponentStore { shared: Some(cluster_metadata), ..self }
     }
 
     /// The content address of `bytes`.
@@ -67,8 +67,8 @@ impl ComponentStore {
     /// The file system or the store refuses; then it may not be kept.
     pub fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
         let digest = self.keep(bytes)?;
-        if let Some(commons) = &self.shared {
-            commons.put_component(&digest.to_string(), bytes).map_err(io::Error::other)?;
+        if let Some(cluster_metadata) = &self.shared {
+            cluster_metadata.put_component(&digest.to_string(), bytes).map_err(io::Error::other)?;
         }
         Ok(digest)
     }
@@ -78,17 +78,21 @@ impl ComponentStore {
     /// # Errors
     /// One is nowhere, or cannot be read.
     pub fn fetch(&self, wanted: &BTreeSet<Digest>) -> anyhow::Result<()> {
-        let Some(commons) = &self.shared else { return Ok(()) };
+        let Some(cluster_metadata) = &self.shared else { return Ok(()) };
         for digest in wanted.iter().filter(|digest| !self.contains(**digest)) {
-            let shared = commons.component(&digest.to_string())?;
+            let shared = cluster_metadata.component(&digest.to_string())?;
             let bytes = shared.with_context(|| {
                 format!(
                     "component {digest} of a deployment is neither in {} nor at {}; start the coordinator that has it first",
                     self.directory.display(),
-                    commons.url()
+                    cluster_metadata.url()
                 )
             })?;
-            anyhow::ensure!(Self::digest(&bytes) == *digest, "component {digest} at {} is another one", commons.url());
+            anyhow::ensure!(
+                Self::digest(&bytes) == *digest,
+                "component {digest} at {} is another one",
+                cluster_metadata.url()
+            );
             self.keep(&bytes)?;
         }
         Ok(())
@@ -151,11 +155,11 @@ mod tests {
     fn what_one_has_put_another_fetches() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = styx_storage::snapshot::Memory::default();
-        let place = styx_storage::snapshot::Place::in_memory(&memory);
+        let place = styx_storage::snapshot::StoreLocation::in_memory(&memory);
         let shared = || {
             let directory = tempfile::tempdir().unwrap();
             let store = ComponentStore::open(directory.path()).unwrap();
-            (store.shared(Commons::open(&place, runtime.handle()).unwrap()), directory)
+            (store.shared(ClusterMetadata::open(&place, runtime.handle()).unwrap()), directory)
         };
         let ((one, _one), (two, _two)) = (shared(), shared());
         let digest = one.put(b"one").unwrap();

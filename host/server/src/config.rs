@@ -12,9 +12,15 @@ use config::{Config, Environment, File, FileFormat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use styx_protocol::worker_set::WORKERS_MAX;
 use styx_storage::log::kafka::Settings;
+use styx_storage::snapshot::StoreLocation;
 
 use crate::error::CliError;
 use styx_transport::Compress;
+
+/// Location of the store at `url`, with the key, region and endpoint in the process's `AWS_*` variables.
+pub fn store_location(url: impl Into<String>) -> StoreLocation {
+    StoreLocation::with_settings(url, std::env::vars())
+}
 
 /// Everything that can be set, section `[server]`. Every field is optional in each layer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, clap::Args)]

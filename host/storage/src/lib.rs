@@ -1,7 +1,11 @@
-//! What Styx makes durable: the log of what was accepted, and the store of snapshots.
+//! Durable storage: the log of accepted requests, and the store of snapshots.
 //!
-//! Nothing here knows what a transaction is: records and parts of snapshots are bytes with a place,
-//! and what is read back is checked before it is believed.
+//! Nothing here knows what a transaction is: records are bytes in order, objects of a snapshot are bytes with a name,
+//! and both are verified when they are read back.
+//!
+//! No result depends on a clock: times that are stored or compared come with the calls. Clocks are read for timeouts
+//! and pauses only, of Kafka's brokers ([`log::kafka`]) and of object stores. The environment is not read: settings
+//! are arguments.
 
 pub mod log;
 pub mod snapshot;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::Method;
-use styx_storage::snapshot::{Place, SnapshotStore};
+use styx_storage::snapshot::{SnapshotStore, StoreLocation};
 
 use crate::load::{KEYS, Load};
 use crate::process::told;
@@ -100,7 +100,7 @@ async fn a_coordinator_that_is_killed_between_snapshots_loses_doubles_and_change
 async fn newest_part(store: PathBuf) -> PathBuf {
     let runtime = tokio::runtime::Handle::current();
     let find = move || {
-        let place = Place::new(store.to_str().unwrap());
+        let place = StoreLocation::new(store.to_str().unwrap());
         let identity = SnapshotStore::identify(&place, &runtime).unwrap().expect("it is in use");
         let store_at = SnapshotStore::open(&place, identity, &runtime).unwrap();
         let (manifest, _) = store_at.newest_complete(None).unwrap().expect("there is one");

@@ -15,7 +15,7 @@ pub async fn list(State(services): State<Services>) -> Result<Json<Value>, ApiEr
     let Some(store) = stats.store.get().cloned() else {
         return Ok(Json(json!({ "snapshots": [], "place": null })));
     };
-    let place = store.place().url().to_owned();
+    let place = store.location().url().to_owned();
     // The store's calls block.
     let listed = tokio::task::spawn_blocking(move || store.list()).await;
     let failed = |error: &dyn std::fmt::Display| {

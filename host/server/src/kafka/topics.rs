@@ -6,7 +6,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
-use styx_storage::log::kafka::{KafkaProblem, Quiet, Settings, Topic};
+use styx_storage::log::kafka::{KafkaProblem, Settings, Topic, TracedContext};
 
 /// Requests.
 pub const INGRESS: &str = "styx-ingress";
@@ -29,7 +29,7 @@ pub struct KafkaOptions {
 }
 
 /// Reads topics.
-pub(super) type Incoming = BaseConsumer<Quiet>;
+pub(super) type Incoming = BaseConsumer<TracedContext>;
 
 /// How long the brokers may take to answer at the start.
 const WAIT: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ impl Topics {
 
     /// For reading: no group, nothing remembered at the broker.
     pub fn consumer(&self) -> Result<Incoming, KafkaError> {
-        BaseConsumer::from_config_and_context(&self.reading(), Quiet)
+        BaseConsumer::from_config_and_context(&self.reading(), TracedContext)
     }
 
     fn reading(&self) -> ClientConfig {

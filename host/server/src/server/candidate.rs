@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use styx_engine::Engine;
-use styx_storage::snapshot::{Acquired, Commons, Leases, SnapshotError};
+use styx_storage::snapshot::{Acquired, ClusterMetadata, Leases, SnapshotError};
 use tokio::sync::{Mutex, oneshot};
 
 use super::node::Identity;
@@ -32,7 +32,7 @@ pub(super) struct Candidacy {
     pub(super) identity: Identity,
     pub(super) tenure: Tenure,
     pub(super) leases: Leases,
-    pub(super) commons: Commons,
+    pub(super) cluster_metadata: ClusterMetadata,
     pub(super) components: ComponentStore,
     pub(super) options: CoordinatorNodeOptions,
     pub(super) engine: Arc<Engine>,
@@ -105,9 +105,19 @@ impl Candidacy {
     fn run(self, stopped: &Receiver<()>, first: &mut First) -> Result<(), CliError> {
         let Some(holding) = self.stand_by(stopped, first)? else { return Ok(()) };
         let Candidacy {
-            config, identity, tenure, commons, components, options, engine, reception, desk, shutdown, ..
+            config,
+            identity,
+            tenure,
+            cluster_metadata,
+            components,
+            options,
+            engine,
+            reception,
+            desk,
+            shutdown,
+            ..
         } = self;
-        let led = open_log(&config, Some(&commons)).and_then(|log| {
+        let led = open_log(&config, Some(&cluster_metadata)).and_then(|log| {
             let led = CoordinatorNode::lead(reception, options, log, engine.clone(), components.clone());
             led.map_err(|error| not_started(&error, config.cluster_addr))
         });

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use styx_engine::Engine;
-use styx_storage::snapshot::{Commons, Leases, Place};
+use styx_storage::snapshot::{ClusterMetadata, Leases};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -16,7 +16,7 @@ use super::parts::{
 use crate::admin::{self, Desk};
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE, Reception, Tenure};
 use crate::components::ComponentStore;
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, store_location};
 use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
@@ -76,12 +76,12 @@ impl CoordinatorServer {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
         let identity = Identity::open(&config.data_dir)?;
         let tenure = Tenure::none();
-        let place = Place::from_environment(config.store.clone().expect("it is shared"));
+        let place = store_location(config.store.clone().expect("it is shared"));
         let runtime = Handle::current();
-        let open = move || Ok((Leases::open(&place, &runtime)?, Commons::open(&place, &runtime)?));
+        let open = move || Ok((Leases::open(&place, &runtime)?, ClusterMetadata::open(&place, &runtime)?));
         let opened = tokio::task::spawn_blocking(open).await.map_err(failed)?;
-        let (leases, commons) = opened.map_err(|error| store_error(&error))?;
-        let components = components(config)?.shared(commons.clone());
+        let (leases, cluster_metadata) = opened.map_err(|error| store_error(&error))?;
+        let components = components(config)?.shared(cluster_metadata.clone());
         let options = options(config, &components, admin);
         let reception = Reception::start(&options, &engine, tenure.clone()).await;
         let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;
@@ -93,7 +93,7 @@ impl CoordinatorServer {
             identity,
             tenure,
             leases,
-            commons,
+            cluster_metadata,
             components,
             options,
             engine,

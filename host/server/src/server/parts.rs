@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::components::ComponentStore;
-use crate::config::{LogKind, ServerConfig};
+use crate::config::{LogKind, ServerConfig, store_location};
 use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::kafka::Front;
@@ -21,7 +21,7 @@ use crate::snapshots::SnapshotOptions;
 use crate::worker::{DiskWatch, Handle, Prepare};
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
-use styx_storage::snapshot::{Commons, Place, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
 use styx_transport::listen::listen;
 
 /// The server cannot start.
@@ -81,7 +81,7 @@ pub(super) fn retention(config: &ServerConfig) -> Retention {
 pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> Option<SnapshotOptions> {
     let place = config.store.as_ref()?;
     Some(SnapshotOptions {
-        place: Place::from_environment(place),
+        place: store_location(place),
         interval: config.snapshot_interval,
         retention: KeepSnapshots {
             epochs_min: config.snapshot_keep,
@@ -98,14 +98,17 @@ pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliErr
     ComponentStore::open(config.data_dir.join("components")).map_err(failed)
 }
 
-/// The log that the configuration names; `commons` if other coordinators may have it after this one.
-pub(super) fn open_log(config: &ServerConfig, commons: Option<&Commons>) -> Result<Box<dyn Log>, CliError> {
+/// The log that the configuration names; `cluster_metadata` if other coordinators may have it after this one.
+pub(super) fn open_log(
+    config: &ServerConfig,
+    cluster_metadata: Option<&ClusterMetadata>,
+) -> Result<Box<dyn Log>, CliError> {
     let opened: Result<Box<dyn Log>, LogError> = match &config.log {
         LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
         LogKind::Embedded => embedded_log(config).map(|log| Box::new(log) as Box<dyn Log>),
         LogKind::Kafka { brokers, topic } => {
             let replication = config.kafka_replication as i32;
-            let identity = identity(&config.data_dir, commons)?;
+            let identity = identity(&config.data_dir, cluster_metadata)?;
             let options = KafkaOptions {
                 replication,
                 settings: config.kafka_option.clone(),
@@ -146,7 +149,7 @@ fn embedded_log(config: &ServerConfig) -> Result<EmbeddedLog, LogError> {
 
 /// Where the log is replayed from after the newest snapshot.
 fn newest_position(config: &ServerConfig) -> Result<Option<u64>, SnapshotError> {
-    let Some(place) = config.store.as_ref().map(Place::from_environment) else { return Ok(None) };
+    let Some(place) = config.store.as_ref().map(store_location) else { return Ok(None) };
     let runtime = tokio::runtime::Handle::current();
     let Some(identity) = SnapshotStore::identify(&place, &runtime)? else { return Ok(None) };
     let newest = SnapshotStore::open(&place, identity, &runtime)?.newest_complete(None)?;
@@ -189,7 +192,7 @@ pub fn log_error(error: &LogError) -> CliError {
 
 /// Who this is to a log that servers keep: a number in the data directory, chosen at the first start; by all that
 /// may coordinate together, if there are several.
-fn identity(data_dir: &Path, commons: Option<&Commons>) -> Result<u128, CliError> {
+fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Result<u128, CliError> {
     let file = data_dir.join("cluster-id");
     let damaged =
         || CliError::new("START", format!("{}: this is no cluster id", file.display()), "restore it from a copy");
@@ -199,11 +202,12 @@ fn identity(data_dir: &Path, commons: Option<&Commons>) -> Result<u128, CliError
         Err(error) => return Err(failed(format!("{}: {error}", file.display()))),
     };
     let proposal = own.unwrap_or_else(|| uuid::Uuid::now_v7().as_u128());
-    let agreed =
-        commons.map_or(Ok(proposal), |commons| commons.cluster(proposal).map_err(|error| store_error(&error)))?;
+    let agreed = cluster_metadata.map_or(Ok(proposal), |cluster_metadata| {
+        cluster_metadata.cluster(proposal).map_err(|error| store_error(&error))
+    })?;
     match own {
         Some(own) if own != agreed => {
-            let (file, store) = (file.display(), commons.map_or("", Commons::url));
+            let (file, store) = (file.display(), cluster_metadata.map_or("", ClusterMetadata::url));
             return Err(CliError::new(
                 "OTHER_CLUSTER",
                 format!(
@@ -292,22 +296,25 @@ mod tests {
     fn coordinators_that_share_a_store_are_one_cluster_and_no_other() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Memory::default();
-        let commons = Commons::open(&Place::in_memory(&memory), runtime.handle()).unwrap();
+        let cluster_metadata =
+            ClusterMetadata::open(&styx_storage::snapshot::StoreLocation::in_memory(&memory), runtime.handle())
+                .unwrap();
         let directories: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
-        let of = |at: usize, commons: Option<&Commons>| identity(directories[at].path(), commons);
+        let of =
+            |at: usize, cluster_metadata: Option<&ClusterMetadata>| identity(directories[at].path(), cluster_metadata);
         // One that was there before the store was shared brings its own.
         let first = of(0, None).unwrap();
-        assert_eq!(of(0, Some(&commons)).unwrap(), first);
-        assert_eq!(of(1, Some(&commons)).unwrap(), first);
-        assert_eq!((of(1, None).unwrap(), of(1, Some(&commons)).unwrap()), (first, first));
+        assert_eq!(of(0, Some(&cluster_metadata)).unwrap(), first);
+        assert_eq!(of(1, Some(&cluster_metadata)).unwrap(), first);
+        assert_eq!((of(1, None).unwrap(), of(1, Some(&cluster_metadata)).unwrap()), (first, first));
         let other = of(2, None).unwrap();
         assert_ne!(other, first);
-        let refused = of(2, Some(&commons)).unwrap_err();
+        let refused = of(2, Some(&cluster_metadata)).unwrap_err();
         assert_eq!(refused.code, "OTHER_CLUSTER");
         for number in [first, other] {
             assert!(refused.message.contains(&format!("{number:032x}")), "{refused}");
         }
         std::fs::write(directories[1].path().join("cluster-id"), "nonsense").unwrap();
-        assert_eq!(of(1, Some(&commons)).unwrap_err().code, "START");
+        assert_eq!(of(1, Some(&cluster_metadata)).unwrap_err().code, "START");
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::Genesis;
 use styx_storage::log::Log;
-use styx_storage::snapshot::{Place, Retention, SnapshotStore};
+use styx_storage::snapshot::{Retention, SnapshotStore, StoreLocation};
 use tokio::runtime::Handle;
 
 use super::head::identity;
@@ -22,7 +22,7 @@ use crate::worker::genesis;
 #[derive(Clone, Debug)]
 pub struct SnapshotOptions {
     /// The store.
-    pub place: Place,
+    pub place: StoreLocation,
     /// Time between snapshots.
     pub interval: Duration,
     /// Which old ones are kept.

@@ -1,13 +1,13 @@
-//! What every [`Log`] promises, as one suite that runs against each.
+//! Contract of [`Log`], as one test suite that runs against every implementation.
 
 use super::{Log, LogError};
 
-/// What survives a crash: opening it again after dropping the log is the crash.
+/// Contents that survive a crash: dropping the log and opening it again is the crash.
 pub(crate) trait Storage {
     /// Opens the log on this storage.
     fn open(&self) -> Result<Box<dyn Log>, LogError>;
 
-    /// Whether servers elsewhere keep it. Then opening takes the log away from whoever has it, who
+    /// True if servers elsewhere keep it. Then opening takes the log away from whoever has it, who
     /// is told so, and of what was appended and not synced a crash may leave any beginning.
     fn is_served(&self) -> bool {
         false

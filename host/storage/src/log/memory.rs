@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Consumer, Log, LogError, check_range};
 
-/// What survives a crash of the process that writes a [`MemoryLog`]. Clones share it.
+/// Contents that survive a crash of the process that writes a [`MemoryLog`]. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryDisk(Arc<Mutex<Platter>>);
+pub struct MemoryDisk(Arc<Mutex<Contents>>);
 
 #[derive(Debug, Default)]
-struct Platter {
+struct Contents {
     first: u64,
     records: VecDeque<Vec<u8>>,
     open: bool,
@@ -26,20 +26,20 @@ struct Platter {
 impl MemoryDisk {
     /// Opens the log on this disk, or refuses if it is open already.
     pub fn open(&self) -> Result<MemoryLog, LogError> {
-        let mut platter = self.platter();
-        if platter.open {
+        let mut contents = self.contents();
+        if contents.open {
             return Err(LogError::Locked(PathBuf::from("(memory)")));
         }
-        platter.open = true;
+        contents.open = true;
         Ok(MemoryLog { disk: self.clone(), unsynced: Vec::new(), failed: false })
     }
 
     /// Makes the next sync that has something to write fail, and lose it.
     pub fn fail_next_sync(&self) {
-        self.platter().fail_next_sync = true;
+        self.contents().fail_next_sync = true;
     }
 
-    fn platter(&self) -> MutexGuard<'_, Platter> {
+    fn contents(&self) -> MutexGuard<'_, Contents> {
         // A panic while it is held leaves the records as they were: no update can panic halfway.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -55,7 +55,7 @@ pub struct MemoryLog {
 
 impl Drop for MemoryLog {
     fn drop(&mut self) {
-        self.disk.platter().open = false;
+        self.disk.contents().open = false;
     }
 }
 
@@ -75,23 +75,23 @@ impl Log for MemoryLog {
         if self.unsynced.is_empty() {
             return Ok(());
         }
-        let mut platter = self.disk.platter();
-        if std::mem::take(&mut platter.fail_next_sync) {
+        let mut contents = self.disk.contents();
+        if std::mem::take(&mut contents.fail_next_sync) {
             self.failed = true;
             let source = io::Error::other("planted failure of a sync");
             return Err(LogError::Io { path: PathBuf::from("(memory)"), source });
         }
-        platter.records.extend(self.unsynced.drain(..));
+        contents.records.extend(self.unsynced.drain(..));
         Ok(())
     }
 
     fn first(&self) -> u64 {
-        self.disk.platter().first
+        self.disk.contents().first
     }
 
     fn durable(&self) -> u64 {
-        let platter = self.disk.platter();
-        platter.first + platter.records.len() as u64
+        let contents = self.disk.contents();
+        contents.first + contents.records.len() as u64
     }
 
     fn next(&self) -> u64 {
@@ -104,7 +104,7 @@ impl Log for MemoryLog {
         check_range(from, first, next)?;
         for sequence in from..next {
             // Copied, so that the consumer may look at the disk without a deadlock.
-            let record = self.disk.platter().records[(sequence - first) as usize].clone();
+            let record = self.disk.contents().records[(sequence - first) as usize].clone();
             consumer(sequence, &record).map_err(|source| LogError::Consumer { sequence, source })?;
         }
         Ok(())
@@ -116,10 +116,10 @@ impl Log for MemoryLog {
             return Ok(());
         }
         check_range(until, self.first(), self.next())?;
-        let mut platter = self.disk.platter();
-        let count = (until - platter.first) as usize;
-        platter.records.drain(..count);
-        platter.first = until;
+        let mut contents = self.disk.contents();
+        let count = (until - contents.first) as usize;
+        contents.records.drain(..count);
+        contents.first = until;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The log: what has been accepted, in order, and durable.
+//! The log of accepted requests: in order, and durable.
 //!
 //! A [`Log`] is a sequence of opaque records with contiguous sequence numbers
 //! from 0. One thread appends; [`Log::sync`] makes everything appended durable
@@ -56,7 +56,7 @@ pub trait Log: Send {
     /// snapshot that is newer than the log, would miss records silently.
     fn replay(&mut self, from: u64, consumer: &mut Consumer<'_>) -> Result<(), LogError>;
 
-    /// Tells whether the log waits for somebody who is away; one that has its records to itself never does.
+    /// Flag that is set while the log waits for servers that do not answer; only a log on servers ever sets it.
     fn stall(&self) -> Stall {
         Stall::default()
     }
@@ -76,14 +76,14 @@ pub enum LogError {
     #[error("the log {} is open in another process; stop it, or choose another data directory", .0.display())]
     Locked(PathBuf),
 
-    /// What is on the disk is not what was written there.
+    /// The bytes on the disk are not those that were written.
     #[error("{}: damaged at offset {offset}: {detail}; restore this directory from a copy", .file.display())]
     Corrupt {
         /// The damaged file, or the directory when a file is missing.
         file: PathBuf,
-        /// Where in it the damage was noticed, in bytes: the start of a record or header.
+        /// Offset of the damaged record or header, in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// The contradiction.
         detail: String,
     },
 
@@ -127,7 +127,7 @@ pub enum LogError {
     Consumer {
         /// The record that was refused.
         sequence: u64,
-        /// What the consumer said.
+        /// The consumer's error.
         source: anyhow::Error,
     },
 
@@ -144,7 +144,7 @@ pub enum LogError {
         theirs: u64,
     },
 
-    /// What only a log on Kafka can say.
+    /// An error of a log on Kafka.
     #[error(transparent)]
     Kafka(#[from] kafka::KafkaProblem),
 
@@ -175,7 +175,7 @@ impl LogError {
         Self::Corrupt { file: file.to_owned(), offset, detail: detail.into() }
     }
 
-    /// Whether the log can go on after this error.
+    /// True if the log can go on after this error.
     fn is_harmless(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::OutOfRange { .. } | Self::Consumer { .. })
     }
@@ -183,7 +183,6 @@ impl LogError {
 
 /// A log that takes nothing more once it has failed.
 trait Guarded: Sized {
-    /// Whether it has.
     fn failed(&mut self) -> &mut bool;
 
     /// Runs `operation` unless the log has failed, and remembers if it does now.

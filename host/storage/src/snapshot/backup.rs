@@ -1,37 +1,36 @@
-//! A snapshot out of the store and into another one: backup, and the start of another cluster from it.
+//! Export and import of a snapshot: backup, and the start of another cluster from it.
 
 use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::identity;
+use super::location::{RetryPolicy, StoreLocation};
 use super::manifest::{Manifest, PartRef, object_name, sequence_of};
 use super::objects::Objects;
 use super::part::Header;
 use super::part::fetch::Fetch;
 use super::part::reader::PartReader;
-use super::place::{Patience, Place};
 use super::upload::Upload;
 use super::verify::Progress;
 
 /// Bytes copied at a time.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transferred {
     /// The snapshot where it is now.
     pub manifest: Manifest,
-    /// How much was copied.
     pub progress: Progress,
 }
 
-/// What is new about a snapshot in the cluster that imports it.
+/// Fields of a snapshot that change in the cluster that imports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The generation that writes it.
+    /// Writer of the copy.
     pub generation: u64,
-    /// Where replay starts in the new cluster's log, which is not the old one's.
+    /// Start of replay in the new cluster's log, which is not the old one's.
     pub log_position: u64,
-    /// The time now, microseconds since 1970.
+    /// Now, microseconds since 1970.
     pub created_us: u64,
 }
 
@@ -40,12 +39,17 @@ impl SnapshotStore {
     /// snapshots can be exported to one place. Each part is read back there and checked.
     ///
     /// # Errors
-    /// What is wrong with the snapshot or with the place.
-    pub fn export(&self, sequence: u64, to: &Place, report: &dyn Fn(Progress)) -> Result<Transferred, SnapshotError> {
+    /// Damage of the snapshot; a location that cannot be used.
+    pub fn export(
+        &self,
+        sequence: u64,
+        to: &StoreLocation,
+        report: &dyn Fn(Progress),
+    ) -> Result<Transferred, SnapshotError> {
         let manifest = self.read_manifest(sequence)?;
         let target = Self::open(to, self.identity, self.objects.runtime())?;
         let progress = copy(&self.objects, &target.objects, manifest.parts().map(|part| (part, part.clone())), report)?;
-        target.place_copy(&manifest)?;
+        target.put_copy(&manifest)?;
         Ok(Transferred { manifest, progress })
     }
 
@@ -56,14 +60,14 @@ impl SnapshotStore {
     /// [`SnapshotError::NotEmpty`] if there are snapshots here; what is wrong with the one there.
     pub fn import(
         &self,
-        from: &Place,
+        from: &StoreLocation,
         imported: Imported,
         report: &dyn Fn(Progress),
     ) -> Result<Transferred, SnapshotError> {
         if !self.sequences()?.is_empty() {
-            return Err(SnapshotError::NotEmpty { place: self.place.url().to_owned() });
+            return Err(SnapshotError::NotEmpty { location: self.location.url().to_owned() });
         }
-        let source = Objects::open(from, Patience::Opening, self.objects.runtime().clone())?;
+        let source = Objects::open(from, RetryPolicy::Opening, self.objects.runtime().clone())?;
         source.probe(from)?;
         let Some(theirs) = identity::read(&source)? else {
             return Err(from.unusable("there are no snapshots there: name the place of an export"));
@@ -91,7 +95,7 @@ impl SnapshotStore {
                 name: part.name.clone(),
             };
             part.object = header.object_name();
-            self.unmentioned.insert(&part.object);
+            self.uncommitted.insert(&part.object);
         }
         let manifest = Manifest {
             identity: self.identity,
@@ -103,22 +107,22 @@ impl SnapshotStore {
         };
         let pairs = old.iter().zip(manifest.parts().cloned());
         let result = copy(&source, &self.objects, pairs, report).and_then(|progress| {
-            self.place_copy(&manifest)?;
+            self.put_copy(&manifest)?;
             Ok(Transferred { manifest: manifest.clone(), progress })
         });
         self.abandon(manifest.parts());
         // What the next snapshot continues is there, not what was believed before.
-        *self.lock_tip() = Default::default();
+        *self.lock_head() = Default::default();
         result
     }
 
     /// Puts a manifest under its own number; the same one may be there already.
-    fn place_copy(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
+    fn put_copy(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
         let bytes = manifest.encode();
         if !self.objects.put_new(&manifest.object(), bytes.clone())? {
             let found = self.objects.get(&manifest.object())?;
             if found.is_none_or(|found| found.bytes != bytes) {
-                return Err(SnapshotError::NotEmpty { place: self.place.url().to_owned() });
+                return Err(SnapshotError::NotEmpty { location: self.location.url().to_owned() });
             }
         }
         Ok(())

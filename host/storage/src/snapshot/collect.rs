@@ -17,19 +17,19 @@ use super::manifest::{self, Manifest, object_name};
 use super::part;
 use super::{Listing, SnapshotStore};
 
-/// Where else in the store something is put.
+/// Other folders in which crashed writers may leave staged files.
 const COMPONENTS: &str = "components";
 const BESIDES: &str = "";
 
 /// Which snapshots to keep: the newest ones, and those that are young.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// How many epochs' snapshots to keep at least, whatever their age. A compaction writes one epoch's snapshot
+    /// Minimum of epochs whose snapshots are kept, whatever their age. A compaction writes one epoch's snapshot
     /// again; those count as one. At least 1.
     pub epochs_min: usize,
     /// Younger snapshots are kept, however many they are, microseconds.
     pub age_us: u64,
-    /// How long another process of this cluster may take from writing a part to mentioning it, microseconds; should
+    /// Time that another process of this cluster may take from writing a part to mentioning it, microseconds; should
     /// exceed the longest snapshot by far, and the difference between clocks.
     pub grace_us: u64,
 }
@@ -41,7 +41,7 @@ impl Default for Retention {
     }
 }
 
-/// What a collection has done.
+/// Result of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Snapshots that are retained, oldest first.
@@ -70,7 +70,7 @@ impl SnapshotStore {
         let grace = now_us.saturating_sub(retention.grace_us);
         let parts = self.objects.list(part::FOLDER, None)?;
         // In this order: what is on no list any more was mentioned before, by a manifest that is read now.
-        let under_way = self.unmentioned.all();
+        let under_way = self.uncommitted.all();
         let manifests = self.list()?;
         let Some(newest) = manifests.iter().rev().find_map(|listing| listing.manifest.as_ref().ok()) else {
             return Ok(Collected::default());

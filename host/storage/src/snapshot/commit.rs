@@ -10,14 +10,14 @@ use super::SnapshotStore;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartKind, PartRef, object_name};
 
-/// How often, and how long apart, to try a number again that is refused and not there.
+/// Retries of a number that the store refuses and does not show.
 const CONFLICT_TRIES: u32 = 50;
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a new snapshot consists of; the store adds the chains that its deltas continue.
+/// Contents of a new snapshot; the store adds the chains that its deltas continue.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
-    /// The generation of who writes.
+    /// The writer's generation.
     pub generation: u64,
     /// The state is that of this epoch's end.
     pub epoch: u64,
@@ -38,39 +38,39 @@ pub struct Draft {
     pub system: Vec<PartRef>,
 }
 
-/// Where the chain of manifests ends.
+/// Newest manifest, as far as this store knows.
 #[derive(Default)]
-pub(crate) struct Tip {
-    /// False until the store was looked at.
+pub(crate) struct Head {
+    /// False until the store has been read.
     known: bool,
     /// The highest number that was seen.
     highest: u64,
     /// The snapshot that the next one continues.
     manifest: Option<Manifest>,
     /// Manifests whose puts failed without an answer: they may be there, or may come still. Number and hash.
-    doubtful: HashSet<(u64, u128)>,
+    unconfirmed: HashSet<(u64, u128)>,
 }
 
-impl Tip {
+impl Head {
     pub(crate) fn at(highest: u64, manifest: Option<Manifest>) -> Self {
-        Self { known: true, highest, manifest, doubtful: HashSet::new() }
+        Self { known: true, highest, manifest, unconfirmed: HashSet::new() }
     }
 }
 
-/// What a snapshot of an older generation means that comes in between.
+/// Reaction to a manifest of an older generation that took the number in between.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rivals {
-    /// Nothing: this writer knows what it continues.
-    Ignore,
-    /// It is now the one to continue.
-    Heed,
+pub(crate) enum OnConflict {
+    /// Takes the next number; the manifest stays based on what this writer knew.
+    Skip,
+    /// Bases the manifest on the one found.
+    Rebase,
 }
 
-/// What became of an attempt to put a manifest.
-enum Attempt {
-    Done,
-    /// The number is taken by one that counts no more.
-    PassOver,
+/// Result of putting a manifest under a number.
+enum PutOutcome {
+    Written,
+    /// Another manifest, of no consequence any more, has the number.
+    Taken,
 }
 
 impl SnapshotStore {
@@ -81,7 +81,7 @@ impl SnapshotStore {
     /// continue the newest snapshot. [`SnapshotError::Store`] if the store did not answer: whether the snapshot
     /// exists is unknown then, and the next may be taken either on the one before, or whole.
     pub fn commit(&self, draft: Draft) -> Result<Manifest, SnapshotError> {
-        self.put_next(draft.generation, Rivals::Ignore, |previous| self.assemble(&draft, previous))
+        self.put_next(draft.generation, OnConflict::Skip, |previous| self.assemble(&draft, previous))
     }
 
     /// Takes the store over: writes the newest snapshot once more, as one of `generation`. From then on no older
@@ -90,7 +90,7 @@ impl SnapshotStore {
     /// # Errors
     /// [`SnapshotError::Fenced`] if the store has seen a higher generation.
     pub fn take_over(&self, generation: u64, created_us: u64) -> Result<Manifest, SnapshotError> {
-        self.lock_tip().known = false;
+        self.lock_head().known = false;
         let empty = || Manifest {
             identity: self.identity,
             sequence: 0,
@@ -103,7 +103,7 @@ impl SnapshotStore {
             partitions: BTreeMap::new(),
             system: BTreeMap::new(),
         };
-        self.put_next(generation, Rivals::Heed, |previous| {
+        self.put_next(generation, OnConflict::Rebase, |previous| {
             Ok(Manifest { generation, created_us, ..previous.cloned().unwrap_or_else(empty) })
         })
     }
@@ -112,7 +112,7 @@ impl SnapshotStore {
     /// `log_position`: how one goes back to an older state, or goes on without the old log.
     ///
     /// # Errors
-    /// What is wrong with the manifest; [`SnapshotError::Fenced`] if the store has seen a higher generation.
+    /// Damage of the manifest; [`SnapshotError::Fenced`] if the store has seen a higher generation.
     pub fn reinstate(
         &self,
         sequence: u64,
@@ -121,7 +121,7 @@ impl SnapshotStore {
         created_us: u64,
     ) -> Result<Manifest, SnapshotError> {
         let old = self.read_manifest(sequence)?;
-        self.put_next(generation, Rivals::Ignore, |_| {
+        self.put_next(generation, OnConflict::Skip, |_| {
             Ok(Manifest { generation, log_position, created_us, ..old.clone() })
         })
     }
@@ -174,24 +174,24 @@ impl SnapshotStore {
         })
     }
 
-    pub(crate) fn lock_tip(&self) -> MutexGuard<'_, Tip> {
-        // A panic in the middle leaves at worst an old tip, and then the put finds its number taken.
-        self.tip.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock_head(&self) -> MutexGuard<'_, Head> {
+        // A panic in the middle leaves at worst an old head, and then the put finds its number taken.
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest snapshot as far as this store knows: what the next one continues.
-    pub(crate) fn tip_manifest(&self) -> Result<Option<Manifest>, SnapshotError> {
-        let mut tip = self.lock_tip();
-        self.learn(&mut tip)?;
-        Ok(tip.manifest.clone())
+    pub(crate) fn head_manifest(&self) -> Result<Option<Manifest>, SnapshotError> {
+        let mut head = self.lock_head();
+        self.learn(&mut head)?;
+        Ok(head.manifest.clone())
     }
 
-    fn learn(&self, tip: &mut Tip) -> Result<(), SnapshotError> {
-        if !tip.known {
+    fn learn(&self, head: &mut Head) -> Result<(), SnapshotError> {
+        if !head.known {
             let highest = self.sequences()?.last().copied().unwrap_or(0);
             let manifest = self.latest()?;
             let highest = highest.max(manifest.as_ref().map_or(0, |manifest| manifest.sequence));
-            *tip = Tip { doubtful: std::mem::take(&mut tip.doubtful), ..Tip::at(highest, manifest) };
+            *head = Head { unconfirmed: std::mem::take(&mut head.unconfirmed), ..Head::at(highest, manifest) };
         }
         Ok(())
     }
@@ -200,53 +200,53 @@ impl SnapshotStore {
     pub(crate) fn put_next(
         &self,
         generation: u64,
-        rivals: Rivals,
+        on_conflict: OnConflict,
         mut make: impl FnMut(Option<&Manifest>) -> Result<Manifest, SnapshotError>,
     ) -> Result<Manifest, SnapshotError> {
-        let mut tip = self.lock_tip();
-        self.learn(&mut tip)?;
+        let mut head = self.lock_head();
+        self.learn(&mut head)?;
         let manifest = loop {
-            if let Some(newest) = tip.manifest.as_ref().filter(|newest| newest.generation > generation) {
+            if let Some(newest) = head.manifest.as_ref().filter(|newest| newest.generation > generation) {
                 let (theirs, sequence) = (newest.generation, newest.sequence);
                 return Err(SnapshotError::Fenced { ours: generation, theirs, sequence });
             }
-            let mut manifest = make(tip.manifest.as_ref())?;
-            manifest.sequence = tip.highest + 1;
+            let mut manifest = make(head.manifest.as_ref())?;
+            manifest.sequence = head.highest + 1;
             manifest.check().map_err(SnapshotError::Unfit)?;
-            if let Err(error) = self.check_parts(&manifest, tip.manifest.as_ref()) {
+            if let Err(error) = self.check_parts(&manifest, head.manifest.as_ref()) {
                 // Somebody who has taken over may have collected them.
-                self.check_newest(tip.highest, generation, &mut tip)?;
+                self.check_newest(head.highest, generation, &mut head)?;
                 return Err(error);
             }
-            match self.attempt(&manifest, &mut tip)? {
-                Attempt::Done => break manifest,
-                Attempt::PassOver => tip.highest += 1,
+            match self.attempt(&manifest, &mut head)? {
+                PutOutcome::Written => break manifest,
+                PutOutcome::Taken => head.highest += 1,
             }
-            if rivals == Rivals::Heed {
-                tip.known = false;
-                self.learn(&mut tip)?;
+            if on_conflict == OnConflict::Rebase {
+                head.known = false;
+                self.learn(&mut head)?;
             }
         };
-        tip.highest = manifest.sequence;
-        tip.manifest = Some(manifest.clone());
+        head.highest = manifest.sequence;
+        head.manifest = Some(manifest.clone());
         self.abandon(manifest.parts());
         // The number was free, but perhaps only because a collection has freed it since this writer last looked.
-        self.check_newest(manifest.sequence, generation, &mut tip)?;
+        self.check_newest(manifest.sequence, generation, &mut head)?;
         Ok(manifest)
     }
 
     /// Fenced, if there is a manifest behind number `sequence`.
-    fn check_newest(&self, sequence: u64, generation: u64, tip: &mut Tip) -> Result<(), SnapshotError> {
+    fn check_newest(&self, sequence: u64, generation: u64, head: &mut Head) -> Result<(), SnapshotError> {
         let later = self.objects.list(super::manifest::FOLDER, Some(&object_name(sequence)))?;
         let Some(sequence) = later.iter().rev().find_map(|object| super::sequence_of(&object.name)) else {
             return Ok(());
         };
-        tip.known = false;
+        head.known = false;
         let theirs = self.read_manifest(sequence).map_or(generation, |theirs| theirs.generation);
         Err(SnapshotError::Fenced { ours: generation, theirs, sequence })
     }
 
-    fn attempt(&self, manifest: &Manifest, tip: &mut Tip) -> Result<Attempt, SnapshotError> {
+    fn attempt(&self, manifest: &Manifest, head: &mut Head) -> Result<PutOutcome, SnapshotError> {
         let bytes = manifest.encode();
         let hash = xxh3_128(&bytes);
         let sequence = manifest.sequence;
@@ -255,10 +255,10 @@ impl SnapshotStore {
         let mut found = None;
         for _ in 0..CONFLICT_TRIES {
             match self.objects.put_new(&object_name(sequence), bytes.clone()) {
-                Ok(true) => return Ok(Attempt::Done),
+                Ok(true) => return Ok(PutOutcome::Written),
                 Ok(false) => {}
                 Err(error) => {
-                    tip.doubtful.insert((sequence, hash));
+                    head.unconfirmed.insert((sequence, hash));
                     return Err(error);
                 }
             }
@@ -278,26 +278,26 @@ impl SnapshotStore {
         // Taken. By this very put, if a first try got through and only its answer was lost?
         let theirs = xxh3_128(&found.bytes);
         if theirs == hash {
-            return Ok(Attempt::Done);
+            return Ok(PutOutcome::Written);
         }
-        if tip.doubtful.contains(&(sequence, theirs)) {
-            return Ok(Attempt::PassOver);
+        if head.unconfirmed.contains(&(sequence, theirs)) {
+            return Ok(PutOutcome::Taken);
         }
         match Manifest::decode(sequence, &found.bytes) {
-            Ok(other) if other.generation < manifest.generation => Ok(Attempt::PassOver),
+            Ok(other) if other.generation < manifest.generation => Ok(PutOutcome::Taken),
             Ok(other) => {
-                tip.known = false;
+                head.known = false;
                 Err(SnapshotError::Fenced { ours: manifest.generation, theirs: other.generation, sequence })
             }
             // Whose it was cannot be known, so this attempt fails; the next one goes behind it.
             Err(error) => {
-                tip.known = false;
+                head.known = false;
                 Err(error)
             }
         }
     }
 
-    /// A manifest never mentions what is not there: looks for all parts that the one before did not have.
+    /// Checks that all parts exist which the previous manifest did not have: a manifest never mentions a missing part.
     fn check_parts(&self, manifest: &Manifest, previous: Option<&Manifest>) -> Result<(), SnapshotError> {
         let known: HashSet<_> = previous.into_iter().flat_map(Manifest::parts).map(|part| &part.object).collect();
         let new: Vec<_> = manifest.parts().filter(|part| !known.contains(&part.object)).collect();

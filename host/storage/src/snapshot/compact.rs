@@ -1,6 +1,6 @@
 //! Keeps chains short: merges deltas with each other, and now and then with their base.
 //!
-//! What is merged is written again, so the question is how often. Two rules keep it to a small factor of what
+//! Merging writes again, so the question is how often. Two rules keep it to a small factor of what
 //! snapshots wrote in the first place:
 //! - A base is rewritten when the deltas behind it have grown to a *share* of its size: a byte of base is then
 //!   paid for by `share` bytes of deltas. With one half, rewriting costs at most three times the deltas.
@@ -8,7 +8,7 @@
 //!   is not more than twice as large as the run: the logarithmic method, where a byte moves into a run of at least
 //!   about 1½ times the size each time. A large base with a trickle of changes is thus left alone.
 //!
-//! What is small, base and all, costs objects and requests rather than bytes: it is merged to a base when it has too
+//! A small partition, base and all, costs objects and requests rather than bytes: it is merged to a base when it has too
 //! many deltas, and only then.
 //!
 //! A call does a few partitions and writes one manifest, of the same epoch, so that there is never a storm.
@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use super::SnapshotStore;
-use super::commit::Rivals;
+use super::commit::OnConflict;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartKind, PartRef};
 use super::merge::merge;
@@ -46,7 +46,7 @@ impl Default for CompactionPolicy {
     }
 }
 
-/// What a call has done.
+/// Result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// The manifest written, if there was something to do.
@@ -112,8 +112,8 @@ impl SnapshotStore {
         created_us: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Compacted, SnapshotError> {
-        let Some(tip) = self.tip_manifest()? else { return Ok(Compacted::default()) };
-        let mut plans: Vec<_> = tip
+        let Some(head) = self.head_manifest()? else { return Ok(Compacted::default()) };
+        let mut plans: Vec<_> = head
             .partitions
             .iter()
             .filter_map(|(partition, chain)| Some((*partition, chain[policy.plan(chain)?].to_vec())))
@@ -126,7 +126,7 @@ impl SnapshotStore {
             if merged.len() >= policy.partitions_max || compacted.read_bytes >= policy.bytes_max {
                 break;
             }
-            let whole = tip.partitions[&partition][0].object == from[0].object;
+            let whole = head.partitions[&partition][0].object == from[0].object;
             match self.merge_run(partition, &from, whole, generation, stop) {
                 Ok(to) => {
                     compacted.read_bytes += from.iter().map(|part| part.bytes).sum::<u64>();
@@ -143,7 +143,7 @@ impl SnapshotStore {
         if merged.is_empty() {
             return Ok(compacted);
         }
-        let result = self.put_next(generation, Rivals::Ignore, |previous| {
+        let result = self.put_next(generation, OnConflict::Skip, |previous| {
             let mut manifest = previous.cloned().ok_or_else(|| SnapshotError::Unfit("there is no snapshot".into()))?;
             compacted.partitions = merged.iter().filter(|merged| merged.put_into(&mut manifest)).count();
             if compacted.partitions == 0 {
@@ -172,7 +172,7 @@ impl SnapshotStore {
         let kind = if whole { PartKind::Base } else { PartKind::Delta };
         let epoch = from.last().expect("a run is not empty").epoch;
         let header = Header { kind, partition, epoch, generation, name: String::new() };
-        let writer = PartWriter::new(self.objects.clone(), &self.unmentioned, header)?;
+        let writer = PartWriter::new(self.objects.clone(), &self.uncommitted, header)?;
         merge(&self.objects, from, writer, kind, stop)
     }
 }

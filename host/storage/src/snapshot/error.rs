@@ -1,4 +1,4 @@
-//! What can go wrong with a snapshot store, one line each: what is wrong and what to do.
+//! Errors of the snapshot store, one line each: the problem and the remedy.
 
 /// Servers answer with pages; their beginning says what is wrong.
 const REASON_BYTES_MAX: usize = 400;
@@ -6,25 +6,25 @@ const REASON_BYTES_MAX: usize = 400;
 /// An error of the snapshot store.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The place cannot be used at all; nothing was written.
-    #[error("cannot keep snapshots at {place}: {reason}")]
+    /// The location cannot be used at all; nothing was written.
+    #[error("cannot keep snapshots at {location}: {reason}")]
     Unusable {
         /// The URL as it was given.
-        place: String,
-        /// What is wrong, and what to do about it.
+        location: String,
+        /// The problem and the remedy.
         reason: String,
     },
-    /// The place holds another cluster's snapshots.
+    /// The location holds another cluster's snapshots.
     #[error(
-        "{place} holds the snapshots of cluster {theirs:032x}, this is cluster {ours:032x}: \
+        "{location} holds the snapshots of cluster {theirs:032x}, this is cluster {ours:032x}: \
          give this cluster a place of its own, or import theirs into an empty one"
     )]
     OtherCluster {
         /// The URL as it was given.
-        place: String,
-        /// Who asks.
+        location: String,
+        /// The cluster that asks.
         ours: u128,
-        /// Whose the place is.
+        /// The owner.
         theirs: u128,
     },
     /// An object is not what was written.
@@ -32,9 +32,9 @@ pub enum SnapshotError {
     Damaged {
         /// The object's name in the store.
         object: String,
-        /// Where in the object, bytes from its start.
+        /// Bytes from the object's start.
         offset: u64,
-        /// What does not fit.
+        /// The contradiction.
         what: String,
     },
     /// An object that a manifest mentions is not there.
@@ -44,10 +44,10 @@ pub enum SnapshotError {
         object: String,
     },
     /// There is no such snapshot.
-    #[error("there is no snapshot {sequence} in {place}: ask for the list of those that are there")]
+    #[error("there is no snapshot {sequence} in {location}: ask for the list of those that are there")]
     NoSuchSnapshot {
         /// The URL of the store.
-        place: String,
+        location: String,
         /// The manifest asked for.
         sequence: u64,
     },
@@ -61,29 +61,29 @@ pub enum SnapshotError {
         /// The highest version that this program reads.
         known: u16,
     },
-    /// Somebody else writes snapshots now; this writer must stop.
+    /// A writer of a higher generation has taken over; this one must stop.
     #[error(
         "generation {ours} may no longer write snapshots: manifest {sequence} of generation {theirs} is there; \
          stop this process, another one has taken over"
     )]
     Fenced {
-        /// The generation of who tried.
+        /// Generation of this writer.
         ours: u64,
-        /// The generation of who was there first.
+        /// Generation of the other writer.
         theirs: u64,
         /// Their manifest.
         sequence: u64,
     },
-    /// Somebody else has the lease now; this process must stop acting in its name.
+    /// Another process has the lease now; this one must stop acting in its name.
     #[error(
         "the lease of generation {ours} is lost to {holder:?}, generation {theirs}: stop this process, or start it again as a standby"
     )]
     LeaseLost {
-        /// The generation of who held it.
+        /// Generation of this process.
         ours: u64,
-        /// The generation of who has it now.
+        /// Generation of the holder now.
         theirs: u64,
-        /// Who has it now; empty if it was given back.
+        /// The holder now; empty if it was given back.
         holder: String,
     },
     /// A snapshot does not fit onto the one before it.
@@ -98,22 +98,22 @@ pub enum SnapshotError {
         rule: String,
     },
     /// An import was asked into a place that holds snapshots.
-    #[error("{place} already holds snapshots: import into an empty place")]
+    #[error("{location} already holds snapshots: import into an empty place")]
     NotEmpty {
         /// The URL of the store.
-        place: String,
+        location: String,
     },
     /// The store failed, after retries.
     #[error("cannot {action} {object}: {reason}")]
     Store {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The object's name in the store.
         object: String,
         /// The store's answer, on one line.
         reason: String,
     },
-    /// Who received the entries of a restore refused them.
+    /// The receiver of a restore refused entries.
     #[error("restoring partition {partition} failed: {source:#}")]
     Sink {
         /// The partition.
@@ -121,7 +121,7 @@ pub enum SnapshotError {
         /// The receiver's error.
         source: anyhow::Error,
     },
-    /// Who waited for background work was told to stop.
+    /// The caller was told to stop while it waited for background work.
     #[error("stopped before the end: nothing was changed")]
     Stopped,
 }

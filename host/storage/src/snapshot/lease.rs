@@ -1,4 +1,4 @@
-//! The lease: who coordinates, until when; so that a standby can take over from one that is gone.
+//! Lease on leadership, in the store: a standby can take over from a coordinator that is gone.
 //!
 //! One record that is only ever changed by whoever has read its present version: a conditional update by ETag in
 //! a bucket. A directory knows no such thing: there each version is a file with the next number, linked only if that
@@ -19,33 +19,34 @@ use object_store::UpdateVersion;
 use rkyv::{Archive, Deserialize, Serialize, rancor};
 use tokio::runtime::Handle;
 
+use super::envelope;
 use super::error::SnapshotError;
-use super::frame;
+use super::location::{RetryPolicy, StoreLocation};
 use super::objects::{Fetched, Objects};
-use super::place::{Patience, Place};
 
 const OBJECT: &str = "lease";
 const CHECK: &str = "lease.check";
-/// How many earlier versions stay in a directory: whoever looks while others write finds one of them at least.
+/// Earlier versions kept in a directory: a reader finds at least one of them while others write.
 const KEPT: u64 = 16;
 const MAGIC: &[u8; 8] = b"STYXLEAS";
 const VERSION: u16 = 1;
-/// Who holds the lease.
+
+/// The lease as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct LeaseRecord {
     /// The process that holds it, by a name that no other has; empty if it was given back.
     pub holder: String,
     /// Higher than that of every earlier holder.
     pub generation: u64,
-    /// When it runs out unless it is renewed, by its holder's clock, microseconds.
+    /// End unless it is renewed, by its holder's clock, microseconds.
     pub expires_us: u64,
-    /// How long it is given for at a time, microseconds.
+    /// Duration of each renewal, microseconds.
     pub term_us: u64,
     /// Tells this writing of the record from all others.
     nonce: u128,
 }
 
-/// What came of an attempt to get the lease.
+/// Result of an attempt to acquire the lease.
 #[derive(Debug)]
 pub enum Acquired {
     /// It is ours, under a new generation.
@@ -65,17 +66,17 @@ pub struct Lease {
 impl LeaseRecord {
     fn encode(&self) -> Vec<u8> {
         let body = rkyv::to_bytes::<rancor::Error>(self).expect("a record in memory can be written to memory");
-        frame::wrap(MAGIC, VERSION, &body)
+        envelope::wrap(MAGIC, VERSION, &body)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, SnapshotError> {
-        let body = frame::unwrap(MAGIC, VERSION, OBJECT, bytes)?;
+        let body = envelope::unwrap(MAGIC, VERSION, OBJECT, bytes)?;
         rkyv::from_bytes::<Self, rancor::Error>(&body)
-            .map_err(|error| SnapshotError::damaged(OBJECT, frame::HEADER as u64, error.to_string()))
+            .map_err(|error| SnapshotError::damaged(OBJECT, envelope::HEADER as u64, error.to_string()))
     }
 }
 
-/// The lease of a store, as somebody sees it who may want it. Clones have seen the same.
+/// The lease of a store as a candidate sees it. Clones share what was seen.
 #[derive(Clone, Debug)]
 pub struct Leases {
     objects: Objects,
@@ -84,25 +85,25 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Opens the lease of the store at `place`, whoever's that is.
+    /// Opens the lease of the store at `location`, whichever cluster owns that.
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`] if the place cannot be used, or overwrites what it must not.
-    pub fn open(place: &Place, runtime: &Handle) -> Result<Self, SnapshotError> {
-        Objects::open(place, Patience::Opening, runtime.clone())?.probe(place)?;
-        let objects = Objects::open(place, Patience::Lease, runtime.clone())?;
+    pub fn open(location: &StoreLocation, runtime: &Handle) -> Result<Self, SnapshotError> {
+        Objects::open(location, RetryPolicy::Opening, runtime.clone())?.probe(location)?;
+        let objects = Objects::open(location, RetryPolicy::Lease, runtime.clone())?;
         let leases = Self { objects, seen: Arc::default() };
-        leases.check(place)?;
+        leases.check(location)?;
         Ok(leases)
     }
 
     /// Shows that conditional updates hold, on which everything rests: one of a version that there never was.
-    fn check(&self, place: &Place) -> Result<(), SnapshotError> {
+    fn check(&self, location: &StoreLocation) -> Result<(), SnapshotError> {
         let never = UpdateVersion { e_tag: Some("\"0\"".into()), version: None };
         if self.objects.directory().is_none()
             && self.objects.put_over(CHECK, vec![0], Some(never)).is_ok_and(|put| put.is_some())
         {
-            return Err(place.unusable(
+            return Err(location.unusable(
                 "it overwrites what a conditional update must not (If-Match): two coordinators could both lead, use a \
                  server that supports conditional writes",
             ));
@@ -118,7 +119,7 @@ impl Leases {
     /// may be done in its name, and trying again is right.
     pub fn acquire(&self, holder: &str, term_us: u64, now_us: u64) -> Result<Acquired, SnapshotError> {
         let found = fetch(&self.objects).inspect_err(|_| {
-            // Who cannot be asked cannot be told either: its holder has a whole term when the store is back.
+            // Nobody can renew at a store that does not answer: the holder has a whole term when it is back.
             *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
         })?;
         let old = found.as_ref().map(|found| LeaseRecord::decode(&found.bytes)).transpose()?;
@@ -153,7 +154,7 @@ impl Leases {
         record.holder.is_empty() || now_us.saturating_sub(since) >= record.term_us.saturating_add(record.term_us / 4)
     }
 
-    /// Who holds the lease, or did last; `None` if nobody ever has.
+    /// The record of the present or last holder; `None` if nobody ever held the lease.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer, [`SnapshotError::Damaged`] if the record is.
@@ -163,12 +164,10 @@ impl Leases {
 }
 
 impl Lease {
-    /// What the store says about it.
     pub fn record(&self) -> &LeaseRecord {
         &self.record
     }
 
-    /// How often it has changed hands.
     pub fn generation(&self) -> u64 {
         self.record.generation
     }
@@ -179,7 +178,7 @@ impl Lease {
         now_us < self.record.expires_us
     }
 
-    /// Prolongs it to `now_us` and its term.
+    /// Extends it to `now_us` and its term.
     ///
     /// # Errors
     /// [`SnapshotError::LeaseLost`] if somebody else has it now. [`SnapshotError::Store`] if the store does not answer:
@@ -219,7 +218,7 @@ impl Lease {
     }
 }
 
-/// What came of replacing the record.
+/// Result of a conditional update of the record.
 enum Swapped {
     Written(UpdateVersion),
     /// Somebody was quicker.
@@ -273,7 +272,7 @@ fn put_next(
     }
     for old in all.into_iter().filter(|old| *old + KEPT < number) {
         // Somebody else may have been quicker, and next time is soon enough.
-        drop(fs::remove_file(directory.join(numbered(old))));
+        let _ = fs::remove_file(directory.join(numbered(old)));
     }
     Ok(Some(version(number)))
 }

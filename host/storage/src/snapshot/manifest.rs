@@ -1,39 +1,38 @@
-//! What a snapshot consists of: one small object, written last, that mentions all others.
+//! Manifest of a snapshot: one small object, written last, that mentions all others.
 //!
 //! A snapshot exists as soon as its manifest does, and not before. Manifests are numbered without gaps
 //! as they are written; each is put only if its number is free, so of two writers one loses and knows it.
 //!
-//! On disk: the *frame* (see [`frame`](super::frame)) with the manifest in rkyv, bytechecked on read.
+//! On disk: the *envelope* (see [`envelope`](super::envelope)) with the manifest in rkyv, bytechecked on read.
 
 use std::collections::BTreeMap;
 
 use rkyv::{Archive, Deserialize, Serialize, rancor};
 
+use super::envelope;
 use super::error::SnapshotError;
-use super::frame;
 
 /// The version of the format of manifests that is written.
 pub const MANIFEST_VERSION: u16 = 1;
 const MAGIC: &[u8; 8] = b"STYXMANI";
 pub(crate) const FOLDER: &str = "manifests";
 
-/// What a part object holds.
+/// Contents of a part object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Archive, Serialize, Deserialize)]
 pub enum PartKind {
     /// Everything that a partition holds.
     Base,
-    /// What was written or deleted in a partition since the snapshot before.
+    /// The writes and deletions in a partition since the snapshot before.
     Delta,
     /// Bytes with a name, opaque to the store.
     System,
 }
 
-/// Where a part is and what it must be: what a writer returns and a manifest mentions.
+/// Reference to a part, with its expected properties: returned by a writer, mentioned in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Archive, Serialize, Deserialize)]
 pub struct PartRef {
     /// The object's name in the store.
     pub object: String,
-    /// What it holds.
     pub kind: PartKind,
     /// The partition; 0 for system parts.
     pub partition: u16,
@@ -54,7 +53,7 @@ pub struct PartRef {
 }
 
 impl PartRef {
-    /// Whether the object is there with its size, as far as the store says.
+    /// Checks the size that the store tells of the object.
     pub(crate) fn check_size(&self, size: Option<u64>) -> Result<(), SnapshotError> {
         match size {
             Some(size) if size == self.bytes => Ok(()),
@@ -110,24 +109,24 @@ impl Manifest {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let body = rkyv::to_bytes::<rancor::Error>(self).expect("a manifest in memory can be written to memory");
-        frame::wrap(MAGIC, MANIFEST_VERSION, &body)
+        envelope::wrap(MAGIC, MANIFEST_VERSION, &body)
     }
 
     /// Reads manifest `sequence`; what it says about itself must fit its name.
     pub(crate) fn decode(sequence: u64, bytes: &[u8]) -> Result<Self, SnapshotError> {
         let object = object_name(sequence);
-        let body = frame::unwrap(MAGIC, MANIFEST_VERSION, &object, bytes)?;
+        let body = envelope::unwrap(MAGIC, MANIFEST_VERSION, &object, bytes)?;
         let manifest = rkyv::from_bytes::<Self, rancor::Error>(&body)
-            .map_err(|error| SnapshotError::damaged(&object, frame::HEADER as u64, error.to_string()))?;
-        manifest.check().map_err(|what| SnapshotError::damaged(&object, frame::HEADER as u64, what))?;
+            .map_err(|error| SnapshotError::damaged(&object, envelope::HEADER as u64, error.to_string()))?;
+        manifest.check().map_err(|what| SnapshotError::damaged(&object, envelope::HEADER as u64, what))?;
         if manifest.sequence != sequence {
             let what = format!("it says that it is number {}", manifest.sequence);
-            return Err(SnapshotError::damaged(&object, frame::HEADER as u64, what));
+            return Err(SnapshotError::damaged(&object, envelope::HEADER as u64, what));
         }
         Ok(manifest)
     }
 
-    /// What must hold of every manifest; checked before one is written and when one is read.
+    /// Invariants of every manifest; checked before one is written and when one is read.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (partition, chain) in &self.partitions {
             let mut epoch = 0;

@@ -3,10 +3,10 @@
 //! # What is stored
 //!
 //! ```text
-//! cluster                        whose store this is          (identity)
-//! lease                          who coordinates              (lease)
-//! log-cluster                    whose log goes with it       (commons)
-//! components/3f…                 a component under its digest (commons)
+//! cluster                        id of the store's cluster    (identity)
+//! lease                          the coordinator's lease      (lease)
+//! log-cluster                    id of the log's cluster      (cluster_metadata)
+//! components/3f…                 a component under its digest (cluster_metadata)
 //! manifests/00000000000000000017 one snapshot                 (manifest)
 //! parts/e…-g…-p00042-base-…      everything in a partition    (part)
 //! parts/e…-g…-p00042-delta-…     what changed in it since the snapshot before
@@ -18,14 +18,14 @@
 //! ([`SnapshotStore::part_writer`]); whoever coordinates then puts the manifest ([`SnapshotStore::commit`]). Until
 //! then nothing has happened. Nothing is ever overwritten, so a snapshot that exists stays as it is.
 //!
-//! # Who may write
+//! # Writers and fencing
 //!
 //! Manifests are numbered without gaps and each is put only if its number is free, so that two coordinators that
-//! both believe to be the one cannot both succeed. Each carries its writer's generation: whoever finds a higher
-//! one, or any in its way that is not its own, is fenced and must stop. A new coordinator calls
+//! both take themselves for the leader cannot both succeed. Each carries its writer's generation: a writer that
+//! finds a higher one, or a foreign manifest under its number, is fenced and must stop. A new coordinator calls
 //! [`SnapshotStore::take_over`] before it reads, after which no older generation can commit anything.
 //!
-//! # What is believed
+//! # Integrity
 //!
 //! Every byte that is read is under a checksum, and so is every object as a whole, in the manifest. Damage is
 //! reported with the object's name and the offset. [`SnapshotStore::restore_newest`] falls back to the snapshot
@@ -34,25 +34,25 @@
 //! # Threads
 //!
 //! All calls block, and are for plain threads: encoding and compression happen where the call is made, input and
-//! output on the runtime given to [`SnapshotStore::open`] (which must have threads of its own). Nothing here reads
-//! a clock; times come with the calls.
+//! output on the runtime given to [`SnapshotStore::open`] (which must have threads of its own). Times come with the
+//! calls; of clocks, only timeouts of the store's client and pauses between retries depend.
 
 mod backup;
+mod cluster_metadata;
 mod collect;
 mod commit;
-mod commons;
 mod compact;
+mod envelope;
 mod error;
-mod frame;
 mod identity;
 mod lease;
+mod location;
 mod manifest;
 mod merge;
 mod objects;
 mod part;
-mod place;
 mod restore;
-mod unmentioned;
+mod uncommitted;
 mod upload;
 mod verify;
 
@@ -61,26 +61,26 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 
 pub use self::backup::{Imported, Transferred};
+pub use self::cluster_metadata::ClusterMetadata;
 pub use self::collect::{Collected, Retention};
 pub use self::commit::Draft;
-pub use self::commons::Commons;
 pub use self::compact::{Compacted, CompactionPolicy};
 pub use self::error::SnapshotError;
 pub use self::lease::{Acquired, Lease, LeaseRecord, Leases};
+pub use self::location::{Memory, StoreLocation};
 pub use self::manifest::{MANIFEST_VERSION, Manifest, PartKind, PartRef};
 pub use self::part::block::Entry;
 pub use self::part::writer::PartWriter;
 pub use self::part::{ENTRY_BYTES_MAX, PART_VERSION};
-pub use self::place::{Memory, Place};
 pub use self::restore::{Batch, Restored, Sink, Skipped};
 pub use self::verify::{Progress, Verified};
 
-use self::commit::Tip;
+use self::commit::Head;
+use self::location::RetryPolicy;
 use self::manifest::{object_name, sequence_of};
 use self::objects::Objects;
 use self::part::Header;
-use self::place::Patience;
-use self::unmentioned::Unmentioned;
+use self::uncommitted::UncommittedObjects;
 
 /// A snapshot in the list of all.
 #[derive(Debug)]
@@ -95,53 +95,58 @@ pub struct Listing {
 #[derive(Clone)]
 pub struct SnapshotStore {
     objects: Objects,
-    place: Place,
+    location: StoreLocation,
     identity: u128,
-    /// Where the chain of manifests ends, as far as this store knows. Locked while a manifest is written.
-    tip: Arc<Mutex<Tip>>,
-    unmentioned: Unmentioned,
+    /// Locked while a manifest is written.
+    head: Arc<Mutex<Head>>,
+    uncommitted: UncommittedObjects,
 }
 
 impl SnapshotStore {
-    /// Opens the store at `place` for the cluster `identity`; an empty place becomes this cluster's.
+    /// Opens the store at `location` for the cluster `identity`; an empty place becomes this cluster's.
     ///
     /// Whether the place can be used is found out here: that it answers, lets us in, can be written, and that
     /// conditional puts hold.
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`] and [`SnapshotError::OtherCluster`], before anything else was written.
-    pub fn open(place: &Place, identity: u128, runtime: &Handle) -> Result<Self, SnapshotError> {
-        // A look with little patience first: what is set wrongly should not be tried for a minute.
-        let objects = Objects::open(place, Patience::Opening, runtime.clone())?;
-        objects.probe(place)?;
-        identity::claim(&objects, place, identity)?;
-        // The first look made a memory of its own; it must stay the same one.
-        let objects = if place.url().starts_with("memory:") {
+    pub fn open(location: &StoreLocation, identity: u128, runtime: &Handle) -> Result<Self, SnapshotError> {
+        // Few retries first: a wrong setting should not be tried for a minute.
+        let objects = Objects::open(location, RetryPolicy::Opening, runtime.clone())?;
+        objects.probe(location)?;
+        identity::claim(&objects, location, identity)?;
+        // The first opening made a memory store of its own; it must stay the same one.
+        let objects = if location.url().starts_with("memory:") {
             objects
         } else {
-            Objects::open(place, Patience::Running, runtime.clone())?
+            Objects::open(location, RetryPolicy::Running, runtime.clone())?
         };
-        Ok(Self { objects, place: place.clone(), identity, tip: Arc::default(), unmentioned: Unmentioned::default() })
+        Ok(Self {
+            objects,
+            location: location.clone(),
+            identity,
+            head: Arc::default(),
+            uncommitted: UncommittedObjects::default(),
+        })
     }
 
-    /// Whose the store at `place` is; `None` if it is empty. Nothing is written.
+    /// Id of the cluster that owns the store at `location`; `None` if it is empty. Writes nothing.
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`], if there is no asking.
-    pub fn identify(place: &Place, runtime: &Handle) -> Result<Option<u128>, SnapshotError> {
-        let objects = Objects::open(place, Patience::Opening, runtime.clone())?;
-        objects.probe(place)?;
+    pub fn identify(location: &StoreLocation, runtime: &Handle) -> Result<Option<u128>, SnapshotError> {
+        let objects = Objects::open(location, RetryPolicy::Opening, runtime.clone())?;
+        objects.probe(location)?;
         identity::read(&objects)
     }
 
-    /// The cluster that the store belongs to.
+    /// Id of the cluster that owns the store.
     pub fn identity(&self) -> u128 {
         self.identity
     }
 
-    /// Where the store is.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn location(&self) -> &StoreLocation {
+        &self.location
     }
 
     /// Starts a part of `partition`: a base, or a delta of what changed up to the end of `epoch`. Any number of
@@ -162,7 +167,7 @@ impl SnapshotStore {
     ) -> Result<PartWriter, SnapshotError> {
         assert!(kind != PartKind::System, "system parts have no entries");
         let header = Header { kind, partition, epoch, generation, name: String::new() };
-        PartWriter::new(self.objects.clone(), &self.unmentioned, header)
+        PartWriter::new(self.objects.clone(), &self.uncommitted, header)
     }
 
     /// Writes `blob` as the system part `name` (at most 255 bytes) of a snapshot of `epoch`.
@@ -177,7 +182,7 @@ impl SnapshotStore {
         blob: &[u8],
     ) -> Result<PartRef, SnapshotError> {
         let header = Header { kind: PartKind::System, partition: 0, epoch, generation, name: name.to_owned() };
-        part::writer::write_system(self.objects.clone(), &self.unmentioned, header, blob)
+        part::writer::write_system(self.objects.clone(), &self.uncommitted, header, blob)
     }
 
     /// Forgets parts that were written through this store and that it will not mention itself: those that are given
@@ -185,7 +190,7 @@ impl SnapshotStore {
     /// [`Self::commit`] has mentioned are forgotten by themselves; others are remembered until this is called.
     pub fn abandon<'a>(&self, parts: impl IntoIterator<Item = &'a PartRef>) {
         for part in parts {
-            self.unmentioned.remove(&part.object);
+            self.uncommitted.remove(&part.object);
         }
     }
 
@@ -217,7 +222,7 @@ impl SnapshotStore {
     /// The newest snapshot whose manifest is whole; its parts are not looked at.
     ///
     /// # Errors
-    /// That of the newest manifest if there are some and none is whole.
+    /// Damage of the newest manifest if there are some and none is whole.
     pub fn latest(&self) -> Result<Option<Manifest>, SnapshotError> {
         let mut first = None;
         for sequence in self.sequences()?.into_iter().rev() {
@@ -239,12 +244,12 @@ impl SnapshotStore {
 
     fn read_manifest(&self, sequence: u64) -> Result<Manifest, SnapshotError> {
         let Some(found) = self.objects.get(&object_name(sequence))? else {
-            return Err(SnapshotError::NoSuchSnapshot { place: self.place.url().to_owned(), sequence });
+            return Err(SnapshotError::NoSuchSnapshot { location: self.location.url().to_owned(), sequence });
         };
         let manifest = Manifest::decode(sequence, &found.bytes)?;
         if manifest.identity != self.identity {
             let (ours, theirs) = (self.identity, manifest.identity);
-            return Err(SnapshotError::OtherCluster { place: self.place.url().to_owned(), ours, theirs });
+            return Err(SnapshotError::OtherCluster { location: self.location.url().to_owned(), ours, theirs });
         }
         Ok(manifest)
     }
@@ -253,6 +258,6 @@ impl SnapshotStore {
 impl std::fmt::Debug for SnapshotStore {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let identity = format_args!("{:032x}", self.identity);
-        formatter.debug_struct("SnapshotStore").field("place", &self.place).field("identity", &identity).finish()
+        formatter.debug_struct("SnapshotStore").field("location", &self.location).field("identity", &identity).finish()
     }
 }

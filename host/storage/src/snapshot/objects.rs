@@ -1,4 +1,4 @@
-//! Objects with names, as plain threads see them: every call waits for the store and returns what it said.
+//! Blocking interface to an object store, for plain threads: every call waits for the store's answer.
 //!
 //! The waiting happens on the calling thread, the input and output on the runtime that was given. So what
 //! encodes and decodes never runs on the runtime's threads, and code above needs no `async`.
@@ -18,12 +18,12 @@ use object_store::{
 use tokio::runtime::Handle;
 
 use super::error::SnapshotError;
-use super::place::{Opened, Patience, Place};
+use super::location::{Opened, RetryPolicy, StoreLocation};
 
-/// How many small requests to have under way.
+/// Small requests under way at a time.
 const CONCURRENCY: usize = 16;
 
-/// An opened place, with names relative to it.
+/// Objects at a location, with names relative to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -32,7 +32,7 @@ pub(crate) struct Objects {
     runtime: Handle,
 }
 
-/// What a listing says of an object.
+/// An object in a listing.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
     pub(crate) name: String,
@@ -47,7 +47,7 @@ pub(crate) struct Fetched {
     pub(crate) version: UpdateVersion,
 }
 
-/// What is being worked out on the runtime.
+/// Result of a request that runs on the runtime.
 pub(crate) struct Pending<T>(mpsc::Receiver<T>);
 
 impl<T> Pending<Result<T, SnapshotError>> {
@@ -63,12 +63,12 @@ impl<T> Pending<Result<T, SnapshotError>> {
 }
 
 impl Objects {
-    pub(crate) fn open(place: &Place, patience: Patience, runtime: Handle) -> Result<Self, SnapshotError> {
-        let Opened { store, prefix, directory } = place.open(patience)?;
+    pub(crate) fn open(location: &StoreLocation, retries: RetryPolicy, runtime: Handle) -> Result<Self, SnapshotError> {
+        let Opened { store, prefix, directory } = location.open(retries)?;
         Ok(Self { store, prefix, directory, runtime })
     }
 
-    /// The directory that the objects are files in, if they are.
+    /// Directory of the objects, if they are files.
     pub(crate) fn directory(&self) -> Option<&PathBuf> {
         self.directory.as_ref()
     }
@@ -88,7 +88,7 @@ impl Objects {
     {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.runtime.spawn(async move {
-            // Who waited may have given up; then nobody wants to know.
+            // The caller may have given up.
             let _ = sender.send(future.await);
         });
         Pending(receiver)
@@ -102,14 +102,14 @@ impl Objects {
         self.start(future).wait()
     }
 
-    /// The first look: whether the place answers at all.
-    pub(crate) fn probe(&self, place: &Place) -> Result<(), SnapshotError> {
+    /// Checks that the location answers at all.
+    pub(crate) fn probe(&self, location: &StoreLocation) -> Result<(), SnapshotError> {
         let (store, prefix) = (self.store.clone(), self.path("manifests"));
-        let place = place.clone();
+        let location = location.clone();
         self.run(async move {
             match store.list(Some(&prefix)).try_next().await {
                 Ok(_) => Ok(()),
-                Err(error) => Err(place.explain(&error)),
+                Err(error) => Err(location.explain(&error)),
             }
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::SnapshotStore;
-use super::commit::Tip;
+use super::commit::Head;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartRef};
 use super::part;
@@ -30,7 +30,7 @@ impl Batch<'_> {
     }
 }
 
-/// Where restored entries go.
+/// Receiver of restored entries.
 ///
 /// Batches of one partition come one after the other; a later entry replaces an earlier one of the same key, or
 /// deletes it. Different partitions come at the same time, from several threads.
@@ -43,7 +43,7 @@ pub trait Sink: Sync {
 pub struct Restored<S> {
     /// Which one.
     pub manifest: Manifest,
-    /// What received its entries.
+    /// Receiver of its entries.
     pub sink: S,
     /// Its system parts by name.
     pub system: BTreeMap<String, Vec<u8>>,
@@ -56,7 +56,7 @@ pub struct Restored<S> {
 pub struct Skipped {
     /// Its number.
     pub sequence: u64,
-    /// What is wrong with it.
+    /// Its damage.
     pub error: SnapshotError,
 }
 
@@ -101,13 +101,13 @@ impl SnapshotStore {
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer.
     pub fn continue_from(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
-        let mut tip = self.lock_tip();
+        let mut head = self.lock_head();
         let highest = self.sequences()?.last().copied().unwrap_or(0).max(manifest.sequence);
-        *tip = Tip::at(highest, Some(manifest.clone()));
+        *head = Head::at(highest, Some(manifest.clone()));
         Ok(())
     }
 
-    /// What `attempt` makes of the newest snapshot that it finds no damage in.
+    /// Result of `attempt` on the newest snapshot in which it finds no damage.
     fn first_good<T>(
         &self,
         before: Option<u64>,
@@ -166,7 +166,7 @@ impl SnapshotStore {
     /// All system parts of a snapshot, by name.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// Damage of one of them.
     pub fn system_parts(&self, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, SnapshotError> {
         manifest.system.iter().map(|(name, part)| Ok((name.clone(), self.system_part(part)?))).collect()
     }
@@ -174,7 +174,7 @@ impl SnapshotStore {
     /// The blob of a system part.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Damage of the part.
     pub fn system_part(&self, part: &PartRef) -> Result<Vec<u8>, SnapshotError> {
         let mut reader = PartReader::open(self.objects.clone(), part)?;
         let mut blob = Vec::new();

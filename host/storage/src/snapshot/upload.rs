@@ -1,6 +1,6 @@
 //! A large object on its way into the store, in pieces, in bounded memory.
 //!
-//! What fits into one piece is put at once. More goes as a multipart upload, a few pieces at a time; it
+//! An object of one piece is put at once. A larger one is a multipart upload, a few pieces at a time; it
 //! exists when the last call succeeds, and not before. Dropping an upload abandons it.
 
 use std::collections::VecDeque;
@@ -81,8 +81,8 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let Some(mut upload) = self.multipart.take() {
-            // What cannot be taken back now is collected later, or expires by the bucket's rules.
-            drop(self.objects.start_step(&self.name, async move { upload.abort().await }));
+            // Pieces that cannot be deleted now are collected later, or expire by the bucket's rules.
+            let _ = self.objects.start_step(&self.name, async move { upload.abort().await });
         }
     }
 }

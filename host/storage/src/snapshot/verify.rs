@@ -7,7 +7,7 @@ use super::error::SnapshotError;
 use super::part::reader::PartReader;
 use super::restore::in_parallel;
 
-/// How far a long operation is.
+/// Progress of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Objects done.
@@ -20,10 +20,9 @@ pub struct Progress {
     pub bytes_total: u64,
 }
 
-/// What a verification has read, and what it has found.
+/// Result of a verification.
 #[derive(Debug)]
 pub struct Verified {
-    /// How much was read.
     pub progress: Progress,
     /// Entries in all parts, deletions included.
     pub entries: u64,
@@ -36,7 +35,7 @@ impl SnapshotStore {
     /// Goes on behind damage, so that all of it is found.
     ///
     /// # Errors
-    /// What is wrong with the manifest, or a store that does not answer; damaged parts are in the result.
+    /// Damage of the manifest, or a store that does not answer; damaged parts are in the result.
     pub fn verify(
         &self,
         sequence: u64,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use styx_storage::snapshot::{Imported, Memory, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Imported, Memory, SnapshotError, SnapshotStore, StoreLocation};
 
 use crate::support::*;
 
@@ -10,8 +10,8 @@ const IMPORTED: Imported = Imported { generation: 4, log_position: 0, created_us
 
 #[test]
 fn a_backup_starts_another_cluster() {
-    on_each_place(|place| {
-        let store = open(&place);
+    on_each_location(|location| {
+        let store = open(&location);
         let (mut model, mut random) = (sample(1, 4, 30), Random(1));
         store.commit(whole(&store, &model, 1, 9)).unwrap();
         let part = write_delta(&store, 7, 2, 9, &change(&mut model, 7, 30, 20, &mut random));
@@ -19,7 +19,7 @@ fn a_backup_starts_another_cluster() {
         model.retain(|_, entries| !entries.is_empty());
 
         let directory = tempfile::tempdir().unwrap();
-        let backup = Place::new(directory.path().to_str().unwrap());
+        let backup = StoreLocation::new(directory.path().to_str().unwrap());
         let told = RefCell::new(Vec::new());
         for sequence in [1, 2, 2] {
             told.borrow_mut().clear();
@@ -31,7 +31,7 @@ fn a_backup_starts_another_cluster() {
         // The export is a store like any other, this cluster's.
         assert_eq!(restored(&open(&backup), &open(&backup).manifest(2).unwrap()), model);
 
-        let other = SnapshotStore::open(&Place::in_memory(&Memory::default()), 0xC2, runtime()).unwrap();
+        let other = SnapshotStore::open(&StoreLocation::in_memory(&Memory::default()), 0xC2, runtime()).unwrap();
         let imported = other.import(&backup, IMPORTED, &|_| {}).unwrap();
         assert_eq!((imported.manifest.identity, imported.manifest.sequence), (0xC2, 1));
         assert_eq!((imported.manifest.generation, imported.manifest.epoch), (4, 2));
@@ -51,12 +51,12 @@ fn a_backup_starts_another_cluster() {
 
 #[test]
 fn damaged_and_empty_backups_are_refused() {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let model = sample(2, 2, 30);
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let backup = Place::new(directory.path().to_str().unwrap());
-    let other = || SnapshotStore::open(&Place::new("memory:"), 0xC2, runtime()).unwrap();
+    let backup = StoreLocation::new(directory.path().to_str().unwrap());
+    let other = || SnapshotStore::open(&StoreLocation::new("memory:"), 0xC2, runtime()).unwrap();
     let result = other().import(&backup, IMPORTED, &|_| {});
     assert!(matches!(&result, Err(SnapshotError::Unusable { .. })), "{result:?}");
     store.export(1, &backup, &|_| {}).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use styx_storage::snapshot::{CompactionPolicy, PartKind, Place, Retention, SnapshotStore};
+use styx_storage::snapshot::{CompactionPolicy, PartKind, Retention, SnapshotStore, StoreLocation};
 
 use crate::support::*;
 
@@ -21,8 +21,8 @@ fn check_whole(store: &SnapshotStore) {
 
 #[test]
 fn old_snapshots_go_and_their_parts_with_them() {
-    on_each_place(|place| {
-        let store = open(&place);
+    on_each_location(|location| {
+        let store = open(&location);
         let mut model = sample(1, 3, 20);
         for epoch in 1..=6 {
             change(&mut model, 0, 20, 5, &mut Random(epoch));
@@ -45,8 +45,8 @@ fn old_snapshots_go_and_their_parts_with_them() {
 
 #[test]
 fn what_is_under_way_is_left_alone() {
-    on_each_place(|place| {
-        let (store, other) = (open(&place), open(&place));
+    on_each_location(|location| {
+        let (store, other) = (open(&location), open(&location));
         let model = sample(2, 3, 20);
         store.commit(whole(&store, &model, 1, 1)).unwrap();
         // Finished and being written, here; finished, by another process of this generation and of the next.
@@ -89,11 +89,11 @@ fn what_is_under_way_is_left_alone() {
 #[test]
 fn half_written_directories_are_ignored_and_collected() {
     let directory = tempfile::tempdir().unwrap();
-    let place = Place::new(format!("file://{}", directory.path().to_str().unwrap()));
+    let location = StoreLocation::new(format!("file://{}", directory.path().to_str().unwrap()));
     let model = sample(3, 3, 20);
     {
         // A process that dies before the manifest, and leaves what a write was about to become.
-        let crashed = open(&place);
+        let crashed = open(&location);
         whole(&crashed, &model, 1, 1);
         std::fs::write(directory.path().join("parts/e00-g00-p00001-base-00#1"), "half").unwrap();
         std::fs::create_dir_all(directory.path().join("manifests")).unwrap();
@@ -104,7 +104,7 @@ fn half_written_directories_are_ignored_and_collected() {
         let manifests = std::fs::read_dir(directory.path().join("manifests")).unwrap();
         (parts.count(), manifests.count())
     };
-    let store = open(&place);
+    let store = open(&location);
     assert!(store.latest().unwrap().is_none());
     assert!(store.restore_newest(1, |_| Collect::default()).unwrap().is_none());
     assert_eq!(files(), (6, 1));
@@ -118,7 +118,7 @@ fn half_written_directories_are_ignored_and_collected() {
 
 #[test]
 fn collecting_beside_everything_else_loses_nothing() {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let policy = CompactionPolicy { deltas_max: 2, share_percent: 30, small_bytes: 0, ..CompactionPolicy::default() };
     let mut model = sample(4, 4, 60);
     store.commit(whole(&store, &model, 1, 1)).unwrap();

@@ -1,6 +1,6 @@
 //! Compaction changes nothing but the length of chains, and costs a small factor.
 
-use styx_storage::snapshot::{CompactionPolicy, Place, SnapshotError};
+use styx_storage::snapshot::{CompactionPolicy, SnapshotError, StoreLocation};
 
 use crate::support::*;
 
@@ -8,7 +8,7 @@ const NEVER: &dyn Fn() -> bool = &|| false;
 
 #[test]
 fn state_stays_the_same_and_chains_stay_short() {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let policy =
         CompactionPolicy { deltas_max: 4, share_percent: 50, small_bytes: 0, partitions_max: 2, bytes_max: u64::MAX };
     let (mut model, mut random) = (sample(1, 6, 200), Random(2));
@@ -48,7 +48,7 @@ fn state_stays_the_same_and_chains_stay_short() {
 
 /// What is written in all, in proportion to what the snapshots alone would have written.
 fn amplification(keys: u64, changes_each: u64, snapshots: u64) -> (f64, usize) {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let policy = CompactionPolicy::default();
     let mut random = Random(keys);
     let base = (0..keys).map(|key| ((0, key.to_be_bytes().to_vec()), random.bytes(64))).collect();
@@ -82,7 +82,7 @@ fn what_is_written_stays_within_a_small_factor() {
 
 /// Manifests and parts that compaction writes beside so many snapshots of a small state, and the longest chain.
 fn written_for_small(policy: &CompactionPolicy, snapshots: u64) -> (u64, usize, usize) {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let (mut model, mut random) = (sample(5, 64, 10), Random(6));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let (mut manifests, mut parts, mut longest) = (0, 0, 0);
@@ -123,7 +123,7 @@ fn a_small_state_is_not_rewritten_all_the_time() {
 
 #[test]
 fn snapshots_go_on_meanwhile() {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let policy = CompactionPolicy { deltas_max: 1, share_percent: 1, small_bytes: 0, ..CompactionPolicy::default() };
     let (mut model, mut random) = (sample(3, 2, 50), Random(4));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
@@ -169,8 +169,8 @@ fn snapshots_go_on_meanwhile() {
 
 #[test]
 fn compaction_stops_when_told_and_is_fenced() {
-    let place = Place::in_memory(&Default::default());
-    let (store, model) = (open(&place), sample(5, 3, 50));
+    let location = StoreLocation::in_memory(&Default::default());
+    let (store, model) = (open(&location), sample(5, 3, 50));
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let mut changed = model.clone();
     let part = write_delta(&store, 0, 2, 1, &change(&mut changed, 0, 50, 90, &mut Random(1)));
@@ -178,7 +178,7 @@ fn compaction_stops_when_told_and_is_fenced() {
     let policy = CompactionPolicy { small_bytes: 0, ..CompactionPolicy::default() };
     assert!(matches!(store.compact(1, &policy, 1, &|| true), Err(SnapshotError::Stopped)));
     assert_eq!(store.latest().unwrap().unwrap().sequence, 2);
-    open(&place).take_over(2, 1).unwrap();
+    open(&location).take_over(2, 1).unwrap();
     let result = store.compact(1, &policy, 1, NEVER);
     assert!(matches!(result, Err(SnapshotError::Fenced { ours: 1, theirs: 2, .. })), "{result:?}");
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 
-use styx_storage::snapshot::{Draft, Manifest, PartKind, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Draft, Manifest, PartKind, SnapshotError, SnapshotStore, StoreLocation};
 
 use crate::support::*;
 
 #[test]
 fn a_chain_of_snapshots_comes_back() {
-    on_each_place(|place| {
-        let store = open(&place);
+    on_each_location(|location| {
+        let store = open(&location);
         assert!(store.latest().unwrap().is_none());
         assert!(store.restore_newest(2, |_| Collect::default()).unwrap().is_none());
         let (mut model, mut random) = (sample(1, 5, 40), Random(2));
@@ -33,7 +33,7 @@ fn a_chain_of_snapshots_comes_back() {
             expected.push(model.clone());
         }
         // Every snapshot is what it was, in this process and in the next one.
-        for store in [store, open(&place)] {
+        for store in [store, open(&location)] {
             for listing in store.list().unwrap() {
                 let manifest = listing.manifest.unwrap();
                 assert_eq!(restored(&store, &manifest), expected[listing.sequence as usize - 1]);
@@ -55,9 +55,9 @@ fn a_chain_of_snapshots_comes_back() {
 
 #[test]
 fn parts_of_many_pieces() {
-    on_each_place(|place| {
+    on_each_location(|location| {
         // More than one piece of an upload and several windows of reading; entries around a block's size.
-        let store = open(&place);
+        let store = open(&location);
         let mut random = Random(3);
         let mut entries = BTreeMap::new();
         for (index, length) in
@@ -78,7 +78,7 @@ fn parts_of_many_pieces() {
 
 #[test]
 fn writers_are_held_to_the_rules() {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let misuse = |result: Result<(), SnapshotError>| {
         assert!(matches!(result, Err(SnapshotError::Misuse { .. })), "{result:?}");
     };
@@ -114,13 +114,13 @@ fn writers_are_held_to_the_rules() {
 
 #[test]
 fn of_two_writers_one_is_fenced() {
-    on_each_place(|place| {
+    on_each_location(|location| {
         let model = sample(4, 2, 5);
-        let first = open(&place);
+        let first = open(&location);
         first.commit(whole(&first, &model, 1, 1)).unwrap();
         // Same generation, same number, many times at the same moment.
         for epoch in 2..12 {
-            let stores = [open(&place), open(&place), open(&place)];
+            let stores = [open(&location), open(&location), open(&location)];
             let drafts: Vec<_> = stores.iter().map(|store| whole(store, &model, epoch, 1)).collect();
             for store in &stores {
                 store.restore_newest(1, |_| Collect::default()).unwrap().unwrap();
@@ -154,8 +154,8 @@ fn of_two_writers_one_is_fenced() {
 
 #[test]
 fn an_older_generation_is_fenced() {
-    on_each_place(|place| {
-        let (model, zombie, new) = (sample(5, 2, 5), open(&place), open(&place));
+    on_each_location(|location| {
+        let (model, zombie, new) = (sample(5, 2, 5), open(&location), open(&location));
         zombie.commit(whole(&zombie, &model, 1, 1)).unwrap();
         let prepared = whole(&zombie, &model, 2, 1);
         let late = whole(&zombie, &model, 3, 1);
@@ -175,10 +175,10 @@ fn an_older_generation_is_fenced() {
 
 #[test]
 fn a_writer_that_slept_through_a_collection_is_fenced() {
-    let place = Place::in_memory(&Default::default());
-    let (model, zombie, new) = (sample(6, 2, 5), open(&place), open(&place));
+    let location = StoreLocation::in_memory(&Default::default());
+    let (model, zombie, new) = (sample(6, 2, 5), open(&location), open(&location));
     zombie.commit(whole(&zombie, &model, 1, 1)).unwrap();
-    let other_zombie = open(&place);
+    let other_zombie = open(&location);
     other_zombie.restore_newest(1, |_| Collect::default()).unwrap().unwrap();
     new.take_over(2, 1).unwrap();
     let prepared = whole(&zombie, &model, 2, 1);
@@ -199,8 +199,8 @@ fn a_writer_that_slept_through_a_collection_is_fenced() {
 
 #[test]
 fn taking_over_heeds_what_an_older_one_wrote_last() {
-    let place = Place::in_memory(&Default::default());
-    let (mut model, old, new) = (sample(7, 3, 5), open(&place), open(&place));
+    let location = StoreLocation::in_memory(&Default::default());
+    let (mut model, old, new) = (sample(7, 3, 5), open(&location), open(&location));
     // An empty store is taken over as well.
     let empty = new.take_over(1, 5).unwrap();
     assert_eq!((empty.sequence, empty.epoch, empty.log_position, empty.partitions.len()), (1, 0, 0, 0));
@@ -210,7 +210,7 @@ fn taking_over_heeds_what_an_older_one_wrote_last() {
     assert_eq!((taken.sequence, taken.epoch), (3, 1));
     assert_eq!(restored(&new, &taken), model);
     // Without taking over, an older generation's snapshot in the way is passed over.
-    let third = open(&place);
+    let third = open(&location);
     third.restore_newest(1, |_| Collect::default()).unwrap().unwrap();
     new.commit(whole(&new, &sample(8, 1, 1), 9, 2)).unwrap();
     let changes = change(&mut model, 0, 5, 5, &mut Random(1));
@@ -223,7 +223,7 @@ fn taking_over_heeds_what_an_older_one_wrote_last() {
 
 #[test]
 fn an_older_snapshot_is_reinstated() {
-    let store = open(&Place::new("memory:"));
+    let store = open(&StoreLocation::new("memory:"));
     let first = sample(10, 3, 5);
     let mut model = first.clone();
     store.commit(whole(&store, &model, 1, 1)).unwrap();
@@ -246,7 +246,7 @@ fn an_older_snapshot_is_reinstated() {
 
 #[test]
 fn one_store_is_shared_by_threads() {
-    let store: SnapshotStore = open(&Place::new("memory:"));
+    let store: SnapshotStore = open(&StoreLocation::new("memory:"));
     let model = sample(9, 8, 300);
     let parts = std::thread::scope(|scope| {
         let writers: Vec<_> = model

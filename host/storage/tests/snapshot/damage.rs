@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
-use styx_storage::snapshot::{Commons, Leases, Manifest, Memory, PartRef, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{
+    ClusterMetadata, Leases, Manifest, Memory, PartRef, SnapshotError, SnapshotStore, StoreLocation,
+};
 
 use crate::support::*;
 
@@ -30,7 +32,7 @@ impl Objects {
 /// A store with two snapshots whose parts are of every kind, and what the first one holds.
 fn two_snapshots(partitions: u16) -> (SnapshotStore, Objects, Model) {
     let memory = Memory::default();
-    let store = open(&Place::in_memory(&memory));
+    let store = open(&StoreLocation::in_memory(&memory));
     let mut model = sample(1, partitions, 6);
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let old = model.clone();
@@ -99,18 +101,18 @@ fn every_bit_counts() {
         }
     }
     // The small objects beside them.
-    let place = Place::in_memory(&Memory::from(objects.0.clone()));
-    let leases = Leases::open(&place, runtime()).unwrap();
+    let location = StoreLocation::in_memory(&Memory::from(objects.0.clone()));
+    let leases = Leases::open(&location, runtime()).unwrap();
     drop(leases.acquire("me", 10, 1).unwrap());
     cases += damage_everywhere(&objects, "lease", &|| leases.read().map(drop));
-    let commons = Commons::open(&place, runtime()).unwrap();
-    assert_eq!(commons.cluster(7).unwrap(), 7);
-    cases += damage_everywhere(&objects, "log-cluster", &|| commons.cluster(8).map(drop));
-    commons.put_component("3f", b"what workers run").unwrap();
-    cases += damage_everywhere(&objects, "components/3f", &|| commons.component("3f").map(drop));
+    let metadata = ClusterMetadata::open(&location, runtime()).unwrap();
+    assert_eq!(metadata.cluster(7).unwrap(), 7);
+    cases += damage_everywhere(&objects, "log-cluster", &|| metadata.cluster(8).map(drop));
+    metadata.put_component("3f", b"what workers run").unwrap();
+    cases += damage_everywhere(&objects, "components/3f", &|| metadata.component("3f").map(drop));
     cases += damage_everywhere(&objects, "cluster", &|| {
-        let place = Place::in_memory(&Memory::from(objects.0.clone()));
-        SnapshotStore::open(&place, CLUSTER, runtime()).map(drop)
+        let location = StoreLocation::in_memory(&Memory::from(objects.0.clone()));
+        SnapshotStore::open(&location, CLUSTER, runtime()).map(drop)
     });
     eprintln!("{cases} damaged objects, all found");
     assert!(cases >= 100_000, "only {cases} cases");
@@ -120,7 +122,7 @@ fn every_bit_counts() {
 fn large_parts_are_checked_block_by_block() {
     // Several blocks: flips all over the object, which exceeds a window of reading.
     let memory = Memory::default();
-    let (store, objects) = (open(&Place::in_memory(&memory)), Objects(memory.objects()));
+    let (store, objects) = (open(&StoreLocation::in_memory(&memory)), Objects(memory.objects()));
     let mut random = Random(1);
     let entries = (0..6000_u32).map(|key| ((key / 1000, key.to_be_bytes().to_vec()), random.bytes(1000))).collect();
     let manifest = store.commit(whole(&store, &Model::from([(1, entries)]), 1, 1)).unwrap();
@@ -256,7 +258,7 @@ fn recovery_falls_back_to_the_snapshot_before() {
 }
 
 fn open_again(store: &SnapshotStore) -> SnapshotStore {
-    open(store.place())
+    open(store.location())
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use styx_storage::snapshot::{Leases, MANIFEST_VERSION, PART_VERSION, Place};
+use styx_storage::snapshot::{Leases, MANIFEST_VERSION, PART_VERSION, StoreLocation};
 
 use crate::support::*;
 
@@ -25,8 +25,8 @@ fn stores_of_every_format_are_read() {
         // A copy: opening a store tries whether it can be written.
         let directory = tempfile::tempdir().unwrap();
         copy(&fixture(version), directory.path());
-        let place = Place::new(directory.path().to_str().unwrap());
-        let store = open(&place);
+        let location = StoreLocation::new(directory.path().to_str().unwrap());
+        let store = open(&location);
         let (first, _, second) = content();
         assert_eq!(restored(&store, &store.manifest(1).unwrap()), first);
         let back = store.restore_newest(2, |_| Collect::default()).unwrap().unwrap();
@@ -35,7 +35,7 @@ fn stores_of_every_format_are_read() {
         assert_eq!((back.manifest.state_hash, back.manifest.chain_hash), (2 << 64, 9));
         assert_eq!(back.system["coordinator"], system_blob(2));
         assert_eq!(back.sink.into_model(), second);
-        assert_eq!(Leases::open(&place, runtime()).unwrap().read().unwrap().unwrap().holder, "the first");
+        assert_eq!(Leases::open(&location, runtime()).unwrap().read().unwrap().unwrap().holder, "the first");
     }
 }
 
@@ -58,11 +58,11 @@ fn copy(from: &Path, to: &Path) {
 fn write_the_store_of_this_format() {
     let directory = fixture(MANIFEST_VERSION.max(PART_VERSION));
     assert!(!directory.exists(), "{} is there: formats that were written do not change", directory.display());
-    let place = Place::new(directory.to_str().unwrap());
-    let store = open(&place);
+    let location = StoreLocation::new(directory.to_str().unwrap());
+    let store = open(&location);
     let (first, changes, _) = content();
     store.commit(whole(&store, &first, 1, 3)).unwrap();
     let part = write_delta(&store, 7, 2, 3, &changes);
     store.commit(draft(&store, 2, 3, Some(1), vec![part])).unwrap();
-    drop(Leases::open(&place, runtime()).unwrap().acquire("the first", 1_000_000, 2_000_000).unwrap());
+    drop(Leases::open(&location, runtime()).unwrap().acquire("the first", 1_000_000, 2_000_000).unwrap());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use styx_storage::snapshot::{Acquired, Lease, Leases, Memory, Place, SnapshotError};
+use styx_storage::snapshot::{Acquired, Lease, Leases, Memory, SnapshotError, StoreLocation};
 
 use crate::support::*;
 
@@ -22,14 +22,14 @@ fn theirs(acquired: Acquired) -> String {
     }
 }
 
-fn leases(place: &Place) -> Leases {
-    Leases::open(place, runtime()).unwrap()
+fn leases(location: &StoreLocation) -> Leases {
+    Leases::open(location, runtime()).unwrap()
 }
 
 #[test]
 fn it_changes_hands_when_it_ran_out() {
-    on_each_place(|place| {
-        let (a, b) = (leases(&place), leases(&place));
+    on_each_location(|location| {
+        let (a, b) = (leases(&location), leases(&location));
         assert!(a.read().unwrap().is_none());
         let mut lease = ours(a.acquire("a", TERM, 100).unwrap());
         assert_eq!((lease.generation(), lease.holds(1099), lease.holds(1100)), (1, true, false));
@@ -38,7 +38,7 @@ fn it_changes_hands_when_it_ran_out() {
         lease.renew(1050).unwrap();
         assert!(lease.holds(2049));
         assert_eq!(theirs(b.acquire("b", TERM, 901_250).unwrap()), "a");
-        assert_eq!(theirs(leases(&place).acquire("b", TERM, 999_999).unwrap()), "a");
+        assert_eq!(theirs(leases(&location).acquire("b", TERM, 999_999).unwrap()), "a");
         // A quarter of a term more, for clocks that run unevenly.
         assert_eq!(theirs(b.acquire("b", TERM, 902_499).unwrap()), "a");
         let mut taken = ours(b.acquire("b", TERM, 902_500).unwrap());
@@ -55,7 +55,7 @@ fn it_changes_hands_when_it_ran_out() {
         }
         assert_eq!(b.read().unwrap().as_ref(), Some(taken.record()));
         // The same process, started again, does not wait for itself.
-        let mut again = ours(leases(&place).acquire("b", TERM, 3).unwrap());
+        let mut again = ours(leases(&location).acquire("b", TERM, 3).unwrap());
         assert_eq!(again.generation(), 3);
         assert!(taken.renew(902_701).is_err());
         again.renew(4).unwrap();
@@ -70,14 +70,14 @@ fn it_changes_hands_when_it_ran_out() {
 fn a_store_that_ignores_conditions_is_refused() {
     use crate::lost_answers::Careless;
     let memory = Memory::from(std::sync::Arc::<Careless>::default() as std::sync::Arc<dyn object_store::ObjectStore>);
-    let refused = Leases::open(&Place::in_memory(&memory), runtime()).unwrap_err();
+    let refused = Leases::open(&StoreLocation::in_memory(&memory), runtime()).unwrap_err();
     assert!(refused.to_string().contains("If-Match"), "{refused}");
 }
 
 #[test]
 fn of_many_who_want_it_one_gets_it() {
-    on_each_place(|place| {
-        let all: Vec<Leases> = (0..4).map(|_| leases(&place)).collect();
+    on_each_location(|location| {
+        let all: Vec<Leases> = (0..4).map(|_| leases(&location)).collect();
         for round in 0..15_u64 {
             let now = round * 10 * TERM;
             // All have seen who had it last.
@@ -112,7 +112,7 @@ fn of_many_who_want_it_one_gets_it() {
 /// The other side of the test below: takes the lease again and again and counts in a file, read and written apart,
 /// so that two at a time would lose counts.
 fn contend(directory: &str, name: &str, turns: u64) {
-    let leases = leases(&Place::new(directory));
+    let leases = leases(&StoreLocation::new(directory));
     let file = std::path::Path::new(directory).join("counter");
     let mut done = 0;
     while done < turns {
@@ -153,6 +153,6 @@ fn processes_exclude_each_other_in_a_directory() {
     }
     let count = std::fs::read_to_string(directory.path().join("counter")).unwrap();
     assert_eq!(count, (3 * TURNS).to_string());
-    let leases = leases(&Place::new(directory.path().to_str().unwrap()));
+    let leases = leases(&StoreLocation::new(directory.path().to_str().unwrap()));
     assert_eq!(leases.read().unwrap().unwrap().generation, 3 * TURNS);
 }

@@ -11,7 +11,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use styx_storage::snapshot::{Acquired, Leases, Memory, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Acquired, Leases, Memory, SnapshotError, SnapshotStore, StoreLocation};
 
 use crate::support::*;
 
@@ -123,16 +123,16 @@ impl ObjectStore for Careless {
     }
 }
 
-fn flaky() -> (Arc<Flaky>, Place) {
+fn flaky() -> (Arc<Flaky>, StoreLocation) {
     let flaky = Arc::new(Flaky { inner: InMemory::new(), mood: AtomicU8::new(FINE) });
     let memory = Memory::from(flaky.clone() as Arc<dyn ObjectStore>);
-    (flaky, Place::in_memory(&memory))
+    (flaky, StoreLocation::in_memory(&memory))
 }
 
 #[test]
 fn a_snapshot_whose_answer_was_lost() {
-    let (flaky, place) = flaky();
-    let store = open(&place);
+    let (flaky, location) = flaky();
+    let store = open(&location);
     let mut model = sample(1, 3, 20);
     store.commit(whole(&store, &model, 1, 1)).unwrap();
     let mut random = Random(1);
@@ -176,8 +176,8 @@ fn a_snapshot_whose_answer_was_lost() {
 
 #[test]
 fn a_lease_whose_answer_was_lost() {
-    let (flaky, place) = flaky();
-    let leases = || Leases::open(&place, runtime()).unwrap();
+    let (flaky, location) = flaky();
+    let leases = || Leases::open(&location, runtime()).unwrap();
     let (first, second) = (leases(), leases());
     let ours = |acquired: Acquired| match acquired {
         Acquired::Ours(lease) => lease,

@@ -2,8 +2,8 @@
 //! damage of every kind; compaction and collection over long runs; the lease.
 
 mod backup;
+mod cluster_metadata;
 mod collection;
-mod commons;
 mod compaction;
 mod contract;
 mod damage;

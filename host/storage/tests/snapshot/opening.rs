@@ -1,13 +1,13 @@
 //! What is wrong with a place is said when it is opened, on one line, before anything is written.
 
-use styx_storage::snapshot::{Memory, Place, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Memory, SnapshotError, SnapshotStore, StoreLocation};
 
-use crate::support::{CLUSTER, on_each_place, open, runtime, s3};
+use crate::support::{CLUSTER, on_each_location, open, runtime, s3};
 
 /// The error's text, which says each of `words` on one line.
-fn refused(place: &Place, words: &[&str]) {
+fn refused(location: &StoreLocation, words: &[&str]) {
     let started = std::time::Instant::now();
-    let error = SnapshotStore::open(place, CLUSTER, runtime()).expect_err("that cannot be opened");
+    let error = SnapshotStore::open(location, CLUSTER, runtime()).expect_err("that cannot be opened");
     let text = error.to_string();
     assert!(matches!(error, SnapshotError::Unusable { .. }), "{error:?}");
     assert!(!text.contains('\n'), "one line: {text}");
@@ -19,9 +19,9 @@ fn refused(place: &Place, words: &[&str]) {
 
 #[test]
 fn what_is_no_place() {
-    refused(&Place::new("ftp://host/directory"), &["ftp:", "file:///", "s3://"]);
-    refused(&Place::new("file://data/snapshots"), &["three slashes"]);
-    refused(&Place::new("s3:///prefix"), &["bucket"]);
+    refused(&StoreLocation::new("ftp://host/directory"), &["ftp:", "file:///", "s3://"]);
+    refused(&StoreLocation::new("file://data/snapshots"), &["three slashes"]);
+    refused(&StoreLocation::new("s3:///prefix"), &["bucket"]);
 }
 
 #[test]
@@ -29,31 +29,31 @@ fn directories_that_cannot_be() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "not a directory").unwrap();
-    refused(&Place::new(file.to_str().unwrap()), &["not a directory"]);
-    refused(&Place::new(file.join("below").to_str().unwrap()), &["create the directory"]);
+    refused(&StoreLocation::new(file.to_str().unwrap()), &["not a directory"]);
+    refused(&StoreLocation::new(file.join("below").to_str().unwrap()), &["create the directory"]);
     // Where even the superuser creates nothing.
-    refused(&Place::new("file:///proc/styx/snapshots"), &["create the directory"]);
+    refused(&StoreLocation::new("file:///proc/styx/snapshots"), &["create the directory"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "not a directory");
 }
 
 #[test]
 fn buckets_that_cannot_be() {
     let Some(server) = s3::Server::start() else { return };
-    let good = server.place("a");
+    let good = server.location("a");
     open(&good);
     refused(
         &good.clone().with("AWS_SECRET_ACCESS_KEY", "wrong"),
         &["refuses the credentials", "AWS_SECRET_ACCESS_KEY"],
     );
     refused(&good.clone().with("AWS_ACCESS_KEY_ID", "nobody"), &["refuses the credentials", "AWS_ACCESS_KEY_ID"]);
-    let mut elsewhere = Place::new("s3://nosuchbucket/a");
+    let mut elsewhere = StoreLocation::new("s3://nosuchbucket/a");
     for (name, value) in [("AWS_ACCESS_KEY_ID", "styx"), ("AWS_SECRET_ACCESS_KEY", "styx-secret")] {
         elsewhere = elsewhere.with(name, value);
     }
     let elsewhere = elsewhere.with("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", server.port));
     refused(&elsewhere, &["no bucket nosuchbucket", "create it"]);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut anonymous = Place::new("s3://styx/a");
+    let mut anonymous = StoreLocation::new("s3://styx/a");
     for name in ["AWS_ENDPOINT_URL", "AWS_METADATA_ENDPOINT"] {
         anonymous = anonymous.with(name, format!("http://127.0.0.1:{nobody}"));
     }
@@ -64,10 +64,10 @@ fn buckets_that_cannot_be() {
 
 #[test]
 fn another_clusters_place() {
-    on_each_place(|place| {
-        open(&place);
-        open(&place);
-        let error = SnapshotStore::open(&place, 0xBAD, runtime()).unwrap_err();
+    on_each_location(|location| {
+        open(&location);
+        open(&location);
+        let error = SnapshotStore::open(&location, 0xBAD, runtime()).unwrap_err();
         assert!(matches!(error, SnapshotError::OtherCluster { ours: 0xBAD, theirs: CLUSTER, .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.contains(&format!("{CLUSTER:032x}")) && text.contains(&format!("{:032x}", 0xBAD)), "{text}");
@@ -76,12 +76,12 @@ fn another_clusters_place() {
 
 #[test]
 fn one_of_many_gets_an_empty_place() {
-    let place = Place::in_memory(&Memory::default());
+    let location = StoreLocation::in_memory(&Memory::default());
     let winners: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=8_u128)
             .map(|cluster| {
-                let place = &place;
-                scope.spawn(move || SnapshotStore::open(place, cluster, runtime()).is_ok())
+                let location = &location;
+                scope.spawn(move || SnapshotStore::open(location, cluster, runtime()).is_ok())
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use styx_storage::snapshot::{Batch, Draft, PartKind, Place, Sink};
+use styx_storage::snapshot::{Batch, Draft, PartKind, Sink, StoreLocation};
 
 use crate::support::*;
 
@@ -39,20 +39,20 @@ fn value(random: &mut Random) -> Vec<u8> {
 #[test]
 fn a_state_of_values_of_a_kilobyte() {
     let directory = tempfile::tempdir().unwrap();
-    measure("a directory", &Place::new(directory.path().to_str().unwrap()), 2);
+    measure("a directory", &StoreLocation::new(directory.path().to_str().unwrap()), 2);
     if let Some(server) = s3::Server::start() {
         // As a worker writes its partitions, and as it brings them back.
-        measure("S3", &server.place("one"), 1);
-        measure("S3", &server.place("two"), 2);
+        measure("S3", &server.location("one"), 1);
+        measure("S3", &server.location("two"), 2);
     }
 }
 
 /// Writes a whole snapshot with so many threads, and brings it back.
-fn measure(what: &str, place: &Place, threads: u16) {
+fn measure(what: &str, location: &StoreLocation, threads: u16) {
     let mebibytes: u64 = std::env::var("STYX_SNAPSHOT_MIB").map_or(16, |text| text.parse().unwrap());
     let partitions = 64_u16;
     let keys = (mebibytes << 20) / 1016 / u64::from(partitions);
-    let store = open(place);
+    let store = open(location);
     let started = Instant::now();
     let parts: Vec<_> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)

@@ -199,7 +199,7 @@ fn renew(mut lease: Lease, tenure: &Tenure, (stopped, changed): &(Mutex<bool>, C
 
 #[cfg(test)]
 mod tests {
-    use styx_storage::snapshot::{Acquired, Leases, Memory, Place};
+    use styx_storage::snapshot::{Acquired, Leases, Memory, StoreLocation};
 
     use super::*;
 
@@ -221,7 +221,7 @@ mod tests {
     fn it_is_held_while_it_is_renewed_and_then_by_the_next_one() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Memory::default();
-        let leases = || Leases::open(&Place::in_memory(&memory), runtime.handle()).unwrap();
+        let leases = || Leases::open(&StoreLocation::in_memory(&memory), runtime.handle()).unwrap();
         let (first, second) = (Tenure::none(), Tenure::none());
         assert!(!first.holds());
         let begun = first.now_us();

@@ -1,4 +1,4 @@
-//! Which messages of a topic are the log, and which are not: the one rule, for readers and writers.
+//! The rule, for readers and writers alike, that tells which messages of a topic are records of the log.
 //!
 //! Kafka accepts what anybody writes, also what a process writes that was replaced long ago. So each
 //! message says which *generation* of writer it comes from, and every reader decides alike, in the
@@ -9,16 +9,15 @@
 //!   next number. What an earlier writer wrote before the fence counts; what arrives after it does not.
 //! - Everything else is skipped: late writes, duplicates, foreign messages.
 //!
-//! A topic that has been trimmed cannot be judged from its first message, which may be a late one:
+//! A topic that has been trimmed cannot be read from its first message, which may be a late one:
 //! a broker that crashes forgets up to where it deleted, and begins somewhere before. So a trim names
 //! the message that it keeps, one that was known to count; whoever reads begins there.
 //!
 //! Nothing here reads a topic or knows what a record holds.
 
-/// What a message says of itself.
+/// Origin and number of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// Whose log it is.
     pub cluster: u128,
     /// Which writer, counted from 1.
     pub generation: u64,
@@ -48,7 +47,7 @@ impl Kind {
     }
 }
 
-/// What a message is to the log.
+/// Classification of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Record(u64),
@@ -65,7 +64,7 @@ pub(super) enum Verdict {
 /// The log, as far as it has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// Whose log it is; the first stamped message decides.
+    /// Owner of the log; the first stamped message decides.
     pub cluster: Option<u128>,
     /// The highest generation whose fence counted; 0 before any.
     pub generation: u64,
@@ -82,7 +81,7 @@ impl Chain {
         Chain { cluster: None, generation: 0, writer: 0, next: 0, first: 0 }
     }
 
-    /// A topic that has been trimmed, and the offset from which it is to be judged: the least that a
+    /// A topic that has been trimmed, and the offset from which it is to be read: the least that a
     /// trim names. `messages` is all that is left, with offsets. `None` if no trim of this cluster
     /// names a message that is there.
     pub fn trimmed(cluster: u128, messages: &[(i64, Option<Stamp>)]) -> Option<(Self, i64)> {
@@ -99,8 +98,8 @@ impl Chain {
         Some((Chain { cluster: Some(cluster), generation, writer, next, first: next }, from))
     }
 
-    /// Judges the next message; those that count change the chain.
-    pub fn judge(&mut self, stamp: Option<&Stamp>) -> Verdict {
+    /// Classifies the next message; those that count advance the chain.
+    pub fn accept(&mut self, stamp: Option<&Stamp>) -> Verdict {
         let Some(stamp) = stamp else { return Verdict::Foreign };
         if *self.cluster.get_or_insert(stamp.cluster) != stamp.cluster {
             return Verdict::Foreign;
@@ -142,7 +141,7 @@ impl Chain {
         self.first
     }
 
-    /// Whether the writer's fence was the last to count.
+    /// True if the writer's fence was the last to count.
     pub fn is_led_by(&self, generation: u64, writer: u64) -> bool {
         (self.generation, self.writer) == (generation, writer)
     }

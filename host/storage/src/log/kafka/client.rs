@@ -1,18 +1,18 @@
-//! What clients have in common: what librdkafka says of itself goes to the trace.
+//! Context of all clients: librdkafka's own messages go to the trace.
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
 
-/// Keeps the library's voice down: a broker that is away is spoken of by who waits for it, once,
-/// not by every client at every attempt to connect.
+/// Sends the library's messages to the trace at level debug: the caller that waits for a broker reports it, once,
+/// rather than every client at every attempt to connect.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Quiet;
+pub struct TracedContext;
 
-impl ClientContext for Quiet {
+impl ClientContext for TracedContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        quietly(level, facility, message);
+        trace(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -20,8 +20,8 @@ impl ClientContext for Quiet {
     }
 }
 
-impl ConsumerContext for Quiet {}
+impl ConsumerContext for TracedContext {}
 
-pub(super) fn quietly(level: RDKafkaLogLevel, facility: &str, message: &str) {
+pub(super) fn trace(level: RDKafkaLogLevel, facility: &str, message: &str) {
     tracing::debug!(target: "librdkafka", ?level, facility, message);
 }

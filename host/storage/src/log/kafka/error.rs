@@ -1,4 +1,4 @@
-//! What can be wrong with a log on Kafka.
+//! Errors of a log on Kafka.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ pub enum KafkaProblem {
     /// Nobody answers there, or what answers is not Kafka.
     #[error("no Kafka broker answers at {brokers} (waited {} s: {detail}); check the address", .waited.as_secs())]
     Unreachable {
-        /// Where it was looked for.
+        /// The addresses tried.
         brokers: String,
         /// For how long.
         waited: Duration,
-        /// What the client says.
+        /// The client's message.
         detail: String,
     },
 
@@ -33,9 +33,9 @@ pub enum KafkaProblem {
     OtherCluster {
         /// The topic.
         topic: String,
-        /// Who opened it.
+        /// Id of this cluster.
         ours: u128,
-        /// Whose it is.
+        /// Id of the owner.
         theirs: u128,
     },
 
@@ -44,7 +44,7 @@ pub enum KafkaProblem {
     Lost {
         /// The topic.
         topic: String,
-        /// What was noticed.
+        /// The contradiction.
         detail: String,
     },
 
@@ -65,7 +65,7 @@ pub enum KafkaProblem {
     Creation {
         /// The topic.
         topic: String,
-        /// What the broker says.
+        /// The broker's message.
         detail: String,
     },
 
@@ -74,7 +74,7 @@ pub enum KafkaProblem {
     Client {
         /// The topic.
         topic: String,
-        /// What it says.
+        /// Its message.
         detail: String,
     },
 }

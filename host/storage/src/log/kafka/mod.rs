@@ -12,7 +12,7 @@
 //!   replaced ([`LogError::Fenced`]). So nothing is durable that a successor has not read.
 //! - **A trim** is a message first, which says so and meets fences like any other, and then
 //!   Kafka's deletion, which does not; a broker that forgets a deletion brings nothing back.
-//! - **A broker that is away** is waited for: [`Log::stall`] tells whether.
+//! - **A broker that does not answer** is waited for, by the clock of this process: [`Log::stall`] tells whether.
 //!
 //! Kafka's brokers do not sync their disks before they confirm. With three replicas that is no
 //! matter; with one, the topic is created with a sync for every message.
@@ -34,7 +34,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use client::Quiet;
+pub use client::TracedContext;
 pub use error::KafkaProblem;
 pub use options::KafkaOptions;
 pub use settings::{SettingProblem, Settings};
@@ -49,7 +49,7 @@ use rdkafka::error::KafkaError;
 
 use self::chain::{Chain, Kind, Stamp, Verdict};
 use self::reader::Reader;
-use self::stall::Patience;
+use self::stall::BrokerWait;
 use self::topic::Deletion;
 use self::writer::Writer;
 use super::{Consumer, Guarded, Log, LogError, check_range};
@@ -59,7 +59,7 @@ pub struct KafkaLog {
     options: KafkaOptions,
     reader: Reader,
     writer: Writer,
-    admin: AdminClient<Quiet>,
+    admin: AdminClient<TracedContext>,
     stall: Stall,
     generation: u64,
     nonce: u64,
@@ -73,19 +73,19 @@ pub struct KafkaLog {
     failed: bool,
 }
 
-/// What of the topic has been read or is known to be there.
+/// The part of the topic that has been read or is known.
 struct Seen {
     chain: Chain,
     /// Offsets of the retained records.
     offsets: VecDeque<i64>,
-    /// Everything below this offset has been judged.
+    /// Everything below this offset has been classified.
     end: i64,
     skipped: u64,
 }
 
 impl Seen {
     fn take(&mut self, offset: i64, stamp: Option<&Stamp>) -> Verdict {
-        let verdict = self.chain.judge(stamp);
+        let verdict = self.chain.accept(stamp);
         self.end = offset + 1;
         match verdict {
             Verdict::Record(_) => self.offsets.push_back(offset),
@@ -107,7 +107,7 @@ impl Seen {
 pub(super) struct Opening {
     options: KafkaOptions,
     reader: Reader,
-    admin: AdminClient<Quiet>,
+    admin: AdminClient<TracedContext>,
     stall: Stall,
     generation: u64,
     seen: Seen,
@@ -122,19 +122,19 @@ impl Opening {
             return Err(KafkaProblem::Partitions { topic: name, found }.into());
         }
         let client = |error| KafkaProblem::Client { topic: name.clone(), detail: topic::cause(&error) };
-        let admin = AdminClient::from_config_and_context(&options.client(), Quiet).map_err(client)?;
+        let admin = AdminClient::from_config_and_context(&options.client(), TracedContext).map_err(client)?;
         if let Some(limit) = topic::message_bytes_max(&admin, &name) {
             options.fit(limit);
         }
         let (reader, stall) = (Reader::new(&options)?, Stall::default());
-        let mut patience = Patience::new(&stall, &options, options.open_wait);
-        let (low, high) = reader.bounds(&mut patience)?;
+        let mut wait = BrokerWait::new(&stall, &options, options.open_wait);
+        let (low, high) = reader.bounds(&mut wait)?;
         let mut stamps = Vec::new();
-        reader.read(low, high, &mut patience, &mut |offset, stamp, _| {
+        reader.read(low, high, &mut wait, &mut |offset, stamp, _| {
             stamps.push((offset, stamp));
             Ok(())
         })?;
-        drop(patience);
+        drop(wait);
         let (chain, from) = match low {
             0 => (Chain::new(), 0),
             _ => Chain::trimmed(options.cluster, &stamps).ok_or_else(|| not_ours(&options, low, &stamps))?,
@@ -158,18 +158,18 @@ impl Opening {
         let KafkaOptions { cluster, open_wait, .. } = &self.options;
         let (writer, nonce) = (Writer::new(&self.options)?, rand::random());
         let fence = Stamp { cluster: *cluster, generation: self.generation, writer: nonce, kind: Kind::Fence };
-        let mut patience = Patience::new(&self.stall, &self.options, *open_wait);
-        writer.send(&fence, &[], &mut patience)?;
-        let offset = writer.confirmed(1, &mut patience)?[0];
-        let until = if offset >= 0 { offset + 1 } else { self.reader.bounds(&mut patience)?.1 };
+        let mut wait = BrokerWait::new(&self.stall, &self.options, *open_wait);
+        writer.send(&fence, &[], &mut wait)?;
+        let offset = writer.confirmed(1, &mut wait)?[0];
+        let until = if offset >= 0 { offset + 1 } else { self.reader.bounds(&mut wait)?.1 };
         let mut found = false;
         let (begun, seen) = (self.seen.end, &mut self.seen);
-        self.reader.read(begun, until, &mut patience, &mut |offset, stamp, _| {
+        self.reader.read(begun, until, &mut wait, &mut |offset, stamp, _| {
             seen.take(offset, stamp.as_ref());
             found |= stamp == Some(fence);
             Ok(())
         })?;
-        drop(patience);
+        drop(wait);
         self.check_owner()?;
         if !found {
             let detail = format!("the fence at offset {offset} was confirmed and is not there");
@@ -266,8 +266,8 @@ impl KafkaLog {
 
     fn send(&mut self, kind: Kind, record: &[u8]) -> Result<(), LogError> {
         let stamp = Stamp { cluster: self.options.cluster, generation: self.generation, writer: self.nonce, kind };
-        let mut patience = Patience::new(&self.stall, &self.options, self.options.stall_wait_max);
-        self.writer.send(&stamp, record, &mut patience)?;
+        let mut wait = BrokerWait::new(&self.stall, &self.options, self.options.stall_wait_max);
+        self.writer.send(&stamp, record, &mut wait)?;
         self.pending.push_back(stamp);
         Ok(())
     }
@@ -283,8 +283,8 @@ impl KafkaLog {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let mut patience = Patience::new(&self.stall, &self.options, self.options.stall_wait_max);
-        let offsets = self.writer.confirmed(self.pending.len(), &mut patience)?;
+        let mut wait = BrokerWait::new(&self.stall, &self.options, self.options.stall_wait_max);
+        let offsets = self.writer.confirmed(self.pending.len(), &mut wait)?;
         let follow_on = |(at, offset): (i64, &i64)| *offset == at;
         if (self.seen.end..).zip(&offsets).all(follow_on) {
             for (stamp, offset) in self.pending.drain(..).zip(offsets) {
@@ -297,10 +297,10 @@ impl KafkaLog {
         let known = offsets.iter().all(|offset| *offset >= self.seen.end);
         let until = match offsets.last() {
             Some(last) if known => last + 1,
-            _ => self.reader.bounds(&mut patience)?.1,
+            _ => self.reader.bounds(&mut wait)?.1,
         };
         let (begun, seen, pending) = (self.seen.end, &mut self.seen, &mut self.pending);
-        self.reader.read(begun, until, &mut patience, &mut |offset, stamp, _| {
+        self.reader.read(begun, until, &mut wait, &mut |offset, stamp, _| {
             let verdict = seen.take(offset, stamp.as_ref());
             if matches!(verdict, Verdict::Record(_) | Verdict::Trim) && stamp == pending.front().copied() {
                 pending.pop_front();
@@ -389,8 +389,8 @@ impl Log for KafkaLog {
                 return Ok(());
             };
             let mut sequence = from;
-            let mut patience = Patience::new(&log.stall, &log.options, log.options.stall_wait_max);
-            log.reader.read(start, last + 1, &mut patience, &mut |offset, _, record| {
+            let mut wait = BrokerWait::new(&log.stall, &log.options, log.options.stall_wait_max);
+            log.reader.read(start, last + 1, &mut wait, &mut |offset, _, record| {
                 if log.offset(sequence) != Some(offset) {
                     return Ok(());
                 }

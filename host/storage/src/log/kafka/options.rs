@@ -1,4 +1,4 @@
-//! Where the log is and how patient it is.
+//! Options of a log on Kafka.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use rdkafka::ClientConfig;
 
 use super::Settings;
 
-/// What a [`KafkaLog`](super::KafkaLog) is opened with.
+/// Options of a [`KafkaLog`](super::KafkaLog).
 #[derive(Debug, Clone)]
 pub struct KafkaOptions {
     /// Brokers to ask first, as `host:port,host:port`.
     pub brokers: String,
     /// The topic, with one partition. Created if it does not exist.
     pub topic: String,
-    /// Whose log it is. A topic that holds another cluster's records is refused.
+    /// Id of the owner. A topic that holds another cluster's records is refused.
     pub cluster: u128,
     /// The writer's generation, above all in the topic; `None` takes the next.
     pub generation: Option<u64>,
     /// On how many brokers a new topic is kept. From 3 on, one less must confirm a record.
     pub replication: i32,
-    /// How clients connect, beyond that.
+    /// Further settings of all clients.
     pub settings: Settings,
     /// The longest record, in bytes.
     pub record_bytes_max: usize,
-    /// How long opening waits for a broker that does not answer.
+    /// Limit of the wait for a broker that does not answer, when opening.
     pub open_wait: Duration,
-    /// How long a sync waits for brokers that are away, before it gives up.
+    /// Limit of a sync's wait for brokers that do not answer.
     pub stall_wait_max: Duration,
     /// From when on a sync that waits counts as stalled; see [`Stall`](super::Stall).
     pub stalled_after: Duration,
@@ -62,7 +62,7 @@ impl KafkaOptions {
         }
     }
 
-    /// What every client of this log is configured with.
+    /// Configuration of every client of this log.
     pub(super) fn client(&self) -> ClientConfig {
         let mut config = self.settings.config();
         config
@@ -86,7 +86,7 @@ impl KafkaOptions {
             .set("acks", "all")
             .set("enable.idempotence", "true")
             .set("max.in.flight.requests.per.connection", "5")
-            // How long to wait is this log's decision: a message that timed out would leave a gap.
+            // The log limits the wait: a message that timed out would leave a gap.
             .set("message.timeout.ms", "0")
             .set("request.timeout.ms", "30000")
             .set("retry.backoff.ms", "50")
@@ -120,7 +120,7 @@ impl KafkaOptions {
     }
 }
 
-/// What a message may need beside its record.
+/// Limit of the bytes of a message beside its record.
 const STAMP_BYTES_MAX: usize = 64 << 10;
 
 /// The most that waits in memory to be sent; when it is full, an append waits.

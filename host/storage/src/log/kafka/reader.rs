@@ -8,8 +8,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
 use super::chain::Stamp;
-use super::client::Quiet;
-use super::stall::Patience;
+use super::client::TracedContext;
+use super::stall::BrokerWait;
 use super::topic::cause;
 use super::{KafkaOptions, KafkaProblem, stamp};
 use crate::log::LogError;
@@ -21,7 +21,7 @@ pub(super) const PARTITION: i32 = 0;
 const POLL: Duration = Duration::from_millis(100);
 
 pub(super) struct Reader {
-    consumer: BaseConsumer<Quiet>,
+    consumer: BaseConsumer<TracedContext>,
     topic: String,
 }
 
@@ -34,17 +34,17 @@ impl Reader {
         // The library wants a name for a group; this one is never joined.
         config.set("group.id", "styx-log");
         let topic = options.topic.clone();
-        let consumer = BaseConsumer::from_config_and_context(&config, Quiet)
+        let consumer = BaseConsumer::from_config_and_context(&config, TracedContext)
             .map_err(|error| KafkaProblem::Client { topic: topic.clone(), detail: cause(&error) })?;
         Ok(Reader { consumer, topic })
     }
 
     /// The offsets of the first message and after the last that all replicas have.
-    pub fn bounds(&self, patience: &mut Patience<'_>) -> Result<(i64, i64), KafkaProblem> {
+    pub fn bounds(&self, wait: &mut BrokerWait<'_>) -> Result<(i64, i64), KafkaProblem> {
         loop {
             match self.consumer.fetch_watermarks(&self.topic, PARTITION, Duration::from_secs(1)) {
                 Ok(bounds) => return Ok(bounds),
-                Err(_) => patience.nothing()?,
+                Err(_) => wait.no_progress()?,
             }
             std::thread::sleep(POLL);
         }
@@ -56,7 +56,7 @@ impl Reader {
         &self,
         from: i64,
         until: i64,
-        patience: &mut Patience<'_>,
+        wait: &mut BrokerWait<'_>,
         visit: &mut Visitor<'_>,
     ) -> Result<(), LogError> {
         if from >= until {
@@ -67,34 +67,28 @@ impl Reader {
             .add_partition_offset(&self.topic, PARTITION, Offset::Offset(from))
             .and_then(|()| self.consumer.assign(&assignment));
         assigned.map_err(|error| self.client(&error))?;
-        let result = self.visit(from, until, patience, visit);
+        let result = self.visit(from, until, wait, visit);
         self.consumer.unassign().map_err(|error| self.client(&error))?;
         result
     }
 
-    fn visit(
-        &self,
-        from: i64,
-        until: i64,
-        patience: &mut Patience<'_>,
-        visit: &mut Visitor<'_>,
-    ) -> Result<(), LogError> {
+    fn visit(&self, from: i64, until: i64, wait: &mut BrokerWait<'_>, visit: &mut Visitor<'_>) -> Result<(), LogError> {
         let mut at = from;
         while at < until {
             match self.consumer.poll(POLL) {
                 Some(Ok(message)) if message.offset() < at => {}
                 Some(Ok(message)) if message.offset() >= until => break,
                 Some(Ok(message)) => {
-                    patience.progress();
+                    wait.progress();
                     visit(message.offset(), stamp::stamp(message.headers()), message.payload().unwrap_or_default())?;
                     at = message.offset() + 1;
                 }
                 // What remains below `until` is nothing that a consumer is shown, unless the end has moved back.
                 Some(Err(KafkaError::PartitionEOF(_))) => {
-                    if self.bounds(patience)?.1 >= until {
+                    if self.bounds(wait)?.1 >= until {
                         break;
                     }
-                    patience.nothing()?;
+                    wait.no_progress()?;
                 }
                 Some(Err(error)) => match error.rdkafka_error_code() {
                     Some(RDKafkaErrorCode::OffsetOutOfRange | RDKafkaErrorCode::AutoOffsetReset) => {
@@ -104,9 +98,9 @@ impl Reader {
                     _ if matches!(error, KafkaError::MessageConsumptionFatal(_)) => {
                         return Err(self.client(&error).into());
                     }
-                    _ => patience.nothing()?,
+                    _ => wait.no_progress()?,
                 },
-                None => patience.nothing()?,
+                None => wait.no_progress()?,
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Settings of librdkafka that whoever runs the brokers asks for: how clients connect, and as whom.
+//! Settings of librdkafka that the operator of the brokers asks for: security protocol, credentials.
 //!
 //! They are passed through as they are, except those on which the log's correctness rests: these are
 //! the log's own.
@@ -33,15 +33,15 @@ pub enum SettingProblem {
     Unfit {
         /// The setting.
         key: String,
-        /// What librdkafka says.
+        /// librdkafka's message.
         detail: String,
     },
 }
 
-/// Whether connections can be encrypted.
+/// True if connections can be encrypted.
 const TLS: bool = cfg!(feature = "kafka-tls");
 
-/// What nobody else may set: all that the clients of the log and of the front set themselves.
+/// Settings that only Styx sets, for the clients of the log and of the front.
 const RESERVED: [&str; 35] = [
     "acks",
     "auto.offset.reset",
@@ -108,7 +108,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,6 @@
-//! Waiting for brokers that are away: for how long, and who may know of it.
+//! Waiting for brokers that do not answer: limits, a flag for those who would rather refuse than wait.
+//!
+//! Reads the clock of this process, for timeouts only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,23 +8,23 @@ use std::time::{Duration, Instant};
 
 use super::{KafkaOptions, KafkaProblem};
 
-/// Says whether a log waits for brokers that do not answer, for those who would rather refuse than
-/// wait. Cheap to clone and to ask.
+/// True while a log waits for brokers that do not answer, for callers who would rather refuse than
+/// wait. Cheap to clone and to read.
 #[derive(Debug, Clone, Default)]
 pub struct Stall(Arc<AtomicBool>);
 
 impl Stall {
-    /// Whether it waits, for longer than is usual.
+    /// True if it waits for longer than is usual.
     pub fn is_stalled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// How often a wait is spoken of.
+/// Interval of the reports of a wait.
 const REMINDER: Duration = Duration::from_secs(10);
 
 /// One wait. Over when it is dropped.
-pub(super) struct Patience<'a> {
+pub(super) struct BrokerWait<'a> {
     stall: &'a Stall,
     topic: &'a str,
     stalled_after: Duration,
@@ -31,12 +33,12 @@ pub(super) struct Patience<'a> {
     reminded: Instant,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> BrokerWait<'a> {
     /// For `most` without progress.
     pub fn new(stall: &'a Stall, options: &'a KafkaOptions, most: Duration) -> Self {
         let now = Instant::now();
         let KafkaOptions { topic, stalled_after, .. } = options;
-        Patience { stall, topic, stalled_after: *stalled_after, most, since: now, reminded: now - REMINDER }
+        BrokerWait { stall, topic, stalled_after: *stalled_after, most, since: now, reminded: now - REMINDER }
     }
 
     /// Something has come.
@@ -49,7 +51,7 @@ impl<'a> Patience<'a> {
     ///
     /// # Errors
     /// It has been too long.
-    pub fn nothing(&mut self) -> Result<(), KafkaProblem> {
+    pub fn no_progress(&mut self) -> Result<(), KafkaProblem> {
         let waited = self.since.elapsed();
         if waited >= self.most {
             return Err(KafkaProblem::Stalled { topic: self.topic.to_owned(), waited });
@@ -72,7 +74,7 @@ impl<'a> Patience<'a> {
     }
 }
 
-impl Drop for Patience<'_> {
+impl Drop for BrokerWait<'_> {
     fn drop(&mut self) {
         self.stall.0.store(false, Ordering::Relaxed);
     }

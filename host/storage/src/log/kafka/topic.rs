@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::KafkaProblem;
-use super::client::Quiet;
+use super::client::TracedContext;
 
 /// A topic as it is created if it does not exist.
 #[derive(Debug, Clone)]
@@ -23,11 +23,11 @@ pub struct Topic {
     pub partitions: i32,
     /// On how many brokers. From 3 on, one less must confirm what is written.
     pub replication: i32,
-    /// What differs from the broker's defaults.
+    /// Settings that differ from the broker's defaults.
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// Pause between two looks at a cluster that is not there yet.
+/// Pause between two requests to a cluster that does not answer yet.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Topic {
@@ -36,7 +36,8 @@ impl Topic {
     /// # Errors
     /// Nobody answers within `wait`, or the broker refuses.
     pub fn ensure(&self, config: &ClientConfig, wait: Duration) -> Result<usize, KafkaProblem> {
-        let consumer = BaseConsumer::from_config_and_context(config, Quiet).map_err(|error| self.client(&error))?;
+        let consumer =
+            BaseConsumer::from_config_and_context(config, TracedContext).map_err(|error| self.client(&error))?;
         let started = Instant::now();
         let mut created = false;
         loop {
@@ -70,7 +71,7 @@ impl Topic {
     }
 
     fn create(&self, config: &ClientConfig) -> Result<(), KafkaProblem> {
-        let admin = AdminClient::from_config_and_context(config, Quiet).map_err(|error| self.client(&error))?;
+        let admin = AdminClient::from_config_and_context(config, TracedContext).map_err(|error| self.client(&error))?;
         let confirmed_by = (self.replication - 1).max(1).to_string();
         let mut topic = NewTopic::new(&self.name, self.partitions, TopicReplication::Fixed(self.replication))
             .set("min.insync.replicas", &confirmed_by)
@@ -105,7 +106,7 @@ impl Topic {
 }
 
 /// The longest message that a topic takes, in bytes, if its brokers tell.
-pub(super) fn message_bytes_max(admin: &AdminClient<Quiet>, topic: &str) -> Option<usize> {
+pub(super) fn message_bytes_max(admin: &AdminClient<TracedContext>, topic: &str) -> Option<usize> {
     let options = AdminOptions::new().request_timeout(Some(Duration::from_secs(15)));
     let described = pollster::block_on(admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options));
     let settings = described.ok()?.into_iter().next()?.ok()?;
@@ -117,7 +118,7 @@ pub(super) struct Deletion(Pin<Box<dyn Future<Output = KafkaResult<TopicPartitio
 
 impl Deletion {
     /// Has the brokers delete what lies below `offset` in the topic's only partition; does not wait for them.
-    pub fn start(admin: &AdminClient<Quiet>, topic: &str, offset: i64) -> Result<Self, KafkaError> {
+    pub fn start(admin: &AdminClient<TracedContext>, topic: &str, offset: i64) -> Result<Self, KafkaError> {
         let mut offsets = TopicPartitionList::new();
         offsets.add_partition_offset(topic, 0, Offset::Offset(offset))?;
         let options = AdminOptions::new()
@@ -126,7 +127,7 @@ impl Deletion {
         Ok(Deletion(Box::pin(admin.delete_records(&offsets, &options))))
     }
 
-    /// What has become of it; `None` if that is not known yet.
+    /// Its result; `None` while it is under way.
     pub fn ended(self) -> Option<Result<(), KafkaError>> {
         let answered = self.0.now_or_never()?;
         Some(answered.and_then(|partitions| partitions.elements().iter().try_for_each(|partition| partition.error())))

@@ -9,13 +9,13 @@ use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, P
 use rdkafka::{ClientContext, Message};
 
 use super::chain::Stamp;
-use super::client::quietly;
+use super::client::trace;
 use super::reader::PARTITION;
-use super::stall::Patience;
+use super::stall::BrokerWait;
 use super::topic::cause;
 use super::{KafkaOptions, KafkaProblem, stamp};
 
-/// What the brokers have said.
+/// Confirmations of the brokers.
 #[derive(Default)]
 struct Confirmed {
     /// Offsets of the messages confirmed since last asked; negative where the broker knows only
@@ -24,7 +24,7 @@ struct Confirmed {
     failed: Option<String>,
 }
 
-/// Where the library's thread leaves what the brokers say.
+/// Hands confirmations over from the library's thread.
 #[derive(Clone, Default)]
 struct Confirmations(Arc<(Mutex<Confirmed>, Condvar)>);
 
@@ -42,7 +42,7 @@ impl Confirmations {
 
 impl ClientContext for Confirmations {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        quietly(level, facility, message);
+        trace(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -57,7 +57,9 @@ impl ProducerContext for Confirmations {
         let mut confirmed = self.lock();
         match result {
             Ok(message) => confirmed.offsets.push(message.offset()),
-            Err((error, _)) => drop(confirmed.failed.get_or_insert_with(|| cause(error))),
+            Err((error, _)) => {
+                confirmed.failed.get_or_insert_with(|| cause(error));
+            }
         }
         self.0.1.notify_all();
     }
@@ -79,7 +81,7 @@ impl Writer {
     }
 
     /// Sends a message; waits only while there is no room in memory.
-    pub fn send(&self, stamp: &Stamp, record: &[u8], patience: &mut Patience<'_>) -> Result<(), KafkaProblem> {
+    pub fn send(&self, stamp: &Stamp, record: &[u8], wait: &mut BrokerWait<'_>) -> Result<(), KafkaProblem> {
         let headers = stamp::headers(stamp);
         let mut message =
             BaseRecord::<(), [u8], ()>::to(&self.topic).partition(PARTITION).payload(record).headers(headers);
@@ -92,30 +94,32 @@ impl Writer {
             let confirmed = self.confirmations.lock();
             let had = confirmed.offsets.len();
             let confirmed = self.confirmations.wait(confirmed);
-            match confirmed.offsets.len() > had {
-                true => patience.progress(),
-                false => patience.nothing()?,
+            if confirmed.offsets.len() > had {
+                wait.progress();
+            } else {
+                wait.no_progress()?;
             }
         }
     }
 
     /// Waits until `count` messages are confirmed and returns their offsets; see [`Confirmed`].
-    pub fn confirmed(&self, count: usize, patience: &mut Patience<'_>) -> Result<Vec<i64>, KafkaProblem> {
+    pub fn confirmed(&self, count: usize, wait: &mut BrokerWait<'_>) -> Result<Vec<i64>, KafkaProblem> {
         let mut confirmed = self.confirmations.lock();
         loop {
             if let Some(detail) = &confirmed.failed {
                 return Err(self.client(detail.clone()));
             }
             if confirmed.offsets.len() >= count {
-                patience.progress();
+                wait.progress();
                 let later = confirmed.offsets.split_off(count);
                 return Ok(std::mem::replace(&mut confirmed.offsets, later));
             }
             let had = confirmed.offsets.len();
             confirmed = self.confirmations.wait(confirmed);
-            match confirmed.offsets.len() > had {
-                true => patience.progress(),
-                false => patience.nothing()?,
+            if confirmed.offsets.len() > had {
+                wait.progress();
+            } else {
+                wait.no_progress()?;
             }
         }
     }

@@ -108,7 +108,7 @@ impl Block {
     }
 }
 
-/// Where an entry begins in each column.
+/// Position of an entry in each column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Position {
     index: usize,

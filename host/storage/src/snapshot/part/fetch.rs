@@ -11,9 +11,9 @@ const WINDOW_BYTES: u64 = 4 << 20;
 pub(crate) struct Fetch {
     objects: Objects,
     object: String,
-    /// How many bytes the object must have.
+    /// Expected size of the object, bytes.
     size: u64,
-    /// What was asked for already, bytes from the start.
+    /// Bytes requested so far, from the start.
     asked: u64,
     window: Bytes,
     ahead: Option<Pending<Result<(Bytes, u64), SnapshotError>>>,

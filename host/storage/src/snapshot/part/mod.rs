@@ -13,7 +13,7 @@
 //! system part is the blob's next megabyte. Entries are strictly ascending by operator and key over the whole
 //! part, so that parts merge in one pass and in bounded memory, and so that a key is said once.
 //!
-//! *Every byte is under a checksum before it is believed*: lengths before anything is allocated by them, blocks
+//! *Every byte is verified by a checksum before it is used*: lengths before anything is allocated by them, blocks
 //! before they are decompressed. The last checksum covers the whole object and is what the manifest remembers,
 //! so that a part cannot stand in for another; a part that stops early has no footer. The header's length and
 //! its checksum's place are the same in every version to come, so a flipped bit never looks like a newer format.
@@ -23,8 +23,8 @@ pub(crate) mod fetch;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+use super::envelope;
 use super::error::SnapshotError;
-use super::frame;
 use super::manifest::PartKind;
 
 pub(crate) const FOLDER: &str = "parts";
@@ -46,7 +46,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub const ENTRY_BYTES_MAX: usize = 512 << 20;
 const NAME_BYTES_MAX: usize = 255;
 
-/// What a part says about itself before its content.
+/// Header of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: PartKind,
@@ -119,7 +119,7 @@ impl Header {
         })
     }
 
-    /// A name that nobody else gives: who is fenced, or tries again, never overwrites.
+    /// A unique name: a fenced writer, or a retry, never overwrites.
     pub(crate) fn object_name(&self) -> String {
         let kind = match self.kind {
             PartKind::Base => format!("p{:05}-base", self.partition),
@@ -150,5 +150,5 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// The checksum of a block: of its header's fields and what is stored.
 fn block_checksum(fields: &[u8], stored: &[u8]) -> u128 {
-    frame::checksum(fields, stored)
+    envelope::checksum(fields, stored)
 }

@@ -20,7 +20,7 @@ const BLOCK_BYTES_MAX: usize = ENTRY_BYTES_MAX + 2 * BLOCK_BYTES;
 struct Raw {
     bytes: AlignedVec<16>,
     entries: usize,
-    /// Where in the object the block began.
+    /// Offset of the block in the object.
     at: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct PartReader {
     part: PartRef,
     hasher: Box<Xxh3>,
     decompressor: zstd::bulk::Decompressor<'static>,
-    /// Where in the object, bytes.
+    /// Offset in the object, bytes.
     at: u64,
     blocks: u32,
     entries: u64,

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::super::error::SnapshotError;
 use super::super::manifest::{PartKind, PartRef};
 use super::super::objects::Objects;
-use super::super::unmentioned::Unmentioned;
+use super::super::uncommitted::UncommittedObjects;
 use super::super::upload::Upload;
 use super::block::{Columns, Entry};
 use super::{BLOCK_BYTES, ENTRY_BYTES_MAX, FOOTER_MAGIC, Header, NAME_BYTES_MAX, block_checksum};
@@ -29,9 +29,13 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    pub(crate) fn new(objects: Objects, unmentioned: &Unmentioned, header: Header) -> Result<Self, SnapshotError> {
+    pub(crate) fn new(
+        objects: Objects,
+        uncommitted: &UncommittedObjects,
+        header: Header,
+    ) -> Result<Self, SnapshotError> {
         debug_assert!(header.kind != PartKind::System && header.name.is_empty());
-        let sink = Sink::new(objects, unmentioned, header)?;
+        let sink = Sink::new(objects, uncommitted, header)?;
         Ok(Self { sink, columns: Columns::default(), last: None, deletes: 0, failed: false })
     }
 
@@ -100,11 +104,11 @@ impl PartWriter {
 /// Writes a blob as a system part.
 pub(crate) fn write_system(
     objects: Objects,
-    unmentioned: &Unmentioned,
+    uncommitted: &UncommittedObjects,
     header: Header,
     blob: &[u8],
 ) -> Result<PartRef, SnapshotError> {
-    let mut sink = Sink::new(objects, unmentioned, header)?;
+    let mut sink = Sink::new(objects, uncommitted, header)?;
     for piece in blob.chunks(BLOCK_BYTES) {
         sink.block(piece, 0)?;
         sink.raw_bytes += piece.len() as u64;
@@ -112,12 +116,12 @@ pub(crate) fn write_system(
     sink.finish(0)
 }
 
-/// Where encoded blocks go: compressed, checked, uploaded.
+/// Compresses, checksums and uploads encoded blocks.
 struct Sink {
     header: Header,
     object: String,
     upload: Option<Upload>,
-    unmentioned: Unmentioned,
+    uncommitted: UncommittedObjects,
     compressor: zstd::bulk::Compressor<'static>,
     hasher: Box<Xxh3>,
     bytes: u64,
@@ -127,7 +131,7 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(objects: Objects, unmentioned: &Unmentioned, header: Header) -> Result<Self, SnapshotError> {
+    fn new(objects: Objects, uncommitted: &UncommittedObjects, header: Header) -> Result<Self, SnapshotError> {
         let object = header.object_name();
         if header.name.len() > NAME_BYTES_MAX {
             let rule = format!("names of system parts have at most {NAME_BYTES_MAX} bytes");
@@ -136,11 +140,11 @@ impl Sink {
         let compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL)
             .map_err(|error| SnapshotError::store("compress", &object, &error))?;
         // Before the first byte is written, so that a collection under way cannot take it for garbage.
-        unmentioned.insert(&object);
+        uncommitted.insert(&object);
         let mut sink = Self {
             upload: Some(Upload::new(objects, object.clone())),
             object,
-            unmentioned: unmentioned.clone(),
+            uncommitted: uncommitted.clone(),
             compressor,
             hasher: Box::new(Xxh3::new()),
             bytes: 0,
@@ -207,7 +211,7 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         if self.upload.is_some() {
-            self.unmentioned.remove(&self.object);
+            self.uncommitted.remove(&self.object);
         }
     }
 }

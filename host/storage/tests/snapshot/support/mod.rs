@@ -5,7 +5,7 @@ pub mod s3;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
 
-use styx_storage::snapshot::{Batch, Draft, Manifest, Memory, PartKind, PartRef, Place, Sink, SnapshotStore};
+use styx_storage::snapshot::{Batch, Draft, Manifest, Memory, PartKind, PartRef, Sink, SnapshotStore, StoreLocation};
 use tokio::runtime::{Handle, Runtime};
 
 pub const CLUSTER: u128 = 0xC1;
@@ -18,17 +18,17 @@ pub fn runtime() -> &'static Handle {
     RUNTIME.handle()
 }
 
-pub fn open(place: &Place) -> SnapshotStore {
-    SnapshotStore::open(place, CLUSTER, runtime()).unwrap()
+pub fn open(location: &StoreLocation) -> SnapshotStore {
+    SnapshotStore::open(location, CLUSTER, runtime()).unwrap()
 }
 
 /// Runs a test on each kind of place that there is here.
-pub fn on_each_place(test: impl Fn(Place)) {
-    test(Place::in_memory(&Memory::default()));
+pub fn on_each_location(test: impl Fn(StoreLocation)) {
+    test(StoreLocation::in_memory(&Memory::default()));
     let directory = tempfile::tempdir().unwrap();
-    test(Place::new(directory.path().join("made/when/opened").to_str().unwrap()));
+    test(StoreLocation::new(directory.path().join("made/when/opened").to_str().unwrap()));
     if let Some(server) = s3::Server::start() {
-        test(server.place("prefix/of/several/parts"));
+        test(server.location("prefix/of/several/parts"));
     }
 }
 

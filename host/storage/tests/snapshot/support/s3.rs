@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use styx_storage::snapshot::Place;
+use styx_storage::snapshot::StoreLocation;
 
 pub struct Server {
     child: Child,
@@ -50,8 +50,8 @@ impl Server {
     }
 
     /// A place in its bucket.
-    pub fn place(&self, prefix: &str) -> Place {
-        Place::new(format!("s3://styx/{prefix}"))
+    pub fn location(&self, prefix: &str) -> StoreLocation {
+        StoreLocation::new(format!("s3://styx/{prefix}"))
             .with("AWS_ACCESS_KEY_ID", "styx")
             .with("AWS_SECRET_ACCESS_KEY", "styx-secret")
             .with("AWS_REGION", "us-east-1")

@@ -158,7 +158,7 @@ impl Driver {
             layout: self.genesis.layout,
             retention: self.options.retention,
             store: self.store.as_ref().map(|store| Store {
-                place: store.place().url().to_owned(),
+                place: store.location().url().to_owned(),
                 identity: store.identity(),
                 begin: office.found.as_ref().map(|found| found.manifest.sequence),
             }),

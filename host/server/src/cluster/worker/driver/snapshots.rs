@@ -3,7 +3,7 @@
 use styx_protocol::ids::PartitionId;
 use styx_protocol::machine::Worker;
 use styx_protocol::snapshot::{RestoredState, RetainedState};
-use styx_storage::snapshot::{Place, SnapshotStore};
+use styx_storage::snapshot::SnapshotStore;
 use tokio::runtime::Handle;
 
 use super::components::missing;
@@ -11,6 +11,7 @@ use super::serving::Asker;
 use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
 use crate::cluster::envelope::{Envelope, Store};
+use crate::config::store_location;
 use crate::snapshots::{Collector, Found, Written, is_damage};
 use crate::worker::fatal;
 
@@ -123,10 +124,10 @@ fn open(
     owns: impl Fn(PartitionId) -> bool,
     remains: Option<RetainedState>,
 ) -> anyhow::Result<Opened> {
-    let same = |known: &SnapshotStore| known.identity() == store.identity && known.place().url() == store.place;
+    let same = |known: &SnapshotStore| known.identity() == store.identity && known.location().url() == store.place;
     let opened = match known.filter(same) {
         Some(known) => known,
-        None => SnapshotStore::open(&Place::from_environment(&store.place), store.identity, runtime)?,
+        None => SnapshotStore::open(&store_location(&store.place), store.identity, runtime)?,
     };
     let restored = match store.begin {
         Some(sequence) => {

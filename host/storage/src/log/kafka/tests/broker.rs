@@ -156,9 +156,11 @@ impl Drop for Broker {
         match self.running.take() {
             Some((mut guard, stdin)) => {
                 drop(stdin);
-                drop(guard.wait());
+                let _ = guard.wait();
             }
-            None => drop(std::fs::remove_dir_all(&self.directory)),
+            None => {
+                let _ = std::fs::remove_dir_all(&self.directory);
+            }
         }
     }
 }

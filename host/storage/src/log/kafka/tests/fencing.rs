@@ -44,7 +44,7 @@ fn a_record_appended_before_the_fence_and_synced_after_it_counts_for_its_success
     old.append(b"1").unwrap();
     // Sent, confirmed by the broker, and not yet looked after.
     let started = Instant::now();
-    while old.reader.bounds(&mut Patience::new(&Stall::default(), &options, options.open_wait)).unwrap().1 < 3 {
+    while old.reader.bounds(&mut BrokerWait::new(&Stall::default(), &options, options.open_wait)).unwrap().1 < 3 {
         assert!(started.elapsed() < Duration::from_secs(10));
     }
     let mut new = KafkaLog::open(options.clone()).unwrap();

@@ -43,7 +43,7 @@ fn reopened(options: &KafkaOptions) -> Vec<Vec<u8>> {
 /// Waits until the topic begins at an offset.
 fn wait_for_low(log: &KafkaLog, low: i64) {
     let started = Instant::now();
-    while log.reader.bounds(&mut Patience::new(&log.stall, &log.options, log.options.open_wait)).unwrap().0 != low {
+    while log.reader.bounds(&mut BrokerWait::new(&log.stall, &log.options, log.options.open_wait)).unwrap().0 != low {
         assert!(started.elapsed() < Duration::from_secs(20), "the brokers delete what they are told to");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -128,7 +128,7 @@ fn another_number_of_partitions_is_refused_before_anything_is_written() {
     );
     let reader = Reader::new(&options).unwrap();
     let stall = Stall::default();
-    assert_eq!(reader.bounds(&mut Patience::new(&stall, &options, options.open_wait)).unwrap(), (0, 0));
+    assert_eq!(reader.bounds(&mut BrokerWait::new(&stall, &options, options.open_wait)).unwrap(), (0, 0));
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Player {
     fn catch_up(&mut self, topic: &[Stamp], until: usize) {
         while self.read < until {
             let stamp = topic[self.read];
-            if let Verdict::Record(sequence) = self.chain.judge(Some(&stamp))
+            if let Verdict::Record(sequence) = self.chain.accept(Some(&stamp))
                 && self.pending.first() == Some(&self.read)
             {
                 self.pending.remove(0);
@@ -88,7 +88,7 @@ impl Player {
 /// What any reader takes for the log.
 fn read_all(topic: &[Stamp]) -> Vec<(u64, u64)> {
     let mut chain = Chain::new();
-    let judged = topic.iter().map(|stamp| (chain.judge(Some(stamp)), stamp.writer)).collect::<Vec<_>>();
+    let judged = topic.iter().map(|stamp| (chain.accept(Some(stamp)), stamp.writer)).collect::<Vec<_>>();
     judged
         .into_iter()
         .filter_map(|(verdict, writer)| match verdict {
@@ -126,7 +126,7 @@ fn explore(players: &[Player], topic: &[Stamp], ends: &mut usize, fenced: &mut u
     let mut offsets = (0..topic.len()).filter(|end| read_all(&topic[..*end]).len() < read_all(&topic[..=*end]).len());
     for (first, from) in (0..log.len()).map(|first| (first, offsets.next().expect("one for each record"))) {
         let mut chain = Chain::new();
-        let fences = topic.iter().filter(|stamp| chain.judge(Some(stamp)) == Verdict::Fence);
+        let fences = topic.iter().filter(|stamp| chain.accept(Some(stamp)) == Verdict::Fence);
         let writer = fences.last().expect("who writes has fenced");
         let first = first as u64;
         let trim = Stamp { kind: Kind::Trim { sequence: chain.next(), first, from: from as i64 }, ..*writer };
@@ -136,7 +136,7 @@ fn explore(players: &[Player], topic: &[Stamp], ends: &mut usize, fenced: &mut u
             let (mut chain, begin) = Chain::trimmed(1, &left).expect("the trim names where to begin");
             let mut rest = Vec::new();
             for (_, stamp) in left.iter().filter(|(offset, _)| *offset >= begin) {
-                if let Verdict::Record(sequence) = chain.judge(stamp.as_ref()) {
+                if let Verdict::Record(sequence) = chain.accept(stamp.as_ref()) {
                     rest.push((sequence, stamp.unwrap().writer));
                 }
             }
@@ -179,9 +179,9 @@ fn generations_count_once_and_upwards() {
         (record(3, 2, 2), Verdict::Record(2)),
     ];
     let mut chain = Chain::new();
-    assert_eq!(chain.judge(None), Verdict::Foreign);
+    assert_eq!(chain.accept(None), Verdict::Foreign);
     for (at, (stamp, verdict)) in cases.iter().enumerate() {
-        assert_eq!(chain.judge(Some(stamp)), *verdict, "message {at}: {stamp:?}");
+        assert_eq!(chain.accept(Some(stamp)), *verdict, "message {at}: {stamp:?}");
     }
     assert_eq!((chain.first(), chain.next()), (1, 3));
 }
@@ -196,7 +196,7 @@ fn a_late_record_at_the_beginning_of_what_is_left_is_not_the_beginning() {
     let left = (10..).zip(left.map(Some)).collect::<Vec<_>>();
     let (mut chain, from) = Chain::trimmed(1, &left).unwrap();
     assert_eq!(from, 11);
-    let verdicts = left[1..].iter().map(|(_, stamp)| chain.judge(stamp.as_ref())).collect::<Vec<_>>();
+    let verdicts = left[1..].iter().map(|(_, stamp)| chain.accept(stamp.as_ref())).collect::<Vec<_>>();
     assert_eq!(verdicts, [Verdict::Record(5), Verdict::Record(6), Verdict::Trim, Verdict::Late]);
     assert_eq!((chain.first(), chain.next()), (5, 7));
     assert_eq!(Chain::trimmed(2, &left), None, "another cluster's trims say nothing");

@@ -1,12 +1,13 @@
-//! Parts that are being written, or were, and that no manifest mentions yet: a collection must leave them.
+//! Registry of parts that no manifest mentions yet, because they are being written or about to be committed: a
+//! collection must leave them alone.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Clone, Default)]
-pub(crate) struct Unmentioned(Arc<Mutex<HashSet<String>>>);
+pub(crate) struct UncommittedObjects(Arc<Mutex<HashSet<String>>>);
 
-impl Unmentioned {
+impl UncommittedObjects {
     pub(crate) fn insert(&self, object: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(object.to_owned());
     }

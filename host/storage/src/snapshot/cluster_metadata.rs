@@ -1,45 +1,44 @@
-//! What coordinators that take over from each other find in the store besides snapshots: who they are to a log that
-//! servers keep, and the components of deployments that no snapshot holds yet. Each of them has a data directory of
-//! its own, and what only one of those holds would be lost with its machine.
+//! Metadata that the coordinators of a cluster share in the store, besides snapshots: the cluster's id in a log that
+//! servers keep, and the components of deployments that no snapshot holds yet. Each coordinator has a data directory
+//! of its own, whose contents would be lost with its machine.
 //!
 //! Both are put once and never changed. A collection deletes parts and manifests only, and leaves them alone.
 
 use tokio::runtime::Handle;
 
+use super::envelope;
 use super::error::SnapshotError;
-use super::frame;
+use super::location::{RetryPolicy, StoreLocation};
 use super::objects::Objects;
-use super::place::{Patience, Place};
 
 const CLUSTER: &str = "log-cluster";
 const MAGIC: &[u8; 8] = b"STYXLOGC";
 const COMPONENT_MAGIC: &[u8; 8] = b"STYXCOMP";
 const VERSION: u16 = 1;
 
-/// See the module. Clones are the same.
+/// Metadata shared by all coordinators of a cluster. Clones access the same objects.
 #[derive(Clone, Debug)]
-pub struct Commons {
+pub struct ClusterMetadata {
     objects: Objects,
     url: String,
 }
 
-impl Commons {
-    /// Opens what is common at `place`, whoever's store that is.
+impl ClusterMetadata {
+    /// Opens the metadata at `location`, whichever cluster owns that store.
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`] if the place cannot be used.
-    pub fn open(place: &Place, runtime: &Handle) -> Result<Self, SnapshotError> {
-        Objects::open(place, Patience::Opening, runtime.clone())?.probe(place)?;
-        let objects = Objects::open(place, Patience::Running, runtime.clone())?;
-        Ok(Self { objects, url: place.url().to_owned() })
+    pub fn open(location: &StoreLocation, runtime: &Handle) -> Result<Self, SnapshotError> {
+        Objects::open(location, RetryPolicy::Opening, runtime.clone())?.probe(location)?;
+        let objects = Objects::open(location, RetryPolicy::Running, runtime.clone())?;
+        Ok(Self { objects, url: location.url().to_owned() })
     }
 
-    /// Where it is.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Who these coordinators are to their log: what is there, or else `proposal`, from now on.
+    /// Id of this cluster in its log: the stored one, or else `proposal`, which is then stored.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer, [`SnapshotError::Damaged`] if what is there is.
@@ -47,16 +46,17 @@ impl Commons {
         if let Some(there) = self.read_cluster()? {
             return Ok(there);
         }
-        self.objects.put_new(CLUSTER, frame::wrap(MAGIC, VERSION, &proposal.to_le_bytes()))?;
-        // Somebody else's, perhaps, who was quicker.
+        self.objects.put_new(CLUSTER, envelope::wrap(MAGIC, VERSION, &proposal.to_le_bytes()))?;
+        // Another coordinator may have been quicker.
         self.read_cluster()?.ok_or_else(|| SnapshotError::Missing { object: CLUSTER.into() })
     }
 
     fn read_cluster(&self) -> Result<Option<u128>, SnapshotError> {
         let Some(found) = self.objects.get(CLUSTER)? else { return Ok(None) };
-        let body = frame::unwrap(MAGIC, VERSION, CLUSTER, &found.bytes)?;
+        let body = envelope::unwrap(MAGIC, VERSION, CLUSTER, &found.bytes)?;
         let body = body.as_slice().try_into();
-        let body = body.map_err(|_| SnapshotError::damaged(CLUSTER, frame::HEADER as u64, "it has a wrong length"))?;
+        let body =
+            body.map_err(|_| SnapshotError::damaged(CLUSTER, envelope::HEADER as u64, "it has a wrong length"))?;
         Ok(Some(u128::from_le_bytes(body)))
     }
 
@@ -65,7 +65,7 @@ impl Commons {
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not take it.
     pub fn put_component(&self, digest: &str, bytes: &[u8]) -> Result<(), SnapshotError> {
-        self.objects.put_new(&component(digest), frame::wrap(COMPONENT_MAGIC, VERSION, bytes)).map(drop)
+        self.objects.put_new(&component(digest), envelope::wrap(COMPONENT_MAGIC, VERSION, bytes)).map(drop)
     }
 
     /// The component of this digest, if it is there.
@@ -75,7 +75,7 @@ impl Commons {
     pub fn component(&self, digest: &str) -> Result<Option<Vec<u8>>, SnapshotError> {
         let name = component(digest);
         let Some(found) = self.objects.get(&name)? else { return Ok(None) };
-        Ok(Some(frame::unwrap(COMPONENT_MAGIC, VERSION, &name, &found.bytes)?.into_vec()))
+        Ok(Some(envelope::unwrap(COMPONENT_MAGIC, VERSION, &name, &found.bytes)?.into_vec()))
     }
 }
 

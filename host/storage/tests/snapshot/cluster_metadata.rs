@@ -1,25 +1,25 @@
 //! What coordinators share: put once, found by all, and left alone by collections.
 
-use styx_storage::snapshot::{Commons, Retention};
+use styx_storage::snapshot::{ClusterMetadata, Retention};
 
 use crate::support::*;
 
 #[test]
 fn who_comes_second_takes_what_is_there() {
-    on_each_place(|place| {
-        let commons = || Commons::open(&place, runtime()).unwrap();
-        let (first, second) = (commons(), commons());
+    on_each_location(|location| {
+        let metadata = || ClusterMetadata::open(&location, runtime()).unwrap();
+        let (first, second) = (metadata(), metadata());
         let barrier = std::sync::Barrier::new(2);
-        let ask = |commons: &Commons, proposal| {
+        let ask = |metadata: &ClusterMetadata, proposal| {
             barrier.wait();
-            commons.cluster(proposal).unwrap()
+            metadata.cluster(proposal).unwrap()
         };
         let agreed = std::thread::scope(|scope| {
             let (one, two) = (scope.spawn(|| ask(&first, 1)), scope.spawn(|| ask(&second, 2)));
             [one.join().unwrap(), two.join().unwrap()]
         });
         assert!(agreed[0] == agreed[1] && (1..=2).contains(&agreed[0]), "{agreed:?}");
-        assert_eq!(commons().cluster(3).unwrap(), agreed[0]);
+        assert_eq!(metadata().cluster(3).unwrap(), agreed[0]);
 
         assert_eq!(first.component("ab").unwrap(), None);
         first.put_component("ab", b"one").unwrap();
@@ -28,7 +28,7 @@ fn who_comes_second_takes_what_is_there() {
         second.put_component("cd", &large).unwrap();
 
         // It is nobody's garbage.
-        let store = open(&place);
+        let store = open(&location);
         for epoch in 1..5 {
             store.commit(whole(&store, &sample(1, 1, 1), epoch, epoch)).unwrap();
             let retention = Retention { epochs_min: 1, age_us: 0, grace_us: 0 };
@@ -36,6 +36,6 @@ fn who_comes_second_takes_what_is_there() {
         }
         assert_eq!(first.component("ab").unwrap().unwrap(), b"one");
         assert!(first.component("cd").unwrap().unwrap() == large);
-        assert_eq!(commons().cluster(3).unwrap(), agreed[0]);
+        assert_eq!(metadata().cluster(3).unwrap(), agreed[0]);
     });
 }

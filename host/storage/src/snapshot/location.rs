@@ -1,8 +1,9 @@
-//! Where snapshots are kept: a directory, a bucket, or memory; and what is wrong with it if it cannot be used.
+//! Location of a store of snapshots: a directory, a bucket, or memory; and why it cannot be used if it cannot.
 //!
 //! `file:///var/lib/styx/snapshots`, or simply a path: a directory, made if it is not there.
-//! `s3://bucket/prefix`: a bucket of S3 or of a server that speaks it, by the usual `AWS_*` variables
-//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, …).
+//! `s3://bucket/prefix`: a bucket of S3 or of a server that speaks it, with settings by the names of the usual
+//! `AWS_*` variables (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, …). They are
+//! arguments: nothing here reads the environment.
 //! `memory:`: gone with the process, for tests.
 //!
 //! In a directory everything that is put is synchronised, file and directory, before it is said to be there.
@@ -21,15 +22,15 @@ use url::Url;
 
 use super::error::{SnapshotError, one_line};
 
-/// Where a store of snapshots is, and how to get in.
+/// URL of a store of snapshots, with its credentials and settings.
 #[derive(Clone)]
-pub struct Place {
+pub struct StoreLocation {
     url: String,
     settings: Vec<(String, String)>,
     memory: Option<Memory>,
 }
 
-/// A store in memory that several [`Place`]s can share, as several processes share a bucket.
+/// A store in memory that several [`StoreLocation`]s can share, as several processes share a bucket.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<dyn ObjectStore>);
 
@@ -47,41 +48,40 @@ impl From<Arc<dyn ObjectStore>> for Memory {
 }
 
 impl Memory {
-    /// What is in it, to look at or to damage in tests.
+    /// The objects, to be examined or damaged by tests.
     pub fn objects(&self) -> Arc<dyn ObjectStore> {
         self.0.clone()
     }
 }
 
-/// How long to insist: while running, a store that restarts is waited for; at the start, a wrong setting shows soon.
+/// Timeouts and retries: a running process waits for a store that restarts; at the start a wrong setting shows soon.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum RetryPolicy {
     Opening,
     Running,
-    /// A lease runs out meanwhile: who asks decides whether to ask again.
+    /// No retries: a lease runs out meanwhile, and its holder decides whether to ask again.
     Lease,
 }
 
-/// An opened place.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// What comes before every name, without a slash at its end.
+    /// Prefix of every name, without a slash at its end.
     pub(crate) prefix: String,
     /// The directory, if it is one.
     pub(crate) directory: Option<PathBuf>,
 }
 
-impl Place {
+impl StoreLocation {
     /// The place at `url`, or the directory at that path, with no other settings.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), settings: Vec::new(), memory: None }
     }
 
-    /// The place at `url` with what the process's `AWS_*` variables say.
-    pub fn from_environment(url: impl Into<String>) -> Self {
-        let mut place = Self::new(url);
-        place.settings = std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect();
-        place
+    /// The location at `url` with settings of the store's client, by the names of `AWS_*` variables; others are
+    /// ignored.
+    pub fn with_settings(url: impl Into<String>, settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        let settings = settings.into_iter().filter(|(name, _)| name.starts_with("AWS_")).collect();
+        Self { url: url.into(), settings, memory: None }
     }
 
     /// The store in `memory`.
@@ -89,7 +89,7 @@ impl Place {
         Self { url: "memory:".into(), settings: Vec::new(), memory: Some(memory.clone()) }
     }
 
-    /// The same place with the setting `name`, an `AWS_*` variable's, set to `value`.
+    /// Sets the setting `name`, the name of an `AWS_*` variable, to `value`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.settings.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -103,10 +103,10 @@ impl Place {
     }
 
     pub(crate) fn unusable(&self, reason: impl Into<String>) -> SnapshotError {
-        SnapshotError::Unusable { place: self.url.clone(), reason: reason.into() }
+        SnapshotError::Unusable { location: self.url.clone(), reason: reason.into() }
     }
 
-    pub(crate) fn open(&self, patience: Patience) -> Result<Opened, SnapshotError> {
+    pub(crate) fn open(&self, retries: RetryPolicy) -> Result<Opened, SnapshotError> {
         if let Some(memory) = &self.memory {
             return Ok(Opened { store: memory.objects(), prefix: String::new(), directory: None });
         }
@@ -122,7 +122,7 @@ impl Place {
                 Ok(path) if url.host_str().is_none_or(str::is_empty) => self.open_directory(&path),
                 _ => Err(self.unusable("a directory's URL has three slashes before its absolute path: file:///…")),
             },
-            "s3" | "s3a" => self.open_bucket(&url, patience),
+            "s3" | "s3a" => self.open_bucket(&url, retries),
             other => {
                 Err(self.unusable(format!("{other}: is not supported: use file:///directory or s3://bucket/prefix")))
             }
@@ -140,7 +140,7 @@ impl Place {
         Ok(Opened { store: Arc::new(store.with_fsync(true)), prefix: String::new(), directory: Some(directory) })
     }
 
-    fn open_bucket(&self, url: &Url, patience: Patience) -> Result<Opened, SnapshotError> {
+    fn open_bucket(&self, url: &Url, retries: RetryPolicy) -> Result<Opened, SnapshotError> {
         let Some(bucket) = url.host_str().filter(|host| !host.is_empty()) else {
             return Err(self.unusable("the bucket's name is missing: s3://bucket/prefix"));
         };
@@ -153,23 +153,23 @@ impl Place {
                 builder = builder.with_config(key, value);
             }
         }
-        let retry = match patience {
-            Patience::Opening => RetryConfig {
+        let retry = match retries {
+            RetryPolicy::Opening => RetryConfig {
                 backoff: BackoffConfig { max_backoff: Duration::from_millis(500), ..BackoffConfig::default() },
                 max_retries: 2,
                 retry_timeout: Duration::from_secs(5),
             },
-            Patience::Running => RetryConfig {
+            RetryPolicy::Running => RetryConfig {
                 backoff: BackoffConfig { max_backoff: Duration::from_secs(5), ..BackoffConfig::default() },
                 max_retries: 10,
                 retry_timeout: Duration::from_secs(60),
             },
-            Patience::Lease => RetryConfig { max_retries: 0, ..RetryConfig::default() },
+            RetryPolicy::Lease => RetryConfig { max_retries: 0, ..RetryConfig::default() },
         };
-        let (connect, timeout) = match patience {
-            Patience::Opening => (5, 10),
-            Patience::Running => (5, 60),
-            Patience::Lease => (1, 2),
+        let (connect, timeout) = match retries {
+            RetryPolicy::Opening => (5, 10),
+            RetryPolicy::Running => (5, 60),
+            RetryPolicy::Lease => (1, 2),
         };
         let client = ClientOptions::new()
             .with_allow_http(self.endpoint().is_some_and(|endpoint| endpoint.starts_with("http://")))
@@ -193,7 +193,7 @@ impl Place {
         of("AWS_ENDPOINT_URL_S3").or_else(|| of("AWS_ENDPOINT_URL")).or_else(|| of("AWS_ENDPOINT"))
     }
 
-    /// What a store's first refusal means for whoever set it up.
+    /// Explains a store's first refusal to the operator.
     pub(crate) fn explain(&self, error: &object_store::Error) -> SnapshotError {
         use object_store::Error as E;
         let text = one_line(error);
@@ -226,10 +226,10 @@ impl Place {
     }
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for StoreLocation {
     /// Without the settings: there are secrets among them.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Place").field("url", &self.url).finish_non_exhaustive()
+        formatter.debug_struct("StoreLocation").field("url", &self.url).finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,7 @@
 //! magic 8 | version u16 | 0 u16 | length of the body u32 | xxh3-128 of all of this and the body | body
 //! ```
 //! Numbers are little-endian. The checksum's place is the same in every version to come, so that a version
-//! is believed only when the checksum fits: a flipped bit is damage, never "a newer format".
+//! is trusted only when the checksum matches: a flipped bit is damage, never "a newer format".
 
 use rkyv::util::AlignedVec;
 use xxhash_rust::xxh3::Xxh3;
