@@ -72,7 +72,7 @@ test-guests:
 
 # The purity of the protocol, the simulator and the model, and the format
 lint:
-    cargo clippy --release --quiet -p styx-protocol -p styx-sim -p styx-model -- -D warnings
+    cargo clippy --release --quiet -p styx-protocol -p styx-driver -p styx-sim -p styx-model -- -D warnings
     cargo fmt --check
 
 # Licences, advisories and sources of all dependencies

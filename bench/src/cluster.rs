@@ -12,11 +12,11 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use styx_driver::wire::{AdminQuery, Response};
 use styx_engine::{Cluster, Compiler, Determinism, Engine, EngineOptions};
 use styx_protocol::catalog::Control;
 use styx_protocol::replies::Retention;
 use styx_server::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE};
-use styx_server::cluster::envelope::{Answer as Told, Inquiry};
 use styx_server::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use styx_server::components::ComponentStore;
 use styx_server::worker::Handle;
@@ -313,18 +313,18 @@ async fn accounts(handle: &Handle, total: u64) -> anyhow::Result<(Vec<Arc<str>>,
     while handle.catalog().version() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let Some(Told::Partitions(holdings)) = handle.inquire(Inquiry::Partitions).await else {
+    let Some(Response::Partitions(partitions)) = handle.inquire(AdminQuery::Partitions).await else {
         anyhow::bail!("the worker does not say what it holds");
     };
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for account in 0..total {
         let key: Arc<str> = account.to_string().into();
-        let Some(Told::Value { partition, .. }) =
-            handle.inquire(Inquiry::Get { operator: 0, key: key.to_string() }).await
+        let Some(Response::Value { partition, .. }) =
+            handle.inquire(AdminQuery::Get { operator: 0, key: key.to_string() }).await
         else {
             anyhow::bail!("the worker does not say where an account belongs");
         };
-        match holdings.iter().any(|holding| holding.partition == partition) {
+        match partitions.iter().any(|holding| holding.partition == partition) {
             true => own.push(key),
             false => others.push(key),
         }

@@ -46,6 +46,10 @@ id! {
     /// Microseconds since 1970-01-01T00:00Z, as written in the log.
     Timestamp(u64)
 }
+id! {
+    /// A process of a cluster, for as long as it lives: 1 is the coordinator, all others draw theirs.
+    NodeId(u64)
+}
 
 /// Id of a request as its client knows it: drawn by the gateway, or derived from the idempotency key.
 #[derive(

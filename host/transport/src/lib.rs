@@ -21,7 +21,6 @@ mod outgoing;
 mod peer;
 mod reason;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -30,17 +29,7 @@ use bytes::Bytes;
 pub use hello::{Hello, NodeKind, same_build};
 pub use network::{Network, SendError};
 pub use reason::{Counters, Reason, Refusal};
-
-/// A node of the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(transparent)]
-pub struct NodeId(pub u64);
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+pub use styx_protocol::ids::NodeId;
 
 /// When messages are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]

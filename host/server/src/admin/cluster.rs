@@ -7,20 +7,20 @@ use std::sync::atomic::Ordering;
 use styx_protocol::ids::WorkerId;
 
 use super::ask;
-use crate::cluster::envelope::{Answer, Holding, Inquiry, Overview, Standing};
 use crate::http::ApiError;
 use crate::services::Services;
+use styx_driver::wire::{AdminQuery, Member, Overview, PartitionStats, Response, WorkerStatus};
 
 async fn overview(services: &Services) -> Result<Overview, ApiError> {
-    match ask(services, Inquiry::Cluster).await? {
-        Answer::Cluster(overview) => Ok(overview),
+    match ask(services, AdminQuery::Cluster).await? {
+        Response::Cluster(overview) => Ok(overview),
         other => Err(super::misunderstood(&other)),
     }
 }
 
-async fn standings(services: &Services) -> Result<Vec<Standing>, ApiError> {
-    match ask(services, Inquiry::Workers).await? {
-        Answer::Workers(standings) => Ok(standings),
+async fn statuses(services: &Services) -> Result<Vec<WorkerStatus>, ApiError> {
+    match ask(services, AdminQuery::Workers).await? {
+        Response::Workers(statuses) => Ok(statuses),
         other => Err(super::misunderstood(&other)),
     }
 }
@@ -42,11 +42,11 @@ pub async fn cluster(State(services): State<Services>) -> Result<Json<Value>, Ap
     });
     // What only the workers know is left out while there are none.
     if seen.live {
-        let standings = standings(&services).await?;
-        let sum = |of: fn(&Standing) -> u64| standings.iter().map(of).sum::<u64>();
-        cluster["entities"] = sum(|standing| standing.entities).into();
-        cluster["bytes"] = sum(|standing| standing.bytes).into();
-        cluster["backlog"] = sum(|standing| standing.waiting).into();
+        let statuses = statuses(&services).await?;
+        let sum = |of: fn(&WorkerStatus) -> u64| statuses.iter().map(of).sum::<u64>();
+        cluster["entities"] = sum(|status| status.entities).into();
+        cluster["bytes"] = sum(|status| status.bytes).into();
+        cluster["backlog"] = sum(|status| status.waiting).into();
     }
     if let Some(admin) = seen.admin {
         cluster["coordinator_admin"] = admin.into();
@@ -57,20 +57,20 @@ pub async fn cluster(State(services): State<Services>) -> Result<Json<Value>, Ap
 /// `GET /v1/workers`
 pub async fn workers(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
     let members = overview(&services).await?.members;
-    let workers: Vec<Value> = standings(&services)
+    let workers: Vec<Value> = statuses(&services)
         .await?
         .iter()
-        .map(|standing| {
+        .map(|status| {
             let mut worker = json!({
-                "worker": number(standing.worker),
+                "worker": number(status.worker),
                 "status": "alive",
-                "partitions": standing.partitions,
-                "entities": standing.entities,
-                "bytes": standing.bytes,
-                "epoch": standing.epoch,
+                "partitions": status.partitions,
+                "entities": status.entities,
+                "bytes": status.bytes,
+                "epoch": status.epoch,
             });
-            if let Some((node, address)) = members.get(usize::from(standing.worker.0)) {
-                worker["node"] = format!("{node:016x}").into();
+            if let Some(Member { node, address }) = members.get(usize::from(status.worker.0)) {
+                worker["node"] = format!("{:016x}", node.0).into();
                 worker["address"] = address.as_str().into();
             }
             worker
@@ -86,12 +86,12 @@ fn number(worker: WorkerId) -> u32 {
 
 /// `GET /v1/partitions`
 pub async fn partitions(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let holdings = match ask(&services, Inquiry::Partitions).await? {
-        Answer::Partitions(holdings) => holdings,
+    let stats = match ask(&services, AdminQuery::Partitions).await? {
+        Response::Partitions(stats) => stats,
         other => return Err(super::misunderstood(&other)),
     };
-    let view = |holding: &Holding| json!({ "partition": holding.partition, "worker": number(holding.worker), "entities": holding.entities, "bytes": holding.bytes });
-    Ok(Json(json!({ "partitions": holdings.iter().map(view).collect::<Vec<_>>() })))
+    let view = |holding: &PartitionStats| json!({ "partition": holding.partition, "worker": number(holding.worker), "entities": holding.entities, "bytes": holding.bytes });
+    Ok(Json(json!({ "partitions": stats.iter().map(view).collect::<Vec<_>>() })))
 }
 
 /// `GET /v1/epochs`: the latest, newest first.
@@ -103,7 +103,7 @@ pub async fn epochs(State(services): State<Services>) -> Json<Value> {
 
 /// `GET /v1/requests`: how many wait, and how many replies are remembered.
 pub async fn requests(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let standings = standings(&services).await?;
-    let sum = |of: fn(&Standing) -> u64| standings.iter().map(of).sum::<u64>();
-    Ok(Json(json!({ "waiting": sum(|standing| standing.waiting), "remembered": sum(|standing| standing.remembered) })))
+    let statuses = statuses(&services).await?;
+    let sum = |of: fn(&WorkerStatus) -> u64| statuses.iter().map(of).sum::<u64>();
+    Ok(Json(json!({ "waiting": sum(|status| status.waiting), "remembered": sum(|status| status.remembered) })))
 }

@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::ask;
-use crate::cluster::envelope::{Answer, Inquiry};
 use crate::http::ApiError;
 use crate::services::Services;
+use styx_driver::wire::{AdminQuery, Response};
 
 /// How long the worker may take to say that it is there.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -25,8 +25,8 @@ pub async fn readyz(State(services): State<Services>) -> Result<Json<Value>, Api
     if services.shutdown.begun() {
         return Err(ApiError::shutting_down());
     }
-    match tokio::time::timeout(ANSWER_MAX, ask(&services, Inquiry::Workers)).await {
-        Ok(Ok(Answer::Workers(standings))) => {
+    match tokio::time::timeout(ANSWER_MAX, ask(&services, AdminQuery::Workers)).await {
+        Ok(Ok(Response::Workers(standings))) => {
             let epoch = standings.iter().map(|standing| standing.epoch).max();
             Ok(Json(json!({ "status": "ready", "epoch": epoch })))
         }

@@ -30,10 +30,10 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
-use crate::cluster::envelope::{Answer, Inquiry, Overview};
 use crate::http::{ApiError, check_origin, method_not_allowed, not_found, refuse};
 use crate::services::Services;
 use crate::worker::Failure;
+use styx_driver::wire::{AdminQuery, Overview, Response};
 
 /// The admin port's routes.
 pub fn router(services: Services) -> Router {
@@ -105,8 +105,10 @@ async fn misdirected(State(services): State<Services>, headers: HeaderMap, body:
 
 /// This is a gateway, and the coordinator is asked for what only it can do.
 async fn elsewhere(services: &Services) -> ApiError {
-    let hint = match services.handle.inquire(Inquiry::Cluster).await {
-        Some(Answer::Cluster(Overview { admin: Some(admin), .. })) => format!("ask the coordinator, at http://{admin}"),
+    let hint = match services.handle.inquire(AdminQuery::Cluster).await {
+        Some(Response::Cluster(Overview { admin: Some(admin), .. })) => {
+            format!("ask the coordinator, at http://{admin}")
+        }
         _ => "ask the coordinator's admin port".to_owned(),
     };
     ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a gateway: it only takes calls").hint(hint)
@@ -119,8 +121,8 @@ const LOOK: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// Nobody can say: the process ends, or no worker serves.
-async fn ask(services: &Services, inquiry: Inquiry) -> Result<Answer, ApiError> {
-    let mut answer = pin!(services.handle.inquire(inquiry));
+async fn ask(services: &Services, query: AdminQuery) -> Result<Response, ApiError> {
+    let mut answer = pin!(services.handle.inquire(query));
     loop {
         match tokio::time::timeout(LOOK, &mut answer).await {
             Ok(Some(answer)) => return Ok(answer),
@@ -141,8 +143,8 @@ fn needs_room(services: &Services) -> Result<(), ApiError> {
 }
 
 /// An answer to something that was not asked.
-fn misunderstood(answer: &Answer) -> ApiError {
-    tracing::error!(?answer, "an inquiry was answered with something else");
+fn misunderstood(answer: &Response) -> ApiError {
+    tracing::error!(?answer, "an query was answered with something else");
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", "another node answered what was not asked")
         .hint("run the same release on all nodes")
 }

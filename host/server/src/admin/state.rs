@@ -13,9 +13,9 @@ use styx_protocol::entity::{Key, Value};
 
 use super::apps::app_of;
 use super::ask;
-use crate::cluster::envelope::{Answer, Bytes, Inquiry};
 use crate::http::{ApiError, Options, PathParts, nearest::suggestion, shorten, status_of};
 use crate::services::Services;
+use styx_driver::wire::{AdminQuery, Bytes, Response};
 
 /// Entries of one page.
 const LIMIT_MAX: usize = 1000;
@@ -72,11 +72,11 @@ pub async fn get(
 ) -> Result<Json<One>, ApiError> {
     let found = operator_of(&services.handle.catalog(), &app, &operator)?;
     let key: Key = key.into();
-    let (value, partition, epoch) = match ask(&services, Inquiry::Get { operator: found, key: key.to_string() }).await?
-    {
-        Answer::Value { value, partition, epoch } => (value, partition, epoch.0),
-        other => return Err(super::misunderstood(&other)),
-    };
+    let (value, partition, epoch) =
+        match ask(&services, AdminQuery::Get { operator: found, key: key.to_string() }).await? {
+            Response::Value { value, partition, epoch } => (value, partition, epoch.0),
+            other => return Err(super::misunderstood(&other)),
+        };
     let Bytes(value) = value.ok_or_else(|| {
         ApiError::new(
             StatusCode::NOT_FOUND,
@@ -119,7 +119,7 @@ pub async fn scan(
             .hint("for more, go on with after=<next>"));
     }
     let found = operator_of(&services.handle.catalog(), &app, &operator)?;
-    let scan = Inquiry::Scan {
+    let scan = AdminQuery::Scan {
         operator: found,
         prefix: page.prefix,
         after: page.after,
@@ -127,7 +127,7 @@ pub async fn scan(
         bytes: PAGE_BYTES_MAX,
     };
     let (found, more, epoch) = match ask(&services, scan).await? {
-        Answer::Entries { entries, more, epoch } => (entries, more, epoch.0),
+        Response::Entries { entries, more, epoch } => (entries, more, epoch.0),
         other => return Err(super::misunderstood(&other)),
     };
     let next = found.last().filter(|_| more).map(|found| found.0.clone());

@@ -9,9 +9,9 @@ use tokio::sync::watch;
 
 use super::COORDINATOR;
 use super::coordinators::{Coordinators, is_standby};
-use super::envelope::{Edition, Envelope};
 use super::relay::Relay;
 use crate::worker::{Handle, Message, Stats, fatal_on_panic};
+use styx_driver::wire::{CatalogVersion, Envelope};
 use styx_transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 
 /// How a gateway is connected.
@@ -68,7 +68,7 @@ impl GatewayNode {
             messages,
             incoming,
             watched: None,
-            told: Edition::default(),
+            told: CatalogVersion::default(),
         };
         let thread = std::thread::Builder::new()
             .name("styx-relay".into())
@@ -109,7 +109,7 @@ struct Driver {
     incoming: Receiver<Incoming>,
     watched: Option<Instant>,
     /// What the coordinator was told to be known here.
-    told: Edition,
+    told: CatalogVersion,
 }
 
 impl Driver {
@@ -163,7 +163,7 @@ impl Driver {
                     self.relay.view(view);
                     self.inform.send_if_modified(|informed| live && !std::mem::replace(informed, true));
                 }
-                Ok(Envelope::Told(told)) => self.relay.told(peer, told),
+                Ok(Envelope::Responses(responses)) => self.relay.told(peer, responses),
                 Ok(other) => {
                     tracing::warn!(node = peer.0, "a message that is not for a gateway was dropped: {other:?}")
                 }

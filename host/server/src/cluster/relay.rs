@@ -21,9 +21,11 @@ use styx_protocol::route::{memory_of, sequencer_of};
 use tokio::sync::oneshot;
 
 use super::COORDINATOR;
-use super::envelope::{Answer, Ask, Bytes, Edition, Envelope, Inquiry, Question, Told, View};
-use super::inquiry::merge;
+use super::admin_query::merge;
 use crate::worker::{self, Failure, Handle, Message, Waiter};
+use styx_driver::wire::{
+    AdminQuery, Bytes, CatalogVersion, Envelope, Query, Question, Response, TicketedResponse, View,
+};
 use styx_transport::{Network, NodeId, SendError};
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ pub(crate) struct Relay {
 /// Somebody's question.
 enum Asked {
     Client(Question, Waiter),
-    Inquiry(Inquiry, oneshot::Sender<Answer>),
+    Admin(AdminQuery, oneshot::Sender<Response>),
 }
 
 /// A question that is not asked now.
@@ -117,21 +119,21 @@ enum What {
     Client(Question, Waiter),
     /// Of a gather.
     Part(u64),
-    Overview(oneshot::Sender<Answer>),
+    Overview(oneshot::Sender<Response>),
 }
 
-/// An inquiry that several workers answer together.
+/// An query that several workers answer together.
 struct Gather {
     since: Instant,
-    inquiry: Inquiry,
-    to: oneshot::Sender<Answer>,
+    query: AdminQuery,
+    to: oneshot::Sender<Response>,
     missing: usize,
-    answers: Vec<Answer>,
+    answers: Vec<Response>,
 }
 
 #[derive(Default)]
 struct Batch {
-    asks: Vec<Ask>,
+    queries: Vec<Query>,
     bytes: usize,
 }
 
@@ -161,8 +163,8 @@ impl Relay {
     }
 
     /// What it knows to be deployed.
-    pub(crate) fn known(&self) -> Edition {
-        Edition::of(&self.catalog)
+    pub(crate) fn known(&self) -> CatalogVersion {
+        CatalogVersion::of(&self.catalog)
     }
 
     /// Takes a message of the handle. What only a worker or a coordinator can do is dropped, and
@@ -182,7 +184,7 @@ impl Relay {
                 self.ask(Asked::Client(question, waiter));
             }
             Message::Input(Input::Await { id, waiter }) => self.ask(Asked::Client(Question::Await(id), waiter)),
-            Message::Inquire(inquiry, to) => self.ask(Asked::Inquiry(inquiry, to)),
+            Message::Inquire(query, to) => self.ask(Asked::Admin(query, to)),
             _ => {}
         }
     }
@@ -226,11 +228,11 @@ impl Relay {
 
     fn connect(&self, view: &View) {
         let before = self.view.iter().flat_map(|before| &before.members);
-        for (node, _) in before.filter(|(node, _)| !view.members.iter().any(|(member, _)| member == node)) {
-            self.outlet.forget(NodeId(*node));
+        for gone in before.filter(|before| !view.members.iter().any(|member| member.node == before.node)) {
+            self.outlet.forget(gone.node);
         }
-        for (node, address) in &view.members {
-            self.outlet.connect(NodeId(*node), address);
+        for member in &view.members {
+            self.outlet.connect(member.node, &member.address);
         }
     }
 
@@ -264,12 +266,12 @@ impl Relay {
                 self.waiting.push_back(Waiting { since, tried, asked: Asked::Client(question, waiter) });
             }
             What::Overview(to) => {
-                self.waiting.push_back(Waiting { since, tried, asked: Asked::Inquiry(Inquiry::Cluster, to) });
+                self.waiting.push_back(Waiting { since, tried, asked: Asked::Admin(AdminQuery::Cluster, to) });
             }
             What::Part(gather) => {
                 // The other parts of it will find it gone.
-                if let Some(Gather { since, inquiry, to, .. }) = self.gathers.remove(&gather) {
-                    self.waiting.push_back(Waiting { since, tried, asked: Asked::Inquiry(inquiry, to) });
+                if let Some(Gather { since, query, to, .. }) = self.gathers.remove(&gather) {
+                    self.waiting.push_back(Waiting { since, tried, asked: Asked::Admin(query, to) });
                 }
             }
         }
@@ -289,7 +291,7 @@ impl Relay {
     }
 
     fn ask_as(&mut self, since: Instant, tried: bool, asked: Asked) {
-        if let Asked::Inquiry(Inquiry::Cluster, to) = asked {
+        if let Asked::Admin(AdminQuery::Cluster, to) = asked {
             if self.gateway {
                 // Of no generation: the coordinator always knows.
                 let flight = Flight {
@@ -300,7 +302,7 @@ impl Relay {
                     what: What::Overview(to),
                     until: None,
                 };
-                self.fly(flight, Question::Inquire(Inquiry::Cluster));
+                self.fly(flight, Question::Admin(AdminQuery::Cluster));
             }
             return;
         }
@@ -314,10 +316,10 @@ impl Relay {
                 let what = What::Client(question.clone(), waiter);
                 self.fly(Flight { since, node, generation, tried, what, until: None }, question);
             }
-            Asked::Inquiry(inquiry, to) => {
-                let nodes: Vec<NodeId> = match self.only_worker_for(view, &inquiry) {
+            Asked::Admin(query, to) => {
+                let nodes: Vec<NodeId> = match self.only_worker_for(view, &query) {
                     Some(worker) => vec![node_of(view, worker)],
-                    None => view.members.iter().map(|(node, _)| NodeId(*node)).collect(),
+                    None => view.members.iter().map(|member| member.node).collect(),
                 };
                 self.next += 1;
                 let gather = self.next;
@@ -325,9 +327,9 @@ impl Relay {
                 for node in nodes {
                     let what = What::Part(gather);
                     let flight = Flight { since, node, generation, tried, what, until: None };
-                    self.fly(flight, Question::Inquire(inquiry.clone()));
+                    self.fly(flight, Question::Admin(query.clone()));
                 }
-                self.gathers.insert(gather, Gather { since, inquiry, to, missing, answers: Vec::new() });
+                self.gathers.insert(gather, Gather { since, query, to, missing, answers: Vec::new() });
             }
         }
     }
@@ -340,18 +342,18 @@ impl Relay {
                 view.placement.owner(view.layout.partition(&request.key, self.composite(request.operator)))
             }
             Question::Await(id) => memory_of(*id, &view.placement),
-            Question::Inquire(_) => WorkerId(0),
+            Question::Admin(_) => WorkerId(0),
         }
     }
 
-    /// The worker that alone can answer an inquiry.
-    fn only_worker_for(&self, view: &View, inquiry: &Inquiry) -> Option<WorkerId> {
-        let partition = match inquiry {
-            Inquiry::Get { operator, key } => view.layout.partition(key, self.composite(OperatorId(*operator))),
-            Inquiry::Scan { operator, prefix, .. } => {
+    /// The worker that alone can answer an query.
+    fn only_worker_for(&self, view: &View, query: &AdminQuery) -> Option<WorkerId> {
+        let partition = match query {
+            AdminQuery::Get { operator, key } => view.layout.partition(key, self.composite(OperatorId(*operator))),
+            AdminQuery::Scan { operator, prefix, .. } => {
                 view.layout.partition_of_prefix(prefix, self.composite(OperatorId(*operator)))?
             }
-            Inquiry::Cluster | Inquiry::Workers | Inquiry::Partitions => return None,
+            AdminQuery::Cluster | AdminQuery::Workers | AdminQuery::Partitions => return None,
         };
         Some(view.placement.owner(partition))
     }
@@ -367,10 +369,10 @@ impl Relay {
         let batch = self.outgoing.entry(node).or_default();
         batch.bytes += match &question {
             Question::Submit(request, _) | Question::Query(request) => request.args.len() + request.key.len(),
-            Question::Await(_) | Question::Inquire(_) => 0,
+            Question::Await(_) | Question::Admin(_) => 0,
         };
-        batch.asks.push(Ask { ticket, generation, question });
-        if batch.asks.len() >= BATCH_MAX || batch.bytes >= BATCH_BYTES_MAX {
+        batch.queries.push(Query { ticket, generation, question });
+        if batch.queries.len() >= BATCH_MAX || batch.bytes >= BATCH_BYTES_MAX {
             self.send(node);
         }
     }
@@ -383,9 +385,9 @@ impl Relay {
     }
 
     fn send(&mut self, node: NodeId) {
-        let Some(Batch { asks, .. }) = self.outgoing.remove(&node) else { return };
-        let tickets: Vec<u64> = asks.iter().map(|ask| ask.ticket).collect();
-        let Err(error) = self.outlet.send(node, &Envelope::Ask(asks)) else { return };
+        let Some(Batch { queries, .. }) = self.outgoing.remove(&node) else { return };
+        let tickets: Vec<u64> = queries.iter().map(|query| query.ticket).collect();
+        let Err(error) = self.outlet.send(node, &Envelope::Queries(queries)) else { return };
         match error {
             // They wait for it, or for another generation.
             SendError::NotConnected(_) => {}
@@ -399,14 +401,14 @@ impl Relay {
     }
 
     /// Hands answers on.
-    pub(crate) fn told(&mut self, from: NodeId, told: Vec<Told>) {
-        for Told { ticket, answer } in told {
+    pub(crate) fn told(&mut self, from: NodeId, responses: Vec<TicketedResponse>) {
+        for TicketedResponse { ticket, response: answer } in responses {
             // An answer to what has been asked elsewhere since comes too late.
             if self.flights.get(&ticket).is_none_or(|flight| flight.node != from) {
                 continue;
             }
             let Some(flight) = self.flights.remove(&ticket) else { continue };
-            if answer == Answer::Moved {
+            if answer == Response::WrongGeneration {
                 self.moved(flight);
                 continue;
             }
@@ -429,13 +431,13 @@ impl Relay {
         }
     }
 
-    fn gathered(&mut self, at: u64, answer: Answer) {
+    fn gathered(&mut self, at: u64, answer: Response) {
         let Some(gather) = self.gathers.get_mut(&at) else { return };
         gather.missing -= 1;
         gather.answers.push(answer);
         if gather.missing == 0
-            && let Some(Gather { inquiry, to, answers, .. }) = self.gathers.remove(&at)
-            && let Some(answer) = merge(&inquiry, answers)
+            && let Some(Gather { query, to, answers, .. }) = self.gathers.remove(&at)
+            && let Some(answer) = merge(&query, answers)
         {
             drop(to.send(answer));
         }
@@ -460,7 +462,7 @@ impl Relay {
         for Waiting { since, tried, asked } in std::mem::take(&mut self.waiting) {
             match asked {
                 Asked::Client(question, waiter) if old(since, PATIENCE) => give_up(&question, waiter, tried),
-                Asked::Inquiry(..) if old(since, INQUIRY_PATIENCE) => {}
+                Asked::Admin(..) if old(since, INQUIRY_PATIENCE) => {}
                 asked => self.waiting.push_back(Waiting { since, tried, asked }),
             }
         }
@@ -487,25 +489,25 @@ impl Relay {
 }
 
 fn node_of(view: &View, worker: WorkerId) -> NodeId {
-    NodeId(view.members[usize::from(worker.0)].0)
+    view.members[usize::from(worker.0)].node
 }
 
 /// Whether a question may be asked twice: if its first time had an effect, the second has none.
 fn repeatable(question: &Question) -> bool {
     match question {
         Question::Submit(request, _) => request.retained,
-        Question::Query(_) | Question::Await(_) | Question::Inquire(_) => true,
+        Question::Query(_) | Question::Await(_) | Question::Admin(_) => true,
     }
 }
 
-fn tell_client(question: &Question, waiter: Waiter, answer: Answer) {
+fn tell_client(question: &Question, waiter: Waiter, answer: Response) {
     let answer = match answer {
-        Answer::Reply(reply) => {
+        Response::Reply(reply) => {
             let outcome = reply.outcome.map(|Bytes(value)| value);
             worker::Answer::Reply(Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome })
         }
-        Answer::Accepted(id) => worker::Answer::Accepted(id),
-        Answer::Unknown => worker::Answer::Unknown,
+        Response::Accepted(id) => worker::Answer::Accepted(id),
+        Response::Unknown => worker::Answer::Unknown,
         other => {
             tracing::error!(?question, ?other, "a worker answered something else");
             worker::Answer::Failed(Failure::OutcomeUnknown)

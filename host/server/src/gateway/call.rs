@@ -19,10 +19,10 @@ use super::json::is_json;
 use super::latency::Outcome;
 use super::path;
 use super::request::{Call, check_idempotency_key, parse_id, prepare};
-use crate::cluster::envelope::Inquiry;
 use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body, refuse};
 use crate::services::Services;
 use crate::worker::{Answer, Failure, Waiter};
+use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
 const EPOCH: HeaderName = HeaderName::from_static("styx-epoch");
@@ -177,7 +177,7 @@ pub async fn request(
     // Workers take messages in order: once they have said how they are after the question, an
     // answer that does not need waiting for has been given.
     let asked = async {
-        services.handle.inquire(Inquiry::Workers).await;
+        services.handle.inquire(AdminQuery::Workers).await;
         tokio::time::sleep(wait).await;
     };
     let answer = tokio::select! {

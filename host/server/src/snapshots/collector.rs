@@ -6,7 +6,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
+use rkyv::rancor;
+use styx_driver::wire::WrittenPart;
 use styx_protocol::ids::{Epoch, PartitionId};
+use styx_protocol::shared::aligned;
 use styx_protocol::snapshot::{CarriedTransaction, WorkerSnapshot};
 use styx_protocol::state::{StateHash, Write};
 use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
@@ -15,7 +18,7 @@ use super::changes::{Change, Changes};
 use crate::worker::fatal_on_panic;
 
 /// What a worker has written of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The snapshot's epoch.
     pub epoch: Epoch,
@@ -25,6 +28,26 @@ pub struct Written {
     pub hashes: Vec<(PartitionId, StateHash)>,
     /// Its transactions that were moved to the next epoch.
     pub carried: Vec<CarriedTransaction>,
+}
+
+impl From<Written> for WrittenPart {
+    fn from(written: Written) -> Self {
+        let Written { epoch, parts, hashes, carried } = written;
+        let objects = rkyv::to_bytes::<rancor::Error>(&parts).expect("a list in memory can be written to memory");
+        WrittenPart { epoch, objects: objects.to_vec(), hashes, carried }
+    }
+}
+
+impl Written {
+    /// What a worker's message says.
+    ///
+    /// # Errors
+    /// Its list of objects cannot be read.
+    pub fn of(part: WrittenPart) -> Result<Self, rancor::Error> {
+        let WrittenPart { epoch, objects, hashes, carried } = part;
+        let parts = rkyv::from_bytes::<Vec<PartRef>, rancor::Error>(&aligned(&objects))?;
+        Ok(Written { epoch, parts, hashes, carried })
+    }
 }
 
 enum Note {

@@ -19,9 +19,9 @@ use super::gathering::Gathering;
 use super::snapshots::Snapshots;
 use super::stats::Phases;
 use super::{Answer, Failure, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
-use crate::cluster::envelope::{Answer as Told, Inquiry, Overview};
-use crate::cluster::inquiry::Sight;
+use crate::cluster::admin_query::QueryView;
 use crate::snapshots::{Beginning, Noted};
+use styx_driver::wire::{AdminQuery, Overview, Response};
 use styx_storage::log::Log;
 
 /// Messages taken before the machine is asked whether it can cut.
@@ -52,7 +52,7 @@ pub(super) struct Driver<E> {
     records: Option<Sender<ToLog>>,
     snapshots: Option<Snapshots>,
     /// What was seen of the machine and who asked, until it is durable.
-    looks: VecDeque<(Epoch, Told, oneshot::Sender<Told>)>,
+    looks: VecDeque<(Epoch, Response, oneshot::Sender<Response>)>,
     durable: Epoch,
     /// What of the log is durable: no later epoch stands before it.
     position: u64,
@@ -218,8 +218,8 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 }
             }
             Message::Input(input) => self.step(input),
-            Message::Inquire(inquiry, to) => {
-                let (seen, answer) = self.look(&inquiry);
+            Message::Inquire(query, to) => {
+                let (seen, answer) = self.look(&query);
                 if seen <= self.durable {
                     drop(to.send(answer));
                 } else {
@@ -252,10 +252,10 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     }
 
     /// How things are, and as of which epoch.
-    fn look(&self, inquiry: &Inquiry) -> (Epoch, Told) {
+    fn look(&self, query: &AdminQuery) -> (Epoch, Response) {
         let (epoch, chain) = self.machine.position();
         let state = self.machine.state();
-        if let Inquiry::Cluster = inquiry {
+        if let AdminQuery::Cluster = query {
             let partitions = state.layout().partitions;
             let overview = Overview {
                 single: true,
@@ -268,9 +268,9 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 engine: self.engine,
                 admin: None,
             };
-            return (epoch, Told::Cluster(overview));
+            return (epoch, Response::Cluster(overview));
         }
-        let sight = Sight {
+        let view = QueryView {
             worker: WorkerId(0),
             owns: &|_| true,
             state,
@@ -279,7 +279,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             waiting: self.machine.backlog(),
             remembered: self.machine.remembered(),
         };
-        (epoch, sight.answer(inquiry))
+        (epoch, view.answer(query))
     }
 
     fn step(&mut self, input: Input<Waiter>) {

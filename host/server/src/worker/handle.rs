@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::Message;
 use super::room::Room;
 use super::stats::Stats;
-use crate::cluster::envelope::{Answer as Told, Inquiry};
 use crate::snapshots::Taken;
+use styx_driver::wire::{AdminQuery, Response};
 
 /// What a client is told.
 #[derive(Debug)]
@@ -181,9 +181,9 @@ impl Handle {
 
     /// Asks how things are, between two steps of the machine. The answer comes once all that it
     /// tells is durable, and after those to what was asked before; none if nobody can say.
-    pub async fn inquire(&self, inquiry: Inquiry) -> Option<Told> {
+    pub async fn inquire(&self, query: AdminQuery) -> Option<Response> {
         let (to, answer) = oneshot::channel();
-        self.send(Message::Inquire(inquiry, to));
+        self.send(Message::Inquire(query, to));
         answer.await.ok()
     }
 

@@ -35,10 +35,10 @@ pub use handle::{Answer, Failure, Handle, Waiter};
 pub use room::{DiskWatch, Room};
 pub use stats::{EpochReport, Phases, Stats};
 
-use crate::cluster::envelope::{Answer as Told, Inquiry};
 use crate::snapshots::{Beginning, SnapshotOptions, Taken};
 use driver::{Driver, Pace};
 use snapshots::Snapshots;
+use styx_driver::wire::{AdminQuery, Response};
 use styx_storage::log::Log;
 
 /// What the driver is told.
@@ -48,7 +48,7 @@ pub(crate) enum Message {
     /// Anything else for the machine.
     Input(Input<Waiter>),
     /// Somebody asks how things are; the answer is given once all that it tells is durable.
-    Inquire(Inquiry, oneshot::Sender<Told>),
+    Inquire(AdminQuery, oneshot::Sender<Response>),
     /// A thread of the crew has done its part.
     Part(crew::Part),
     /// Records are durable up to this epoch's, before this position of the log.

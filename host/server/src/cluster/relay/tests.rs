@@ -7,8 +7,8 @@ use styx_protocol::ids::{Epoch, RequestId};
 use styx_protocol::transaction::Request;
 
 use super::*;
-use crate::cluster::envelope::{Overview, Standing};
 use crate::worker::Stats;
+use styx_driver::wire::{Member, Overview, WorkerStatus};
 
 const LAYOUT: Layout = Layout { seed: 7, partitions: 8 };
 const WORKERS: [NodeId; 2] = [NodeId(10), NodeId(20)];
@@ -16,7 +16,7 @@ const WORKERS: [NodeId; 2] = [NodeId(10), NodeId(20)];
 /// What was sent, and who cannot be reached.
 #[derive(Default)]
 struct Wire {
-    sent: Mutex<Vec<(NodeId, Ask)>>,
+    sent: Mutex<Vec<(NodeId, Query)>>,
     unreachable: Mutex<Vec<NodeId>>,
     dialed: Mutex<Vec<NodeId>>,
 }
@@ -27,7 +27,7 @@ impl Outlet for Wire {
             return Err(SendError::UnknownPeer(to));
         }
         // As it arrives.
-        let Ok(Envelope::Ask(asks)) = Envelope::decode(&envelope.encode()) else { panic!("{envelope:?}") };
+        let Ok(Envelope::Queries(asks)) = Envelope::decode(&envelope.encode()) else { panic!("{envelope:?}") };
         self.sent.lock().unwrap().extend(asks.into_iter().map(|ask| (to, ask)));
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Rig {
     }
 
     /// Hands over what the handle has sent, and what that came to.
-    fn pass(&mut self) -> Vec<(NodeId, Ask)> {
+    fn pass(&mut self) -> Vec<(NodeId, Query)> {
         while let Ok(message) = self.inbox.try_recv() {
             self.relay.take(message);
         }
@@ -85,13 +85,13 @@ impl Rig {
         ending
     }
 
-    fn inquire(&mut self, inquiry: Inquiry) -> oneshot::Receiver<Answer> {
+    fn inquire(&mut self, query: AdminQuery) -> oneshot::Receiver<Response> {
         let (to, answer) = oneshot::channel();
-        self.relay.take(Message::Inquire(inquiry, to));
+        self.relay.take(Message::Inquire(query, to));
         answer
     }
 
-    fn later(&mut self, time: Duration) -> Vec<(NodeId, Ask)> {
+    fn later(&mut self, time: Duration) -> Vec<(NodeId, Query)> {
         self.relay.tick(Instant::now() + time);
         self.pass()
     }
@@ -108,7 +108,7 @@ fn view(generation: u64, live: bool, members: &[NodeId]) -> View {
         live,
         full: false,
         stalled: false,
-        members: members.iter().map(|node| (node.0, format!("127.0.0.1:{}", node.0))).collect(),
+        members: members.iter().map(|node| Member { node: *node, address: format!("127.0.0.1:{}", node.0) }).collect(),
         placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
         layout: LAYOUT,
         catalog: None,
@@ -119,14 +119,9 @@ fn owner(key: &str) -> NodeId {
     WORKERS[usize::from(LAYOUT.partition(key, false).0 % 2)]
 }
 
-fn reply(id: u128) -> Answer {
+fn reply(id: u128) -> Response {
     let outcome = Ok(Bytes(b"1"[..].into()));
-    Answer::Reply(super::super::envelope::Reply {
-        id: RequestId(id),
-        tid: Default::default(),
-        epoch: Epoch(3),
-        outcome,
-    })
+    Response::Reply(styx_driver::wire::Reply { id: RequestId(id), tid: Default::default(), epoch: Epoch(3), outcome })
 }
 
 /// What a client was told, in a word.
@@ -157,11 +152,11 @@ fn requests_go_to_their_worker_and_answers_to_their_client() {
     for (from, ask) in &sent {
         // Somebody else's answer to it is not believed.
         let other = WORKERS[usize::from(*from == WORKERS[0])];
-        rig.relay.told(other, vec![Told { ticket: ask.ticket, answer: reply(1) }]);
+        rig.relay.told(other, vec![TicketedResponse { ticket: ask.ticket, response: reply(1) }]);
     }
     assert!(endings.iter_mut().all(|ending| word(ending) == "nothing"));
     for (from, ask) in sent {
-        rig.relay.told(from, vec![Told { ticket: ask.ticket, answer: reply(1) }]);
+        rig.relay.told(from, vec![TicketedResponse { ticket: ask.ticket, response: reply(1) }]);
     }
     assert!(endings.iter_mut().all(|ending| word(ending) == "reply"));
 }
@@ -189,7 +184,7 @@ fn a_new_generation_repeats_what_can_be_repeated() {
     assert_eq!(again.len(), 2);
     for (to, ask) in again {
         assert_eq!((to, ask.generation), (WORKERS[0], 2));
-        rig.relay.told(to, vec![Told { ticket: ask.ticket, answer: reply(2) }]);
+        rig.relay.told(to, vec![TicketedResponse { ticket: ask.ticket, response: reply(2) }]);
     }
     assert_eq!((word(&mut keyed), word(&mut read), word(&mut plain)), ("reply", "reply", "nothing"));
     assert!(rig.later(GRACE * 2).is_empty());
@@ -205,13 +200,13 @@ fn what_a_worker_still_answers_counts() {
     let sent = rig.pass();
     rig.relay.view(view(2, true, &WORKERS));
     let (from, ticket) = (sent[0].0, sent[0].1.ticket);
-    rig.relay.told(from, vec![Told { ticket, answer: reply(1) }]);
-    rig.relay.told(from, vec![Told { ticket: sent[1].1.ticket, answer: Answer::Moved }]);
+    rig.relay.told(from, vec![TicketedResponse { ticket, response: reply(1) }]);
+    rig.relay.told(from, vec![TicketedResponse { ticket: sent[1].1.ticket, response: Response::WrongGeneration }]);
     assert_eq!(word(&mut ended), "reply");
     // It was not carried out there, so it is carried out here.
     let again = rig.pass();
     assert_eq!((again.len(), again[0].1.generation), (1, 2));
-    rig.relay.told(again[0].0, vec![Told { ticket: again[0].1.ticket, answer: reply(2) }]);
+    rig.relay.told(again[0].0, vec![TicketedResponse { ticket: again[0].1.ticket, response: reply(2) }]);
     assert_eq!(word(&mut refused), "reply");
 }
 
@@ -220,7 +215,7 @@ fn a_worker_that_is_ahead_is_asked_again_when_the_view_has_come() {
     let mut rig = Rig::live();
     let mut ending = rig.submit(1, "a", false);
     let (from, ask) = rig.pass().remove(0);
-    rig.relay.told(from, vec![Told { ticket: ask.ticket, answer: Answer::Moved }]);
+    rig.relay.told(from, vec![TicketedResponse { ticket: ask.ticket, response: Response::WrongGeneration }]);
     assert!(rig.pass().is_empty(), "not at once, over and over");
     rig.relay.view(view(2, true, &WORKERS));
     assert_eq!(rig.pass()[0].1.generation, 2);
@@ -263,7 +258,7 @@ fn what_could_not_be_sent_is_sent_later() {
 #[test]
 fn inquiries_are_asked_of_all_and_their_answers_merged() {
     let mut rig = Rig::live();
-    let standing = |worker: u16| Standing {
+    let standing = |worker: u16| WorkerStatus {
         worker: WorkerId(worker),
         epoch: Epoch(1),
         waiting: 0,
@@ -272,32 +267,38 @@ fn inquiries_are_asked_of_all_and_their_answers_merged() {
         entities: 2,
         bytes: 9,
     };
-    let mut workers = rig.inquire(Inquiry::Workers);
+    let mut workers = rig.inquire(AdminQuery::Workers);
     let sent = rig.pass();
     assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), WORKERS);
     // The second answers first; then a new generation begins, and all are asked again.
-    rig.relay.told(WORKERS[1], vec![Told { ticket: sent[1].1.ticket, answer: Answer::Workers(vec![standing(1)]) }]);
+    rig.relay.told(
+        WORKERS[1],
+        vec![TicketedResponse { ticket: sent[1].1.ticket, response: Response::Workers(vec![standing(1)]) }],
+    );
     rig.relay.view(view(2, true, &WORKERS));
-    rig.relay.told(WORKERS[0], vec![Told { ticket: sent[0].1.ticket, answer: Answer::Workers(vec![standing(0)]) }]);
+    rig.relay.told(
+        WORKERS[0],
+        vec![TicketedResponse { ticket: sent[0].1.ticket, response: Response::Workers(vec![standing(0)]) }],
+    );
     assert!(workers.try_recv().is_err());
     for (worker, (from, ask)) in rig.pass().into_iter().enumerate() {
-        let answer = Answer::Workers(vec![standing(worker as u16)]);
-        rig.relay.told(from, vec![Told { ticket: ask.ticket, answer }]);
+        let answer = Response::Workers(vec![standing(worker as u16)]);
+        rig.relay.told(from, vec![TicketedResponse { ticket: ask.ticket, response: answer }]);
     }
-    assert_eq!(workers.try_recv(), Ok(Answer::Workers(vec![standing(0), standing(1)])));
+    assert_eq!(workers.try_recv(), Ok(Response::Workers(vec![standing(0), standing(1)])));
 
-    let mut one = rig.inquire(Inquiry::Get { operator: 0, key: "a".into() });
+    let mut one = rig.inquire(AdminQuery::Get { operator: 0, key: "a".into() });
     let sent = rig.pass();
     assert_eq!((sent.len(), sent[0].0), (1, owner("a")));
-    let value = Answer::Value { value: None, partition: 1, epoch: Epoch(1) };
-    rig.relay.told(sent[0].0, vec![Told { ticket: sent[0].1.ticket, answer: value.clone() }]);
+    let value = Response::Value { value: None, partition: 1, epoch: Epoch(1) };
+    rig.relay.told(sent[0].0, vec![TicketedResponse { ticket: sent[0].1.ticket, response: value.clone() }]);
     assert_eq!(one.try_recv(), Ok(value));
 }
 
 #[test]
 fn the_coordinator_is_asked_even_while_no_worker_serves() {
     let mut rig = Rig::new(10);
-    let (mut cluster, mut workers) = (rig.inquire(Inquiry::Cluster), rig.inquire(Inquiry::Workers));
+    let (mut cluster, mut workers) = (rig.inquire(AdminQuery::Cluster), rig.inquire(AdminQuery::Workers));
     let (to, ask) = rig.pass().remove(0);
     assert_eq!(to, COORDINATOR);
     let overview = Overview {
@@ -311,8 +312,8 @@ fn the_coordinator_is_asked_even_while_no_worker_serves() {
         engine: 1,
         admin: None,
     };
-    rig.relay.told(to, vec![Told { ticket: ask.ticket, answer: Answer::Cluster(overview.clone()) }]);
-    assert_eq!(cluster.try_recv(), Ok(Answer::Cluster(overview)));
+    rig.relay.told(to, vec![TicketedResponse { ticket: ask.ticket, response: Response::Cluster(overview.clone()) }]);
+    assert_eq!(cluster.try_recv(), Ok(Response::Cluster(overview)));
     assert!(rig.later(INQUIRY_PATIENCE + REVIEW).is_empty());
     assert_eq!(workers.try_recv(), Err(oneshot::error::TryRecvError::Closed));
 }

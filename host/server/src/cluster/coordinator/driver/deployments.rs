@@ -9,8 +9,8 @@ use styx_protocol::machine::Input;
 
 use super::Driver;
 use super::gateways::Watching;
-use crate::cluster::envelope::Envelope;
 use crate::worker::{Answer, Waiter};
+use styx_driver::wire::Envelope;
 use styx_transport::NodeId;
 
 /// How long workers may take to make a component ready.
@@ -64,7 +64,7 @@ impl Driver {
             orders.extend(deploying.missing.iter().copied());
         }
         for (node, digest) in orders {
-            self.control(node, &Envelope::Ready(digest));
+            self.control(node, &Envelope::PrepareComponent(digest));
         }
         self.sequence();
     }

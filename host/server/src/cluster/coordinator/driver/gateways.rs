@@ -6,13 +6,13 @@ use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Catalog;
 
 use super::Driver;
-use crate::cluster::envelope::{Edition, Envelope, Overview, View};
+use styx_driver::wire::{CatalogVersion, Envelope, Member, Overview, View};
 use styx_transport::NodeId;
 
 /// A gateway that wants to be told of changes.
 pub(in crate::cluster::coordinator) struct Watching {
     /// What it knows to be deployed.
-    pub(super) known: Edition,
+    pub(super) known: CatalogVersion,
     /// When it was last heard of.
     pub(super) heard: Instant,
 }
@@ -33,14 +33,14 @@ impl Driver {
         }
     }
 
-    pub(super) fn members(&self) -> Vec<(u64, String)> {
+    pub(super) fn members(&self) -> Vec<Member> {
         let Some(office) = &self.office else { return Vec::new() };
         let address = |node| self.addresses.get(&node).cloned().unwrap_or_default();
-        office.members.iter().map(|member| (member.place.0, address(member.place))).collect()
+        office.members.iter().map(|member| Member { node: member.place, address: address(member.place) }).collect()
     }
 
     pub(super) fn show_all(&mut self) {
-        let view = self.view(Edition::default());
+        let view = self.view(CatalogVersion::default());
         self.relay.view(view);
         let gateways: Vec<NodeId> = self.gateways.keys().copied().collect();
         gateways.into_iter().for_each(|gateway| self.show(gateway));
@@ -61,10 +61,11 @@ impl Driver {
         self.control(gateway, &Envelope::View(view));
     }
 
-    fn view(&self, known: Edition) -> View {
+    fn view(&self, known: CatalogVersion) -> View {
         // A generation replays deployments: until it is live, what was known before stands.
         let live = self.office.as_ref().filter(|office| office.serves());
-        let catalog = live.map(|office| office.machine.catalog()).filter(|catalog| Edition::of(catalog) != known);
+        let catalog =
+            live.map(|office| office.machine.catalog()).filter(|catalog| CatalogVersion::of(catalog) != known);
         View {
             generation: self.membership.generation(),
             live: live.is_some(),

@@ -14,9 +14,9 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::office::{Office, Resting};
 use super::{Driver, Event};
-use crate::cluster::envelope::{Envelope, Invite, Store};
 use crate::snapshots::{Hands, Keeper, Noted, Term};
 use crate::worker;
+use styx_driver::wire::{Envelope, Invite, SnapshotPlace};
 use styx_transport::NodeId;
 
 impl Driver {
@@ -157,7 +157,7 @@ impl Driver {
             placement: (*office.placement).clone(),
             layout: self.genesis.layout,
             retention: self.options.retention,
-            store: self.store.as_ref().map(|store| Store {
+            store: self.store.as_ref().map(|store| SnapshotPlace {
                 place: store.location().url().to_owned(),
                 identity: store.identity(),
                 begin: office.found.as_ref().map(|found| found.manifest.sequence),

@@ -25,11 +25,11 @@ use self::gateways::Watching;
 use self::office::{Office, Resting};
 use super::{CoordinatorNodeOptions, Tenure};
 use crate::cluster::archive::{Archive, Archived};
-use crate::cluster::envelope::{self, Answer as Told, Envelope, Inquiry, Question};
 use crate::cluster::relay::Relay;
 use crate::components::ComponentStore;
-use crate::snapshots::{Found, Noted};
+use crate::snapshots::{Found, Noted, Written};
 use crate::worker::{self, Handle};
+use styx_driver::wire::{AdminQuery, Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::{Incoming, Network, NodeId};
 
 /// Between two looks at the membership.
@@ -141,7 +141,7 @@ impl Driver {
     fn serve_one(&mut self, message: worker::Message) {
         match message {
             worker::Message::Input(Input::Control { control, waiter }) => self.deploy(control, waiter),
-            worker::Message::Inquire(Inquiry::Cluster, to) => drop(to.send(Told::Cluster(self.overview()))),
+            worker::Message::Inquire(AdminQuery::Cluster, to) => drop(to.send(Response::Cluster(self.overview()))),
             worker::Message::Snapshot(to) => match self.office.as_ref().and_then(|office| office.keeper.as_ref()) {
                 Some(keeper) => keeper.note(Noted::Wanted(to)),
                 None if self.store.is_some() => drop(to.send(Err("the cluster does not serve yet".to_owned()))),
@@ -226,7 +226,7 @@ impl Driver {
                     return;
                 };
                 for member in &office.members {
-                    self.control(member.place, &Envelope::Remind { generation });
+                    self.control(member.place, &Envelope::ResendPart { generation });
                 }
             }
             Event::Archived(Archived::Synced(generation, epoch, position)) => {
@@ -273,7 +273,7 @@ impl Driver {
                     office.replay = Some(self.archive.read(office.beginning()));
                 }
             }
-            Envelope::Unrestored { generation, why, damaged } => {
+            Envelope::RestoreFailed { generation, why, damaged } => {
                 let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
                     return;
                 };
@@ -283,36 +283,43 @@ impl Driver {
                 }
                 self.member(membership::Input::Lost(peer));
             }
-            Envelope::Written { generation, written } => {
+            Envelope::PartWritten { generation, part } => {
                 let Some(office) = self.office.as_ref().filter(|office| office.generation == generation) else {
                     return;
+                };
+                let written = match Written::of(part) {
+                    Ok(written) => written,
+                    Err(error) => {
+                        tracing::error!(node = peer.0, "a worker wrote what cannot be read, and is given up: {error}");
+                        return self.member(membership::Input::Lost(peer));
+                    }
                 };
                 if let (Some(keeper), Some(worker)) = (&office.keeper, office.worker(peer)) {
                     keeper.note(Noted::Written(worker, written));
                 }
             }
-            Envelope::Want(digest) => {
+            Envelope::FetchComponent(digest) => {
                 let bytes = self.components.get(digest).ok();
                 self.control(peer, &Envelope::Component(digest, bytes));
             }
-            Envelope::Readied(digest, result) => self.readied(peer, digest, result),
+            Envelope::ComponentPrepared(digest, result) => self.readied(peer, digest, result),
             Envelope::Watch { known } => {
                 self.gateways.insert(peer, Watching { known, heard: Instant::now() });
                 self.show(peer);
                 self.announce();
             }
-            Envelope::Ask(asks) => {
-                let told = asks.into_iter().map(|ask| {
-                    let answer = match ask.question {
-                        Question::Inquire(Inquiry::Cluster) => Told::Cluster(self.overview()),
+            Envelope::Queries(queries) => {
+                let responses = queries.into_iter().map(|Query { ticket, question, .. }| {
+                    let response = match question {
+                        Question::Admin(AdminQuery::Cluster) => Response::Cluster(self.overview()),
                         // The rest is the workers' to say.
-                        _ => Told::Moved,
+                        _ => Response::WrongGeneration,
                     };
-                    envelope::Told { ticket: ask.ticket, answer }
+                    TicketedResponse { ticket, response }
                 });
-                self.control(peer, &Envelope::Told(told.collect()));
+                self.control(peer, &Envelope::Responses(responses.collect()));
             }
-            Envelope::Told(told) => self.relay.told(peer, told),
+            Envelope::Responses(responses) => self.relay.told(peer, responses),
             other => tracing::warn!(node = peer.0, "a message that is not for the coordinator was dropped: {other:?}"),
         }
     }

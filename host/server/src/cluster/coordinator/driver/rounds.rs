@@ -12,9 +12,9 @@ use styx_protocol::membership;
 
 use super::Driver;
 use super::deployments::Announcing;
-use crate::cluster::envelope::Envelope;
 use crate::snapshots::Noted;
 use crate::worker::{Waiter, now};
+use styx_driver::wire::Envelope;
 
 /// Epochs that may wait for one fsync before further ones are held back to fill.
 const UNSYNCED_MAX: u64 = 2;

@@ -6,16 +6,19 @@ use styx_protocol::machine::Input;
 
 use super::Driver;
 use super::serving::{Asker, Looker};
-use crate::cluster::envelope::{Answer, Ask, Envelope, Question, Told};
 use crate::worker::Waiter;
+use styx_driver::wire::{Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::NodeId;
 
 impl Driver {
-    pub(super) fn ask(&mut self, node: NodeId, Ask { ticket, generation, question }: Ask) {
+    pub(super) fn ask(&mut self, node: NodeId, Query { ticket, generation, question }: Query) {
         let waiter = Asker::Remote(node, ticket);
         let current = self.serving.as_mut().filter(|serving| serving.live && serving.invite.generation == generation);
         let Some(serving) = current else {
-            return self.control(node, &Envelope::Told(vec![Told { ticket, answer: Answer::Moved }]));
+            return self.control(
+                node,
+                &Envelope::Responses(vec![TicketedResponse { ticket, response: Response::WrongGeneration }]),
+            );
         };
         let input = match question {
             Question::Submit(request, _) if request.retained && !serving.remembers(request.id) => None,
@@ -23,11 +26,11 @@ impl Driver {
             Question::Submit(request, receipt) => Some(Input::Submit { request, waiter, receipt }),
             Question::Query(request) => Some(Input::Query { request: Arc::unwrap_or_clone(request), waiter }),
             Question::Await(id) => Some(Input::Await { id, waiter }),
-            Question::Inquire(inquiry) => return serving.look(Looker::Remote(node, ticket), &inquiry),
+            Question::Admin(query) => return serving.look(Looker::Remote(node, ticket), &query),
         };
         match input {
             Some(input) => self.step(input),
-            None => serving.tell(Looker::Remote(node, ticket), Answer::Moved),
+            None => serving.tell(Looker::Remote(node, ticket), Response::WrongGeneration),
         }
     }
 
@@ -39,10 +42,10 @@ impl Driver {
                 self.step_local(input);
             }
             crate::worker::Message::Input(input) => self.step_local(input),
-            crate::worker::Message::Inquire(inquiry, to) => {
+            crate::worker::Message::Inquire(query, to) => {
                 // Outside of a generation nobody can say; the asker sees the channel close.
                 if let Some(serving) = &mut self.serving {
-                    serving.look(Looker::Local(to), &inquiry);
+                    serving.look(Looker::Local(to), &query);
                 }
             }
             _ => {}
@@ -64,7 +67,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, remote: Answer, local: impl FnOnce() -> crate::worker::Answer) {
+    pub(super) fn answer(&mut self, asker: Asker, remote: Response, local: impl FnOnce() -> crate::worker::Answer) {
         match asker {
             Asker::Local(waiter) => waiter.answer(local()),
             Asker::Remote(node, ticket) => {

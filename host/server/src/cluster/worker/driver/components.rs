@@ -8,8 +8,8 @@ use styx_protocol::catalog::{Catalog, Digest};
 
 use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
-use crate::cluster::envelope::Envelope;
 use crate::worker::fatal;
+use styx_driver::wire::Envelope;
 
 impl Driver {
     pub(super) fn make_ready(&mut self, digest: Digest) {
@@ -21,7 +21,7 @@ impl Driver {
         }
         match self.components.contains(digest) {
             true => self.load(digest),
-            false => self.control(COORDINATOR, &Envelope::Want(digest)),
+            false => self.control(COORDINATOR, &Envelope::FetchComponent(digest)),
         }
     }
 
@@ -39,7 +39,7 @@ impl Driver {
 
     pub(super) fn loaded(&mut self, digest: Digest, result: Result<(), String>) {
         self.loading.remove(&digest);
-        self.control(COORDINATOR, &Envelope::Readied(digest, result.clone()));
+        self.control(COORDINATOR, &Envelope::ComponentPrepared(digest, result.clone()));
         let Some(serving) = self.serving.as_mut() else { return };
         if !serving.missing.contains(&digest) {
             return;

@@ -28,12 +28,12 @@ use self::snapshots::Opened;
 use super::WorkerNodeOptions;
 use crate::cluster::COORDINATOR;
 use crate::cluster::coordinators::{Coordinators, is_standby};
-use crate::cluster::envelope::{Answer, Envelope, Invite};
 use crate::components::ComponentStore;
 use crate::snapshots::Written;
 use crate::worker::crew::Part;
 use crate::worker::gathering::Gathering;
 use crate::worker::{Handle, Stats, fatal};
+use styx_driver::wire::{self, Envelope, Invite, Response};
 use styx_transport::{Incoming, Network, NodeId, Reason};
 
 /// Between two heartbeats.
@@ -242,8 +242,8 @@ impl Driver {
                     self.join(invite);
                 }
             }
-            Envelope::Remind { generation } => self.remind(generation),
-            Envelope::Ready(digest) => self.make_ready(digest),
+            Envelope::ResendPart { generation } => self.remind(generation),
+            Envelope::PrepareComponent(digest) => self.make_ready(digest),
             Envelope::Component(digest, bytes) => match bytes {
                 Some(bytes) if ComponentStore::digest(&bytes) == digest => match self.components.put(&bytes) {
                     Ok(_) => self.load(digest),
@@ -251,7 +251,7 @@ impl Driver {
                 },
                 _ => self.loaded(digest, Err(format!("the coordinator has no component {digest}"))),
             },
-            Envelope::Ask(asks) => asks.into_iter().for_each(|ask| self.ask(peer, ask)),
+            Envelope::Queries(queries) => queries.into_iter().for_each(|query| self.ask(peer, query)),
             other => tracing::warn!(node = peer.0, "a message that is not for a worker was dropped: {other:?}"),
         }
     }
@@ -275,7 +275,7 @@ impl Driver {
                 None => return,
                 Some((_, Doubtful::Look(looker, answer))) => serving.tell(looker, answer),
                 Some((_, Doubtful::Unknown(asker))) => {
-                    self.answer(asker, Answer::Unknown, || crate::worker::Answer::Unknown);
+                    self.answer(asker, Response::Unknown, || crate::worker::Answer::Unknown);
                 }
             }
         }
@@ -326,10 +326,10 @@ impl Driver {
         };
         let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) };
         let nodes = invite.members.iter().enumerate();
-        let workers = nodes.map(|(worker, (node, _))| (NodeId(*node), WorkerId(worker as u16))).collect();
-        for (worker, (node, address)) in invite.members.iter().enumerate() {
+        let workers = nodes.map(|(worker, member)| (member.node, WorkerId(worker as u16))).collect();
+        for (worker, wire::Member { node, address }) in invite.members.iter().enumerate() {
             if worker != usize::from(invite.me.0) {
-                self.network.connect(NodeId(*node), address.clone());
+                self.network.connect(*node, address.clone());
             }
         }
         self.serving = Some(Box::new(Serving {
@@ -417,7 +417,7 @@ impl Driver {
         }
         let Some(serving) = &mut self.serving else { return };
         for (node, tells) in std::mem::take(&mut serving.tells) {
-            drop(self.network.send_control(node, Envelope::Told(tells).encode()));
+            drop(self.network.send_control(node, Envelope::Responses(tells).encode()));
         }
     }
 }

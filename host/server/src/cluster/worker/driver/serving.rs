@@ -11,10 +11,10 @@ use styx_protocol::membership::Doubt;
 use styx_protocol::route::memory_of;
 use tokio::sync::oneshot;
 
-use crate::cluster::envelope::{Answer, Inquiry, Invite, Told};
-use crate::cluster::inquiry::Sight;
+use crate::cluster::admin_query::QueryView;
 use crate::snapshots::{Collector, Written};
 use crate::worker::Waiter;
+use styx_driver::wire::{AdminQuery, Invite, Response, TicketedResponse};
 use styx_transport::NodeId;
 
 /// Whoever waits for an answer.
@@ -29,13 +29,13 @@ pub(in crate::cluster::worker) enum Asker {
 /// What waits for the coordinator to show that the generation was the current one.
 pub(super) enum Doubtful {
     Unknown(Asker),
-    Look(Looker, Answer),
+    Look(Looker, Response),
 }
 
 /// Whoever waits for a look.
 pub(super) enum Looker {
     Remote(NodeId, u64),
-    Local(oneshot::Sender<Answer>),
+    Local(oneshot::Sender<Response>),
 }
 
 /// A membership.
@@ -52,14 +52,14 @@ pub(in crate::cluster::worker) struct Serving {
     pub(super) collector: Option<Collector>,
     /// What was written of the last one.
     pub(super) written: Option<Written>,
-    pub(super) tells: BTreeMap<NodeId, Vec<Told>>,
+    pub(super) tells: BTreeMap<NodeId, Vec<TicketedResponse>>,
     /// Mail to other workers that leaves with what else this burst brings.
     pub(super) mails: BTreeMap<NodeId, Mail>,
     pub(super) durable: Epoch,
     /// Whether the log has been replayed. Before, a request might be one that is still to come again.
     pub(super) live: bool,
     /// Looks at an epoch that is not yet durable.
-    pub(super) looks: VecDeque<(Epoch, Looker, Answer)>,
+    pub(super) looks: VecDeque<(Epoch, Looker, Response)>,
     /// Questions whose answer is that nothing is known: held until the coordinator shows that this
     /// generation was still the current one when they came. What was looked up after them waits
     /// behind them.
@@ -72,18 +72,20 @@ impl Serving {
         memory_of(id, &self.invite.placement) == self.invite.me
     }
 
-    pub(super) fn tell(&mut self, looker: Looker, answer: Answer) {
+    pub(super) fn tell(&mut self, looker: Looker, response: Response) {
         match looker {
-            Looker::Remote(node, ticket) => self.tells.entry(node).or_default().push(Told { ticket, answer }),
-            Looker::Local(to) => drop(to.send(answer)),
+            Looker::Remote(node, ticket) => {
+                self.tells.entry(node).or_default().push(TicketedResponse { ticket, response })
+            }
+            Looker::Local(to) => drop(to.send(response)),
         }
     }
 
     /// Looks at the machine; the answer is given once all that it tells is durable.
-    pub(super) fn look(&mut self, looker: Looker, inquiry: &Inquiry) {
+    pub(super) fn look(&mut self, looker: Looker, query: &AdminQuery) {
         let (machine, seat) = (&self.machine, self.machine.seat());
         let seen = machine.position().0;
-        let sight = Sight {
+        let view = QueryView {
             worker: seat.me,
             owns: &|partition| seat.placement.owner(partition) == seat.me,
             state: machine.state(),
@@ -92,7 +94,7 @@ impl Serving {
             waiting: machine.backlog(),
             remembered: machine.remembered(),
         };
-        let answer = sight.answer(inquiry);
+        let answer = view.answer(query);
         match seen <= self.durable {
             true if self.doubts.is_empty() => self.tell(looker, answer),
             true => self.doubts.push_back((Doubt::default(), Doubtful::Look(looker, answer))),

@@ -10,10 +10,10 @@ use super::components::missing;
 use super::serving::Asker;
 use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
-use crate::cluster::envelope::{Envelope, Store};
 use crate::config::store_location;
 use crate::snapshots::{Collector, Found, Written, is_damage};
 use crate::worker::fatal;
+use styx_driver::wire::{Envelope, SnapshotPlace};
 
 /// What a generation begins with.
 pub(in crate::cluster::worker) struct Opened {
@@ -53,7 +53,7 @@ impl Driver {
             Err(error) => {
                 let (why, damaged) = (format!("{error:#}"), is_damage(&error));
                 tracing::error!(code = "SNAPSHOT_STORE", "this worker cannot begin: {why}");
-                return self.control(COORDINATOR, &Envelope::Unrestored { generation, why, damaged });
+                return self.control(COORDINATOR, &Envelope::RestoreFailed { generation, why, damaged });
             }
         };
         self.store = Some(store.clone());
@@ -105,7 +105,7 @@ impl Driver {
             return;
         };
         if let Some(written) = serving.written.clone() {
-            self.control(COORDINATOR, &Envelope::Written { generation, written });
+            self.control(COORDINATOR, &Envelope::PartWritten { generation, part: written.into() });
         }
     }
 }
@@ -117,7 +117,7 @@ fn remains(left: Box<Worker<Asker>>) -> Option<RetainedState> {
 }
 
 fn open(
-    store: &Store,
+    store: &SnapshotPlace,
     known: Option<SnapshotStore>,
     runtime: &Handle,
     threads: usize,

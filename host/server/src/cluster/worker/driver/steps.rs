@@ -11,8 +11,8 @@ use styx_protocol::membership::Doubt;
 use super::serving::{Asker, Doubtful, Looker};
 use super::{Driver, SILENT};
 use crate::cluster::COORDINATOR;
-use crate::cluster::envelope::{Answer, Bytes, Reply};
 use crate::worker::{Failure, Phases};
+use styx_driver::wire::{Bytes, Reply, Response};
 use styx_transport::NodeId;
 
 /// Parts of graphs that wait for others to travel with.
@@ -61,7 +61,7 @@ impl Driver {
                 let serving = self.serving.as_ref()?;
                 let node = match to {
                     Node::Coordinator => COORDINATOR,
-                    Node::Worker(worker) => NodeId(serving.invite.members[usize::from(worker.0)].0),
+                    Node::Worker(worker) => serving.invite.members[usize::from(worker.0)].node,
                 };
                 match message {
                     Message::Graphs(mail) => self.post(node, mail),
@@ -85,11 +85,11 @@ impl Driver {
             Action::Reply { waiter: Asker::Remote(node, ticket), reply } => {
                 let outcome = reply.outcome.map(Bytes);
                 let reply = Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome };
-                self.serving.as_mut()?.tell(Looker::Remote(node, ticket), Answer::Reply(reply));
+                self.serving.as_mut()?.tell(Looker::Remote(node, ticket), Response::Reply(reply));
                 None
             }
             Action::Accepted { waiter, id } => {
-                self.answer(waiter, Answer::Accepted(id), || crate::worker::Answer::Accepted(id));
+                self.answer(waiter, Response::Accepted(id), || crate::worker::Answer::Accepted(id));
                 None
             }
             Action::Unknown { waiter } => {
@@ -97,7 +97,7 @@ impl Driver {
                 None
             }
             Action::Returned { waiter } => {
-                self.answer(waiter, Answer::Moved, || crate::worker::Answer::Failed(Failure::Unavailable));
+                self.answer(waiter, Response::WrongGeneration, || crate::worker::Answer::Failed(Failure::Unavailable));
                 None
             }
             Action::Logs { tid, lines } => {

@@ -1,4 +1,4 @@
-//! Answers to inquiries: from what one worker has, and from what several workers say together.
+//! Answers to admin queries: from what one worker has, and from what several workers say together.
 
 use std::ops::Bound;
 
@@ -9,10 +9,10 @@ use styx_protocol::ids::{Epoch, OperatorId, PartitionId, WorkerId};
 use styx_protocol::range::KeyRange;
 use styx_protocol::state::State;
 
-use super::envelope::{Answer, Bytes, Holding, Inquiry, Standing};
+use styx_driver::wire::{AdminQuery, Bytes, PartitionStats, Response, WorkerStatus};
 
 /// What a worker can see of itself between two steps.
-pub struct Sight<'a> {
+pub struct QueryView<'a> {
     /// Which worker it is.
     pub worker: WorkerId,
     /// Whether a partition is its own.
@@ -29,24 +29,24 @@ pub struct Sight<'a> {
     pub remembered: usize,
 }
 
-impl Sight<'_> {
+impl QueryView<'_> {
     /// The worker's own part of an answer. What only a coordinator knows is no worker's to say:
-    /// it answers [`Answer::Unknown`].
-    pub fn answer(&self, inquiry: &Inquiry) -> Answer {
-        match inquiry {
-            Inquiry::Cluster => Answer::Unknown,
-            Inquiry::Workers => Answer::Workers(vec![self.standing()]),
-            Inquiry::Partitions => Answer::Partitions(self.holdings().collect()),
-            Inquiry::Get { operator, key } => {
+    /// it answers [`Response::Unknown`].
+    pub fn answer(&self, query: &AdminQuery) -> Response {
+        match query {
+            AdminQuery::Cluster => Response::Unknown,
+            AdminQuery::Workers => Response::Workers(vec![self.status()]),
+            AdminQuery::Partitions => Response::Partitions(self.stats().collect()),
+            AdminQuery::Get { operator, key } => {
                 let operator = OperatorId(*operator);
                 let entity = Entity::new(&self.state.layout(), operator, self.composite(operator), key.as_str().into());
-                Answer::Value {
+                Response::Value {
                     value: self.state.get(&entity).cloned().map(Bytes),
                     partition: entity.partition().0,
                     epoch: self.epoch,
                 }
             }
-            Inquiry::Scan { operator, prefix, after, limit, bytes } => {
+            AdminQuery::Scan { operator, prefix, after, limit, bytes } => {
                 let (operator, limit) = (OperatorId(*operator), *limit as usize);
                 let lower = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str().into()));
                 let range = KeyRange::new(prefix, lower, Bound::Unbounded);
@@ -57,7 +57,7 @@ impl Sight<'_> {
                 let fits = found.iter().take_while(|(_, value)| page.takes(value)).count();
                 let more = fits < found.len();
                 let entries = found.into_iter().take(fits).map(|(key, value)| Entry(key, value)).collect();
-                Answer::Entries { entries, more, epoch: self.epoch }
+                Response::Entries { entries, more, epoch: self.epoch }
             }
         }
     }
@@ -66,10 +66,10 @@ impl Sight<'_> {
         self.catalog.operator(operator).is_some_and(|operator| operator.composite)
     }
 
-    fn holdings(&self) -> impl Iterator<Item = Holding> {
+    fn stats(&self) -> impl Iterator<Item = PartitionStats> {
         let partitions = self.state.partitions().iter().enumerate();
         let own = partitions.filter(|(id, _)| (self.owns)(PartitionId(*id as u16)));
-        own.map(|(id, partition)| Holding {
+        own.map(|(id, partition)| PartitionStats {
             partition: id as u16,
             worker: self.worker,
             entities: partition.len() as u64,
@@ -77,8 +77,8 @@ impl Sight<'_> {
         })
     }
 
-    fn standing(&self) -> Standing {
-        let mut standing = Standing {
+    fn status(&self) -> WorkerStatus {
+        let mut status = WorkerStatus {
             worker: self.worker,
             epoch: self.epoch,
             waiting: self.waiting as u64,
@@ -87,12 +87,12 @@ impl Sight<'_> {
             entities: 0,
             bytes: 0,
         };
-        for holding in self.holdings() {
-            standing.partitions += 1;
-            standing.entities += holding.entities;
-            standing.bytes += holding.bytes;
+        for one in self.stats() {
+            status.partitions += 1;
+            status.entities += one.entities;
+            status.bytes += one.bytes;
         }
-        standing
+        status
     }
 }
 
@@ -118,39 +118,39 @@ impl Page {
     }
 }
 
-/// One answer from those of all workers that were asked; `None` if they do not answer the inquiry.
-pub fn merge(inquiry: &Inquiry, answers: Vec<Answer>) -> Option<Answer> {
-    match inquiry {
-        Inquiry::Cluster | Inquiry::Get { .. } => answers.into_iter().next(),
-        Inquiry::Workers => {
+/// One answer from those of all workers that were asked; `None` if they do not answer the query.
+pub fn merge(query: &AdminQuery, answers: Vec<Response>) -> Option<Response> {
+    match query {
+        AdminQuery::Cluster | AdminQuery::Get { .. } => answers.into_iter().next(),
+        AdminQuery::Workers => {
             let mut all = Vec::new();
             for answer in answers {
-                let Answer::Workers(standings) = answer else { return None };
-                all.extend(standings);
+                let Response::Workers(statuses) = answer else { return None };
+                all.extend(statuses);
             }
-            all.sort_unstable_by_key(|standing| standing.worker);
-            Some(Answer::Workers(all))
+            all.sort_unstable_by_key(|status| status.worker);
+            Some(Response::Workers(all))
         }
-        Inquiry::Partitions => {
+        AdminQuery::Partitions => {
             let mut all = Vec::new();
             for answer in answers {
-                let Answer::Partitions(holdings) = answer else { return None };
-                all.extend(holdings);
+                let Response::Partitions(stats) = answer else { return None };
+                all.extend(stats);
             }
-            all.sort_unstable_by_key(|holding| holding.partition);
-            Some(Answer::Partitions(all))
+            all.sort_unstable_by_key(|one| one.partition);
+            Some(Response::Partitions(all))
         }
-        Inquiry::Scan { limit, bytes, .. } => merge_entries(*limit as usize, *bytes, answers),
+        AdminQuery::Scan { limit, bytes, .. } => merge_entries(*limit as usize, *bytes, answers),
     }
 }
 
-fn merge_entries(limit: usize, bytes: u64, answers: Vec<Answer>) -> Option<Answer> {
+fn merge_entries(limit: usize, bytes: u64, answers: Vec<Response>) -> Option<Response> {
     let (mut all, mut earliest) = (Vec::new(), Epoch(u64::MAX));
     let mut anywhere_more = false;
     // Beyond the last entry of a worker that has more, nothing is known of it.
     let mut known_to: Option<Key> = None;
     for answer in answers {
-        let Answer::Entries { entries, more, epoch } = answer else { return None };
+        let Response::Entries { entries, more, epoch } = answer else { return None };
         if more {
             anywhere_more = true;
             let last = entries.last().map_or_else(|| "".into(), |Entry(key, _)| key.clone());
@@ -165,20 +165,20 @@ fn merge_entries(limit: usize, bytes: u64, answers: Vec<Answer>) -> Option<Answe
     let fits = all.iter().take_while(|Entry(key, value)| known(key) && page.takes(value)).count();
     let more = anywhere_more || fits < all.len();
     all.truncate(fits);
-    Some(Answer::Entries { entries: all, more, epoch: earliest })
+    Some(Response::Entries { entries: all, more, epoch: earliest })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entries(keys: &[&str], more: bool, epoch: u64) -> Answer {
+    fn entries(keys: &[&str], more: bool, epoch: u64) -> Response {
         let entries = keys.iter().map(|key| Entry((*key).into(), key.as_bytes().into())).collect();
-        Answer::Entries { entries, more, epoch: Epoch(epoch) }
+        Response::Entries { entries, more, epoch: Epoch(epoch) }
     }
 
-    fn scan(limit: u32, bytes: u64) -> Inquiry {
-        Inquiry::Scan { operator: 0, prefix: String::new(), after: None, limit, bytes }
+    fn scan(limit: u32, bytes: u64) -> AdminQuery {
+        AdminQuery::Scan { operator: 0, prefix: String::new(), after: None, limit, bytes }
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_something_else_is_none() {
-        assert_eq!(merge(&Inquiry::Workers, vec![entries(&["a"], false, 1)]), None);
-        assert_eq!(merge(&scan(1, 1), vec![Answer::Unknown]), None);
+        assert_eq!(merge(&AdminQuery::Workers, vec![entries(&["a"], false, 1)]), None);
+        assert_eq!(merge(&scan(1, 1), vec![Response::Unknown]), None);
     }
 }

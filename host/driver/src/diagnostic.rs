@@ -1,0 +1,79 @@
+//! Lines for those who operate a cluster.
+//!
+//! They are effects like any other, not calls of a logging library: a simulator records them with
+//! everything else, and a test can say what people must be told.
+
+use styx_protocol::ids::NodeId;
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Of use to who looks for a fault.
+    Debug,
+    /// Something ordinary has happened.
+    Info,
+    /// Something does not work, and is dealt with.
+    Warn,
+    /// Somebody should look.
+    Error,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How much it matters.
+    pub level: Level,
+    /// Its code in docs/errors, if it has one.
+    pub code: Option<&'static str>,
+    /// The node that it is about.
+    pub node: Option<NodeId>,
+    /// The generation that it is about.
+    pub generation: Option<u64>,
+    /// What has happened.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// A line of this level.
+    pub fn new(level: Level, message: impl Into<String>) -> Self {
+        Diagnostic { level, code: None, node: None, generation: None, message: message.into() }
+    }
+
+    /// For who looks for a fault.
+    pub fn debug(message: impl Into<String>) -> Self {
+        Diagnostic::new(Level::Debug, message)
+    }
+
+    /// For everybody.
+    pub fn info(message: impl Into<String>) -> Self {
+        Diagnostic::new(Level::Info, message)
+    }
+
+    /// For who wonders why something takes long.
+    pub fn warn(message: impl Into<String>) -> Self {
+        Diagnostic::new(Level::Warn, message)
+    }
+
+    /// For who must do something.
+    pub fn error(message: impl Into<String>) -> Self {
+        Diagnostic::new(Level::Error, message)
+    }
+
+    /// With a code of docs/errors.
+    #[must_use]
+    pub fn code(self, code: &'static str) -> Self {
+        Diagnostic { code: Some(code), ..self }
+    }
+
+    /// About a node.
+    #[must_use]
+    pub fn node(self, node: NodeId) -> Self {
+        Diagnostic { node: Some(node), ..self }
+    }
+
+    /// About a generation.
+    #[must_use]
+    pub fn generation(self, generation: u64) -> Self {
+        Diagnostic { generation: Some(generation), ..self }
+    }
+}

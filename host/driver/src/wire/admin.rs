@@ -1,0 +1,92 @@
+//! What administrators ask of a running cluster, and what it says of itself.
+
+use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::record::Chain;
+
+use super::Member;
+
+/// A read of how things are.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum AdminQuery {
+    /// The cluster at a glance; for the coordinator.
+    Cluster,
+    /// How far each worker is.
+    Workers,
+    /// Entities and bytes of each partition.
+    Partitions,
+    /// The value of an entity, as of the last durable epoch.
+    Get {
+        /// The operator's id.
+        operator: u32,
+        /// The key.
+        key: String,
+    },
+    /// Entries of an operator, in key order.
+    Scan {
+        /// The operator's id.
+        operator: u32,
+        /// What keys start with.
+        prefix: String,
+        /// Only keys after this one.
+        after: Option<String>,
+        /// Most entries.
+        limit: u32,
+        /// Most bytes of values, the last one's excepted.
+        bytes: u64,
+    },
+}
+
+/// The cluster at a glance, as its coordinator sees it.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Overview {
+    /// Everything is in one process.
+    pub single: bool,
+    /// The generation.
+    pub generation: u64,
+    /// It serves; otherwise it recovers, or waits for workers.
+    pub live: bool,
+    /// The last epoch that ended.
+    pub epoch: Epoch,
+    /// The state hash chain after it.
+    pub chain: Chain,
+    /// All members, by worker.
+    pub members: Vec<Member>,
+    /// Number of partitions.
+    pub partitions: u16,
+    /// Hash of the engine's configuration.
+    pub engine: u64,
+    /// Where the coordinator's admin endpoints are.
+    pub admin: Option<String>,
+}
+
+/// How far a worker is, and what it holds.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct WorkerStatus {
+    /// The worker.
+    pub worker: WorkerId,
+    /// The last epoch that ended there.
+    pub epoch: Epoch,
+    /// Requests that wait.
+    pub waiting: u64,
+    /// Replies remembered.
+    pub remembered: u64,
+    /// Partitions.
+    pub partitions: u64,
+    /// Entities.
+    pub entities: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+}
+
+/// What a partition holds.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct PartitionStats {
+    /// The partition.
+    pub partition: u16,
+    /// Its owner.
+    pub worker: WorkerId,
+    /// Entities.
+    pub entities: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+}

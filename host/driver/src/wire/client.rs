@@ -1,0 +1,99 @@
+//! What gateways ask workers and the coordinator for their clients, and what they are told.
+
+use std::sync::Arc;
+
+use rkyv::with::Unshare;
+use styx_protocol::abort::Abort;
+use styx_protocol::attempt::Entry;
+use styx_protocol::entity::Value;
+use styx_protocol::ids::{Epoch, RequestId, Tid};
+use styx_protocol::transaction::Request;
+
+use super::admin::{AdminQuery, Overview, PartitionStats, WorkerStatus};
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Query {
+    /// Comes back with the answer.
+    pub ticket: u64,
+    /// The generation that the sender has in mind; another one answers [`Response::WrongGeneration`].
+    pub generation: u64,
+    /// What is asked.
+    pub question: Question,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Question {
+    /// A request that may write; a receipt is enough if so.
+    Submit(#[rkyv(with = Unshare)] Arc<Request>, bool),
+    /// A read-only request.
+    Query(#[rkyv(with = Unshare)] Arc<Request>),
+    /// The end of an earlier request.
+    Await(RequestId),
+    /// How things are.
+    Admin(AdminQuery),
+}
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct TicketedResponse {
+    /// Of the question.
+    pub ticket: u64,
+    /// The answer.
+    pub response: Response,
+}
+
+/// What can be answered.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Response {
+    /// The end of a request.
+    Reply(Reply),
+    /// A request is durable and will be carried out.
+    Accepted(RequestId),
+    /// Nothing is known of a request.
+    Unknown,
+    /// The cluster at a glance.
+    Cluster(Overview),
+    /// How far workers are, by worker.
+    Workers(Vec<WorkerStatus>),
+    /// What partitions hold, by partition.
+    Partitions(Vec<PartitionStats>),
+    /// The value of an entity.
+    Value {
+        /// The value; none if there is no such entity.
+        value: Option<Bytes>,
+        /// The partition that it belongs to.
+        partition: u16,
+        /// As of this epoch.
+        epoch: Epoch,
+    },
+    /// Entries in key order.
+    Entries {
+        /// The entries.
+        entries: Vec<Entry>,
+        /// There are more after the last one.
+        more: bool,
+        /// As of this epoch; of several workers, the earliest.
+        epoch: Epoch,
+    },
+    /// This is another generation: ask again where the newest view says. Nothing has happened.
+    WrongGeneration,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Bytes(#[rkyv(with = styx_protocol::shared::Plain)] pub Value);
+
+/// The end of a request.
+#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Reply {
+    /// The request.
+    pub id: RequestId,
+    /// Its transaction.
+    pub tid: Tid,
+    /// The epoch in which it ended.
+    pub epoch: Epoch,
+    /// The result, or why there is none.
+    pub outcome: Result<Bytes, Abort>,
+}
