@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use styx_protocol::catalog::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::transaction::Request;
-use styx_server::worker::{Answer, Handle, Waiter};
+use styx_server::handle::{Answer, Handle, Waiter};
 use tokio::sync::mpsc::unbounded_channel;
 
 /// What a run came to.

@@ -19,7 +19,7 @@ use styx_protocol::replies::Retention;
 use styx_server::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE};
 use styx_server::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use styx_server::components::ComponentStore;
-use styx_server::worker::Handle;
+use styx_server::handle::Handle;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use styx_transport::{NodeId, Options as NetworkOptions};
 
@@ -313,14 +313,14 @@ async fn accounts(handle: &Handle, total: u64) -> anyhow::Result<(Vec<Arc<str>>,
     while handle.catalog().version() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let Some(Response::Partitions(partitions)) = handle.inquire(AdminQuery::Partitions).await else {
+    let Some(Response::Partitions(partitions)) = handle.read(AdminQuery::Partitions).await else {
         anyhow::bail!("the worker does not say what it holds");
     };
     let (mut own, mut others) = (Vec::new(), Vec::new());
     for account in 0..total {
         let key: Arc<str> = account.to_string().into();
         let Some(Response::Value { partition, .. }) =
-            handle.inquire(AdminQuery::Get { operator: 0, key: key.to_string() }).await
+            handle.read(AdminQuery::Get { operator: 0, key: key.to_string() }).await
         else {
             anyhow::bail!("the worker does not say where an account belongs");
         };

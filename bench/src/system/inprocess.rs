@@ -20,7 +20,8 @@ use styx_protocol::transaction::Request;
 use styx_server::admin::{Kind, Upload};
 use styx_server::components::ComponentStore;
 use styx_server::services::HttpOptions;
-use styx_server::worker::{Answer, Handle, Waiter, Worker, WorkerOptions};
+use styx_server::handle::{Answer, Handle, Waiter};
+use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use tokio::sync::mpsc;
 
@@ -51,7 +52,7 @@ pub struct InProcessOptions {
 /// A worker of this process with the app deployed.
 pub struct InProcess {
     /// Taken when it is stopped.
-    worker: Option<Worker>,
+    worker: Option<SingleNode>,
     lanes: AtomicU64,
     backlog: usize,
     _directory: tempfile::TempDir,
@@ -75,7 +76,7 @@ impl InProcess {
     }
 }
 
-fn start(options: &InProcessOptions) -> anyhow::Result<(Worker, Control, tempfile::TempDir)> {
+fn start(options: &InProcessOptions) -> anyhow::Result<(SingleNode, Control, tempfile::TempDir)> {
     let directory = tempfile::tempdir()?;
     let within = |name: &str| directory.path().join(name);
     let engine = Engine::new(EngineOptions {
@@ -92,23 +93,23 @@ fn start(options: &InProcessOptions) -> anyhow::Result<(Worker, Control, tempfil
         true => Box::new(EmbeddedLog::open(&within("log"), EmbeddedOptions::default())?),
         false => Box::new(MemoryDisk::default().open()?),
     };
-    let worker_options = WorkerOptions {
+    let worker_options = SingleOptions {
         threads: options.threads,
         stack_bytes: EXECUTION_STACK_BYTES,
         epoch_size_max: options.epoch,
         backlog_max: options.backlog * 2,
         modes: options.modes,
         engine: engine.engine_hash(),
-        ..WorkerOptions::default()
+        ..SingleOptions::default()
     };
     let none = |_, _| {};
     let worker = if options.native {
-        Worker::start(worker_options, log, || Native, Box::new(|_| Ok(())), &none)?
+        SingleNode::start(worker_options, log, || Native, Box::new(|_| Ok(())), &none)?
     } else {
         for component in &upload.deployment.components {
             engine.load(component.digest, &components.path(component.digest))?;
         }
-        Worker::start(worker_options, log, || engine.executor(), Box::new(|_| Ok(())), &none)?
+        SingleNode::start(worker_options, log, || engine.executor(), Box::new(|_| Ok(())), &none)?
     };
     Ok((worker, Control::Deploy(upload.deployment), directory))
 }

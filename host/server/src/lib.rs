@@ -4,15 +4,23 @@
 //! else. Nothing here decides the outcome of a transaction.
 
 pub mod admin;
+pub mod admission;
 pub mod allocator;
+pub mod clock;
 pub mod cluster;
 pub mod components;
 pub mod config;
 pub mod error;
+pub(crate) mod execution;
+pub(crate) mod fatal;
 pub mod gateway;
+pub(crate) mod guest_logs;
+pub mod handle;
 pub mod http;
 pub mod kafka;
+pub(crate) mod log;
 pub mod server;
 pub mod services;
+pub mod single;
 pub mod snapshots;
-pub mod worker;
+pub mod stats;

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use crate::components::ComponentStore;
 use crate::gateway::{Directories, Latencies};
 use crate::http::{Origins, Shutdown};
-use crate::worker::Handle;
+use crate::handle::Handle;
 use styx_build::BundleLimits;
 
 /// Bounds and settings of the HTTP surfaces.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::services::Services;
-use crate::worker::Stats;
+use crate::stats::Stats;
 
 /// At most ten summaries a second, however many epochs there are.
 const EVERY: Duration = Duration::from_millis(100);

@@ -99,7 +99,7 @@ impl Collector for Everything {
             Some(&Unit::Bytes),
             of(&stats.state_bytes) as f64,
         )?;
-        let room = self.0.handle.room();
+        let room = self.0.handle.admission();
         let help = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
         gauge(&mut encoder, "styx_disk_full", help, None, f64::from(u8::from(room.is_full())))?;
         let help = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use crate::http::{ApiError, check_origin, method_not_allowed, not_found, refuse};
 use crate::services::Services;
-use crate::worker::Failure;
+use crate::handle::Failure;
 use styx_driver::wire::{AdminQuery, Overview, Response};
 
 /// The admin port's routes.
@@ -105,7 +105,7 @@ async fn misdirected(State(services): State<Services>, headers: HeaderMap, body:
 
 /// This is a gateway, and the coordinator is asked for what only it can do.
 async fn elsewhere(services: &Services) -> ApiError {
-    let hint = match services.handle.inquire(AdminQuery::Cluster).await {
+    let hint = match services.handle.read(AdminQuery::Cluster).await {
         Some(Response::Cluster(Overview { admin: Some(admin), .. })) => {
             format!("ask the coordinator, at http://{admin}")
         }
@@ -122,14 +122,14 @@ const LOOK: Duration = Duration::from_millis(250);
 /// # Errors
 /// Nobody can say: the process ends, or no worker serves.
 async fn ask(services: &Services, query: AdminQuery) -> Result<Response, ApiError> {
-    let mut answer = pin!(services.handle.inquire(query));
+    let mut answer = pin!(services.handle.read(query));
     loop {
         match tokio::time::timeout(LOOK, &mut answer).await {
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) if services.shutdown.begun() => return Err(ApiError::shutting_down()),
             Ok(None) => return Err(Failure::Unavailable.into()),
             // What is not durable is not shown, and that may take as long as the brokers are away.
-            Err(_) => services.handle.room().refuses_reads().map_or(Ok(()), |failure| Err(ApiError::from(failure)))?,
+            Err(_) => services.handle.admission().refuses_reads().map_or(Ok(()), |failure| Err(ApiError::from(failure)))?,
         }
     }
 }
@@ -139,7 +139,7 @@ async fn ask(services: &Services, query: AdminQuery) -> Result<Response, ApiErro
 /// # Errors
 /// It does not.
 fn needs_room(services: &Services) -> Result<(), ApiError> {
-    services.handle.room().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
+    services.handle.admission().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// An answer to something that was not asked.

@@ -11,8 +11,9 @@ use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
 use crate::snapshots::Found;
-use crate::worker::appender::{append, sync};
-use crate::worker::{Stats, fatal, fatal_on_panic, read_record};
+use crate::fatal::{fatal, fatal_on_panic};
+use crate::log::{append, read_record, sync};
+use crate::stats::Stats;
 use styx_storage::log::Log;
 
 /// What has become of the log.
@@ -208,7 +209,7 @@ pub(super) fn survey(log: &mut dyn Log, from: u64) -> anyhow::Result<Survey> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::broken_log::{BrokenLog, Fault, every_fault_ends_the_process, record};
+    use crate::log::broken::{BrokenLog, Fault, every_fault_ends_the_process, record};
 
     #[test]
     fn a_log_that_fails_ends_the_process_and_loses_nothing_that_was_acknowledged() {

@@ -10,7 +10,9 @@ use tokio::sync::watch;
 use super::COORDINATOR;
 use super::coordinators::{Coordinators, is_standby};
 use super::relay::Relay;
-use crate::worker::{Handle, Message, Stats, fatal_on_panic};
+use crate::fatal::fatal_on_panic;
+use crate::handle::{ClientMessage, Handle};
+use crate::stats::Stats;
 use styx_driver::wire::{CatalogVersion, Envelope};
 use styx_transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 
@@ -36,10 +38,24 @@ const WATCH: Duration = Duration::from_millis(500);
 /// Messages taken before what they asked for is sent.
 const BURST_MAX: usize = 1024;
 
+/// A request of this very process.
+enum Request {
+    /// A client asks for something.
+    Client(ClientMessage),
+    /// End now.
+    Stop,
+}
+
+impl From<ClientMessage> for Request {
+    fn from(message: ClientMessage) -> Self {
+        Request::Client(message)
+    }
+}
+
 /// A running gateway.
 pub struct GatewayNode {
     handle: Handle,
-    inbox: Sender<Message>,
+    inbox: Sender<Request>,
     thread: Option<JoinHandle<()>>,
     network: Arc<Network>,
     informed: watch::Receiver<bool>,
@@ -93,7 +109,7 @@ impl GatewayNode {
 
     /// Ends the thread. Whoever still waits sees that.
     pub fn stop(mut self) {
-        drop(self.inbox.send(Message::Stop));
+        drop(self.inbox.send(Request::Stop));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -105,7 +121,7 @@ struct Driver {
     relay: Relay,
     network: Arc<Network>,
     coordinators: Coordinators,
-    messages: Receiver<Message>,
+    messages: Receiver<Request>,
     incoming: Receiver<Incoming>,
     watched: Option<Instant>,
     /// What the coordinator was told to be known here.
@@ -137,8 +153,8 @@ impl Driver {
                     break;
                 }
                 match message {
-                    Some(Message::Stop) => return,
-                    Some(message) => self.relay.take(message),
+                    Some(Request::Stop) => return,
+                    Some(Request::Client(message)) => self.relay.take(message),
                     None => {}
                 }
                 event.into_iter().for_each(|event| self.hear(event));

@@ -15,14 +15,13 @@ use std::time::{Duration, Instant};
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{OperatorId, WorkerId};
-use styx_protocol::machine::Input;
 use styx_protocol::replies::Reply;
 use styx_protocol::route::{memory_of, sequencer_of};
 use tokio::sync::oneshot;
 
 use super::COORDINATOR;
 use super::admin_query::merge;
-use crate::worker::{self, Failure, Handle, Message, Waiter};
+use crate::handle::{self, Call, ClientMessage, Failure, Handle, Waiter};
 use styx_driver::wire::{
     AdminQuery, Bytes, CatalogVersion, Envelope, Query, Question, Response, TicketedResponse, View,
 };
@@ -167,25 +166,22 @@ impl Relay {
         CatalogVersion::of(&self.catalog)
     }
 
-    /// Takes a message of the handle. What only a worker or a coordinator can do is dropped, and
-    /// whoever waits for it sees that.
-    pub(crate) fn take(&mut self, message: Message) {
+    /// Takes a client's message.
+    pub(crate) fn take(&mut self, message: ClientMessage) {
         match message {
-            Message::Request(input) => {
+            ClientMessage::Call(call) => {
                 self.handle.taken();
-                let (question, waiter) = match input {
-                    Input::Submit { request, waiter, receipt } => (Question::Submit(request, receipt), waiter),
-                    Input::Query { request, waiter } => (Question::Query(Arc::new(request)), waiter),
-                    _ => return,
+                let (question, waiter) = match call {
+                    Call::Submit { request, waiter, receipt } => (Question::Submit(request, receipt), waiter),
+                    Call::Query { request, waiter } => (Question::Query(Arc::new(request)), waiter),
                 };
                 if self.flights.len() + self.waiting.len() >= self.backlog_max {
                     return overloaded(&question, waiter);
                 }
                 self.ask(Asked::Client(question, waiter));
             }
-            Message::Input(Input::Await { id, waiter }) => self.ask(Asked::Client(Question::Await(id), waiter)),
-            Message::Inquire(query, to) => self.ask(Asked::Admin(query, to)),
-            _ => {}
+            ClientMessage::Await { id, waiter } => self.ask(Asked::Client(Question::Await(id), waiter)),
+            ClientMessage::Read(query, to) => self.ask(Asked::Admin(query, to)),
         }
     }
 
@@ -204,7 +200,7 @@ impl Relay {
             return;
         }
         if self.gateway {
-            self.handle.room().show(view.full, view.stalled);
+            self.handle.admission().show(view.full, view.stalled);
         }
         self.learn(&view);
         let began = self.view.as_ref().is_none_or(|before| before.generation != view.generation);
@@ -504,13 +500,13 @@ fn tell_client(question: &Question, waiter: Waiter, answer: Response) {
     let answer = match answer {
         Response::Reply(reply) => {
             let outcome = reply.outcome.map(|Bytes(value)| value);
-            worker::Answer::Reply(Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome })
+            handle::Answer::Reply(Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome })
         }
-        Response::Accepted(id) => worker::Answer::Accepted(id),
-        Response::Unknown => worker::Answer::Unknown,
+        Response::Accepted(id) => handle::Answer::Accepted(id),
+        Response::Unknown => handle::Answer::Unknown,
         other => {
             tracing::error!(?question, ?other, "a worker answered something else");
-            worker::Answer::Failed(Failure::OutcomeUnknown)
+            handle::Answer::Failed(Failure::OutcomeUnknown)
         }
     };
     waiter.answer(answer);
@@ -522,12 +518,12 @@ fn give_up(question: &Question, waiter: Waiter, tried: bool) {
         Question::Submit(..) if tried => Failure::OutcomeUnknown,
         _ => Failure::Unavailable,
     };
-    waiter.answer(worker::Answer::Failed(failure));
+    waiter.answer(handle::Answer::Failed(failure));
 }
 
 fn overloaded(question: &Question, waiter: Waiter) {
     let (Question::Submit(request, _) | Question::Query(request)) = question else { return };
     let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
     let reply = Reply { id: request.id, tid: Default::default(), epoch: Default::default(), outcome };
-    waiter.answer(worker::Answer::Reply(reply));
+    waiter.answer(handle::Answer::Reply(reply));
 }

@@ -21,7 +21,7 @@ use super::path;
 use super::request::{Call, check_idempotency_key, parse_id, prepare};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body, refuse};
 use crate::services::Services;
-use crate::worker::{Answer, Failure, Waiter};
+use crate::handle::{Answer, Failure, Waiter};
 use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
@@ -177,7 +177,7 @@ pub async fn request(
     // Workers take messages in order: once they have said how they are after the question, an
     // answer that does not need waiting for has been given.
     let asked = async {
-        services.handle.inquire(AdminQuery::Workers).await;
+        services.handle.read(AdminQuery::Workers).await;
         tokio::time::sleep(wait).await;
     };
     let answer = tokio::select! {

@@ -19,7 +19,7 @@ use super::reply::{refusal, reply};
 use super::request::{Call, prepare};
 use crate::http::ApiError;
 use crate::services::Services;
-use crate::worker::{Answer, Waiter};
+use crate::handle::{Answer, Waiter};
 
 /// A request as it comes in.
 #[derive(Deserialize)]

@@ -9,19 +9,18 @@ use crossbeam_channel::{Receiver, unbounded};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::ids::{Epoch, Tid};
-use styx_protocol::machine::Input;
 use styx_protocol::replies::Reply;
 
 use super::pipeline::Pipeline;
 use crate::http::Shutdown;
 use crate::services::{HttpOptions, Services};
-use crate::worker::{Answer, Handle, Message};
+use crate::handle::{Answer, Call, ClientMessage, Handle};
 
 /// The connection, and the place of the worker.
 pub struct Rehearsal {
     pipeline: Pipeline,
     handle: Handle,
-    inbox: Receiver<Message>,
+    inbox: Receiver<ClientMessage>,
     answered: u64,
 }
 
@@ -50,11 +49,10 @@ impl Rehearsal {
 
     /// Does as a worker does.
     fn answer(&mut self, value: &Value) {
-        while let Ok(Message::Request(input)) = self.inbox.try_recv() {
-            let (id, waiter) = match input {
-                Input::Submit { request, waiter, .. } => (request.id, waiter),
-                Input::Query { request, waiter } => (request.id, waiter),
-                _ => unreachable!("nothing else is a request"),
+        while let Ok(ClientMessage::Call(call)) = self.inbox.try_recv() {
+            let (id, waiter) = match call {
+                Call::Submit { request, waiter, .. } => (request.id, waiter),
+                Call::Query { request, waiter } => (request.id, waiter),
             };
             self.handle.taken();
             self.answered += 1;

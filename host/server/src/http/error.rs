@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use styx_protocol::abort::{Abort, Code};
 
-use crate::worker::Failure;
+use crate::handle::Failure;
 
 /// An error reply. None of the request's writes happened, unless it says that nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

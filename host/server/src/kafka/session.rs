@@ -21,7 +21,7 @@ use super::topics::{INGRESS, Incoming, Topics};
 use crate::gateway::Outcome;
 use crate::http::status_of;
 use crate::services::Services;
-use crate::worker::{Answer, Waiter};
+use crate::handle::{Answer, Waiter};
 
 /// Requests under way, and bytes of their arguments; past that no more are taken.
 const IN_FLIGHT_MAX: usize = 4096;

@@ -21,7 +21,7 @@ use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
-use crate::worker::fatal_on_panic;
+use crate::fatal::fatal_on_panic;
 
 /// How often the lease is looked at.
 const LOOK: Duration = Duration::from_millis(200);

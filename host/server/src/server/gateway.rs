@@ -15,7 +15,7 @@ use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::{ApiError, Shutdown};
 use crate::services::{HttpOptions, Services};
-use crate::worker::Failure;
+use crate::handle::Failure;
 use crate::{admin, gateway};
 use styx_transport::Options;
 

@@ -18,7 +18,9 @@ use crate::error::CliError;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::kafka::Front;
 use crate::snapshots::SnapshotOptions;
-use crate::worker::{DiskWatch, Handle, Prepare};
+use crate::admission::DiskWatch;
+use crate::handle::Handle;
+use crate::single::Prepare;
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
@@ -162,7 +164,7 @@ pub(super) fn watch_disk(config: &ServerConfig, handle: &Handle) -> Result<Optio
         return Ok(None);
     }
     let directory = log_directory(config);
-    let watch = DiskWatch::start(&directory, config.disk_reserve, handle.room().clone());
+    let watch = DiskWatch::start(&directory, config.disk_reserve, handle.admission().clone());
     watch.map(Some).map_err(|error| failed(format!("{}: {error}", directory.display())))
 }
 

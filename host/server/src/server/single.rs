@@ -13,7 +13,9 @@ use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
-use crate::worker::{DiskWatch, Handle, Recovered, Worker, WorkerOptions};
+use crate::admission::DiskWatch;
+use crate::handle::Handle;
+use crate::single::{Recovered, SingleNode, SingleOptions};
 use crate::{admin, gateway};
 
 /// How long the last snapshot may take.
@@ -21,7 +23,7 @@ const LAST_SNAPSHOT: Duration = Duration::from_secs(30);
 
 /// A running server.
 pub struct Server {
-    worker: Worker,
+    node: SingleNode,
     disk: Option<DiskWatch>,
     ingress: SocketAddr,
     admin: SocketAddr,
@@ -42,7 +44,7 @@ impl Server {
         let log = open_log(config, None)?;
         let components = components(config)?;
         let engine = engine(config, config.threads, None).map_err(failed)?;
-        let options = WorkerOptions {
+        let options = SingleOptions {
             threads: config.threads,
             stack_bytes: EXECUTION_STACK_BYTES,
             epoch_size_max: config.epoch_max_size,
@@ -51,16 +53,16 @@ impl Server {
             retention: retention(config),
             engine: engine.engine_hash(),
             snapshots: snapshots(config, &components),
-            ..WorkerOptions::default()
+            ..SingleOptions::default()
         };
-        let worker =
-            Worker::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
-        let worker = worker.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
+        let node =
+            SingleNode::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
+        let node = node.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
 
-        let disk = watch_disk(config, worker.handle())?;
+        let disk = watch_disk(config, node.handle())?;
         let shutdown = Shutdown::default();
         let services = Services::new(
-            worker.handle().clone(),
+            node.handle().clone(),
             Some(Deploys { engine, components }),
             HttpOptions::default(),
             shutdown.clone(),
@@ -72,7 +74,7 @@ impl Server {
             admin.serve(admin::router(services), &shutdown),
         ];
         serving.extend(front);
-        Ok(Server { worker, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
+        Ok(Server { node, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
     /// Where clients call functions.
@@ -87,12 +89,12 @@ impl Server {
 
     /// What recovery found.
     pub fn recovered(&self) -> Recovered {
-        self.worker.recovered()
+        self.node.recovered()
     }
 
-    /// The worker.
+    /// A handle for clients of this very process.
     pub fn handle(&self) -> &Handle {
-        self.worker.handle()
+        self.node.handle()
     }
 
     /// Lets what is under way come to its end, then stops.
@@ -101,14 +103,14 @@ impl Server {
         for serving in self.serving {
             drop(serving.await);
         }
-        let worker = self.worker;
+        let node = self.node;
         // So that the next start need not replay the log. Whoever cannot wait kills, and loses nothing.
-        if let Ok(Ok(taken)) = tokio::time::timeout(LAST_SNAPSHOT, worker.handle().snapshot()).await {
+        if let Ok(Ok(taken)) = tokio::time::timeout(LAST_SNAPSHOT, node.handle().snapshot()).await {
             tracing::info!(epoch = taken.epoch, "a last snapshot was taken");
         }
         let disk = self.disk;
         let stop = move || {
-            worker.stop();
+            node.stop();
             drop(disk);
         };
         drop(tokio::task::spawn_blocking(stop).await);

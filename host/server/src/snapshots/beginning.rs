@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::head::identity;
 use super::restore::{Found, newest};
 use crate::components::ComponentStore;
-use crate::worker::genesis;
+use crate::log::genesis;
 
 /// Where snapshots go and when they are taken.
 #[derive(Clone, Debug)]

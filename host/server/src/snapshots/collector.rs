@@ -15,7 +15,7 @@ use styx_protocol::state::{StateHash, Write};
 use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
 
 use super::changes::{Change, Changes};
-use crate::worker::fatal_on_panic;
+use crate::fatal::fatal_on_panic;
 
 /// What a worker has written of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]

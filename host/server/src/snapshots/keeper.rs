@@ -17,7 +17,9 @@ use super::beginning::SnapshotOptions;
 use super::collector::{Written, persist};
 use super::head::{HEAD, Head};
 use super::restore::Found;
-use crate::worker::{Stats, fatal, fatal_on_panic, now};
+use crate::clock::now;
+use crate::fatal::{fatal, fatal_on_panic};
+use crate::stats::Stats;
 
 /// What a keeper belongs to.
 #[derive(Clone, Copy, Debug)]

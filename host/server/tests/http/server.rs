@@ -10,7 +10,7 @@ use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOp
 use styx_server::components::ComponentStore;
 use styx_server::http::{ConnectionLimits, Shutdown, serve};
 use styx_server::services::{Deploys, HttpOptions, Services};
-use styx_server::worker::{Worker, WorkerOptions};
+use styx_server::single::{SingleNode, SingleOptions};
 use styx_server::{admin, gateway};
 use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
@@ -25,7 +25,7 @@ pub struct Server {
     pub client: Client,
     pub services: Services,
     pub shutdown: Shutdown,
-    worker: Worker,
+    worker: SingleNode,
     serving: Vec<JoinHandle<()>>,
     directory: tempfile::TempDir,
 }
@@ -78,12 +78,12 @@ impl Server {
         })
         .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();
-        let worker_options = WorkerOptions {
+        let worker_options = SingleOptions {
             threads: 2,
             stack_bytes: EXECUTION_STACK_BYTES,
             partitions: 8,
             engine: engine.engine_hash(),
-            ..WorkerOptions::default()
+            ..SingleOptions::default()
         };
         let prepare = {
             let (engine, components) = (engine.clone(), components.clone());
@@ -95,7 +95,7 @@ impl Server {
         };
         let log = Box::new(MemoryDisk::default().open().unwrap());
         let make = engine.clone();
-        let worker = Worker::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
+        let worker = SingleNode::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
         let shutdown = Shutdown::default();
         let services =
             Services::new(worker.handle().clone(), Some(Deploys { engine, components }), options, shutdown.clone());

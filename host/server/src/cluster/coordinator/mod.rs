@@ -31,7 +31,10 @@ use super::relay::Relay;
 use super::worker::build;
 use crate::components::ComponentStore;
 use crate::snapshots::{Beginning, Found, SnapshotOptions, is_damage, newest};
-use crate::worker::{self, Handle, Stats, fatal, fatal_on_panic, now};
+use crate::clock::now;
+use crate::fatal::{fatal, fatal_on_panic};
+use crate::handle::{ClientMessage, Handle, OperatorMessage};
+use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
 
 /// How a coordinator process runs.
@@ -106,10 +109,32 @@ impl Reception {
     }
 }
 
+/// A request of this very process.
+pub(crate) enum Request {
+    /// A client asks for something.
+    Client(ClientMessage),
+    /// An operator asks for something.
+    Operator(OperatorMessage),
+    /// Bring what is under way to its end, and end.
+    Stop,
+}
+
+impl From<ClientMessage> for Request {
+    fn from(message: ClientMessage) -> Self {
+        Request::Client(message)
+    }
+}
+
+impl From<OperatorMessage> for Request {
+    fn from(message: OperatorMessage) -> Self {
+        Request::Operator(message)
+    }
+}
+
 /// A running coordinator process.
 pub struct CoordinatorNode {
     handle: Handle,
-    inbox: Sender<worker::Message>,
+    inbox: Sender<Request>,
     thread: Option<JoinHandle<()>>,
     address: Option<SocketAddr>,
     network: Arc<Network>,
@@ -157,8 +182,8 @@ impl CoordinatorNode {
         let (archived, stats) = (events.clone(), Arc::new(Stats::default()));
         let stall = log.stall();
         let archive = Archive::start(log, look, stats.clone(), move |done| drop(archived.send(Event::Archived(done))))?;
-        let handle = Handle::new(inbox.clone(), options.backlog_max, stats);
-        handle.room().heed(stall);
+        let handle = Handle::with_operators(inbox.clone(), options.backlog_max, stats);
+        handle.admission().subscribe(stall);
         let started = Instant::now();
         let driver = Driver {
             membership: Membership::new(build(&engine), options.patience, generation, options.workers, 1),
@@ -215,7 +240,7 @@ impl CoordinatorNode {
     /// Brings what is under way to its end, and ends. What it may no longer do is left to whoever may.
     pub fn stop(mut self) {
         self.tenure.end();
-        drop(self.inbox.send(worker::Message::Stop));
+        drop(self.inbox.send(Request::Stop));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use styx_storage::snapshot::{Lease, SnapshotError};
 use tokio::sync::watch;
 
-use crate::worker::fatal_on_panic;
+use crate::fatal::fatal_on_panic;
 
 /// Renewals in a term: some may fail.
 const RENEWALS: u64 = 4;

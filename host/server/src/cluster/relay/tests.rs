@@ -7,7 +7,7 @@ use styx_protocol::ids::{Epoch, RequestId};
 use styx_protocol::transaction::Request;
 
 use super::*;
-use crate::worker::Stats;
+use crate::stats::Stats;
 use styx_driver::wire::{Member, Overview, WorkerStatus};
 
 const LAYOUT: Layout = Layout { seed: 7, partitions: 8 };
@@ -43,11 +43,11 @@ impl Outlet for Wire {
 struct Rig {
     wire: Arc<Wire>,
     handle: Handle,
-    inbox: Receiver<Message>,
+    inbox: Receiver<ClientMessage>,
     relay: Relay,
 }
 
-type Ending = oneshot::Receiver<worker::Answer>;
+type Ending = oneshot::Receiver<handle::Answer>;
 
 impl Rig {
     fn new(backlog_max: usize) -> Rig {
@@ -87,7 +87,7 @@ impl Rig {
 
     fn inquire(&mut self, query: AdminQuery) -> oneshot::Receiver<Response> {
         let (to, answer) = oneshot::channel();
-        self.relay.take(Message::Inquire(query, to));
+        self.relay.take(ClientMessage::Read(query, to));
         answer
     }
 
@@ -127,14 +127,14 @@ fn reply(id: u128) -> Response {
 /// What a client was told, in a word.
 fn word(ending: &mut Ending) -> &'static str {
     match ending.try_recv() {
-        Ok(worker::Answer::Reply(reply)) => match reply.outcome {
+        Ok(handle::Answer::Reply(reply)) => match reply.outcome {
             Ok(_) => "reply",
             Err(abort) => abort.code.as_str(),
         },
-        Ok(worker::Answer::Failed(Failure::Unavailable)) => "unavailable",
-        Ok(worker::Answer::Failed(Failure::OutcomeUnknown)) => "unknown outcome",
-        Ok(worker::Answer::Failed(Failure::DiskFull)) => "disk full",
-        Ok(worker::Answer::Failed(Failure::LogStalled)) => "log stalled",
+        Ok(handle::Answer::Failed(Failure::Unavailable)) => "unavailable",
+        Ok(handle::Answer::Failed(Failure::OutcomeUnknown)) => "unknown outcome",
+        Ok(handle::Answer::Failed(Failure::DiskFull)) => "disk full",
+        Ok(handle::Answer::Failed(Failure::LogStalled)) => "log stalled",
         Ok(_) => "something else",
         Err(oneshot::error::TryRecvError::Empty) => "nothing",
         Err(oneshot::error::TryRecvError::Closed) => "closed",

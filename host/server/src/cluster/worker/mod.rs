@@ -21,9 +21,11 @@ use tokio::sync::watch;
 use self::driver::{Driver, Event, HEARTBEAT};
 use super::coordinators::Coordinators;
 use crate::components::ComponentStore;
-use crate::worker::crew::Crew;
-use crate::worker::gathering::Gathering;
-use crate::worker::{Handle, Stats, fatal_on_panic, now};
+use crate::clock::now;
+use crate::execution::{Dispatcher, ExecutionPool};
+use crate::fatal::fatal_on_panic;
+use crate::handle::Handle;
+use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
 
 /// How a worker process runs.
@@ -80,11 +82,11 @@ impl WorkerNode {
         let network = Arc::new(network.await?);
         let coordinators = Coordinators::dial(network.clone(), options.coordinators.clone());
         let stats = Arc::new(Stats::default());
-        let parts = events.clone();
+        let completions = events.clone();
         // Never on the driver's thread alone: it must say hello while a batch runs.
         let threads = options.threads.max(1);
-        let crew = Crew::start(threads, EXECUTION_STACK_BYTES, &|| engine.executor(), move |part| {
-            drop(parts.send(Event::Part(part)));
+        let pool = ExecutionPool::start(threads, EXECUTION_STACK_BYTES, &|| engine.executor(), move |completion| {
+            drop(completions.send(Event::Completed(completion)));
         })?;
         let address = network.address();
         let (messages, requests) = unbounded();
@@ -94,7 +96,7 @@ impl WorkerNode {
             handle: handle.clone(),
             requests,
             member: Member::new(now().0, build(&engine)),
-            gathering: Gathering::new(engine.executor(), crew),
+            dispatcher: Dispatcher::new(engine.executor(), pool),
             address: address.map(|address| address.to_string()).unwrap_or_default(),
             options,
             engine,

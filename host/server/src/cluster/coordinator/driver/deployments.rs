@@ -9,7 +9,7 @@ use styx_protocol::machine::Input;
 
 use super::Driver;
 use super::gateways::Watching;
-use crate::worker::{Answer, Waiter};
+use crate::handle::{Answer, Waiter};
 use styx_driver::wire::Envelope;
 use styx_transport::NodeId;
 

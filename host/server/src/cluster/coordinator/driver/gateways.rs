@@ -48,7 +48,7 @@ impl Driver {
 
     /// Tells gateways when the log has no room or waits, and when that is over.
     pub(super) fn show_room(&mut self) {
-        let room = self.handle.room();
+        let room = self.handle.admission();
         let now = (room.is_full(), room.is_stalled());
         if std::mem::replace(&mut self.shown, now) != now {
             self.show_all();
@@ -69,8 +69,8 @@ impl Driver {
         View {
             generation: self.membership.generation(),
             live: live.is_some(),
-            full: self.handle.room().is_full(),
-            stalled: self.handle.room().is_stalled(),
+            full: self.handle.admission().is_full(),
+            stalled: self.handle.admission().is_stalled(),
             members: self.members(),
             placement: match &self.office {
                 Some(office) => (*office.placement).clone(),

@@ -15,7 +15,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use super::office::{Office, Resting};
 use super::{Driver, Event};
 use crate::snapshots::{Hands, Keeper, Noted, Term};
-use crate::worker;
+use crate::fatal::fatal;
 use styx_driver::wire::{Envelope, Invite, SnapshotPlace};
 use styx_transport::NodeId;
 
@@ -39,7 +39,7 @@ impl Driver {
                 membership::Action::Begin { generation, members } => self.begin(generation, members),
                 membership::Action::Invite(seated) => self.invite(&seated),
                 membership::Action::Suspend => self.close(),
-                membership::Action::Depose(generation) => worker::fatal(&format!(
+                membership::Action::Depose(generation) => fatal(&format!(
                     "another coordinator has begun generation {generation}: two processes coordinate one cluster"
                 )),
             }
@@ -180,7 +180,7 @@ impl Driver {
         let term = Term { generation, workers: office.members.len(), genesis: self.genesis };
         match Keeper::start(store, options, term, office.found.as_deref(), hands, self.handle.stats().clone()) {
             Ok(keeper) => office.keeper = Some(keeper),
-            Err(error) => worker::fatal(&format!("cannot start a thread: {error}")),
+            Err(error) => fatal(&format!("cannot start a thread: {error}")),
         }
     }
 }

@@ -28,7 +28,8 @@ use crate::cluster::archive::{Archive, Archived};
 use crate::cluster::relay::Relay;
 use crate::components::ComponentStore;
 use crate::snapshots::{Found, Noted, Written};
-use crate::worker::{self, Handle};
+use super::Request;
+use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use styx_driver::wire::{AdminQuery, Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::{Incoming, Network, NodeId};
 
@@ -74,7 +75,7 @@ pub(super) struct Driver {
     pub(super) addresses: BTreeMap<NodeId, String>,
     pub(super) handle: Handle,
     pub(super) relay: Relay,
-    pub(super) messages: Receiver<worker::Message>,
+    pub(super) messages: Receiver<Request>,
     pub(super) incoming: Receiver<Event>,
     pub(super) office: Option<Box<Office>>,
     pub(super) gateways: BTreeMap<NodeId, Watching>,
@@ -138,17 +139,20 @@ impl Driver {
     }
 
     /// Takes what this process's endpoints ask for.
-    fn serve_one(&mut self, message: worker::Message) {
-        match message {
-            worker::Message::Input(Input::Control { control, waiter }) => self.deploy(control, waiter),
-            worker::Message::Inquire(AdminQuery::Cluster, to) => drop(to.send(Response::Cluster(self.overview()))),
-            worker::Message::Snapshot(to) => match self.office.as_ref().and_then(|office| office.keeper.as_ref()) {
+    fn serve_one(&mut self, request: Request) {
+        match request {
+            Request::Operator(OperatorMessage::Deploy(control, waiter)) => self.deploy(control, waiter),
+            Request::Client(ClientMessage::Read(AdminQuery::Cluster, to)) => {
+                // Whoever asked may be gone.
+                let _ = to.send(Response::Cluster(self.overview()));
+            }
+            Request::Client(message) => self.relay.take(message),
+            Request::Operator(OperatorMessage::Snapshot(to)) => match self.office.as_ref().and_then(|office| office.keeper.as_ref()) {
                 Some(keeper) => keeper.note(Noted::Wanted(to)),
                 None if self.store.is_some() => drop(to.send(Err("the cluster does not serve yet".to_owned()))),
                 None => drop(to.send(Err("snapshots are off: start the coordinator with --store".to_owned()))),
             },
-            worker::Message::Stop => self.stop(),
-            other => self.relay.take(other),
+            Request::Stop => self.stop(),
         }
     }
 

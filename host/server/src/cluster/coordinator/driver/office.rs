@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::cluster::archive::Beginning;
 use crate::snapshots::{Found, Keeper, Taken};
-use crate::worker::Waiter;
+use crate::handle::Waiter;
 use styx_transport::NodeId;
 
 /// A generation that runs.

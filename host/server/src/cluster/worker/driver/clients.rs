@@ -6,7 +6,7 @@ use styx_protocol::machine::Input;
 
 use super::Driver;
 use super::serving::{Asker, Looker};
-use crate::worker::Waiter;
+use crate::handle::{self, Call, ClientMessage};
 use styx_driver::wire::{Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::NodeId;
 
@@ -35,39 +35,37 @@ impl Driver {
     }
 
     /// Takes what a client in this process asks for.
-    pub(super) fn local(&mut self, message: crate::worker::Message) {
+    pub(super) fn local(&mut self, message: ClientMessage) {
         match message {
-            crate::worker::Message::Request(input) => {
+            ClientMessage::Call(call) => {
                 self.handle.taken();
-                self.step_local(input);
+                self.step_local(match call {
+                    Call::Submit { request, waiter, receipt } => {
+                        Input::Submit { request, waiter: Asker::Local(waiter), receipt }
+                    }
+                    Call::Query { request, waiter } => Input::Query { request, waiter: Asker::Local(waiter) },
+                });
             }
-            crate::worker::Message::Input(input) => self.step_local(input),
-            crate::worker::Message::Inquire(query, to) => {
+            ClientMessage::Await { id, waiter } => {
+                self.step_local(Input::Await { id, waiter: Asker::Local(waiter) });
+            }
+            ClientMessage::Read(query, to) => {
                 // Outside of a generation nobody can say; the asker sees the channel close.
                 if let Some(serving) = &mut self.serving {
                     serving.look(Looker::Local(to), &query);
                 }
             }
-            _ => {}
         }
     }
 
-    fn step_local(&mut self, input: Input<Waiter>) {
-        // Outside of a live generation the waiter is dropped, and its channel closes.
-        if !self.serving.as_ref().is_some_and(|serving| serving.live) {
-            return;
-        }
-        match input {
-            Input::Submit { request, waiter, receipt } => {
-                self.step(Input::Submit { request, waiter: Asker::Local(waiter), receipt });
-            }
-            Input::Query { request, waiter } => self.step(Input::Query { request, waiter: Asker::Local(waiter) }),
-            Input::Await { id, waiter } => self.step(Input::Await { id, waiter: Asker::Local(waiter) }),
-            _ => {}
+    /// Outside of a live generation the waiter is dropped, and its channel closes.
+    fn step_local(&mut self, input: Input<Asker>) {
+        if self.serving.as_ref().is_some_and(|serving| serving.live) {
+            self.step(input);
         }
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, remote: Response, local: impl FnOnce() -> crate::worker::Answer) {
+    pub(super) fn answer(&mut self, asker: Asker, remote: Response, local: impl FnOnce() -> handle::Answer) {
         match asker {
             Asker::Local(waiter) => waiter.answer(local()),
             Asker::Remote(node, ticket) => {

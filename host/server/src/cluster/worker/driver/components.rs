@@ -8,7 +8,7 @@ use styx_protocol::catalog::{Catalog, Digest};
 
 use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
-use crate::worker::fatal;
+use crate::fatal::fatal;
 use styx_driver::wire::Envelope;
 
 impl Driver {

@@ -30,9 +30,10 @@ use crate::cluster::COORDINATOR;
 use crate::cluster::coordinators::{Coordinators, is_standby};
 use crate::components::ComponentStore;
 use crate::snapshots::Written;
-use crate::worker::crew::Part;
-use crate::worker::gathering::Gathering;
-use crate::worker::{Handle, Stats, fatal};
+use crate::execution::{Completion, Dispatcher};
+use crate::fatal::fatal;
+use crate::handle::{self, ClientMessage, Handle};
+use crate::stats::Stats;
 use styx_driver::wire::{self, Envelope, Invite, Response};
 use styx_transport::{Incoming, Network, NodeId, Reason};
 
@@ -60,7 +61,7 @@ const BURST_MAX: usize = 1024;
 /// What the driver is told.
 pub(super) enum Event {
     Incoming(Incoming),
-    Part(Part),
+    Completed(Completion),
     Loaded(Digest, Result<(), String>),
     /// What a generation begins with has been read.
     Opened(u64, anyhow::Result<Opened>),
@@ -76,7 +77,7 @@ pub(super) enum Event {
 /// See the module.
 pub(super) struct Driver {
     pub(super) handle: Handle,
-    pub(super) requests: Receiver<crate::worker::Message>,
+    pub(super) requests: Receiver<ClientMessage>,
     pub(super) options: WorkerNodeOptions,
     pub(super) engine: Arc<Engine>,
     pub(super) components: ComponentStore,
@@ -84,11 +85,11 @@ pub(super) struct Driver {
     pub(super) coordinators: Coordinators,
     pub(super) member: Member,
     pub(super) address: String,
-    pub(super) gathering: Gathering<styx_engine::Executor>,
+    pub(super) dispatcher: Dispatcher<styx_engine::Executor>,
     pub(super) inbox: Receiver<Event>,
     pub(super) events: Sender<Event>,
     pub(super) stats: Arc<Stats>,
-    /// When the crew was given the batch that it has.
+    /// When the pool was given the batch that it has.
     pub(super) batch_out: Instant,
     pub(super) serving: Option<Box<Serving>>,
     /// Events that came while parts of an earlier generation were awaited.
@@ -201,8 +202,8 @@ impl Driver {
                     false => tracing::error!(node = peer.0, reason, "refused: {message}"),
                 }
             }
-            Event::Part(part) => {
-                if let Some(input) = self.gathering.take(part) {
+            Event::Completed(completion) => {
+                if let Some(input) = self.dispatcher.take(completion) {
                     self.step(input);
                 }
             }
@@ -275,7 +276,7 @@ impl Driver {
                 None => return,
                 Some((_, Doubtful::Look(looker, answer))) => serving.tell(looker, answer),
                 Some((_, Doubtful::Unknown(asker))) => {
-                    self.answer(asker, Response::Unknown, || crate::worker::Answer::Unknown);
+                    self.answer(asker, Response::Unknown, || handle::Answer::Unknown);
                 }
             }
         }
@@ -293,14 +294,14 @@ impl Driver {
         }
         self.handle.show_catalog(Arc::default());
         tracing::info!("the generation is over");
-        while self.gathering.is_owed() {
+        while self.dispatcher.is_owed() {
             match self.inbox.recv() {
-                Ok(Event::Part(part)) => self.gathering.discard(part),
+                Ok(Event::Completed(completion)) => self.dispatcher.discard(completion),
                 Ok(event) => self.postponed.push_back(event),
                 Err(_) => return,
             }
         }
-        self.gathering.forget();
+        self.dispatcher.forget();
         if !serving.beginning {
             self.left = Some(Box::new(serving.machine));
         }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::cluster::admin_query::QueryView;
 use crate::snapshots::{Collector, Written};
-use crate::worker::Waiter;
+use crate::handle::Waiter;
 use styx_driver::wire::{AdminQuery, Invite, Response, TicketedResponse};
 use styx_transport::NodeId;
 

@@ -12,7 +12,7 @@ use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
 use crate::config::store_location;
 use crate::snapshots::{Collector, Found, Written, is_damage};
-use crate::worker::fatal;
+use crate::fatal::fatal;
 use styx_driver::wire::{Envelope, SnapshotPlace};
 
 /// What a generation begins with.

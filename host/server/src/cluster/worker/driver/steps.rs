@@ -11,7 +11,9 @@ use styx_protocol::membership::Doubt;
 use super::serving::{Asker, Doubtful, Looker};
 use super::{Driver, SILENT};
 use crate::cluster::COORDINATOR;
-use crate::worker::{Failure, Phases};
+use crate::guest_logs::show;
+use crate::handle::{self, Failure};
+use crate::stats::Phases;
 use styx_driver::wire::{Bytes, Reply, Response};
 use styx_transport::NodeId;
 
@@ -71,15 +73,15 @@ impl Driver {
             }
             Action::Execute(batch) => {
                 self.batch_out = Instant::now();
-                self.gathering.execute(batch)
+                self.dispatcher.execute(batch)
             }
-            Action::RunTasks(pieces) => self.gathering.advance(pieces),
+            Action::RunTasks(pieces) => self.dispatcher.advance(pieces),
             Action::FallBack(batch) => {
                 self.batch_out = Instant::now();
-                self.gathering.fall_back(batch)
+                self.dispatcher.fall_back(batch)
             }
             Action::Reply { waiter: Asker::Local(waiter), reply } => {
-                waiter.answer(crate::worker::Answer::Reply(reply));
+                waiter.answer(handle::Answer::Reply(reply));
                 None
             }
             Action::Reply { waiter: Asker::Remote(node, ticket), reply } => {
@@ -89,7 +91,7 @@ impl Driver {
                 None
             }
             Action::Accepted { waiter, id } => {
-                self.answer(waiter, Response::Accepted(id), || crate::worker::Answer::Accepted(id));
+                self.answer(waiter, Response::Accepted(id), || handle::Answer::Accepted(id));
                 None
             }
             Action::Unknown { waiter } => {
@@ -97,12 +99,12 @@ impl Driver {
                 None
             }
             Action::Returned { waiter } => {
-                self.answer(waiter, Response::WrongGeneration, || crate::worker::Answer::Failed(Failure::Unavailable));
+                self.answer(waiter, Response::WrongGeneration, || handle::Answer::Failed(Failure::Unavailable));
                 None
             }
             Action::Logs { tid, lines } => {
                 let catalog = self.serving.as_ref()?.machine.catalog().clone();
-                lines.iter().for_each(|line| crate::worker::show(&catalog, tid, line));
+                lines.iter().for_each(|line| show(&catalog, tid, line));
                 None
             }
             Action::Finished(summary) => {

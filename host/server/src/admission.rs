@@ -1,4 +1,4 @@
-//! Room for the log: whether new work can be taken at all.
+//! Admission control: refuses new work while the log could not take what it appends.
 //!
 //! A disk must still have the reserve that lets what is under way come to its end. Below it new work
 //! is refused while there is still something to refuse it with; an append that finds the disk full
@@ -16,14 +16,14 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use styx_storage::log::Stall;
 
-use super::handle::Failure;
+use crate::handle::Failure;
 
-/// Between two looks at the disk. What can be appended meanwhile has to fit into the reserve.
-const LOOK: Duration = Duration::from_millis(250);
+/// Pause between two measurements of the disk. What can be appended meanwhile has to fit into the reserve.
+const PAUSE: Duration = Duration::from_millis(250);
 
-/// What everybody who takes requests can see of the log. In a gateway, it is as the coordinator says.
+/// The log's condition as everybody sees it who takes requests. In a gateway, it is as the coordinator says.
 #[derive(Debug)]
-pub struct Room {
+pub struct Admission {
     full: AtomicBool,
     /// Somebody else's log waits.
     stalled: AtomicBool,
@@ -33,9 +33,9 @@ pub struct Room {
     free: AtomicU64,
 }
 
-impl Default for Room {
+impl Default for Admission {
     fn default() -> Self {
-        Room {
+        Admission {
             full: AtomicBool::new(false),
             stalled: AtomicBool::new(false),
             stall: OnceLock::new(),
@@ -44,7 +44,7 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl Admission {
     /// Whether the log's disk has none for new work.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
@@ -70,19 +70,19 @@ impl Room {
         self.refuses_reads().or_else(|| self.is_full().then_some(Failure::DiskFull))
     }
 
-    /// This process has a log, which says when it waits.
-    pub(crate) fn heed(&self, stall: Stall) {
+    /// Follows this process's own log, which says when it waits.
+    pub(crate) fn subscribe(&self, stall: Stall) {
         drop(self.stall.set(stall));
     }
 
-    /// Somebody else has looked.
+    /// Shows what somebody else has measured.
     pub(crate) fn show(&self, full: bool, stalled: bool) {
         self.full.store(full, Ordering::Relaxed);
         self.stalled.store(stalled, Ordering::Relaxed);
     }
 }
 
-/// Looks at a disk for as long as it lives.
+/// Disk watch: measures a disk's free space for as long as it lives.
 #[derive(Debug)]
 pub struct DiskWatch {
     stop: Option<Sender<()>>,
@@ -90,18 +90,18 @@ pub struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Shows in `room` from now on whether the disk of `directory` has `reserve` bytes left. It has
+    /// Shows in `admission` from now on whether the disk of `directory` has `reserve` bytes left. It has
     /// looked once when this returns.
     ///
     /// # Errors
     /// The directory's file system cannot be looked at, or the thread cannot be started.
-    pub fn start(directory: &Path, reserve: u64, room: Arc<Room>) -> io::Result<DiskWatch> {
-        let mut looker = Looker { directory: directory.to_owned(), reserve, room, blind: false };
-        looker.saw(free_bytes(directory)?);
+    pub fn start(directory: &Path, reserve: u64, admission: Arc<Admission>) -> io::Result<DiskWatch> {
+        let mut probe = Probe { directory: directory.to_owned(), reserve, admission, blind: false };
+        probe.saw(free_bytes(directory)?);
         let (stop, stopped) = bounded(0);
         let thread = std::thread::Builder::new().name("styx-disk".into()).spawn(move || {
-            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                looker.look();
+            while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                probe.measure();
             }
         })?;
         Ok(DiskWatch { stop: Some(stop), thread: Some(thread) })
@@ -117,16 +117,16 @@ impl Drop for DiskWatch {
     }
 }
 
-struct Looker {
+struct Probe {
     directory: PathBuf,
     reserve: u64,
-    room: Arc<Room>,
+    admission: Arc<Admission>,
     /// The last look failed.
     blind: bool,
 }
 
-impl Looker {
-    fn look(&mut self) {
+impl Probe {
+    fn measure(&mut self) {
         match free_bytes(&self.directory) {
             Ok(free) => {
                 self.blind = false;
@@ -142,9 +142,9 @@ impl Looker {
     }
 
     fn saw(&self, free: u64) {
-        self.room.free.store(free, Ordering::Relaxed);
+        self.admission.free.store(free, Ordering::Relaxed);
         let full = free < self.reserve;
-        if self.room.full.swap(full, Ordering::Relaxed) == full {
+        if self.admission.full.swap(full, Ordering::Relaxed) == full {
             return;
         }
         let (directory, reserve) = (self.directory.display(), self.reserve);
@@ -181,28 +181,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_ends_at_the_reserve_and_comes_back() {
+    fn admission_ends_at_the_reserve_and_comes_back() {
         let directory = tempfile::tempdir().unwrap();
-        let room = Arc::new(Room::default());
-        assert_eq!((room.is_full(), room.free()), (false, None));
-        let looker = Looker { directory: directory.path().into(), reserve: 1000, room: room.clone(), blind: false };
+        let admission = Arc::new(Admission::default());
+        assert_eq!((admission.is_full(), admission.free()), (false, None));
+        let probe = Probe { directory: directory.path().into(), reserve: 1000, admission: admission.clone(), blind: false };
         for (free, full) in [(1000, false), (999, true), (0, true), (5000, false)] {
-            looker.saw(free);
-            assert_eq!((room.is_full(), room.free()), (full, Some(free)));
+            probe.saw(free);
+            assert_eq!((admission.is_full(), admission.free()), (full, Some(free)));
         }
     }
 
     #[test]
     fn a_log_that_waits_refuses_all_and_a_full_disk_what_may_write() {
-        let room = Room::default();
+        let admission = Admission::default();
         for (full, stalled, reads, writes) in [
             (false, false, None, None),
             (true, false, None, Some(Failure::DiskFull)),
             (false, true, Some(Failure::LogStalled), Some(Failure::LogStalled)),
             (true, true, Some(Failure::LogStalled), Some(Failure::LogStalled)),
         ] {
-            room.show(full, stalled);
-            assert_eq!((room.refuses_reads(), room.refuses_writes()), (reads, writes));
+            admission.show(full, stalled);
+            assert_eq!((admission.refuses_reads(), admission.refuses_writes()), (reads, writes));
         }
     }
 
@@ -210,10 +210,10 @@ mod tests {
     fn a_watch_has_looked_when_it_begins() {
         let directory = tempfile::tempdir().unwrap();
         for (reserve, full) in [(0, false), (u64::MAX, true)] {
-            let room = Arc::new(Room::default());
-            let watch = DiskWatch::start(directory.path(), reserve, room.clone()).unwrap();
-            assert_eq!(room.is_full(), full);
-            assert!(room.free().is_some_and(|free| free > 0));
+            let admission = Arc::new(Admission::default());
+            let watch = DiskWatch::start(directory.path(), reserve, admission.clone()).unwrap();
+            assert_eq!(admission.is_full(), full);
+            assert!(admission.free().is_some_and(|free| free > 0));
             drop(watch);
         }
         assert!(DiskWatch::start(&directory.path().join("nowhere"), 0, Arc::default()).is_err());

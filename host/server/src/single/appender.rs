@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
-
-use super::{Message, Stats, fatal, fatal_on_panic};
 use styx_storage::log::Log;
 
-/// What the thread is told.
+use super::Event;
+use crate::fatal::{fatal, fatal_on_panic};
+use crate::log::{append, sync};
+use crate::stats::Stats;
+
+/// An order to the thread.
 pub(super) enum ToLog {
     /// Append a record.
     Append(Arc<EpochRecord>),
@@ -23,7 +25,7 @@ pub(super) enum ToLog {
 /// Starts the thread; it ends when all senders are dropped.
 pub(super) fn start(
     mut log: Box<dyn Log>,
-    done: Sender<Message>,
+    done: Sender<Event>,
     stats: Arc<Stats>,
 ) -> std::io::Result<(Sender<ToLog>, JoinHandle<()>)> {
     let (records, inbox) = unbounded::<ToLog>();
@@ -51,41 +53,22 @@ pub(super) fn start(
                 let Some(epoch) = last else { continue };
                 sync(log.as_mut(), &stats);
                 stats.durable.store(epoch.0, Ordering::Relaxed);
-                drop(done.send(Message::Synced(epoch, log.next())));
+                drop(done.send(Event::Synced(epoch, log.next())));
             }
         });
     })?;
     Ok((records, thread))
 }
 
-/// Appends a record. A log that refuses ends the process.
-pub(crate) fn append(log: &mut dyn Log, record: &Record, stats: &Stats) {
-    let bytes = record.encode();
-    if let Err(error) = log.append(&bytes) {
-        fatal(&error.to_string());
-    }
-    stats.appended(bytes.len());
-}
-
-/// Makes durable what was appended.
-pub(crate) fn sync(log: &mut dyn Log, stats: &Stats) {
-    let started = Instant::now();
-    // After a failed fsync nobody knows what is on the disk.
-    if let Err(error) = log.sync() {
-        fatal(&error.to_string());
-    }
-    stats.synced(started);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::broken_log::{BrokenLog, Fault, every_fault_ends_the_process, record};
+    use crate::log::broken::{BrokenLog, Fault, every_fault_ends_the_process, record};
 
     #[test]
     fn a_log_that_fails_ends_the_process_and_loses_nothing_that_was_acknowledged() {
         let faults = [Fault::Append, Fault::SyncLost, Fault::SyncKept, Fault::Full, Fault::Trim];
-        every_fault_ends_the_process("worker::appender::tests::child", &faults);
+        every_fault_ends_the_process("single::appender::tests::child", &faults);
     }
 
     #[test]
@@ -96,7 +79,7 @@ mod tests {
         let (records, thread) = start(Box::new(log), done, Arc::default()).unwrap();
         for epoch in 1..1000 {
             records.send(ToLog::Append(record(epoch))).unwrap();
-            let Ok(Message::Synced(synced, position)) = synced.recv() else { break };
+            let Ok(Event::Synced(synced, position)) = synced.recv() else { break };
             assert_eq!((synced, position), (Epoch(epoch), epoch));
             println!("durable {position} ");
             records.send(ToLog::Trim(position / 2)).unwrap();

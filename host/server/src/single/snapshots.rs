@@ -8,8 +8,9 @@ use styx_protocol::machine::Input;
 use styx_storage::snapshot::SnapshotStore;
 
 use super::appender::ToLog;
-use super::{Message, Stats};
+use super::Event;
 use crate::snapshots::{Beginning, Collector, Hands, Keeper, Noted, SnapshotOptions, Term};
+use crate::stats::Stats;
 
 /// The generation of a process that is alone, unless the snapshot that it begins with is of a later one: a
 /// cluster's, or one that was restored.
@@ -26,13 +27,13 @@ impl Snapshots {
         options: SnapshotOptions,
         store: SnapshotStore,
         beginning: &Beginning,
-        inbox: &Sender<Message>,
+        inbox: &Sender<Event>,
         log: Sender<ToLog>,
         stats: Arc<Stats>,
     ) -> std::io::Result<Self> {
         let (to_begin, to_hand_over) = (inbox.clone(), inbox.clone());
         let hands = Hands {
-            begin: Box::new(move || drop(to_begin.send(Message::Input(Input::Snapshot)))),
+            begin: Box::new(move || drop(to_begin.send(Event::Machine(Input::Snapshot)))),
             remind: Box::new(|| {}),
             trim: Box::new(move |until| drop(log.send(ToLog::Trim(until)))),
         };
@@ -46,7 +47,7 @@ impl Snapshots {
             beginning.genesis.layout.partitions,
             generation,
             found.is_some(),
-            move || drop(to_hand_over.send(Message::Input(Input::HandOver))),
+            move || drop(to_hand_over.send(Event::Machine(Input::HandOver))),
             move |written| drop(notes.send(Noted::Written(WorkerId(0), written))),
         )?;
         Ok(Snapshots { collector, keeper })

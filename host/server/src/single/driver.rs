@@ -14,18 +14,22 @@ use styx_protocol::task::TaskExecutor;
 use tokio::sync::oneshot;
 
 use super::appender::ToLog;
-use super::crew::Crew;
-use super::gathering::Gathering;
 use super::snapshots::Snapshots;
-use super::stats::Phases;
-use super::{Answer, Failure, Handle, Message, Prepare, Recovered, Waiter, now, read_record};
+use super::{Event, Prepare, Recovered};
+use crate::clock::now;
 use crate::cluster::admin_query::QueryView;
+use crate::execution::{Dispatcher, ExecutionPool};
+use crate::fatal::fatal;
+use crate::guest_logs::show;
+use crate::handle::{Answer, Call, ClientMessage, Failure, Handle, OperatorMessage, Waiter};
+use crate::log::read_record;
 use crate::snapshots::{Beginning, Noted};
+use crate::stats::Phases;
 use styx_driver::wire::{AdminQuery, Overview, Response};
 use styx_storage::log::Log;
 
 /// Messages taken before the machine is asked whether it can cut.
-const BURST_MAX: usize = 4096;
+const BATCH_MAX: usize = 4096;
 
 /// When an epoch is cut: at once while the log keeps up; while it does not, when the epoch is full
 /// or has waited long enough. An fsync takes as long for one transaction as for many.
@@ -40,8 +44,8 @@ const UNSYNCED_MAX: u64 = 2;
 
 pub(super) struct Driver<E> {
     machine: Machine<Waiter>,
-    gathering: Gathering<E>,
-    messages: Receiver<Message>,
+    dispatcher: Dispatcher<E>,
+    messages: Receiver<Event>,
     handle: Handle,
     prepare: Prepare,
     pace: Pace,
@@ -51,13 +55,13 @@ pub(super) struct Driver<E> {
     engine: u64,
     records: Option<Sender<ToLog>>,
     snapshots: Option<Snapshots>,
-    /// What was seen of the machine and who asked, until it is durable.
-    looks: VecDeque<(Epoch, Response, oneshot::Sender<Response>)>,
+    /// Answers to admin queries and who asked, until what they tell is durable.
+    undurable_reads: VecDeque<(Epoch, Response, oneshot::Sender<Response>)>,
     durable: Epoch,
     /// What of the log is durable: no later epoch stands before it.
     position: u64,
     started: Instant,
-    /// When the crew was given the batch that it has.
+    /// When the pool was given the batch that it has.
     batch_out: Instant,
     /// When it was last looked how many requests wait, and how many that were.
     waiting: (Instant, usize),
@@ -70,15 +74,15 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     pub(super) fn new(
         machine: Machine<Waiter>,
         executor: E,
-        crew: Crew,
-        messages: Receiver<Message>,
+        pool: ExecutionPool,
+        messages: Receiver<Event>,
         handle: Handle,
         prepare: Prepare,
         pace: Pace,
     ) -> Self {
         Driver {
             machine,
-            gathering: Gathering::new(executor, crew),
+            dispatcher: Dispatcher::new(executor, pool),
             messages,
             handle,
             prepare,
@@ -88,7 +92,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             engine: 0,
             records: None,
             snapshots: None,
-            looks: VecDeque::new(),
+            undurable_reads: VecDeque::new(),
             durable: Epoch(0),
             position: 0,
             started: Instant::now(),
@@ -160,7 +164,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     pub(super) fn serve(mut self, records: Sender<ToLog>) {
         self.records = Some(records);
         loop {
-            for _ in 0..BURST_MAX {
+            for _ in 0..BATCH_MAX {
                 match self.messages.try_recv() {
                     Ok(message) => self.take(message),
                     Err(_) => break,
@@ -209,50 +213,56 @@ impl<E: Executor + TaskExecutor> Driver<E> {
         self.pace.wait.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
     }
 
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Request(input) => {
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Client(ClientMessage::Call(call)) => {
                 self.handle.taken();
                 if !self.stopping {
-                    self.step(input);
+                    self.step(match call {
+                        Call::Submit { request, waiter, receipt } => Input::Submit { request, waiter, receipt },
+                        Call::Query { request, waiter } => Input::Query { request, waiter },
+                    });
                 }
             }
-            Message::Input(input) => self.step(input),
-            Message::Inquire(query, to) => {
-                let (seen, answer) = self.look(&query);
+            Event::Client(ClientMessage::Await { id, waiter }) => self.step(Input::Await { id, waiter }),
+            Event::Machine(input) => self.step(input),
+            Event::Client(ClientMessage::Read(query, to)) => {
+                let (seen, answer) = self.read(&query);
                 if seen <= self.durable {
-                    drop(to.send(answer));
+                    // Whoever asked may be gone.
+                    let _ = to.send(answer);
                 } else {
-                    self.looks.push_back((seen, answer, to));
+                    self.undurable_reads.push_back((seen, answer, to));
                 }
             }
-            Message::Part(part) => {
-                if let Some(input) = self.gathering.take(part) {
+            Event::Completed(completion) => {
+                if let Some(input) = self.dispatcher.take(completion) {
                     self.step(input);
                 }
             }
-            Message::Snapshot(to) => match &self.snapshots {
+            Event::Operator(OperatorMessage::Deploy(control, waiter)) => self.step(Input::Control { control, waiter }),
+            Event::Operator(OperatorMessage::Snapshot(to)) => match &self.snapshots {
                 Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
                 None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
             },
-            Message::Synced(epoch, position) => {
+            Event::Synced(epoch, position) => {
                 (self.durable, self.position) = (epoch, position);
                 self.step(Input::Durable(epoch));
                 while let Some((_, since)) = self.undurable.pop_front_if(|(ended, _)| *ended <= epoch) {
                     Phases::add(&self.handle.stats().phases.log, since);
                 }
-                while self.looks.front().is_some_and(|(seen, ..)| *seen <= epoch) {
-                    if let Some((_, answer, to)) = self.looks.pop_front() {
+                while self.undurable_reads.front().is_some_and(|(seen, ..)| *seen <= epoch) {
+                    if let Some((_, answer, to)) = self.undurable_reads.pop_front() {
                         drop(to.send(answer));
                     }
                 }
             }
-            Message::Stop => self.stopping = true,
+            Event::Stop => self.stopping = true,
         }
     }
 
-    /// How things are, and as of which epoch.
-    fn look(&self, query: &AdminQuery) -> (Epoch, Response) {
+    /// Answers an admin query; gives the epoch that the answer tells of.
+    fn read(&self, query: &AdminQuery) -> (Epoch, Response) {
         let (epoch, chain) = self.machine.position();
         let state = self.machine.state();
         if let AdminQuery::Cluster = query {
@@ -331,11 +341,11 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             Action::Execute(batch) => {
                 self.prepare_catalog();
                 self.batch_out = Instant::now();
-                return self.gathering.execute(batch);
+                return self.dispatcher.execute(batch);
             }
             Action::FallBack(batch) => {
                 self.batch_out = Instant::now();
-                return self.gathering.fall_back(batch);
+                return self.dispatcher.fall_back(batch);
             }
             Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
             Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
@@ -350,7 +360,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             }
             Action::Logs { tid, lines } => {
                 let catalog = self.machine.catalog().clone();
-                lines.iter().for_each(|line| super::show(&catalog, tid, line));
+                lines.iter().for_each(|line| show(&catalog, tid, line));
             }
             Action::Finished(summary) => {
                 // An epoch of deployments alone executes nothing.
@@ -373,7 +383,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
         if catalog.version() != self.prepared {
             self.prepared = catalog.version();
             if let Err(error) = (self.prepare)(catalog) {
-                super::fatal(&format!("a deployed component cannot be loaded: {error:#}"));
+                fatal(&format!("a deployed component cannot be loaded: {error:#}"));
             }
             self.handle.show_catalog(catalog.clone());
         }

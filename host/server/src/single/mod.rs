@@ -1,70 +1,70 @@
-//! The worker of this process: the protocol's machine with threads, a log and clients around it.
+//! A single process that is all of the system: the protocol's machine with threads, a log and clients
+//! around it.
 //!
-//! One *driver* thread owns the machine and does what it says; a *crew* of threads executes
-//! batches; an *appender* thread makes records durable. Nothing here decides an outcome.
+//! One *driver* thread owns the machine and does what it says; a pool of threads executes batches; an
+//! *appender* thread makes records durable. Nothing here decides an outcome.
 
-pub(crate) mod appender;
-#[cfg(test)]
-pub(crate) mod broken_log;
-pub(crate) mod crew;
+mod appender;
 mod driver;
-pub(crate) mod gathering;
-mod handle;
-mod room;
 mod snapshots;
-mod stats;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
-use styx_protocol::attempt::{LogLevel, LogLine};
 use styx_protocol::catalog::Catalog;
-use styx_protocol::entity::Layout;
 use styx_protocol::fallback::Executor;
-use styx_protocol::ids::{Epoch, Tid, Timestamp};
+use styx_protocol::ids::Epoch;
 use styx_protocol::machine::{Config, Input, Machine};
 use styx_protocol::modes::Modes;
-use styx_protocol::record::{Chain, Genesis, Record};
+use styx_protocol::record::Chain;
 use styx_protocol::replies::Retention;
 use styx_protocol::task::TaskExecutor;
-use tokio::sync::oneshot;
-
-pub use handle::{Answer, Failure, Handle, Waiter};
-pub use room::{DiskWatch, Room};
-pub use stats::{EpochReport, Phases, Stats};
-
-use crate::snapshots::{Beginning, SnapshotOptions, Taken};
-use driver::{Driver, Pace};
-use snapshots::Snapshots;
-use styx_driver::wire::{AdminQuery, Response};
 use styx_storage::log::Log;
 
-/// What the driver is told.
-pub(crate) enum Message {
-    /// A client's request, counted in [`Handle`]'s queue.
-    Request(Input<Waiter>),
-    /// Anything else for the machine.
-    Input(Input<Waiter>),
-    /// Somebody asks how things are; the answer is given once all that it tells is durable.
-    Inquire(AdminQuery, oneshot::Sender<Response>),
-    /// A thread of the crew has done its part.
-    Part(crew::Part),
+use crate::execution::{Completion, ExecutionPool};
+use crate::fatal::fatal_on_panic;
+use crate::handle::{ClientMessage, Handle, OperatorMessage, Waiter};
+use crate::snapshots::{Beginning, SnapshotOptions};
+use crate::stats::Stats;
+use driver::{Driver, Pace};
+use snapshots::Snapshots;
+
+/// An event for the driver's thread.
+pub(crate) enum Event {
+    /// A client of this process asks for something.
+    Client(ClientMessage),
+    /// An operator of this process asks for something.
+    Operator(OperatorMessage),
+    /// The snapshot threads tell the machine to begin a snapshot, or to hand over more of it.
+    Machine(Input<Waiter>),
+    /// A thread of the pool has done its share.
+    Completed(Completion),
     /// Records are durable up to this epoch's, before this position of the log.
     Synced(Epoch, u64),
-    /// Somebody wants a snapshot.
-    Snapshot(oneshot::Sender<Result<Taken, String>>),
     /// Finish what is under way, then end.
     Stop,
+}
+
+impl From<ClientMessage> for Event {
+    fn from(message: ClientMessage) -> Self {
+        Event::Client(message)
+    }
+}
+
+impl From<OperatorMessage> for Event {
+    fn from(message: OperatorMessage) -> Self {
+        Event::Operator(message)
+    }
 }
 
 /// Makes what a catalog names ready to be executed, before the first transaction that may call it.
 pub type Prepare = Box<dyn FnMut(&Catalog) -> anyhow::Result<()> + Send>;
 
-/// How a worker runs.
+/// Settings of a single process.
 #[derive(Clone, Debug)]
-pub struct WorkerOptions {
+pub struct SingleOptions {
     /// Threads that execute transactions.
     pub threads: usize,
     /// Native stack of each, in bytes.
@@ -87,9 +87,9 @@ pub struct WorkerOptions {
     pub snapshots: Option<SnapshotOptions>,
 }
 
-impl Default for WorkerOptions {
+impl Default for SingleOptions {
     fn default() -> Self {
-        WorkerOptions {
+        SingleOptions {
             threads: std::thread::available_parallelism().map_or(2, usize::from),
             stack_bytes: 8 << 20,
             epoch_size_max: 1000,
@@ -117,27 +117,27 @@ pub struct Recovered {
     pub chain: Chain,
 }
 
-/// A running worker.
-pub struct Worker {
+/// A running single process.
+pub struct SingleNode {
     handle: Handle,
-    inbox: Sender<Message>,
+    inbox: Sender<Event>,
     threads: Vec<JoinHandle<()>>,
     recovered: Recovered,
 }
 
-impl Worker {
+impl SingleNode {
     /// Recovers from `log`, then serves. `make` gives each execution thread its executor;
     /// `progress` hears of recovery: epochs replayed and epochs in all.
     ///
     /// # Errors
     /// The log cannot be read, or a deployed component cannot be made ready.
     pub fn start<E: Executor + TaskExecutor + Send + 'static>(
-        options: WorkerOptions,
+        options: SingleOptions,
         mut log: Box<dyn Log>,
         make: impl Fn() -> E,
         prepare: Prepare,
         progress: &(dyn Fn(u64, u64) + Sync),
-    ) -> anyhow::Result<Worker> {
+    ) -> anyhow::Result<SingleNode> {
         let mut restored = None;
         let beginning =
             Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
@@ -159,15 +159,16 @@ impl Worker {
         };
         let (inbox, messages) = unbounded();
         let stats = Arc::new(Stats::default());
-        let handle = Handle::new(inbox.clone(), options.backlog_max, stats.clone());
-        handle.room().heed(log.stall());
-        let parts = inbox.clone();
-        let done = move |part| drop(parts.send(Message::Part(part)));
-        let crew = crew::Crew::start(options.threads, options.stack_bytes, &make, done)?;
+        let handle = Handle::with_operators(inbox.clone(), options.backlog_max, stats.clone());
+        handle.admission().subscribe(log.stall());
+        let completions = inbox.clone();
+        // The driver is gone only when the process is about to end.
+        let done = move |completion| drop(completions.send(Event::Completed(completion)));
+        let pool = ExecutionPool::start(options.threads, options.stack_bytes, &make, done)?;
         let mut driver = Driver::new(
             Machine::new(config),
             make(),
-            crew,
+            pool,
             messages,
             handle.clone(),
             prepare,
@@ -189,7 +190,7 @@ impl Worker {
             .name("styx-driver".into())
             .stack_size(options.stack_bytes)
             .spawn(move || fatal_on_panic("driver", move || driver.serve(records)))?;
-        Ok(Worker { handle, inbox, threads: vec![thread, appender], recovered })
+        Ok(SingleNode { handle, inbox, threads: vec![thread, appender], recovered })
     }
 
     /// A handle for clients.
@@ -204,7 +205,7 @@ impl Worker {
 
     /// Finishes the epoch under way, makes it durable, and ends all threads.
     pub fn stop(mut self) {
-        drop(self.inbox.send(Message::Stop));
+        drop(self.inbox.send(Event::Stop));
         for thread in self.threads.drain(..) {
             drop(thread.join());
         }
@@ -216,74 +217,3 @@ const SUSPENDED_MAX: usize = 1024;
 
 /// Bytes of arguments in one record of the log.
 const EPOCH_BYTES_MAX: usize = 16 << 20;
-
-/// Reads the log's first record, or writes it.
-pub(crate) fn genesis(log: &mut dyn Log, partitions: u16) -> anyhow::Result<Genesis> {
-    if log.next() == 0 {
-        let seed = uuid::Uuid::now_v7().as_u64_pair().1;
-        let genesis = Genesis { layout: Layout { seed, partitions }, created: now() };
-        log.append(&Record::Genesis(genesis).encode())?;
-        log.sync()?;
-        return Ok(genesis);
-    }
-    let mut found = None;
-    let first = log.first();
-    anyhow::ensure!(
-        first == 0,
-        "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from"
-    );
-    let read = log.replay(0, &mut |_, bytes| {
-        found = Some(read_record(bytes)?);
-        anyhow::bail!("the first record is enough")
-    });
-    match (found, read) {
-        (Some(Record::Genesis(genesis)), _) => Ok(genesis),
-        (None, Err(error)) => Err(error.into()),
-        _ => anyhow::bail!(
-            "the log does not start with the record that every log starts with; is this another program's directory?"
-        ),
-    }
-}
-
-/// Reads a record of the log.
-///
-/// # Errors
-/// It is not one, or not one of this version.
-pub(crate) fn read_record(bytes: &[u8]) -> anyhow::Result<Record> {
-    Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))
-}
-
-/// Shows a guest's log line.
-pub(crate) fn show(catalog: &Catalog, tid: Tid, line: &LogLine) {
-    let operator = catalog.operator(line.operator).map(|operator| operator.name.clone());
-    let (tid, operator, key) = (tid.0, operator.as_deref().unwrap_or("?"), &*line.key);
-    // Each line on its own: what a guest says must not look like what the server says.
-    for message in line.message.lines() {
-        match line.level {
-            LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
-            LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
-            LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
-            LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
-        }
-    }
-}
-
-/// The wall clock, for the log.
-pub fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Timestamp(since.map_or(0, |since| since.as_micros() as u64))
-}
-
-/// A broken invariant must not be survived: state that may be wrong is worse than none.
-pub(crate) fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
-    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        fatal(&format!("the {thread} thread found a broken invariant: {}", said.unwrap_or("no message")));
-    }
-}
-
-/// Ends the process: what is durable is safe, and recovery starts from it.
-pub(crate) fn fatal(message: &str) -> ! {
-    eprintln!("FATAL: {message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log.");
-    std::process::abort()
-}

@@ -1,4 +1,4 @@
-//! How the rest of the process speaks to the worker: requests in, answers out.
+//! The client side of whatever serves in this process: requests in, answers out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,18 +8,86 @@ use crossbeam_channel::Sender;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::RequestId;
-use styx_protocol::machine::Input;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Message;
-use super::room::Room;
-use super::stats::Stats;
+use crate::admission::Admission;
 use crate::snapshots::Taken;
+use crate::stats::Stats;
 use styx_driver::wire::{AdminQuery, Response};
 
-/// What a client is told.
+/// A message of a client of this process.
+pub(crate) enum ClientMessage {
+    /// A call of a function, counted in [`Handle`]'s queue.
+    Call(Call),
+    /// A question for the end of an earlier request.
+    Await {
+        /// The request.
+        id: RequestId,
+        /// Who waits.
+        waiter: Waiter,
+    },
+    /// An admin query; answered once all that the answer tells is durable.
+    Read(AdminQuery, oneshot::Sender<Response>),
+}
+
+/// A call of a function.
+pub(crate) enum Call {
+    /// A request that may write.
+    Submit {
+        /// The request.
+        request: Arc<Request>,
+        /// Who waits.
+        waiter: Waiter,
+        /// Answer with [`Answer::Accepted`] once durable, instead of with the reply.
+        receipt: bool,
+    },
+    /// A request to a read-only function.
+    Query {
+        /// The request.
+        request: Request,
+        /// Who waits.
+        waiter: Waiter,
+    },
+}
+
+/// A message of an operator of this process, where there is a log.
+pub(crate) enum OperatorMessage {
+    /// Sequence a deployment.
+    Deploy(Control, Waiter),
+    /// Take a snapshot now.
+    Snapshot(oneshot::Sender<Result<Taken, String>>),
+}
+
+/// The way to the thread that serves. A thread that has ended takes nothing any more: the process is
+/// about to end then, and whoever waits sees the channel close.
+trait Inbox: Send + Sync {
+    fn client(&self, message: ClientMessage);
+    /// Dropped where nothing is deployed.
+    fn operator(&self, _: OperatorMessage) {}
+}
+
+struct Clients<M>(Sender<M>);
+
+impl<M: From<ClientMessage> + Send> Inbox for Clients<M> {
+    fn client(&self, message: ClientMessage) {
+        let _ = self.0.send(message.into());
+    }
+}
+
+struct Everybody<M>(Sender<M>);
+
+impl<M: From<ClientMessage> + From<OperatorMessage> + Send> Inbox for Everybody<M> {
+    fn client(&self, message: ClientMessage) {
+        let _ = self.0.send(message.into());
+    }
+    fn operator(&self, message: OperatorMessage) {
+        let _ = self.0.send(message.into());
+    }
+}
+
+/// Answer to a client.
 #[derive(Debug)]
 pub enum Answer {
     /// The end of its request, or why it was refused.
@@ -66,30 +134,49 @@ impl Waiter {
     /// Hands the answer over. Nobody is left to tell when the client has gone.
     pub(crate) fn answer(self, answer: Answer) {
         match self {
-            Waiter::Once(to) => drop(to.send(answer)),
-            Waiter::Stream { ticket, to } => drop(to.send((ticket, answer))),
+            Waiter::Once(to) => {
+                let _ = to.send(answer);
+            }
+            Waiter::Stream { ticket, to } => {
+                let _ = to.send((ticket, answer));
+            }
         }
     }
 }
 
-/// A handle to whatever serves here: the worker of this process, or what speaks with those of
-/// others. Cheap to clone.
+/// A handle to whatever serves here: a machine of this process, or the gateway to those of others.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    inbox: Sender<Message>,
+    inbox: Arc<dyn Inbox>,
     /// Requests sent and not yet taken.
     queued: Arc<AtomicUsize>,
     queued_max: usize,
     catalog: Arc<ArcSwap<Catalog>>,
     stats: Arc<Stats>,
-    room: Arc<Room>,
+    admission: Arc<Admission>,
 }
 
 impl Handle {
-    /// A handle that sends to `inbox`, where at most `queued_max` requests may wait. Whoever reads
-    /// there says [`Handle::taken`] for each request, and shows what is deployed.
-    pub(crate) fn new(inbox: Sender<Message>, queued_max: usize, stats: Arc<Stats>) -> Self {
-        Handle { inbox, queued: Arc::default(), queued_max, catalog: Arc::default(), stats, room: Arc::default() }
+    /// A handle for clients, which sends to `inbox`, where at most `queued_max` requests may wait. Whoever
+    /// reads there says [`Handle::taken`] for each call, and shows what is deployed.
+    pub(crate) fn new<M>(inbox: Sender<M>, queued_max: usize, stats: Arc<Stats>) -> Self
+    where
+        M: From<ClientMessage> + Send + 'static,
+    {
+        Handle::to(Arc::new(Clients(inbox)), queued_max, stats)
+    }
+
+    /// A handle for clients and operators.
+    pub(crate) fn with_operators<M>(inbox: Sender<M>, queued_max: usize, stats: Arc<Stats>) -> Self
+    where
+        M: From<ClientMessage> + From<OperatorMessage> + Send + 'static,
+    {
+        Handle::to(Arc::new(Everybody(inbox)), queued_max, stats)
+    }
+
+    fn to(inbox: Arc<dyn Inbox>, queued_max: usize, stats: Arc<Stats>) -> Self {
+        Handle { inbox, queued: Arc::default(), queued_max, catalog: Arc::default(), stats, admission: Arc::default() }
     }
 
     /// A request has been taken out of the inbox.
@@ -112,14 +199,14 @@ impl Handle {
         self.catalog.load_full()
     }
 
-    /// Counters of the worker.
+    /// Counters of this process.
     pub fn stats(&self) -> &Arc<Stats> {
         &self.stats
     }
 
-    /// Whether there is room for what new work appends to the log.
-    pub fn room(&self) -> &Arc<Room> {
-        &self.room
+    /// Admission control, for what new work appends to the log.
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// Takes a snapshot now.
@@ -128,41 +215,41 @@ impl Handle {
     /// Snapshots are off, or nothing has happened since the last one.
     pub async fn snapshot(&self) -> Result<Taken, String> {
         let (to, taken) = oneshot::channel();
-        drop(self.inbox.send(Message::Snapshot(to)));
+        self.inbox.operator(OperatorMessage::Snapshot(to));
         taken.await.unwrap_or_else(|_| Err("the server stops".to_owned()))
     }
 
-    /// Sends a request that may write; refused while there is no [`Room`]. With `receipt` the answer is
+    /// Sends a request that may write; refused while [`Admission`] says so. With `receipt` the answer is
     /// [`Answer::Accepted`], once durable.
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
-        if let Some(failure) = self.room.refuses_writes() {
+        if let Some(failure) = self.admission.refuses_writes() {
             return waiter.answer(Answer::Failed(failure));
         }
-        self.request(request.id, waiter, |waiter| Input::Submit { request, waiter, receipt });
+        self.request(request.id, waiter, |waiter| Call::Submit { request, waiter, receipt });
     }
 
     /// Sends a request to a read-only function; refused while what it would read cannot become durable.
     pub fn query(&self, request: Request, waiter: Waiter) {
-        if let Some(failure) = self.room.refuses_reads() {
+        if let Some(failure) = self.admission.refuses_reads() {
             return waiter.answer(Answer::Failed(failure));
         }
-        self.request(request.id, waiter, |waiter| Input::Query { request, waiter });
+        self.request(request.id, waiter, |waiter| Call::Query { request, waiter });
     }
 
-    fn request(&self, id: RequestId, waiter: Waiter, input: impl FnOnce(Waiter) -> Input<Waiter>) {
+    fn request(&self, id: RequestId, waiter: Waiter, call: impl FnOnce(Waiter) -> Call) {
         if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queued_max {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
             waiter.answer(Answer::Reply(Reply { id, tid: Default::default(), epoch: Default::default(), outcome }));
             return;
         }
-        self.send(Message::Request(input(waiter)));
+        self.inbox.client(ClientMessage::Call(call(waiter)));
     }
 
     /// Asks for the end of an earlier request: [`Answer::Reply`], now or when it ends, or [`Answer::Unknown`].
     pub async fn wait_for(&self, id: RequestId) -> Option<Answer> {
         let (to, answer) = oneshot::channel();
-        self.send(Message::Input(Input::Await { id, waiter: Waiter::Once(to) }));
+        self.inbox.client(ClientMessage::Await { id, waiter: Waiter::Once(to) });
         answer.await.ok()
     }
 
@@ -172,23 +259,18 @@ impl Handle {
     /// Why it was refused.
     pub async fn control(&self, control: Control) -> Result<(), Abort> {
         let (to, answer) = oneshot::channel();
-        self.send(Message::Input(Input::Control { control, waiter: Waiter::Once(to) }));
+        self.inbox.operator(OperatorMessage::Deploy(control, Waiter::Once(to)));
         match answer.await {
             Ok(Answer::Controlled(result)) => result,
             _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
         }
     }
 
-    /// Asks how things are, between two steps of the machine. The answer comes once all that it
-    /// tells is durable, and after those to what was asked before; none if nobody can say.
-    pub async fn inquire(&self, query: AdminQuery) -> Option<Response> {
+    /// Answers an admin query from between two steps of the machine. The answer comes once all that it
+    /// tells is durable, and after those to earlier queries; none if nobody can say.
+    pub async fn read(&self, query: AdminQuery) -> Option<Response> {
         let (to, answer) = oneshot::channel();
-        self.send(Message::Inquire(query, to));
+        self.inbox.client(ClientMessage::Read(query, to));
         answer.await.ok()
-    }
-
-    fn send(&self, message: Message) {
-        // The worker is gone only when the process is about to end; waiters see their channel close.
-        drop(self.inbox.send(message));
     }
 }

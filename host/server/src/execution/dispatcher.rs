@@ -1,5 +1,5 @@
-//! What the machine wants executed, on its way through threads: what is small runs at once on the
-//! driver's own thread, the rest is handed to the crew and gathered.
+//! Dispatcher: hands what a machine wants executed to the pool and puts the shares together again.
+//! What is small runs at once on the caller's own thread: handing over costs more.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
 use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind};
 
-use super::crew::{Crew, Part, execute};
+use super::pool::{Completion, ExecutionPool, execute};
 
-/// Batches and tasks up to this many run on the driver's own thread: handing over costs more.
+/// Batches and tasks up to this many run on the caller's own thread.
 const INLINE_MAX: usize = 3;
 
-/// The driver's own executor, the crew, and what that still owes. One batch, or the components of
-/// one fallback, is out at a time; tasks beside it.
-pub(crate) struct Gathering<E> {
+/// An executor for the caller's own thread, the pool, and what is out. One batch, or the components
+/// of one fallback, is out at a time; tasks beside it.
+pub(crate) struct Dispatcher<E> {
     executor: E,
-    crew: Crew,
-    /// Parts that threads still owe, tasks included.
+    pool: ExecutionPool,
+    /// Completions that threads still owe, tasks included.
     owed: usize,
     /// The batch, or the components, that is out.
     job: Option<Job>,
@@ -25,9 +25,9 @@ pub(crate) struct Gathering<E> {
     parked: HashMap<u64, usize>,
 }
 
-/// Parts of a batch or of components that have come.
+/// A batch, or components, of which not every share has come back.
 struct Job {
-    /// Parts that are still to come.
+    /// Shares that are still to come.
     missing: usize,
     /// How many of the executions are of transactions; the others are of queries.
     transactions: usize,
@@ -35,9 +35,9 @@ struct Job {
     outcomes: Vec<ComponentOutcome>,
 }
 
-impl<E: Executor + TaskExecutor> Gathering<E> {
-    pub(crate) fn new(executor: E, crew: Crew) -> Self {
-        Gathering { executor, crew, owed: 0, job: None, parked: HashMap::new() }
+impl<E: Executor + TaskExecutor> Dispatcher<E> {
+    pub(crate) fn new(executor: E, pool: ExecutionPool) -> Self {
+        Dispatcher { executor, pool, owed: 0, job: None, parked: HashMap::new() }
     }
 
     /// Has a batch executed. What was done at once is the machine's next input.
@@ -51,7 +51,7 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
             return Some(Input::Executed(Executed { transactions, queries }));
         }
         let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
-        let missing = self.crew.execute(batch);
+        let missing = self.pool.execute(batch);
         self.hand_out(Job { missing, transactions, executions, outcomes: Vec::new() });
         None
     }
@@ -65,7 +65,7 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
             drop(batch);
             return Some(Input::FellBack(outcomes));
         }
-        let missing = self.crew.fall_back(batch);
+        let missing = self.pool.fall_back(batch);
         self.hand_out(Job { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
         None
     }
@@ -93,7 +93,7 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
             }
         }
         if !there.is_empty() {
-            self.owed += self.crew.advance(there);
+            self.owed += self.pool.advance(there);
         }
         if here.is_empty() {
             return None;
@@ -101,17 +101,17 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
         Some(Input::TaskProgress(here.into_iter().map(|task| self.executor.advance(task)).collect()))
     }
 
-    /// A part has come. What is complete with it is the machine's next input.
-    pub(crate) fn take<W>(&mut self, part: Part) -> Option<Input<W>> {
+    /// Takes a thread's share. What is complete with it is the machine's next input.
+    pub(crate) fn take<W>(&mut self, completion: Completion) -> Option<Input<W>> {
         self.owed -= 1;
-        let (executions, outcomes) = match part {
-            Part::TaskProgress(thread, advanced) => {
+        let (executions, outcomes) = match completion {
+            Completion::TaskProgress(thread, advanced) => {
                 for progress in advanced.iter().map(|advanced| &advanced.progress) {
                     self.noted(thread, progress);
                 }
                 return Some(Input::TaskProgress(advanced));
             }
-            Part::Executed(thread, executions) => {
+            Completion::Executed(thread, executions) => {
                 for (_, started) in &executions {
                     if let Started::Distributed(_, progress) = started {
                         self.noted(thread, progress);
@@ -119,9 +119,9 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
                 }
                 (executions, Vec::new())
             }
-            Part::FellBack(outcomes) => (Vec::new(), outcomes),
+            Completion::FellBack(outcomes) => (Vec::new(), outcomes),
         };
-        let job = self.job.as_mut().expect("parts come of jobs that were handed out");
+        let job = self.job.as_mut().expect("shares come of jobs that were handed out");
         for (at, started) in executions {
             job.executions[at] = Some(started);
         }
@@ -146,15 +146,15 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
         }
     }
 
-    /// Whether threads still owe parts.
+    /// Tells whether threads still owe anything.
     pub(crate) fn is_owed(&self) -> bool {
         self.owed > 0
     }
 
-    /// A part has come of what is to be forgotten.
-    pub(crate) fn discard(&mut self, part: Part) {
+    /// Drops a thread's share of what is to be forgotten.
+    pub(crate) fn discard(&mut self, completion: Completion) {
         self.owed -= 1;
-        drop(part);
+        drop(completion);
     }
 
     /// Forgets everything, guests that wait included. Nothing may be owed.
@@ -163,6 +163,6 @@ impl<E: Executor + TaskExecutor> Gathering<E> {
         self.job = None;
         self.parked.clear();
         self.executor.forget();
-        self.crew.forget();
+        self.pool.forget();
     }
 }

@@ -9,19 +9,19 @@ use styx_protocol::machine::{Batch, FallbackBatch};
 use styx_protocol::task::{Started, Task, TaskExecutor, TaskProgress};
 use styx_protocol::transaction::Transaction;
 
-use super::fatal_on_panic;
+use crate::fatal::fatal_on_panic;
 
-/// What one thread did of a job.
-pub(crate) enum Part {
+/// One thread's share of a job, done.
+pub(crate) enum Completion {
     /// The thread, and executions by position: transactions first, then queries.
     Executed(usize, Vec<(usize, Started)>),
     /// Outcomes of components.
     FellBack(Vec<ComponentOutcome>),
-    /// TaskExecutor, and the thread in which those wait that wait.
+    /// Tasks, and the thread in which those wait that wait.
     TaskProgress(usize, Vec<TaskProgress>),
 }
 
-/// What a thread is told.
+/// An order to a thread.
 enum Command {
     /// Take your share of a job.
     Share(Arc<Job>),
@@ -53,21 +53,22 @@ impl Job {
     }
 }
 
-pub(crate) struct Crew {
+/// Threads, each with an executor of its own.
+pub(crate) struct ExecutionPool {
     threads: Vec<Sender<Command>>,
     /// The thread that takes the next task that can run anywhere.
     next: usize,
 }
 
-impl Crew {
-    /// Starts `threads` threads, each with an executor of its own. They end when the crew is dropped.
-    /// `done` hears of every part that is done, on the thread that did it.
+impl ExecutionPool {
+    /// Starts `threads` threads, each with an executor of its own. They end when the pool is dropped.
+    /// `done` hears of every share that is done, on the thread that did it.
     pub(crate) fn start<E: Executor + TaskExecutor + Send + 'static>(
         threads: usize,
         stack_bytes: usize,
         make: &impl Fn() -> E,
-        done: impl Fn(Part) + Clone + Send + 'static,
-    ) -> std::io::Result<Crew> {
+        done: impl Fn(Completion) + Clone + Send + 'static,
+    ) -> std::io::Result<ExecutionPool> {
         let start = |index: usize| {
             let (tasks, inbox) = unbounded();
             let (executor, done) = (make(), done.clone());
@@ -77,10 +78,10 @@ impl Crew {
                 .spawn(move || fatal_on_panic("execution", move || work(index, executor, &inbox, done)))?;
             Ok(tasks)
         };
-        Ok(Crew { threads: (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?, next: 0 })
+        Ok(ExecutionPool { threads: (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?, next: 0 })
     }
 
-    /// Has tasks advanced, anywhere or where their guest waits; returns how many parts to expect.
+    /// Has tasks advanced, anywhere or where their guest waits; returns how many completions to expect.
     pub(crate) fn advance(&mut self, tasks: Vec<(Option<usize>, Task)>) -> usize {
         let mut shares: Vec<Vec<Task>> = self.threads.iter().map(|_| Vec::new()).collect();
         for (home, task) in tasks {
@@ -90,29 +91,29 @@ impl Crew {
             });
             shares[thread].push(task);
         }
-        let mut parts = 0;
+        let mut shared = 0;
         for (thread, share) in self.threads.iter().zip(shares).filter(|(_, share)| !share.is_empty()) {
-            thread.send(Command::Advance(share)).expect("execution threads live as long as the crew");
-            parts += 1;
+            thread.send(Command::Advance(share)).expect("execution threads live as long as the pool");
+            shared += 1;
         }
-        parts
+        shared
     }
 
     /// Drops everything that waits.
     pub(crate) fn forget(&self) {
         for thread in &self.threads {
-            thread.send(Command::Forget).expect("execution threads live as long as the crew");
+            thread.send(Command::Forget).expect("execution threads live as long as the pool");
         }
     }
 
-    /// Has a batch executed; returns how many parts to expect.
+    /// Has a batch executed; returns how many completions to expect.
     pub(crate) fn execute(&self, batch: Batch) -> usize {
         let len = batch.transactions.len() + batch.queries.len();
         let chunk = (len / (self.threads.len() * 4)).clamp(1, 32);
         self.hand_out(Work::Execute(batch), chunk, len)
     }
 
-    /// Has components run; returns how many parts to expect.
+    /// Has components run; returns how many completions to expect.
     pub(crate) fn fall_back(&self, batch: FallbackBatch) -> usize {
         let mut order: Vec<usize> = (0..batch.components.len()).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(batch.components[at].len()));
@@ -124,19 +125,19 @@ impl Crew {
         let threads = len.div_ceil(chunk).min(self.threads.len());
         let job = Arc::new(Job { work, next: AtomicUsize::new(0), chunk, threads });
         for thread in &self.threads[..threads] {
-            thread.send(Command::Share(job.clone())).expect("execution threads live as long as the crew");
+            thread.send(Command::Share(job.clone())).expect("execution threads live as long as the pool");
         }
         threads
     }
 }
 
-fn work(index: usize, mut executor: impl Executor + TaskExecutor, inbox: &Receiver<Command>, done: impl Fn(Part)) {
+fn work(index: usize, mut executor: impl Executor + TaskExecutor, inbox: &Receiver<Command>, done: impl Fn(Completion)) {
     for task in inbox {
         let job = match task {
             Command::Share(job) => job,
             Command::Advance(tasks) => {
                 let advanced = tasks.into_iter().map(|task| executor.advance(task)).collect();
-                done(Part::TaskProgress(index, advanced));
+                done(Completion::TaskProgress(index, advanced));
                 continue;
             }
             Command::Forget => {
@@ -144,7 +145,7 @@ fn work(index: usize, mut executor: impl Executor + TaskExecutor, inbox: &Receiv
                 continue;
             }
         };
-        let part = match &job.work {
+        let completion = match &job.work {
             Work::Execute(batch) => {
                 let len = batch.transactions.len() + batch.queries.len();
                 let mut executions = Vec::with_capacity(len / job.threads + job.chunk);
@@ -157,7 +158,7 @@ fn work(index: usize, mut executor: impl Executor + TaskExecutor, inbox: &Receiv
                         executions.push((at, execute(&mut executor, batch, transaction)));
                     }
                 }
-                Part::Executed(index, executions)
+                Completion::Executed(index, executions)
             }
             Work::FallBack(batch, order) => {
                 let mut outcomes = Vec::new();
@@ -171,12 +172,12 @@ fn work(index: usize, mut executor: impl Executor + TaskExecutor, inbox: &Receiv
                         ));
                     }
                 }
-                Part::FellBack(outcomes)
+                Completion::FellBack(outcomes)
             }
         };
-        // The job holds the state, which the machine changes as soon as all parts are in.
+        // The job holds the state, which the machine changes as soon as all shares are in.
         drop(job);
-        done(part);
+        done(completion);
     }
 }
 

@@ -1,0 +1,8 @@
+//! Execution of guests beside the thread that decides: a pool of threads, each with an executor of its
+//! own, and the dispatcher that hands work to them and puts together what they return.
+
+pub(crate) mod dispatcher;
+pub(crate) mod pool;
+
+pub(crate) use dispatcher::Dispatcher;
+pub(crate) use pool::{Completion, ExecutionPool};

@@ -1,0 +1,15 @@
+//! The end of a process that found something it must not survive.
+
+/// Runs a thread to its end; a panic ends the process. State that may be wrong is worse than none.
+pub(crate) fn fatal_on_panic(thread: &str, run: impl FnOnce()) {
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        fatal(&format!("the {thread} thread found a broken invariant: {}", said.unwrap_or("no message")));
+    }
+}
+
+/// Ends the process: what is durable is safe, and recovery starts from it.
+pub(crate) fn fatal(message: &str) -> ! {
+    eprintln!("FATAL: {message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log.");
+    std::process::abort()
+}
