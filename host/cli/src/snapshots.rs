@@ -13,10 +13,10 @@ use tokio::runtime::Runtime;
 
 use crate::client::Client;
 use crate::output::Output;
+use styx_server::clock::now;
 use styx_server::config::{LogKind, ServerConfig, ServerFlags, store_location};
 use styx_server::error::CliError;
 use styx_server::snapshots::{Found, describe, identity};
-use styx_server::clock::now;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotsVerb {

@@ -185,7 +185,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let admission = Arc::new(Admission::default());
         assert_eq!((admission.is_full(), admission.free()), (false, None));
-        let probe = Probe { directory: directory.path().into(), reserve: 1000, admission: admission.clone(), blind: false };
+        let probe =
+            Probe { directory: directory.path().into(), reserve: 1000, admission: admission.clone(), blind: false };
         for (free, full) in [(1000, false), (999, true), (0, true), (5000, false)] {
             probe.saw(free);
             assert_eq!((admission.is_full(), admission.free()), (full, Some(free)));

@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 
 use crate::components::ComponentStore;
 use crate::gateway::{Directories, Latencies};
-use crate::http::{Origins, Shutdown};
 use crate::handle::Handle;
+use crate::http::{Origins, Shutdown};
 use styx_build::BundleLimits;
 
 /// Bounds and settings of the HTTP surfaces.

@@ -30,9 +30,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
+use crate::handle::Failure;
 use crate::http::{ApiError, check_origin, method_not_allowed, not_found, refuse};
 use crate::services::Services;
-use crate::handle::Failure;
 use styx_driver::wire::{AdminQuery, Overview, Response};
 
 /// The admin port's routes.
@@ -129,7 +129,9 @@ async fn ask(services: &Services, query: AdminQuery) -> Result<Response, ApiErro
             Ok(None) if services.shutdown.begun() => return Err(ApiError::shutting_down()),
             Ok(None) => return Err(Failure::Unavailable.into()),
             // What is not durable is not shown, and that may take as long as the brokers are away.
-            Err(_) => services.handle.admission().refuses_reads().map_or(Ok(()), |failure| Err(ApiError::from(failure)))?,
+            Err(_) => {
+                services.handle.admission().refuses_reads().map_or(Ok(()), |failure| Err(ApiError::from(failure)))?
+            }
         }
     }
 }

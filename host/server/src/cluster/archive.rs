@@ -10,9 +10,9 @@ use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{EpochRecord, Record};
 
-use crate::snapshots::Found;
 use crate::fatal::{fatal, fatal_on_panic};
 use crate::log::{append, read_record, sync};
+use crate::snapshots::Found;
 use crate::stats::Stats;
 use styx_storage::log::Log;
 

@@ -131,7 +131,12 @@ impl ExecutionPool {
     }
 }
 
-fn work(index: usize, mut executor: impl Executor + TaskExecutor, inbox: &Receiver<Command>, done: impl Fn(Completion)) {
+fn work(
+    index: usize,
+    mut executor: impl Executor + TaskExecutor,
+    inbox: &Receiver<Command>,
+    done: impl Fn(Completion),
+) {
     for task in inbox {
         let job = match task {
             Command::Share(job) => job,

@@ -19,9 +19,9 @@ use super::json::is_json;
 use super::latency::Outcome;
 use super::path;
 use super::request::{Call, check_idempotency_key, parse_id, prepare};
+use crate::handle::{Answer, Failure, Waiter};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body, refuse};
 use crate::services::Services;
-use crate::handle::{Answer, Failure, Waiter};
 use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");

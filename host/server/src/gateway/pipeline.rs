@@ -17,9 +17,9 @@ use super::json::compact;
 use super::latency::Outcome;
 use super::reply::{refusal, reply};
 use super::request::{Call, prepare};
+use crate::handle::{Answer, Waiter};
 use crate::http::ApiError;
 use crate::services::Services;
-use crate::handle::{Answer, Waiter};
 
 /// A request as it comes in.
 #[derive(Deserialize)]

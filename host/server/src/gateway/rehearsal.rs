@@ -12,9 +12,9 @@ use styx_protocol::ids::{Epoch, Tid};
 use styx_protocol::replies::Reply;
 
 use super::pipeline::Pipeline;
+use crate::handle::{Answer, Call, ClientMessage, Handle};
 use crate::http::Shutdown;
 use crate::services::{HttpOptions, Services};
-use crate::handle::{Answer, Call, ClientMessage, Handle};
 
 /// The connection, and the place of the worker.
 pub struct Rehearsal {

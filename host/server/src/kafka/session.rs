@@ -19,9 +19,9 @@ use super::record::{Asked, Record};
 use super::resume::resume;
 use super::topics::{INGRESS, Incoming, Topics};
 use crate::gateway::Outcome;
+use crate::handle::{Answer, Waiter};
 use crate::http::status_of;
 use crate::services::Services;
-use crate::handle::{Answer, Waiter};
 
 /// Requests under way, and bytes of their arguments; past that no more are taken.
 const IN_FLIGHT_MAX: usize = 4096;

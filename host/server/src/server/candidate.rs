@@ -19,9 +19,9 @@ use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Holdi
 use crate::components::ComponentStore;
 use crate::config::ServerConfig;
 use crate::error::CliError;
+use crate::fatal::fatal_on_panic;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
-use crate::fatal::fatal_on_panic;
 
 /// How often the lease is looked at.
 const LOOK: Duration = Duration::from_millis(200);

@@ -14,13 +14,13 @@ use super::parts::{
     Surface, components, engine, failed, not_started, open_log, retention, snapshots, store_error, watch_disk,
 };
 use crate::admin::{self, Desk};
+use crate::admission::DiskWatch;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE, Reception, Tenure};
 use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::CliError;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
-use crate::admission::DiskWatch;
 use crate::single::SingleOptions;
 use styx_transport::Options;
 

@@ -13,9 +13,9 @@ use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::cluster::relay::PATIENCE;
 use crate::config::ServerConfig;
 use crate::error::CliError;
+use crate::handle::Failure;
 use crate::http::{ApiError, Shutdown};
 use crate::services::{HttpOptions, Services};
-use crate::handle::Failure;
 use crate::{admin, gateway};
 use styx_transport::Options;
 

@@ -12,15 +12,15 @@ use styx_protocol::replies::Retention;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::admission::DiskWatch;
 use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig, store_location};
 use crate::error::CliError;
+use crate::handle::Handle;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::kafka::Front;
-use crate::snapshots::SnapshotOptions;
-use crate::admission::DiskWatch;
-use crate::handle::Handle;
 use crate::single::Prepare;
+use crate::snapshots::SnapshotOptions;
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, SnapshotError, SnapshotStore};

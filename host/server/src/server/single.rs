@@ -9,12 +9,12 @@ use tokio::task::JoinHandle;
 use super::parts::{
     Surface, components, engine, failed, kafka_front, open_log, prepare, retention, snapshots, watch_disk,
 };
+use crate::admission::DiskWatch;
 use crate::config::ServerConfig;
 use crate::error::CliError;
+use crate::handle::Handle;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
-use crate::admission::DiskWatch;
-use crate::handle::Handle;
 use crate::single::{Recovered, SingleNode, SingleOptions};
 use crate::{admin, gateway};
 
@@ -55,8 +55,13 @@ impl Server {
             snapshots: snapshots(config, &components),
             ..SingleOptions::default()
         };
-        let node =
-            SingleNode::start(options, log, || engine.executor(), prepare(engine.clone(), components.clone()), progress);
+        let node = SingleNode::start(
+            options,
+            log,
+            || engine.executor(),
+            prepare(engine.clone(), components.clone()),
+            progress,
+        );
         let node = node.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
 
         let disk = watch_disk(config, node.handle())?;

@@ -7,8 +7,8 @@ use styx_protocol::ids::WorkerId;
 use styx_protocol::machine::Input;
 use styx_storage::snapshot::SnapshotStore;
 
-use super::appender::ToLog;
 use super::Event;
+use super::appender::ToLog;
 use crate::snapshots::{Beginning, Collector, Hands, Keeper, Noted, SnapshotOptions, Term};
 use crate::stats::Stats;
 

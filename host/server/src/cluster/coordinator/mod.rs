@@ -29,11 +29,11 @@ use super::COORDINATOR;
 use super::archive::{self, Archive, Look};
 use super::relay::Relay;
 use super::worker::build;
-use crate::components::ComponentStore;
-use crate::snapshots::{Beginning, Found, SnapshotOptions, is_damage, newest};
 use crate::clock::now;
+use crate::components::ComponentStore;
 use crate::fatal::{fatal, fatal_on_panic};
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
+use crate::snapshots::{Beginning, Found, SnapshotOptions, is_damage, newest};
 use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
 

@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 use self::driver::{Driver, Event, HEARTBEAT};
 use super::coordinators::Coordinators;
-use crate::components::ComponentStore;
 use crate::clock::now;
+use crate::components::ComponentStore;
 use crate::execution::{Dispatcher, ExecutionPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::Handle;

@@ -14,8 +14,8 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::office::{Office, Resting};
 use super::{Driver, Event};
-use crate::snapshots::{Hands, Keeper, Noted, Term};
 use crate::fatal::fatal;
+use crate::snapshots::{Hands, Keeper, Noted, Term};
 use styx_driver::wire::{Envelope, Invite, SnapshotPlace};
 use styx_transport::NodeId;
 

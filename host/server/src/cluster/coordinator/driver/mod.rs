@@ -23,13 +23,13 @@ use styx_storage::snapshot::SnapshotStore;
 use self::deployments::{Announcing, Deploying};
 use self::gateways::Watching;
 use self::office::{Office, Resting};
+use super::Request;
 use super::{CoordinatorNodeOptions, Tenure};
 use crate::cluster::archive::{Archive, Archived};
 use crate::cluster::relay::Relay;
 use crate::components::ComponentStore;
-use crate::snapshots::{Found, Noted, Written};
-use super::Request;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
+use crate::snapshots::{Found, Noted, Written};
 use styx_driver::wire::{AdminQuery, Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::{Incoming, Network, NodeId};
 
@@ -147,11 +147,13 @@ impl Driver {
                 let _ = to.send(Response::Cluster(self.overview()));
             }
             Request::Client(message) => self.relay.take(message),
-            Request::Operator(OperatorMessage::Snapshot(to)) => match self.office.as_ref().and_then(|office| office.keeper.as_ref()) {
-                Some(keeper) => keeper.note(Noted::Wanted(to)),
-                None if self.store.is_some() => drop(to.send(Err("the cluster does not serve yet".to_owned()))),
-                None => drop(to.send(Err("snapshots are off: start the coordinator with --store".to_owned()))),
-            },
+            Request::Operator(OperatorMessage::Snapshot(to)) => {
+                match self.office.as_ref().and_then(|office| office.keeper.as_ref()) {
+                    Some(keeper) => keeper.note(Noted::Wanted(to)),
+                    None if self.store.is_some() => drop(to.send(Err("the cluster does not serve yet".to_owned()))),
+                    None => drop(to.send(Err("snapshots are off: start the coordinator with --store".to_owned()))),
+                }
+            }
             Request::Stop => self.stop(),
         }
     }

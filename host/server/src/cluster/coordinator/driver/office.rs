@@ -13,8 +13,8 @@ use styx_protocol::record::EpochRecord;
 use tokio::sync::oneshot;
 
 use crate::cluster::archive::Beginning;
-use crate::snapshots::{Found, Keeper, Taken};
 use crate::handle::Waiter;
+use crate::snapshots::{Found, Keeper, Taken};
 use styx_transport::NodeId;
 
 /// A generation that runs.

@@ -12,9 +12,9 @@ use styx_protocol::membership;
 
 use super::Driver;
 use super::deployments::Announcing;
-use crate::snapshots::Noted;
 use crate::clock::now;
 use crate::handle::Waiter;
+use crate::snapshots::Noted;
 use styx_driver::wire::Envelope;
 
 /// Epochs that may wait for one fsync before further ones are held back to fill.

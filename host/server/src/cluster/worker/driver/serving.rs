@@ -12,8 +12,8 @@ use styx_protocol::route::memory_of;
 use tokio::sync::oneshot;
 
 use crate::cluster::admin_query::QueryView;
-use crate::snapshots::{Collector, Written};
 use crate::handle::Waiter;
+use crate::snapshots::{Collector, Written};
 use styx_driver::wire::{AdminQuery, Invite, Response, TicketedResponse};
 use styx_transport::NodeId;
 

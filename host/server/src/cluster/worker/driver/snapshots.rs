@@ -11,8 +11,8 @@ use super::serving::Asker;
 use super::{Driver, Event};
 use crate::cluster::COORDINATOR;
 use crate::config::store_location;
-use crate::snapshots::{Collector, Found, Written, is_damage};
 use crate::fatal::fatal;
+use crate::snapshots::{Collector, Found, Written, is_damage};
 use styx_driver::wire::{Envelope, SnapshotPlace};
 
 /// What a generation begins with.
