@@ -2,6 +2,9 @@
 
 set shell := ["bash", "-euo", "pipefail", "-c"]
 
+# Our own crates with assertions and checked arithmetic compiled in: how everything runs that looks for mistakes
+checked := "--release --config scripts/checked.toml"
+
 # List the recipes
 default:
     @just --list --unsorted
@@ -12,7 +15,7 @@ demo *args: build
 
 # Everything that must pass: set up, build, all tests
 test: setup servers
-    cargo test --release --workspace --quiet
+    cargo test {{checked}} --workspace --quiet
     just mutants
     just test-python
     just test-guests
@@ -68,25 +71,29 @@ test-python:
 
 # The Rust guests' own tests, on this machine's processor
 test-guests:
-    cargo test --release --quiet --manifest-path guests/Cargo.toml
+    cargo test {{checked}} --quiet --manifest-path guests/Cargo.toml
 
-# The purity of the protocol, the simulator and the model, and the format
-lint:
+# Everything that is checked without running it: lints, format, links of the documents, licences of the dependencies
+lint: deny links
     cargo clippy --release --quiet -p styx-protocol -p styx-driver -p styx-sim -p styx-model -- -D warnings
     cargo fmt --check
 
-# Licences, advisories and sources of all dependencies
+# Licences, bans, sources and known holes of all dependencies (deny.toml)
 deny:
-    cargo deny check
+    @scripts/deny.sh
+
+# Every relative link of every document leads somewhere
+links:
+    @scripts/links.py
 
 # Simulate under faults, from a seed; every promise checked
 sim *args:
-    cargo run --release --quiet -p styx-sim -- {{args}}
+    cargo run {{checked}} --quiet -p styx-sim -- {{args}}
 
 # Explore the model of commit, fallback and membership exhaustively; with a planted mistake's name, its counterexample
 model *args:
-    cargo run --release --quiet -p styx-model -- {{args}}
+    cargo run {{checked}} --quiet -p styx-model -- {{args}}
 
 # Plant each bug in the protocol; the simulator must catch every one
 mutants *args:
-    cargo run --release --quiet -p styx-sim --features mutants -- --mutants {{args}}
+    cargo run {{checked}} --quiet -p styx-sim --features mutants -- --mutants {{args}}
