@@ -7,8 +7,9 @@ use styx_engine::Engine;
 use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::{Executor, run_component};
-use styx_protocol::ids::{Epoch, Timestamp};
-use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, Timestamp};
+use styx_protocol::machine::worker::{ClientRequest, ClientResponse, Executed};
+use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
@@ -45,7 +46,7 @@ pub fn wasm(calls: usize, component: &[u8], cache: PathBuf) -> anyhow::Result<Wo
 
 fn transfers(calls: usize, executor: impl Executor + 'static, component: Digest) -> anyhow::Result<Work> {
     let mut process = Process::new(executor)?;
-    process.step(Input::Control { control: Control::Deploy(deployment(component)), waiter: 0 });
+    process.step(coordinator::Input::Control { control: Control::Deploy(deployment(component)), waiter: 0 });
     let mut transfers = Transfers::new()?;
     process.run(transfers.inserts());
     process.run(transfers.requests(WARM_UP));
@@ -77,8 +78,8 @@ impl<E: Executor> Process<E> {
             backlog_max: usize::MAX,
             suspended_max: 1024,
             retention: Retention::default(),
-            engine: 0,
-            generation: 1,
+            engine: EngineHash(0),
+            generation: Generation(1),
             snapshots: false,
             claim_order: false,
         };
@@ -90,42 +91,44 @@ impl<E: Executor> Process<E> {
         let mut requests = requests.into_iter().peekable();
         while requests.peek().is_some() || self.machine.has_work() {
             for (at, request) in requests.by_ref().take(EPOCH).enumerate() {
-                self.step(Input::Submit { request, waiter: at as u64, receipt: false });
+                self.step(ClientRequest::Submit { request, waiter: at as u64, receipt: false });
             }
             self.now += 1000;
-            self.step(Input::Tick { now: Timestamp(self.now) });
+            self.step(coordinator::Input::Tick { now: Timestamp(self.now) });
         }
     }
 
     /// Takes a step, and does what comes of it until nothing is left.
-    fn step(&mut self, input: Input<u64>) {
-        let (mut next, mut appended) = (Some(input), None);
+    fn step(&mut self, input: impl Into<Input<u64>>) {
+        let (mut next, mut appended) = (Some(input.into()), None);
         let mut actions = Vec::new();
         while let Some(input) = next.take() {
             self.machine.step(input, &mut actions);
             for action in actions.drain(..) {
                 match action {
-                    Action::Append(record) => appended = Some(self.append(record)),
-                    Action::Execute(batch) => {
+                    Action::Coordinator(coordinator::Action::Append(record)) => appended = Some(self.append(record)),
+                    Action::Worker(worker::Action::Execute(batch)) => {
                         let execute = |transaction| {
                             Started::Local(self.executor.execute(transaction, &batch.state, &batch.catalog))
                         };
                         let transactions = batch.transactions.iter().map(execute).collect();
-                        next = Some(Input::Executed(Executed { transactions, queries: Vec::new() }));
+                        next = Some(worker::Input::Executed(Executed { transactions, queries: Vec::new() }).into());
                     }
-                    Action::FallBack(batch) => {
+                    Action::Worker(worker::Action::FallBack(batch)) => {
                         let run =
                             |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
-                        next = Some(Input::FellBack(batch.components.iter().map(run).collect()));
+                        next = Some(worker::Input::FellBack(batch.components.iter().map(run).collect()).into());
                     }
-                    Action::Reply { reply, .. } => self.done += usize::from(reply.outcome.is_ok()),
-                    Action::Controlled { .. } | Action::Finished(_) => {}
+                    Action::Worker(worker::Action::Respond(ClientResponse::Reply { reply, .. })) => {
+                        self.done += usize::from(reply.outcome.is_ok());
+                    }
+                    Action::Coordinator(coordinator::Action::Controlled { .. }) | Action::Finished(_) => {}
                     other => unreachable!("nobody asks for this: {other:?}"),
                 }
             }
             // Replies wait for it: it is durable once the epoch has ended.
             if next.is_none() {
-                next = appended.take().map(Input::Durable);
+                next = appended.take().map(|epoch| coordinator::Input::Durable(epoch).into());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use styx_protocol::ids::{Epoch, Timestamp};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, SequencerCounter, Timestamp};
 use styx_protocol::record::{Chain, EpochRecord, Record, Sequence};
 
 use super::Work;
@@ -39,11 +39,11 @@ fn records(calls: usize) -> anyhow::Result<Vec<(usize, Record)>> {
     let record = |(at, requests): (usize, &[_])| {
         let record = EpochRecord {
             epoch: Epoch(at as u64 + 1),
-            generation: 1,
-            engine: 0,
+            generation: Generation(1),
+            engine: EngineHash(0),
             time: Timestamp(0),
             sequencers: 1,
-            counter: (at * EPOCH) as u64,
+            counter: SequencerCounter((at * EPOCH) as u64),
             carried: Vec::new(),
             before: Chain::default(),
             controls: Vec::new(),

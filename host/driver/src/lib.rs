@@ -11,7 +11,6 @@
 //! drivers.
 
 pub mod diagnostic;
-pub mod snapshots;
 pub mod time;
 pub mod wire;
 

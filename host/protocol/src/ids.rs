@@ -31,6 +31,23 @@ id! {
     Epoch(u64)
 }
 id! {
+    /// Number of a generation, from 1: one membership under one coordinator. Fences those before it;
+    /// 0 stands for none.
+    Generation(u64)
+}
+id! {
+    /// Number of a round inside a generation, from 1: an epoch, or read-only requests only.
+    Round(u64)
+}
+id! {
+    /// Position of a record in the log, from 0.
+    LogPosition(u64)
+}
+id! {
+    /// TIDs that a sequencer has assigned or passed over (Styx §5.1, Equation 1: *lc*).
+    SequencerCounter(u64)
+}
+id! {
     /// Index of an operator in the catalog: one kind of entity of one app, for ever.
     OperatorId(u32)
 }
@@ -49,6 +66,33 @@ id! {
 id! {
     /// A process of a cluster, for as long as it lives: 1 is the coordinator, all others draw theirs.
     NodeId(u64)
+}
+
+/// Hash of everything that the engine's configuration decides about outcomes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+)]
+pub struct EngineHash(pub u64);
+
+impl fmt::Display for EngineHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Generation {
+    /// The generation after this one.
+    #[must_use]
+    pub fn next(self) -> Generation {
+        Generation(self.0 + 1)
+    }
+}
+
+impl SequencerCounter {
+    /// The lowest counter at which each of so many sequencers has passed `highest`.
+    pub fn past(highest: Tid, sequencers: u16) -> SequencerCounter {
+        SequencerCounter(highest.0.div_ceil(u64::from(sequencers)))
+    }
 }
 
 /// Id of a request as its client knows it: drawn by the gateway, or derived from the idempotency key.

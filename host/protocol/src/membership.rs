@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ids::WorkerId;
+use crate::ids::{EngineHash, Generation, WorkerId};
 use crate::mutants::{Bug, planted};
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ pub struct Build {
     #[rkyv(with = crate::shared::Plain)]
     pub version: Arc<str>,
     /// Hash of the engine's configuration.
-    pub engine: u64,
+    pub engine: EngineHash,
 }
 
 /// A worker's heartbeat, to the coordinator.
@@ -39,7 +39,7 @@ pub struct Hello {
     /// What it runs.
     pub build: Build,
     /// The generation that it is a member of; 0 if none.
-    pub generation: u64,
+    pub generation: Generation,
     /// The number of the last beat that it has heard of this coordinator; 0 if none.
     pub heard: u64,
     /// Members of that generation that it waits for in vain.
@@ -54,7 +54,7 @@ pub struct Beat {
     /// Its number: the coordinator's time, in µs.
     pub number: u64,
     /// The newest generation.
-    pub generation: u64,
+    pub generation: Generation,
     /// The last beat that the worker had heard when it said the hello which this answers.
     pub answers: u64,
 }
@@ -68,7 +68,7 @@ pub struct Patience {
     /// and how long a cluster without members waits for more of them.
     pub settle_us: u64,
     /// How long a generation may take to come to a rest, in µs, before the next one begins all the same.
-    pub rest_us: u64,
+    pub drain_us: u64,
 }
 
 /// A member of a generation.
@@ -93,11 +93,11 @@ pub enum Input<P> {
     /// The driver knows that a worker is lost: its connection is given up, or it was expelled.
     Lost(P),
     /// [`Action::Persist`] is done.
-    Persisted(u64),
+    Persisted(Generation),
     /// In this generation the log is replayed: newcomers may come.
-    Live(u64),
+    Live(Generation),
     /// [`Action::Rest`] is done.
-    Rested(u64),
+    Drained(Generation),
     /// From now on there are at most so many members.
     Resize(u16),
     /// Time goes on.
@@ -110,19 +110,19 @@ pub enum Action<P> {
     /// Stop the generation that runs, if any: append nothing more. Make durable that lower generations
     /// may not append either, then say [`Input::Persisted`]. If another coordinator has taken the
     /// number, or a higher one, by then ([`Fence`]), stop for good.
-    Persist(u64),
+    Persist(Generation),
     /// Begin a generation: read the log, invite the members, replay, go live.
     Begin {
         /// Its number.
-        generation: u64,
+        generation: Generation,
         /// Its workers, by [`WorkerId`].
         members: Vec<Seated<P>>,
     },
     /// Invite a member that is not yet part of its generation (again).
     Invite(Seated<P>),
     /// Bring what this generation has under way to its end, and have it take nothing more; then say
-    /// [`Input::Rested`].
-    Rest(u64),
+    /// [`Input::Drained`].
+    Drain(Generation),
     /// Tell a worker that asked for it that nobody counts on it any more.
     Release(P),
     /// Answer a hello.
@@ -132,7 +132,7 @@ pub enum Action<P> {
     /// Nobody is left: stop the generation that runs.
     Suspend,
     /// Another coordinator has begun this generation: stop for good.
-    Depose(u64),
+    Depose(Generation),
 }
 
 /// The coordinator's view of its workers.
@@ -141,7 +141,7 @@ pub struct Membership<P> {
     build: Build,
     patience: Patience,
     /// The highest generation that is durable.
-    generation: u64,
+    generation: Generation,
     phase: Phase<P>,
     peers: BTreeMap<P, Peer>,
     /// So many members the last generation had, or the first one shall have.
@@ -158,7 +158,7 @@ enum Phase<P> {
         members: Vec<Seated<P>>,
         live: bool,
         /// If it comes to a rest: how long that may take.
-        resting: Option<u64>,
+        draining: Option<u64>,
     },
 }
 
@@ -180,7 +180,7 @@ struct Peer {
 impl<P: Ord + Clone> Membership<P> {
     /// A coordinator that knows nobody. `generation` is the highest one that was ever made durable;
     /// the first membership is awaited to have `expected` workers.
-    pub fn new(build: Build, patience: Patience, generation: u64, expected: usize, now_us: u64) -> Self {
+    pub fn new(build: Build, patience: Patience, generation: Generation, expected: usize, now_us: u64) -> Self {
         Membership {
             build,
             patience,
@@ -193,7 +193,7 @@ impl<P: Ord + Clone> Membership<P> {
     }
 
     /// The highest generation that is durable.
-    pub fn generation(&self) -> u64 {
+    pub fn generation(&self) -> Generation {
         self.generation
     }
 
@@ -218,12 +218,12 @@ impl<P: Ord + Clone> Membership<P> {
                     *live = true;
                 }
             }
-            Input::Rested(generation) => {
-                if let Phase::Running { resting, .. } = &mut self.phase
+            Input::Drained(generation) => {
+                if let Phase::Running { draining, .. } = &mut self.phase
                     && generation == self.generation
-                    && resting.is_some()
+                    && draining.is_some()
                 {
-                    *resting = Some(now_us);
+                    *draining = Some(now_us);
                 }
             }
             Input::Resize(most) => self.workers_max = usize::from(most.max(1)),
@@ -278,20 +278,20 @@ impl<P: Ord + Clone> Membership<P> {
         }
     }
 
-    fn persisted(&mut self, generation: u64, actions: &mut Vec<Action<P>>) {
+    fn persisted(&mut self, generation: Generation, actions: &mut Vec<Action<P>>) {
         let Phase::Persisting(members) = &mut self.phase else { return };
-        if generation != self.generation + 1 {
+        if generation != self.generation.next() {
             return;
         }
         let members = std::mem::take(members);
         self.begin(generation, members, actions);
     }
 
-    fn begin(&mut self, generation: u64, members: Vec<Seated<P>>, actions: &mut Vec<Action<P>>) {
+    fn begin(&mut self, generation: Generation, members: Vec<Seated<P>>, actions: &mut Vec<Action<P>>) {
         self.generation = generation;
         self.expected = members.len();
         actions.push(Action::Begin { generation, members: members.clone() });
-        self.phase = Phase::Running { members, live: false, resting: None };
+        self.phase = Phase::Running { members, live: false, draining: None };
     }
 
     /// Whether a worker is part of the generation that runs, or of the one that is about to.
@@ -310,7 +310,7 @@ impl<P: Ord + Clone> Membership<P> {
                 let complete = able.len() >= self.expected.min(self.workers_max);
                 !able.is_empty() && (complete || now.saturating_sub(*since) >= self.patience.settle_us)
             }
-            Phase::Running { members, live, resting } => {
+            Phase::Running { members, live, draining } => {
                 let there = |member: &Seated<P>| {
                     self.peers
                         .get(&member.place)
@@ -322,11 +322,11 @@ impl<P: Ord + Clone> Membership<P> {
                     |able: &Seated<P>| now.saturating_sub(self.peers[&able.place].since) >= self.patience.settle_us;
                 let newcomers = able.iter().any(|able| !place_taken(able) && settled(able));
                 let leavers = members.iter().any(|member| !able.contains(member));
-                match *resting {
+                match *draining {
                     _ if !all_there => true,
                     Some(until) => now >= until,
                     None if *live && (newcomers || leavers) => {
-                        actions.push(Action::Rest(self.generation));
+                        actions.push(Action::Drain(self.generation));
                         rest = true;
                         false
                     }
@@ -334,8 +334,8 @@ impl<P: Ord + Clone> Membership<P> {
                 }
             }
         };
-        if rest && let Phase::Running { resting, .. } = &mut self.phase {
-            *resting = Some(now + self.patience.rest_us);
+        if rest && let Phase::Running { draining, .. } = &mut self.phase {
+            *draining = Some(now + self.patience.drain_us);
         }
         if !start {
             return;
@@ -344,9 +344,9 @@ impl<P: Ord + Clone> Membership<P> {
             self.phase = Phase::Gathering(now);
             return actions.push(Action::Suspend);
         }
-        actions.push(Action::Persist(self.generation + 1));
+        actions.push(Action::Persist(self.generation.next()));
         match planted(Bug::GenerationNotDurable) {
-            true => self.begin(self.generation + 1, able, actions),
+            true => self.begin(self.generation.next(), able, actions),
             false => self.phase = Phase::Persisting(able),
         }
     }
@@ -369,7 +369,7 @@ impl<P: Ord + Clone> Membership<P> {
 
 fn refusal(found: &Build, own: &Build) -> String {
     format!(
-        "this worker runs version {} with engine {:016x}, its coordinator version {} with engine {:016x}: install the same release on both",
+        "this worker runs version {} with engine {}, its coordinator version {} with engine {}: install the same release on both",
         found.version, found.engine, own.version, own.engine
     )
 }
@@ -380,11 +380,11 @@ pub struct Member {
     life: u64,
     build: Build,
     /// The one that it is a member of; 0 if none.
-    generation: u64,
+    generation: Generation,
     /// The newest that it has been a member of.
-    entered: u64,
+    entered: Generation,
     /// The newest that it has heard of.
-    newest: u64,
+    newest: Generation,
     heard: u64,
     leaving: bool,
 }
@@ -392,11 +392,19 @@ pub struct Member {
 impl Member {
     /// A process that has just started and knows nobody.
     pub fn new(life: u64, build: Build) -> Self {
-        Member { life, build, generation: 0, entered: 0, newest: 0, heard: 0, leaving: false }
+        Member {
+            life,
+            build,
+            generation: Generation(0),
+            entered: Generation(0),
+            newest: Generation(0),
+            heard: 0,
+            leaving: false,
+        }
     }
 
     /// The generation that it is a member of; 0 if none.
-    pub fn generation(&self) -> u64 {
+    pub fn generation(&self) -> Generation {
         self.generation
     }
 
@@ -423,15 +431,15 @@ impl Member {
             return false; // Of a coordinator that was replaced, or delayed.
         }
         (self.newest, self.heard) = (beat.generation, beat.number);
-        let stale = self.generation > 0 && beat.generation > self.generation;
+        let stale = self.generation > Generation(0) && beat.generation > self.generation;
         if stale {
-            self.generation = 0;
+            self.generation = Generation(0);
         }
         stale
     }
 
     /// An invitation has come; whether to follow it, and so to drop everything and begin anew.
-    pub fn invited(&mut self, generation: u64, life: u64) -> bool {
+    pub fn invited(&mut self, generation: Generation, life: u64) -> bool {
         let old = generation <= self.entered || generation < self.newest;
         if life != self.life || (old && !planted(Bug::OldInvitations)) {
             return false;
@@ -452,7 +460,7 @@ pub struct Doubt {
 
 impl Doubt {
     /// A beat has come to a member of `generation`. Gives whether the doubt is over.
-    pub fn hear(&mut self, beat: Beat, generation: u64) -> bool {
+    pub fn hear(&mut self, beat: Beat, generation: Generation) -> bool {
         match self.heard {
             _ if beat.generation != generation => false,
             // It may have been on its way before.
@@ -469,30 +477,30 @@ impl Doubt {
 /// Guards a log against those that were replaced: who appends says its generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fence {
-    generation: u64,
+    generation: Generation,
 }
 
 impl Fence {
     /// The fence that was durable.
-    pub fn at(generation: u64) -> Self {
+    pub fn at(generation: Generation) -> Self {
         Fence { generation }
     }
 
     /// The lowest generation that may append.
-    pub fn generation(self) -> u64 {
+    pub fn generation(self) -> Generation {
         self.generation
     }
 
     /// Raises it; lower generations may append no more. Fails if the number is taken.
     #[must_use]
-    pub fn raise(&mut self, generation: u64) -> bool {
+    pub fn raise(&mut self, generation: Generation) -> bool {
         let free = generation > self.generation || planted(Bug::GenerationShared);
         self.generation = self.generation.max(generation);
         free
     }
 
     /// Whether a generation may append.
-    pub fn admits(self, generation: u64) -> bool {
+    pub fn admits(self, generation: Generation) -> bool {
         generation >= self.generation || planted(Bug::FenceIgnored)
     }
 }

@@ -7,7 +7,7 @@ use rkyv::with::{Map, Unshare};
 
 use crate::catalog::Control;
 use crate::entity::Layout;
-use crate::ids::{Epoch, Tid, Timestamp};
+use crate::ids::{EngineHash, Epoch, Generation, SequencerCounter, Tid, Timestamp};
 use crate::sequencer::Sequencer;
 use crate::shared::aligned;
 use crate::state::StateHash;
@@ -52,15 +52,15 @@ pub struct EpochRecord {
     /// The epoch.
     pub epoch: Epoch,
     /// Fences writers of an earlier generation.
-    pub generation: u64,
+    pub generation: Generation,
     /// Hash of the engine's configuration.
-    pub engine: u64,
+    pub engine: EngineHash,
     /// The epoch's time.
     pub time: Timestamp,
     /// Sequencers: one per worker.
     pub sequencers: u16,
     /// TIDs that each sequencer had passed: where its counter stands before its first request.
-    pub counter: u64,
+    pub counter: SequencerCounter,
     /// Rescheduled transactions that run in this epoch again, for a check.
     pub carried: Vec<Tid>,
     /// State hash chain after the epoch before, for a check.
@@ -90,13 +90,14 @@ impl EpochRecord {
     }
 
     /// The counter that no sequencer has reached after this epoch.
-    pub fn counter_after(&self) -> u64 {
-        self.counter + self.sequences.iter().map(|sequence| sequence.requests.len() as u64).max().unwrap_or(0)
+    pub fn counter_after(&self) -> SequencerCounter {
+        let longest = self.sequences.iter().map(|sequence| sequence.requests.len() as u64).max().unwrap_or(0);
+        SequencerCounter(self.counter.0 + longest)
     }
 
     /// No TID up to this epoch's end is higher.
     pub fn highest(&self) -> Tid {
-        Tid(self.counter_after() * u64::from(self.sequencers))
+        Tid(self.counter_after().0 * u64::from(self.sequencers))
     }
 }
 
@@ -108,7 +109,7 @@ pub enum Record {
     /// One epoch.
     Epoch(#[rkyv(with = Unshare)] Arc<EpochRecord>),
     /// A generation begins: lower ones append nothing after this.
-    Generation(u64),
+    Generation(Generation),
 }
 
 impl Record {

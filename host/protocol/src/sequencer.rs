@@ -1,6 +1,6 @@
 //! TIDs without communication between sequencers.
 
-use crate::ids::Tid;
+use crate::ids::{SequencerCounter, Tid};
 
 /// Assigns `TID = sid + lc · n_seq` (Styx §5.1, Equation 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,36 +10,36 @@ pub struct Sequencer {
     /// Sequencers in the cluster.
     n_seq: u64,
     /// Local counter: TIDs assigned so far.
-    lc: u64,
+    lc: SequencerCounter,
 }
 
 impl Sequencer {
     /// Sequencer `sid` (from 1) of `n_seq`.
     pub fn new(sid: u64, n_seq: u64) -> Self {
         assert!((1..=n_seq).contains(&sid), "a sequencer id lies in 1..=n_seq");
-        Sequencer { sid, n_seq, lc: 0 }
+        Sequencer { sid, n_seq, lc: SequencerCounter(0) }
     }
 
     /// The TID that [`Sequencer::assign`] gives next.
     pub fn peek(&self) -> Tid {
-        Tid(self.sid + self.lc * self.n_seq)
+        Tid(self.sid + self.lc.0 * self.n_seq)
     }
 
     /// The next TID.
     pub fn assign(&mut self) -> Tid {
         let tid = self.peek();
-        self.lc += 1;
+        self.lc.0 += 1;
         tid
     }
 
     /// This sequencer's counter, for [`Sequencer::level`].
-    pub fn counter(&self) -> u64 {
+    pub fn counter(&self) -> SequencerCounter {
         self.lc
     }
 
     /// Raises the counter to the highest of all sequencers at an epoch's end, so that a busy
     /// sequencer's transactions do not rank behind a quiet one's (Styx §5.1, mitigating sequence imbalance).
-    pub fn level(&mut self, highest: u64) {
+    pub fn level(&mut self, highest: SequencerCounter) {
         self.lc = self.lc.max(highest);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rkyv::with::Unshare;
 
 use crate::catalog::CatalogImage;
-use crate::ids::{Epoch, PartitionId, Tid, Timestamp};
+use crate::ids::{Epoch, Generation, PartitionId, Tid, Timestamp};
 use crate::mutants::{Bug, planted};
 use crate::record::Chain;
 use crate::replies::{Kept, ReplyChange};
@@ -23,7 +23,7 @@ use crate::transaction::Request;
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct SnapshotHeader {
     /// The generation in which it was taken.
-    pub generation: u64,
+    pub generation: Generation,
     /// The epoch at whose end it was taken.
     pub epoch: Epoch,
     /// The state hash chain after it.
@@ -65,7 +65,7 @@ pub struct CarriedTransaction {
 /// be read again.
 #[derive(Debug)]
 pub struct RetainedState {
-    generation: u64,
+    generation: Generation,
     epoch: Epoch,
     partitions: BTreeMap<PartitionId, Partition>,
     replies: Vec<Kept>,
@@ -73,7 +73,7 @@ pub struct RetainedState {
 
 impl RetainedState {
     pub(crate) fn new(
-        generation: u64,
+        generation: Generation,
         epoch: Epoch,
         partitions: BTreeMap<PartitionId, Partition>,
         replies: Vec<Kept>,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use styx_protocol::ids::Epoch;
+use styx_protocol::ids::{Epoch, Generation};
 use styx_protocol::membership::Fence;
 use styx_protocol::record::{EpochRecord, Record};
 use xxhash_rust::xxh3::xxh3_64;
@@ -80,14 +80,14 @@ impl Disk {
 
     /// Raises the fence, which is not yet durable, unless another one has raised it as far.
     pub fn raise(&mut self, owner: usize, generation: u64) -> Option<End> {
-        if !self.fence.raise(generation) {
+        if !self.fence.raise(Generation(generation)) {
             return None;
         }
         self.owner = Some(owner);
         // Whoever led before may have died in the middle of a record.
         self.recover();
-        let _ = self.fence.raise(generation);
-        Some(self.write(&Record::Generation(generation), Epoch(0)))
+        let _ = self.fence.raise(Generation(generation));
+        Some(self.write(&Record::Generation(Generation(generation)), Epoch(0)))
     }
 
     /// The node that writes.

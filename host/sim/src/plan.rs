@@ -2,6 +2,7 @@
 //! combinations meet (swarm testing).
 
 use styx_protocol::entity::Layout;
+use styx_protocol::ids::{EngineHash, Generation};
 use styx_protocol::machine::Config;
 use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
@@ -141,8 +142,8 @@ impl ClusterPlan {
     }
 
     /// The engine of a node: one of the workers may run another.
-    pub fn engine_of(&self, node: usize) -> u64 {
-        u64::from(self.stranger && node == self.workers + 1)
+    pub fn engine_of(&self, node: usize) -> EngineHash {
+        EngineHash(u64::from(self.stranger && node == self.workers + 1))
     }
 }
 
@@ -198,8 +199,8 @@ impl Plan {
             backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
             suspended_max: random.pick(&[1, 3, 1000, 1000]),
             retention,
-            engine: 0,
-            generation: 1,
+            engine: EngineHash(0),
+            generation: Generation(1),
             snapshots: false,
             claim_order: true,
         };

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::message::{Message, Node as Peer};
-use styx_protocol::machine::{
-    Action, Batch, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Machine, Worker,
-};
+use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch};
+use styx_protocol::machine::{Action, Coordinator, EpochSummary, Input, Machine, Worker, coordinator, worker};
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::task::{LocalView, Task};
 
@@ -30,17 +29,19 @@ pub fn one(
     threads: &mut Threads,
     random: &mut Random,
 ) -> Checked<Ended> {
-    let mut inputs = vec![Input::Replay(record.clone())];
+    let mut inputs: Vec<Input<u64>> = vec![coordinator::Input::Replay(record.clone()).into()];
     let mut ended = None;
     let mut actions = Vec::new();
     while let Some(input) = inputs.pop() {
         machine.step(input, &mut actions);
         for action in actions.drain(..) {
             match action {
-                Action::Execute(batch) => inputs.push(execute(&batch, threads, random)),
-                Action::FallBack(batch) => inputs.push(fall_back(&batch, threads, random)),
+                Action::Worker(worker::Action::Execute(batch)) => inputs.push(execute(&batch, threads, random).into()),
+                Action::Worker(worker::Action::FallBack(batch)) => {
+                    inputs.push(fall_back(&batch, threads, random).into());
+                }
                 Action::Finished(summary) => ended = Some(Ended::of([summary.clone()], summary.chain)),
-                Action::Logs { .. } => {}
+                Action::Worker(worker::Action::Logs { .. }) => {}
                 other => return Err(speaks(&other)),
             }
         }
@@ -48,7 +49,7 @@ pub fn one(
     ended.ok_or_else(|| Failure::new("replay", format!("epoch {} never ends", record.epoch)))
 }
 
-fn speaks(action: &Action<u64>) -> Failure {
+fn speaks(action: &impl std::fmt::Debug) -> Failure {
     Failure::new("replay", format!("a replay speaks to the world: {action:?}"))
 }
 
@@ -62,7 +63,7 @@ fn thread(threads: &Threads, random: &mut Random) -> usize {
     random.below(threads.count() as u64) as usize
 }
 
-fn execute(batch: &Batch, threads: &mut Threads, random: &mut Random) -> Input<u64> {
+fn execute(batch: &Batch, threads: &mut Threads, random: &mut Random) -> worker::Input<u64> {
     let parts = batch.transactions.len() + batch.queries.len();
     let mut started: Vec<_> = (0..parts).map(|_| None).collect();
     for at in shuffled(parts, random) {
@@ -70,12 +71,12 @@ fn execute(batch: &Batch, threads: &mut Threads, random: &mut Random) -> Input<u
     }
     let mut started = started.into_iter().map(|started| started.expect("all are done"));
     let transactions = started.by_ref().take(batch.transactions.len()).collect();
-    Input::Executed(Executed { transactions, queries: started.collect() })
+    worker::Input::Executed(Executed { transactions, queries: started.collect() })
 }
 
-fn fall_back(batch: &FallbackBatch, threads: &mut Threads, random: &mut Random) -> Input<u64> {
+fn fall_back(batch: &FallbackBatch, threads: &mut Threads, random: &mut Random) -> worker::Input<u64> {
     let order = shuffled(batch.components.len(), random);
-    Input::FellBack(order.into_iter().map(|at| threads.fall_back(thread(threads, random), batch, at)).collect())
+    worker::Input::FellBack(order.into_iter().map(|at| threads.fall_back(thread(threads, random), batch, at)).collect())
 }
 
 /// Work that a worker has given away.
@@ -102,7 +103,7 @@ pub struct Cluster {
     ended: Option<Chain>,
     random: Random,
     /// Kept for its memory.
-    actions: Vec<Action<u64>>,
+    actions: Vec<worker::Action<u64>>,
 }
 
 impl Cluster {
@@ -110,9 +111,9 @@ impl Cluster {
     pub fn new(plan: &Plan, placement: &Arc<Placement>, mut random: Random) -> Self {
         let config = &plan.config;
         let seat = |at| LocalView { me: WorkerId(at), placement: placement.clone() };
-        let workers = (0..placement.workers()).map(|at| Worker::new(config.clone(), seat(at))).collect();
+        let workers = (0..placement.workers()).map(|at| Worker::new(config.worker(), seat(at))).collect();
         Cluster {
-            coordinator: Coordinator::new(config.clone(), placement.clone()),
+            coordinator: Coordinator::new(config.coordinator(), placement.clone()),
             workers,
             threads: (0..placement.workers())
                 .map(|_| Threads::new(plan, false, Random::new(random.number())))
@@ -146,7 +147,7 @@ impl Cluster {
     /// # Errors
     /// A machine speaks to the world, or the epoch never ends.
     pub fn replay(&mut self, record: &Arc<EpochRecord>) -> Checked<Ended> {
-        self.step(Peer::Coordinator, Input::Replay(record.clone()))?;
+        self.step_coordinator(coordinator::Input::Replay(record.clone()))?;
         while self.ended.is_none() {
             let things = (self.ready.len() + self.work.len()) as u64;
             ensure(things > 0, "liveness", || format!("epoch {} never ends in a replay", record.epoch))?;
@@ -179,7 +180,13 @@ impl Cluster {
             true => Peer::Coordinator,
             false => Peer::Worker(WorkerId(node as u16)),
         });
-        self.step(to, Input::Message { from, message })
+        match (from, to) {
+            (Peer::Worker(from), Peer::Coordinator) => {
+                self.step_coordinator(coordinator::Input::Message { from, message })
+            }
+            (from, Peer::Worker(to)) => self.step_worker(usize::from(to.0), worker::Input::Message { from, message }),
+            (Peer::Coordinator, Peer::Coordinator) => panic!("a coordinator does not speak to itself"),
+        }
     }
 
     fn do_work(&mut self, at: usize) -> Checked {
@@ -190,53 +197,57 @@ impl Cluster {
             Work::FallBack(batch) => fall_back(&batch, threads, &mut self.random),
             Work::Advance(task) => {
                 let thread = Threads::bound(&task).unwrap_or_else(|| thread(threads, &mut self.random));
-                Input::TaskProgress(vec![threads.advance(thread, task)])
+                worker::Input::TaskProgress(vec![threads.advance(thread, task)])
             }
         };
-        self.step(Peer::Worker(WorkerId(worker as u16)), input)
+        self.step_worker(worker, input)
     }
 
-    fn step(&mut self, node: Peer, input: Input<u64>) -> Checked {
+    fn step_coordinator(&mut self, input: coordinator::Input<u64>) -> Checked {
+        let mut actions = Vec::new();
+        self.coordinator.step(input, &mut actions);
+        for action in actions {
+            match action {
+                coordinator::Action::Send { to, message } => self.post(Peer::Coordinator, Peer::Worker(to), message),
+                coordinator::Action::Finished(summary) => self.ended = Some(summary.chain),
+                other => return Err(speaks(&other)),
+            }
+        }
+        Ok(())
+    }
+
+    fn step_worker(&mut self, worker: usize, input: worker::Input<u64>) -> Checked {
         let mut actions = std::mem::take(&mut self.actions);
-        let worker = match node {
-            Peer::Coordinator => {
-                self.coordinator.step(input, &mut actions);
-                usize::MAX
-            }
-            Peer::Worker(worker) => {
-                let at = usize::from(worker.0);
-                self.workers[at].step(input, &mut actions);
-                at
-            }
-        };
+        self.workers[worker].step(input, &mut actions);
         for action in actions.drain(..) {
             match action {
-                Action::Send { to, message } => {
-                    let nodes = self.workers.len() + 1;
-                    let [from, to] = [node, to].map(|node| match node {
-                        Peer::Coordinator => nodes - 1,
-                        Peer::Worker(worker) => usize::from(worker.0),
-                    });
-                    let pair = from * nodes + to;
-                    if self.mail[pair].is_empty() {
-                        self.ready.push(pair);
-                    }
-                    self.mail[pair].push_back(message);
+                worker::Action::Send { to, message } => {
+                    self.post(Peer::Worker(WorkerId(worker as u16)), to, message);
                 }
-                Action::Execute(batch) => self.work.push((worker, Work::Execute(batch))),
-                Action::FallBack(batch) => self.work.push((worker, Work::FallBack(batch))),
-                Action::RunTasks(tasks) => {
+                worker::Action::Execute(batch) => self.work.push((worker, Work::Execute(batch))),
+                worker::Action::FallBack(batch) => self.work.push((worker, Work::FallBack(batch))),
+                worker::Action::RunTasks(tasks) => {
                     self.work.extend(tasks.into_iter().map(|task| (worker, Work::Advance(task))));
                 }
-                Action::Finished(summary) => match node {
-                    Peer::Coordinator => self.ended = Some(summary.chain),
-                    Peer::Worker(_) => self.summaries.push(summary),
-                },
-                Action::Logs { .. } => {}
+                worker::Action::Finished(summary) => self.summaries.push(summary),
+                worker::Action::Logs { .. } => {}
                 other => return Err(speaks(&other)),
             }
         }
         self.actions = actions;
         Ok(())
+    }
+
+    fn post(&mut self, from: Peer, to: Peer, message: Message) {
+        let nodes = self.workers.len() + 1;
+        let [from, to] = [from, to].map(|node| match node {
+            Peer::Coordinator => nodes - 1,
+            Peer::Worker(worker) => usize::from(worker.0),
+        });
+        let pair = from * nodes + to;
+        if self.mail[pair].is_empty() {
+            self.ready.push(pair);
+        }
+        self.mail[pair].push_back(message);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Entity, Value};
-use styx_protocol::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp};
+use styx_protocol::ids::{Epoch, Generation, PartitionId, RequestId, Tid, Timestamp};
 use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::record::Chain;
 use styx_protocol::replies::{Kept, ReplyChange};
@@ -58,7 +58,7 @@ impl Manifest {
     fn nothing(partitions: u16) -> Self {
         let catalog = Catalog::default().image();
         let frame = SnapshotHeader {
-            generation: 0,
+            generation: Generation(0),
             epoch: Epoch(0),
             chain: Chain::default(),
             time: Timestamp(0),

@@ -12,11 +12,10 @@ use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::run_component;
-use styx_protocol::ids::{OperatorId, RequestId, Tid, Timestamp, WorkerId};
+use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::message::{Message, Node};
-use styx_protocol::machine::{
-    Action, Batch, Config, Coordinator, EpochSummary, Executed, FallbackBatch, Input, Rank, Worker,
-};
+use styx_protocol::machine::worker::{Batch, ClientRequest, ClientResponse, Executed, FallbackBatch};
+use styx_protocol::machine::{Config, Coordinator, EpochSummary, Rank, Worker, coordinator, worker};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::replies::Retention;
@@ -51,7 +50,7 @@ struct Cluster {
     toys: Vec<Toy>,
     placement: Arc<Placement>,
     mail: BTreeMap<(Node, Node), VecDeque<Message>>,
-    work: Vec<(usize, Work)>,
+    ready: Vec<(usize, Work)>,
     random: Random,
     log: Vec<Arc<EpochRecord>>,
     epochs: Vec<Epoch>,
@@ -70,10 +69,17 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         backlog_max: 10_000,
         suspended_max,
         retention: Retention::default(),
-        engine: 0,
-        generation: 1,
+        engine: EngineHash(0),
+        generation: Generation(1),
         snapshots: true,
         claim_order: true,
+    }
+}
+
+fn trace(node: Node, input: &impl std::fmt::Debug) {
+    if std::env::var("STYX_TRACE").is_ok() {
+        let text = format!("{input:?}");
+        println!("{node:?} <- {}", text.chars().take(60000).collect::<String>());
     }
 }
 
@@ -82,14 +88,14 @@ impl Cluster {
         let mut random = random;
         let owners = (0..config.layout.partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16)).collect();
         let placement = Arc::new(Placement::new(owners, workers));
-        let worker = |me| Worker::new(config.clone(), LocalView { me: WorkerId(me), placement: placement.clone() });
+        let worker = |me| Worker::new(config.worker(), LocalView { me: WorkerId(me), placement: placement.clone() });
         Cluster {
-            coordinator: Coordinator::new(config.clone(), placement.clone()),
+            coordinator: Coordinator::new(config.coordinator(), placement.clone()),
             workers: (0..workers).map(worker).collect(),
             toys: (0..workers).map(|_| Toy::default()).collect(),
             placement,
             mail: BTreeMap::new(),
-            work: Vec::new(),
+            ready: Vec::new(),
             random,
             log: Vec::new(),
             epochs: Vec::new(),
@@ -100,49 +106,61 @@ impl Cluster {
         }
     }
 
-    fn step(&mut self, node: Node, input: Input<u64>) {
-        if std::env::var("STYX_TRACE").is_ok() {
-            let text = format!("{input:?}");
-            println!("{node:?} <- {}", text.chars().take(60000).collect::<String>());
-        }
+    fn coordinate(&mut self, input: coordinator::Input<u64>) {
+        trace(Node::Coordinator, &input);
         let mut actions = Vec::new();
-        match node {
-            Node::Coordinator => self.coordinator.step(input, &mut actions),
-            Node::Worker(worker) => self.workers[usize::from(worker.0)].step(input, &mut actions),
-        }
+        self.coordinator.step(input, &mut actions);
         for action in actions {
-            let at = match node {
-                Node::Coordinator => usize::MAX,
-                Node::Worker(worker) => usize::from(worker.0),
-            };
             match action {
-                Action::Append(record) => {
+                coordinator::Action::Append(record) => {
                     self.log.push(record.clone());
-                    self.step(Node::Coordinator, Input::Durable(record.epoch));
+                    self.coordinate(coordinator::Input::Durable(record.epoch));
                 }
-                Action::Send { to, message } => self.mail.entry((node, to)).or_default().push_back(message),
-                Action::Execute(batch) => self.work.push((at, Work::Execute(batch))),
-                Action::RunTasks(tasks) => self.work.extend(tasks.into_iter().map(|task| (at, Work::Task(task)))),
-                Action::FallBack(batch) => self.work.push((at, Work::FallBack(batch))),
-                Action::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
-                Action::Controlled { result, .. } => result.unwrap(),
-                Action::Finished(summary) => self.finished(node, summary),
-                Action::Logs { .. } | Action::Accepted { .. } | Action::Unknown { .. } => {}
-                Action::Returned { .. } => panic!("nobody told it to rest"),
-                Action::Expel { .. } => panic!("nobody differs"),
-                Action::Snapshot(frame) => self.taken.frame(*frame),
-                Action::WorkerSnapshot(part) => {
+                coordinator::Action::Send { to, message } => self.post(Node::Coordinator, Node::Worker(to), message),
+                coordinator::Action::Controlled { result, .. } => result.unwrap(),
+                coordinator::Action::Finished(summary) => self.finished(Node::Coordinator, summary),
+                coordinator::Action::Expel { .. } => panic!("nobody differs"),
+                coordinator::Action::Snapshot(frame) => self.taken.frame(*frame),
+            }
+        }
+    }
+
+    fn work(&mut self, at: usize, input: worker::Input<u64>) {
+        let me = Node::Worker(WorkerId(at as u16));
+        trace(me, &input);
+        let mut actions = Vec::new();
+        self.workers[at].step(input, &mut actions);
+        for action in actions {
+            match action {
+                worker::Action::Send { to, message } => self.post(me, to, message),
+                worker::Action::Execute(batch) => self.ready.push((at, Work::Execute(batch))),
+                worker::Action::RunTasks(tasks) => {
+                    self.ready.extend(tasks.into_iter().map(|task| (at, Work::Task(task))));
+                }
+                worker::Action::FallBack(batch) => self.ready.push((at, Work::FallBack(batch))),
+                worker::Action::Respond(response) => match response {
+                    ClientResponse::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
+                    ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
+                    ClientResponse::Returned { .. } => panic!("nobody drains it"),
+                },
+                worker::Action::Finished(summary) => self.finished(me, summary),
+                worker::Action::Logs { .. } => {}
+                worker::Action::WorkerSnapshot(part) => {
                     self.taken.part(*part);
-                    self.work.push((at, Work::HandOver));
+                    self.ready.push((at, Work::HandOver));
                 }
-                Action::Changes { changes, last } => {
+                worker::Action::Changes { changes, last } => {
                     self.taken.changes(changes, last, self.workers.len());
                     if !last {
-                        self.work.push((at, Work::HandOver));
+                        self.ready.push((at, Work::HandOver));
                     }
                 }
             }
         }
+    }
+
+    fn post(&mut self, from: Node, to: Node, message: Message) {
+        self.mail.entry((from, to)).or_default().push_back(message);
     }
 
     fn finished(&mut self, node: Node, summary: EpochSummary) {
@@ -170,17 +188,23 @@ impl Cluster {
     fn happen(&mut self) -> bool {
         let pairs: Vec<(Node, Node)> =
             self.mail.iter().filter(|(_, mail)| !mail.is_empty()).map(|(pair, _)| *pair).collect();
-        let choices = pairs.len() + self.work.len();
+        let choices = pairs.len() + self.ready.len();
         if choices == 0 {
             return false;
         }
         let choice = self.random.below(choices as u64) as usize;
         if let Some((from, to)) = pairs.get(choice).copied() {
             let message = self.mail.get_mut(&(from, to)).unwrap().pop_front().unwrap();
-            self.step(to, Input::Message { from, message });
+            match (from, to) {
+                (Node::Worker(from), Node::Coordinator) => {
+                    self.coordinate(coordinator::Input::Message { from, message });
+                }
+                (from, Node::Worker(to)) => self.work(usize::from(to.0), worker::Input::Message { from, message }),
+                (Node::Coordinator, Node::Coordinator) => panic!("a coordinator does not speak to itself"),
+            }
             return true;
         }
-        let (at, work) = self.work.swap_remove(choice - pairs.len());
+        let (at, work) = self.ready.swap_remove(choice - pairs.len());
         let toy = &mut self.toys[at];
         let input = match work {
             Work::Execute(batch) => {
@@ -195,14 +219,14 @@ impl Cluster {
                 };
                 let transactions = batch.transactions.iter().map(&mut start).collect();
                 let queries = batch.queries.iter().map(&mut start).collect();
-                Input::Executed(Executed { transactions, queries })
+                worker::Input::Executed(Executed { transactions, queries })
             }
             Work::Task(task) => {
                 debug_assert!(matches!(task.kind, TaskKind::Root | TaskKind::Call { .. } | TaskKind::Resume { .. }));
-                Input::TaskProgress(vec![toy.advance(task)])
+                worker::Input::TaskProgress(vec![toy.advance(task)])
             }
-            Work::HandOver => Input::HandOver,
-            Work::FallBack(batch) => Input::FellBack(
+            Work::HandOver => worker::Input::HandOver,
+            Work::FallBack(batch) => worker::Input::FellBack(
                 batch
                     .components
                     .iter()
@@ -210,7 +234,7 @@ impl Cluster {
                     .collect(),
             ),
         };
-        self.step(Node::Worker(WorkerId(at as u16)), input);
+        self.work(at, input);
         true
     }
 
@@ -226,7 +250,7 @@ impl Cluster {
     }
 
     fn round(&mut self, now: u64) {
-        self.step(Node::Coordinator, Input::Tick { now: Timestamp(now) });
+        self.coordinate(coordinator::Input::Tick { now: Timestamp(now) });
         self.settle();
     }
 
@@ -234,11 +258,11 @@ impl Cluster {
     fn round_with_snapshot(&mut self, now: u64) {
         let first = self.random.chance(700);
         if first {
-            self.step(Node::Coordinator, Input::Snapshot);
+            self.coordinate(coordinator::Input::Snapshot);
         }
-        self.step(Node::Coordinator, Input::Tick { now: Timestamp(now) });
+        self.coordinate(coordinator::Input::Tick { now: Timestamp(now) });
         if !first {
-            self.step(Node::Coordinator, Input::Snapshot);
+            self.coordinate(coordinator::Input::Snapshot);
         }
         self.settle();
     }
@@ -267,10 +291,10 @@ fn check(seed: u64) -> [usize; 5] {
     let workers = random.between(2, 4) as u16;
     let mut live = Cluster::new(&config, workers, Random::new(random.number()));
     let version = random.between(1, 9);
-    live.step(
-        Node::Coordinator,
-        Input::Control { control: Control::Deploy(toy::deployment(version)), waiter: u64::MAX },
-    );
+    live.coordinate(coordinator::Input::Control {
+        control: Control::Deploy(toy::deployment(version)),
+        waiter: u64::MAX,
+    });
     live.round(1);
     let mut id = 0u64;
     for epoch in 2..random.between(3, 6) {
@@ -291,11 +315,11 @@ fn check(seed: u64) -> [usize; 5] {
                 true => sequencer_of(&request, &layout, live.coordinator.catalog(), &live.placement),
                 false => WorkerId(random.below(u64::from(workers)) as u16),
             };
-            let input = match query {
-                true => Input::Query { request, waiter: id },
-                false => Input::Submit { request: Arc::new(request), waiter: id, receipt: false },
+            let request = match query {
+                true => ClientRequest::Query { request, waiter: id },
+                false => ClientRequest::Submit { request: Arc::new(request), waiter: id, receipt: false },
             };
-            live.step(Node::Worker(worker), input);
+            live.work(usize::from(worker.0), worker::Input::Client(request));
         }
         match random.chance(500) {
             true => live.round_with_snapshot(epoch),
@@ -363,7 +387,7 @@ fn check(seed: u64) -> [usize; 5] {
         println!("  on {workers}");
         let mut again = Cluster::new(&config, workers, Random::new(random.number()));
         for (at, record) in live.log.iter().enumerate() {
-            again.step(Node::Coordinator, Input::Replay(record.clone()));
+            again.coordinate(coordinator::Input::Replay(record.clone()));
             again.settle();
             let (live, again) = (epochs[at], &again.epochs[at]);
             assert_eq!(live, again, "seed {seed}: epoch {} comes to something else on {workers} workers", at + 1);
@@ -372,7 +396,7 @@ fn check(seed: u64) -> [usize; 5] {
         let mut restored = Cluster::new(&config, workers, Random::new(random.number()));
         restored.restore(&live.taken);
         for (at, record) in live.log.iter().enumerate().skip(epoch.0 as usize) {
-            restored.step(Node::Coordinator, Input::Replay(record.clone()));
+            restored.coordinate(coordinator::Input::Replay(record.clone()));
             restored.settle();
             assert_eq!(
                 Some(epochs[at]),

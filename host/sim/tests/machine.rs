@@ -9,7 +9,8 @@ use driver::{Driver, config, request};
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};
-use styx_protocol::machine::{Config, Input};
+use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::machine::{Config, coordinator};
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
@@ -34,12 +35,12 @@ fn wander() -> Vec<u8> {
 
 fn driver() -> Driver {
     let mut driver = Driver::deployed(config(true, true));
-    driver.step(Input::Durable(Epoch(1)));
+    driver.step(coordinator::Input::Durable(Epoch(1)));
     driver
 }
 
 fn submit(driver: &mut Driver, request: Request, waiter: u64) {
-    driver.step(Input::Submit { request: Arc::new(request), waiter, receipt: false });
+    driver.step(ClientRequest::Submit { request: Arc::new(request), waiter, receipt: false });
 }
 
 /// Who was told what: the client, and the result or the code.
@@ -59,9 +60,9 @@ fn a_reply_waits_for_its_epoch_to_be_durable() {
     submit(&mut driver, request(2, 0, 1, &add(), false), 2);
     driver.tick();
     assert!(told(&driver).is_empty());
-    driver.step(Input::Durable(Epoch(2)));
+    driver.step(coordinator::Input::Durable(Epoch(2)));
     assert_eq!(driver.replies.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), [1]);
-    driver.step(Input::Durable(Epoch(3)));
+    driver.step(coordinator::Input::Durable(Epoch(3)));
     assert_eq!(driver.replies.iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), [1, 2]);
 }
 
@@ -73,7 +74,7 @@ fn a_retry_gets_the_first_answer_and_changes_nothing() {
     submit(&mut driver, request(7, 0, 0, &add(), true), 2);
     driver.tick();
     submit(&mut driver, request(7, 0, 0, &add(), true), 3);
-    driver.step(Input::Durable(Epoch(2)));
+    driver.step(coordinator::Input::Durable(Epoch(2)));
     submit(&mut driver, request(7, 0, 0, &add(), true), 4);
     driver.tick();
     let told = told(&driver);
@@ -91,7 +92,7 @@ fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
     submit(&mut driver, request(7, 0, 0, &add(), true), 1);
     submit(&mut driver, request(7, 0, 1, &add(), true), 2);
     driver.tick();
-    driver.step(Input::Durable(Epoch(2)));
+    driver.step(coordinator::Input::Durable(Epoch(2)));
     submit(&mut driver, request(7, 0, 0, &wander(), true), 3);
     let codes: Vec<_> = told(&driver).into_iter().map(|(waiter, outcome)| (waiter, outcome.err())).collect();
     assert_eq!(codes, [(2, Some(Code::IdempotencyMismatch)), (1, None), (3, Some(Code::IdempotencyMismatch))]);
@@ -103,7 +104,7 @@ fn an_abort_is_remembered_like_a_result() {
     let state = driver.machine.state().hash();
     submit(&mut driver, request(7, 0, 0, &abort(), true), 1);
     driver.tick();
-    driver.step(Input::Durable(Epoch(2)));
+    driver.step(coordinator::Input::Durable(Epoch(2)));
     submit(&mut driver, request(7, 0, 0, &abort(), true), 2);
     assert_eq!(told(&driver), [(1, Err(Code::Aborted)), (2, Err(Code::Aborted))]);
     assert_eq!(driver.machine.state().hash(), state, "none of its writes happened");
@@ -112,14 +113,14 @@ fn an_abort_is_remembered_like_a_result() {
 #[test]
 fn a_receipt_comes_when_durable_and_the_end_can_be_asked_for() {
     let mut driver = driver();
-    driver.step(Input::Await { id: RequestId(7), waiter: 1 });
+    driver.step(ClientRequest::Await { id: RequestId(7), waiter: 1 });
     assert_eq!(driver.unknown, [1]);
-    driver.step(Input::Submit { request: Arc::new(request(7, 0, 0, &add(), true)), waiter: 2, receipt: true });
-    driver.step(Input::Await { id: RequestId(7), waiter: 3 });
+    driver.step(ClientRequest::Submit { request: Arc::new(request(7, 0, 0, &add(), true)), waiter: 2, receipt: true });
+    driver.step(ClientRequest::Await { id: RequestId(7), waiter: 3 });
     driver.tick();
-    driver.step(Input::Await { id: RequestId(7), waiter: 4 });
+    driver.step(ClientRequest::Await { id: RequestId(7), waiter: 4 });
     assert!(driver.accepted.is_empty() && driver.replies.is_empty());
-    driver.step(Input::Durable(Epoch(2)));
+    driver.step(coordinator::Input::Durable(Epoch(2)));
     assert_eq!(driver.accepted, [2]);
     assert_eq!(told(&driver).iter().map(|(waiter, _)| *waiter).collect::<Vec<_>>(), [3, 4]);
 }
@@ -132,10 +133,10 @@ fn a_query_sees_the_last_epoch_and_leaves_no_trace() {
     let (position, log) = (driver.machine.position(), driver.log.len());
     let mut query = request(2, 0, 0, &add(), false);
     query.function = "q".into();
-    driver.step(Input::Query { request: query, waiter: 2 });
+    driver.step(ClientRequest::Query { request: query, waiter: 2 });
     driver.tick();
     // It reads, then writes: the host refuses.
-    driver.step(Input::Durable(Epoch(2)));
+    driver.step(coordinator::Input::Durable(Epoch(2)));
     assert_eq!(told(&driver)[1], (2, Err(Code::ReadOnly)));
     assert_eq!((driver.machine.position(), driver.log.len()), (position, log));
 }
@@ -193,9 +194,9 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
     driver.tick();
     assert_eq!(driver.machine.state().len(), 2);
     submit(&mut driver, request(3, 0, 0, &add(), false), 3);
-    driver.step(Input::Control { control: Control::Remove("toy".into()), waiter: 4 });
+    driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter: 4 });
     driver.tick();
-    driver.step(Input::Durable(Epoch(9)));
+    driver.step(coordinator::Input::Durable(Epoch(9)));
     assert_eq!(told(&driver)[2], (3, Err(Code::UnknownOperator)));
     assert!(driver.machine.state().is_empty());
     assert_eq!(driver.machine.state().hash(), Default::default(), "nothing left in the hash");
@@ -225,7 +226,7 @@ fn logged_time_never_runs_backwards() {
     let mut driver = driver();
     for now in [100, 50, 200] {
         submit(&mut driver, request(now, 0, 0, &add(), false), 1);
-        driver.step(Input::Tick { now: Timestamp(now as u64) });
+        driver.step(coordinator::Input::Tick { now: Timestamp(now as u64) });
     }
     let times: Vec<u64> = driver.log[1..]
         .iter()
@@ -258,18 +259,18 @@ fn bytes_that_are_no_record_are_refused_or_at_least_never_taken_for_another() {
 #[test]
 fn a_receipt_waits_for_the_epoch_that_takes_the_request_however_many_are_full_before_it() {
     let mut driver = Driver::deployed(Config { epoch_size_max: 1, ..config(true, true) });
-    driver.step(Input::Durable(Epoch(1)));
+    driver.step(coordinator::Input::Durable(Epoch(1)));
     for id in 1..=3 {
         submit(&mut driver, request(id, 0, 0, &add(), true), id as u64);
     }
-    driver.step(Input::Submit { request: Arc::new(request(3, 0, 0, &add(), true)), waiter: 4, receipt: true });
+    driver.step(ClientRequest::Submit { request: Arc::new(request(3, 0, 0, &add(), true)), waiter: 4, receipt: true });
     for epoch in 2..=4 {
         driver.tick();
         assert!(driver.accepted.is_empty(), "request 3 is part of epoch 4");
-        driver.step(Input::Durable(Epoch(epoch)));
+        driver.step(coordinator::Input::Durable(Epoch(epoch)));
     }
     assert_eq!(driver.accepted, [4]);
     // Once sequenced, its own epoch counts, not a later one.
-    driver.step(Input::Submit { request: Arc::new(request(3, 0, 0, &add(), true)), waiter: 5, receipt: true });
+    driver.step(ClientRequest::Submit { request: Arc::new(request(3, 0, 0, &add(), true)), waiter: 5, receipt: true });
     assert_eq!(driver.accepted, [4, 5]);
 }

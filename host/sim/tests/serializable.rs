@@ -13,7 +13,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::Epoch;
-use styx_protocol::machine::Input;
+use styx_protocol::machine::coordinator;
+use styx_protocol::machine::worker::ClientRequest;
 use styx_sim::check::judge::same;
 use styx_sim::check::oracle::Oracle;
 use styx_sim::toy::{Bound, Call, Op, Place, Scan, deployment, show};
@@ -97,7 +98,7 @@ fn check(case: &Case) -> (usize, usize) {
             let program = &case.programs[usize::from(*program) % case.programs.len()];
             let request = Arc::new(request(u128::from(next), *operator, *key, program, false));
             requests.insert(next, request.clone());
-            driver.step(Input::Submit { request, waiter: next, receipt: false });
+            driver.step(ClientRequest::Submit { request, waiter: next, receipt: false });
         }
         driver.tick();
     }
@@ -107,7 +108,7 @@ fn check(case: &Case) -> (usize, usize) {
     }
     assert!(!driver.machine.has_work(), "every transaction ends");
     assert!(driver.replies.is_empty(), "nobody is told before the records are durable");
-    driver.step(Input::Durable(Epoch(u64::MAX)));
+    driver.step(coordinator::Input::Durable(Epoch(u64::MAX)));
 
     let by_tid: BTreeMap<_, _> = driver.replies.iter().map(|(waiter, reply)| (reply.tid, (*waiter, reply))).collect();
     assert_eq!(driver.replies.len(), requests.len(), "everybody is told once");

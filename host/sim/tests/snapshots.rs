@@ -12,7 +12,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::Epoch;
-use styx_protocol::machine::{Config, Input};
+use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::machine::{Config, coordinator, worker};
 use styx_protocol::replies::Retention;
 use styx_sim::toy::{Op, Place, deployment};
 
@@ -56,17 +57,17 @@ fn perform(driver: &mut Driver, at: usize, step: Step, waiter: u64) {
             // One body per id.
             let (key, number) = if retained { (id as u8 % KEYS, id as u8 % 4) } else { (key, number) };
             let request = Arc::new(request(id, key, key, &program(number), retained));
-            driver.step(Input::Submit { request, waiter, receipt: false });
+            driver.step(ClientRequest::Submit { request, waiter, receipt: false });
         }
         Step::Tick => driver.tick(),
-        Step::Snapshot if !driver.taken.is_under_way() => driver.step(Input::Snapshot),
-        Step::HandOver if driver.taken.is_under_way() => driver.step(Input::HandOver),
+        Step::Snapshot if !driver.taken.is_under_way() => driver.step(coordinator::Input::Snapshot),
+        Step::HandOver if driver.taken.is_under_way() => driver.step(worker::Input::HandOver),
         Step::Snapshot | Step::HandOver => {}
         Step::Deploy(version) => {
-            driver.step(Input::Control { control: Control::Deploy(deployment(version.into())), waiter });
+            driver.step(coordinator::Input::Control { control: Control::Deploy(deployment(version.into())), waiter });
         }
         Step::Remove if driver.machine.catalog().app("toy").is_some() => {
-            driver.step(Input::Control { control: Control::Remove("toy".into()), waiter });
+            driver.step(coordinator::Input::Control { control: Control::Remove("toy".into()), waiter });
             driver.tick();
         }
         Step::Remove => {}
@@ -91,9 +92,9 @@ fn check(config: &Config, before: &[Step], after: &[Step]) -> u64 {
     while driver.machine.backlog() > 0 {
         driver.tick();
     }
-    driver.step(Input::Durable(Epoch(1 << 40)));
+    driver.step(coordinator::Input::Durable(Epoch(1 << 40)));
     let mut restored = Driver::restored(config.clone(), &driver);
-    restored.step(Input::Durable(Epoch(1 << 40)));
+    restored.step(coordinator::Input::Durable(Epoch(1 << 40)));
     assert_eq!(holds(&restored), holds(&driver), "after a restart from epoch {epoch}");
     // Both go on. Who asks again is told the same.
     let told = driver.replies.len();

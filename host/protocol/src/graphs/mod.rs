@@ -23,7 +23,7 @@ use crate::attempt::{
 };
 use crate::catalog::Catalog;
 use crate::entity::Value;
-use crate::ids::{Tid, WorkerId};
+use crate::ids::{Round, Tid, WorkerId};
 use crate::machine::message::{Ack, Decision, Header, Mail, Order, OrderReply, Question};
 use crate::mutants::{Bug, planted};
 use crate::share::{Share, Shares};
@@ -48,7 +48,7 @@ struct Ground {
 pub(crate) struct Graphs {
     seat: LocalView,
     parts: Parts,
-    round: u64,
+    round: Round,
     fallback: bool,
     ground: Option<Ground>,
     /// In the fallback: writes that are decided and not yet applied.
@@ -68,7 +68,7 @@ impl Graphs {
         Graphs {
             seat,
             parts: Parts::default(),
-            round: 0,
+            round: Round(0),
             fallback: false,
             ground: None,
             decided: Overlay::default(),
@@ -82,14 +82,14 @@ impl Graphs {
     }
 
     /// A phase begins, on some state.
-    pub fn begin(&mut self, round: u64, fallback: bool, state: Arc<State>, catalog: Arc<Catalog>) {
+    pub fn begin(&mut self, round: Round, fallback: bool, state: Arc<State>, catalog: Arc<Catalog>) {
         debug_assert!(self.parts.is_empty() && self.room.is_quiet(), "the phase before is over");
         (self.round, self.fallback) = (round, fallback);
         self.ground = Some(Ground { state, catalog });
     }
 
     /// The round is over here. Others may still fall back, and meet what took no part.
-    pub fn rest(&mut self, round: u64) {
+    pub fn rest(&mut self, round: Round) {
         (self.round, self.fallback) = (round, true);
     }
 

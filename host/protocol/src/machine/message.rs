@@ -10,7 +10,7 @@ use rkyv::with::{Map, Unshare};
 
 use crate::attempt::{Mode, RemoteRequest, RemoteResponse, Report, Usage};
 use crate::catalog::Control;
-use crate::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, OperatorId, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::record::Chain;
 use crate::share::Share;
 use crate::shared::aligned;
@@ -40,7 +40,7 @@ pub enum Message {
     /// To the coordinator: what this worker's sequencer adds.
     Share {
         /// The round.
-        round: u64,
+        round: Round,
         /// Requests in order.
         #[rkyv(with = Map<Unshare>)]
         requests: Vec<Arc<Request>>,
@@ -48,14 +48,14 @@ pub enum Message {
     /// To the coordinator: every graph that is rooted here is complete.
     Executed {
         /// The round.
-        round: u64,
+        round: Round,
         /// Those that others took part in.
         ends: Vec<GraphEnd>,
     },
     /// To all workers: every graph is complete.
     Settle {
         /// The round.
-        round: u64,
+        round: Round,
         /// Whether it is an epoch.
         logged: bool,
         /// Graphs of several workers, in TID order.
@@ -64,14 +64,14 @@ pub enum Message {
     /// To the coordinator: dependencies of graphs of several workers, as seen here.
     Bits {
         /// The round.
-        round: u64,
+        round: Round,
         /// Those that have any, in TID order.
         bits: Vec<(Tid, Bits)>,
     },
     /// To all workers: the same, of all workers together.
     Decide {
         /// The round.
-        round: u64,
+        round: Round,
         /// Those that have any, in TID order.
         bits: Vec<(Tid, Bits)>,
     },
@@ -85,7 +85,7 @@ pub enum Message {
     /// To all workers, between rounds: note your part of a snapshot.
     Snapshot,
     /// To all workers: cut nothing new, for the generation is to end.
-    Rest,
+    Drain,
     /// Between workers: parts of graphs.
     Graphs(
         /// The parts.
@@ -129,13 +129,13 @@ impl Message {
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Begin {
     /// The round.
-    pub round: u64,
+    pub round: Round,
     /// The epoch that it is, if anything is logged.
     pub epoch: Epoch,
     /// Its time.
     pub time: Timestamp,
     /// Where all sequencers' counters stand.
-    pub counter: u64,
+    pub counter: SequencerCounter,
     /// State hash chain before it.
     pub before: Chain,
     /// Deployments that take effect with it.
@@ -204,7 +204,7 @@ impl Counts {
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Finished {
     /// The round.
-    pub round: u64,
+    pub round: Round,
     /// Hash of the state that is here.
     pub hash: StateHash,
     /// Hash of what is deployed.
@@ -221,7 +221,7 @@ pub struct Finished {
 #[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Mail {
     /// The round.
-    pub round: u64,
+    pub round: Round,
     /// Whether it belongs to the fallback.
     pub fallback: bool,
     /// Work to be done.
@@ -418,9 +418,10 @@ mod tests {
 
     #[test]
     fn mails_are_joined_only_where_their_order_stays() {
-        let acks = |graphs: std::ops::Range<u64>| Mail { round: 7, acks: graphs.map(ack).collect(), ..Mail::default() };
+        let acks =
+            |graphs: std::ops::Range<u64>| Mail { round: Round(7), acks: graphs.map(ack).collect(), ..Mail::default() };
         let decisions = |graphs: std::ops::Range<u64>| Mail {
-            round: 7,
+            round: Round(7),
             decisions: graphs.map(decision).collect(),
             ..Mail::default()
         };
@@ -428,7 +429,7 @@ mod tests {
         assert_eq!(mail.append(acks(2..3)), None);
         assert_eq!(mail.append(decisions(0..2)), None);
         assert_eq!(mail.append(acks(3..4)), Some(acks(3..4)), "acks are heard before decisions");
-        assert_eq!(mail.append(Mail { round: 8, ..decisions(4..5) }).map(|other| other.round), Some(8));
+        assert_eq!(mail.append(Mail { round: Round(8), ..decisions(4..5) }).map(|other| other.round), Some(Round(8)));
         assert_eq!(mail, Mail { decisions: decisions(0..2).decisions, ..acks(0..3) });
 
         let whole = mail.clone();

@@ -5,32 +5,121 @@
 //! nothing. Execution does not wait for durability; replies do: those of epoch *e* are held until
 //! the record of *e* is durable.
 //!
-//! A cluster has one [`Coordinator`] and several [`Worker`]s. Where one process does everything,
-//! [`Machine`] is both.
+//! A cluster has one [`Coordinator`] and several [`Worker`]s, each with inputs, actions and settings
+//! of its own. Where one process does everything, [`Machine`] is both.
 
-mod coordinator;
-mod drain;
-mod epoch;
-mod fall_back;
-mod io;
+pub mod coordinator;
 pub mod message;
 mod outbox;
-mod worker;
+mod summary;
+pub mod worker;
 
 use std::sync::Arc;
 
 pub use coordinator::{Coordinator, Stage};
-pub use io::{Action, Batch, Config, EpochSummary, Executed, FallbackBatch, Input, Rank};
+pub use summary::{EpochSummary, Rank};
 pub use worker::Worker;
 
 use crate::attempt::Placement;
 use crate::catalog::Catalog;
-use crate::ids::{Epoch, WorkerId};
+use crate::entity::Layout;
+use crate::ids::{EngineHash, Epoch, Generation, WorkerId};
+use crate::modes::Modes;
 use crate::record::Chain;
+use crate::replies::Retention;
 use crate::snapshot::RestoredState;
 use crate::state::State;
 use crate::task::LocalView;
 use message::Node;
+
+/// Settings of a whole cluster, or of the one process that is all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How keys are spread over partitions.
+    pub layout: Layout,
+    /// Parts of the protocol that are on.
+    pub modes: Modes,
+    /// Most transactions of an epoch, per worker.
+    pub epoch_size_max: usize,
+    /// Most bytes of arguments in a worker's part of an epoch's record (one request is always taken).
+    pub epoch_bytes_max: usize,
+    /// Most requests that may wait, per worker.
+    pub backlog_max: usize,
+    /// Most functions that may wait for other workers, per worker.
+    pub suspended_max: usize,
+    /// How long replies are remembered.
+    pub retention: Retention,
+    /// Hash of the engine's configuration.
+    pub engine: EngineHash,
+    /// Fencing generation.
+    pub generation: Generation,
+    /// Track changes, so that snapshots can be taken.
+    pub snapshots: bool,
+    /// Put the claimed serial order into each [`EpochSummary`], for checkers.
+    pub claim_order: bool,
+}
+
+impl Config {
+    /// Settings of the coordinator.
+    pub fn coordinator(&self) -> coordinator::Config {
+        coordinator::Config { layout: self.layout, engine: self.engine, generation: self.generation }
+    }
+
+    /// Settings of each worker.
+    pub fn worker(&self) -> worker::Config {
+        worker::Config {
+            layout: self.layout,
+            modes: self.modes,
+            epoch_size_max: self.epoch_size_max,
+            epoch_bytes_max: self.epoch_bytes_max,
+            backlog_max: self.backlog_max,
+            suspended_max: self.suspended_max,
+            retention: self.retention,
+            generation: self.generation,
+            snapshots: self.snapshots,
+            claim_order: self.claim_order,
+        }
+    }
+}
+
+/// Input of a [`Machine`]: of one of its two.
+#[derive(Debug)]
+pub enum Input<W> {
+    /// For its coordinator.
+    Coordinator(coordinator::Input<W>),
+    /// For its worker.
+    Worker(worker::Input<W>),
+}
+
+/// Action of a [`Machine`]: of one of its two. No [`coordinator::Action::Send`] nor
+/// [`worker::Action::Send`]: what they tell each other stays inside.
+#[derive(Debug)]
+pub enum Action<W> {
+    /// Of its coordinator, except that an epoch has ended.
+    Coordinator(coordinator::Action<W>),
+    /// Of its worker, except that an epoch has ended.
+    Worker(worker::Action<W>),
+    /// An epoch, or a round of read-only requests, has ended on both.
+    Finished(EpochSummary),
+}
+
+impl<W> From<coordinator::Input<W>> for Input<W> {
+    fn from(input: coordinator::Input<W>) -> Self {
+        Input::Coordinator(input)
+    }
+}
+
+impl<W> From<worker::Input<W>> for Input<W> {
+    fn from(input: worker::Input<W>) -> Self {
+        Input::Worker(input)
+    }
+}
+
+impl<W> From<worker::ClientRequest<W>> for Input<W> {
+    fn from(request: worker::ClientRequest<W>) -> Self {
+        Input::Worker(worker::Input::Client(request))
+    }
+}
 
 /// A coordinator and its only worker. `W` names a waiting client; it is handed back with the
 /// reply, never looked at.
@@ -40,6 +129,8 @@ pub struct Machine<W> {
     worker: Worker<W>,
     /// The worker's part of the summary, until the coordinator adds the chain.
     summary: EpochSummary,
+    /// Empty between steps; kept for its memory.
+    worker_actions: Vec<worker::Action<W>>,
 }
 
 /// The only worker.
@@ -49,11 +140,12 @@ impl<W> Machine<W> {
     /// A machine with an empty state.
     pub fn new(config: Config) -> Self {
         let placement = Arc::new(Placement::round_robin(config.layout.partitions, 1));
-        let seat = LocalView { me: ONLY, placement: placement.clone() };
+        let view = LocalView { me: ONLY, placement: placement.clone() };
         Machine {
-            coordinator: Coordinator::new(config.clone(), placement),
-            worker: Worker::new(config, seat),
+            coordinator: Coordinator::new(config.coordinator(), placement),
+            worker: Worker::new(config.worker(), view),
             summary: EpochSummary::default(),
+            worker_actions: Vec::new(),
         }
     }
 
@@ -73,7 +165,7 @@ impl<W> Machine<W> {
     pub fn state(&self) -> &Arc<State> {
         self.worker.state()
     }
-    /// What is deployed.
+    /// The catalog of the last epoch that began.
     pub fn catalog(&self) -> &Arc<Catalog> {
         self.worker.catalog()
     }
@@ -102,36 +194,45 @@ impl<W> Machine<W> {
     ///
     /// # Panics
     /// When the driver breaks the protocol, or replay meets another state than the log was written on.
-    pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
-        let node = match input {
-            Input::Control { .. } | Input::Tick { .. } | Input::Replay(_) | Input::Durable(_) | Input::Snapshot => {
-                Node::Coordinator
-            }
-            _ => Node::Worker(ONLY),
-        };
-        self.step_at(node, input, actions);
+    pub fn step(&mut self, input: impl Into<Input<W>>, actions: &mut Vec<Action<W>>) {
+        match input.into() {
+            Input::Coordinator(input) => self.step_coordinator(input, actions),
+            Input::Worker(input) => self.step_worker(input, actions),
+        }
     }
 
-    /// Steps one of the two, and hands on at once what they tell each other.
-    fn step_at(&mut self, node: Node, input: Input<W>, actions: &mut Vec<Action<W>>) {
-        let before = actions.len();
-        match node {
-            Node::Coordinator => self.coordinator.step(input, actions),
-            Node::Worker(_) => self.worker.step(input, actions),
-        }
-        // What comes before anything that they tell each other stays where it is: an epoch's replies do.
-        let told = |action: &Action<W>| matches!(action, Action::Send { .. } | Action::Finished(_));
-        let Some(first) = actions[before..].iter().position(told) else { return };
-        for action in actions.split_off(before + first) {
-            match (node, action) {
-                (_, Action::Send { to, message }) => self.step_at(to, Input::Message { from: node, message }, actions),
-                (Node::Worker(_), Action::Finished(summary)) => self.summary = summary,
-                (Node::Coordinator, Action::Finished(EpochSummary { epoch, time, chain, .. })) => {
+    /// Steps the coordinator, and hands on at once what it tells the worker.
+    fn step_coordinator(&mut self, input: coordinator::Input<W>, actions: &mut Vec<Action<W>>) {
+        let mut asked = Vec::new();
+        self.coordinator.step(input, &mut asked);
+        for action in asked {
+            match action {
+                coordinator::Action::Send { message, .. } => {
+                    self.step_worker(worker::Input::Message { from: Node::Coordinator, message }, actions);
+                }
+                coordinator::Action::Finished(EpochSummary { epoch, time, chain, .. }) => {
                     let summary = std::mem::take(&mut self.summary);
                     actions.push(Action::Finished(EpochSummary { epoch, time, chain, ..summary }));
                 }
-                (_, action) => actions.push(action),
+                action => actions.push(Action::Coordinator(action)),
             }
         }
+    }
+
+    /// Steps the worker, and hands on at once what it tells the coordinator.
+    fn step_worker(&mut self, input: worker::Input<W>, actions: &mut Vec<Action<W>>) {
+        // Steps nest while the two speak with each other; only the outermost list keeps its memory.
+        let mut asked = std::mem::take(&mut self.worker_actions);
+        self.worker.step(input, &mut asked);
+        for action in asked.drain(..) {
+            match action {
+                worker::Action::Send { message, .. } => {
+                    self.step_coordinator(coordinator::Input::Message { from: ONLY, message }, actions);
+                }
+                worker::Action::Finished(summary) => self.summary = summary,
+                action => actions.push(Action::Worker(action)),
+            }
+        }
+        self.worker_actions = asked;
     }
 }

@@ -1,45 +1,46 @@
-//! Replies held until what they rest on is durable.
+//! Responses held until what they rest on is durable.
 
 use std::collections::VecDeque;
 
-use super::Action;
 use crate::ids::Epoch;
 use crate::mutants::{Bug, planted};
 
+/// Queue of things that clients may be told once an epoch is durable, in the order of those epochs.
 #[derive(Debug)]
-pub(super) struct Outbox<W> {
-    held: VecDeque<(Epoch, Action<W>)>,
+pub(super) struct Outbox<T> {
+    held: VecDeque<(Epoch, T)>,
     durable: Epoch,
 }
 
-impl<W> Default for Outbox<W> {
+impl<T> Default for Outbox<T> {
     fn default() -> Self {
         Outbox { held: VecDeque::new(), durable: Epoch(0) }
     }
 }
 
-impl<W> Outbox<W> {
-    /// Lets an action go once `epoch` is durable.
-    pub(super) fn hold(&mut self, epoch: Epoch, action: Action<W>, actions: &mut Vec<Action<W>>) {
+impl<T> Outbox<T> {
+    /// Holds `item` until `epoch` is durable; gives it back if it is.
+    #[must_use]
+    pub(super) fn hold(&mut self, epoch: Epoch, item: T) -> Option<T> {
         let durable = Epoch(self.durable.0 + u64::from(planted(Bug::ReplyEarly)));
         if epoch <= durable || planted(Bug::ReplyAtOnce) {
-            actions.push(action);
-        } else {
-            // Epochs come in order, almost: what was remembered of an earlier one may be asked for.
-            match self.held.back() {
-                Some((last, _)) if *last > epoch => {
-                    let at = self.held.partition_point(|(held, _)| *held <= epoch);
-                    self.held.insert(at, (epoch, action));
-                }
-                _ => self.held.push_back((epoch, action)),
-            }
+            return Some(item);
         }
+        // Epochs come in order, almost: what was remembered of an earlier one may be asked for.
+        match self.held.back() {
+            Some((last, _)) if *last > epoch => {
+                let at = self.held.partition_point(|(held, _)| *held <= epoch);
+                self.held.insert(at, (epoch, item));
+            }
+            _ => self.held.push_back((epoch, item)),
+        }
+        None
     }
 
-    /// Everything up to `epoch` is durable.
-    pub(super) fn durable(&mut self, epoch: Epoch, actions: &mut Vec<Action<W>>) {
+    /// Lets go of everything up to `epoch`, which is durable.
+    pub(super) fn release(&mut self, epoch: Epoch) -> impl Iterator<Item = T> + '_ {
         self.durable = self.durable.max(epoch);
         let free = self.held.partition_point(|(held, _)| *held <= self.durable);
-        actions.extend(self.held.drain(..free).map(|(_, action)| action));
+        self.held.drain(..free).map(|(_, item)| item)
     }
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 
-const PATIENCE: Patience = Patience { silent_us: 100, settle_us: 50, rest_us: 1000 };
+const PATIENCE: Patience = Patience { silent_us: 100, settle_us: 50, drain_us: 1000 };
 
-fn build(engine: u64) -> Build {
+fn build(engine: EngineHash) -> Build {
     Build { version: "1.0.0".into(), engine }
 }
 
@@ -23,8 +23,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(expected: usize, generation: u64) -> Self {
-        let membership = Membership::new(build(7), PATIENCE, generation, expected, 1);
+    fn new(expected: usize, generation: Generation) -> Self {
+        let membership = Membership::new(build(EngineHash(7)), PATIENCE, generation, expected, 1);
         Cluster {
             membership,
             members: BTreeMap::new(),
@@ -38,14 +38,14 @@ impl Cluster {
 
     /// One whose first generation has so many members.
     fn of(members: u16) -> Self {
-        let mut cluster = Cluster::new(usize::from(members), 0);
+        let mut cluster = Cluster::new(usize::from(members), Generation(0));
         (1..=members).for_each(|place| cluster.join(place, 1));
         cluster.pass(60);
         cluster
     }
 
     fn join(&mut self, place: u16, life: u64) {
-        self.members.insert(place, Member::new(life, build(7)));
+        self.members.insert(place, Member::new(life, build(EngineHash(7))));
     }
 
     fn input(&mut self, input: Input<u16>) {
@@ -59,10 +59,10 @@ impl Cluster {
                     self.input(Input::Persisted(generation));
                     continue;
                 }
-                Action::Rest(generation) if !self.restless => {
+                Action::Drain(generation) if !self.restless => {
                     let generation = *generation;
                     self.log.push(action);
-                    self.input(Input::Rested(generation));
+                    self.input(Input::Drained(generation));
                     continue;
                 }
                 Action::Begin { generation, members } => {
@@ -88,7 +88,7 @@ impl Cluster {
         }
     }
 
-    fn invite(&mut self, seated: &Seated<u16>, generation: u64) {
+    fn invite(&mut self, seated: &Seated<u16>, generation: Generation) {
         if !self.deaf.contains(&seated.place)
             && let Some(member) = self.members.get_mut(&seated.place)
         {
@@ -120,7 +120,7 @@ impl Cluster {
     fn generations(&self) -> Vec<(u64, Vec<(u16, u64)>)> {
         let of = |action: &Action<u16>| match action {
             Action::Begin { generation, members } => {
-                Some((*generation, members.iter().map(|seated| (seated.place, seated.life)).collect()))
+                Some((generation.0, members.iter().map(|seated| (seated.place, seated.life)).collect()))
             }
             _ => None,
         };
@@ -130,19 +130,19 @@ impl Cluster {
 
 #[test]
 fn the_first_generation_begins_when_all_who_are_expected_are_there() {
-    let mut cluster = Cluster::new(2, 0);
+    let mut cluster = Cluster::new(2, Generation(0));
     cluster.join(1, 1);
     cluster.pass(20);
     assert_eq!(cluster.generations(), []);
     cluster.join(2, 1);
     cluster.pass(20);
     assert_eq!(cluster.generations(), [(1, vec![(1, 1), (2, 1)])]);
-    assert_eq!(cluster.members[&2].generation(), 1);
+    assert_eq!(cluster.members[&2].generation(), Generation(1));
 }
 
 #[test]
 fn it_does_not_wait_for_ever() {
-    let mut cluster = Cluster::new(3, 4);
+    let mut cluster = Cluster::new(3, Generation(4));
     cluster.join(1, 1);
     cluster.pass(100);
     assert_eq!(cluster.generations(), [(5, vec![(1, 1)])]);
@@ -150,28 +150,28 @@ fn it_does_not_wait_for_ever() {
 
 #[test]
 fn a_number_is_durable_before_anybody_hears_of_it() {
-    let mut membership = Membership::new(build(7), PATIENCE, 8, 1, 1);
-    let mut member = Member::new(1, build(7));
+    let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(8), 1, 1);
+    let mut member = Member::new(1, build(EngineHash(7)));
     for now in [10, 20] {
         let mut actions = vec![];
         membership.step(now, Input::Hello { from: 1u16, hello: member.hello(vec![]) }, &mut actions);
         assert!(!actions.iter().any(|action| matches!(action, Action::Begin { .. })));
         for action in &actions {
             if let Action::Beat(_, beat) = action {
-                assert_eq!(beat.generation, 8);
+                assert_eq!(beat.generation, Generation(8));
                 member.beat(*beat);
             }
         }
     }
     let mut actions = vec![];
-    membership.step(30, Input::Persisted(9), &mut actions);
-    assert_eq!(actions, [Action::Begin { generation: 9, members: vec![Seated { place: 1, life: 1 }] }]);
+    membership.step(30, Input::Persisted(Generation(9)), &mut actions);
+    assert_eq!(actions, [Action::Begin { generation: Generation(9), members: vec![Seated { place: 1, life: 1 }] }]);
 }
 
 #[test]
 fn who_falls_silent_or_hears_nothing_is_lost_and_may_come_back() {
     for deaf in [false, true] {
-        let mut cluster = Cluster::new(2, 0);
+        let mut cluster = Cluster::new(2, Generation(0));
         cluster.join(1, 1);
         cluster.join(2, 1);
         cluster.pass(30);
@@ -192,13 +192,13 @@ fn who_falls_silent_or_hears_nothing_is_lost_and_may_come_back() {
         assert_eq!(cluster.generations().len(), 2, "newcomers settle first");
         cluster.pass(40);
         assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1)])]);
-        assert_eq!(cluster.members[&2].generation(), 3);
+        assert_eq!(cluster.members[&2].generation(), Generation(3));
     }
 }
 
 #[test]
 fn another_life_of_a_process_is_another_member() {
-    let mut cluster = Cluster::new(2, 0);
+    let mut cluster = Cluster::new(2, Generation(0));
     cluster.join(1, 1);
     cluster.join(2, 1);
     cluster.pass(30);
@@ -214,9 +214,9 @@ fn another_life_of_a_process_is_another_member() {
 
 #[test]
 fn a_worker_that_runs_something_else_is_refused_and_told_both() {
-    let mut cluster = Cluster::new(1, 0);
+    let mut cluster = Cluster::new(1, Generation(0));
     cluster.join(1, 1);
-    cluster.members.insert(2, Member::new(1, Build { version: "2.0.0".into(), engine: 8 }));
+    cluster.members.insert(2, Member::new(1, Build { version: "2.0.0".into(), engine: EngineHash(8) }));
     cluster.pass(300);
     assert_eq!(cluster.generations(), [(1, vec![(1, 1)])]);
     let message = cluster.log.iter().find_map(|action| match action {
@@ -233,7 +233,7 @@ fn a_worker_that_runs_something_else_is_refused_and_told_both() {
 
 #[test]
 fn of_two_who_do_not_reach_each_other_one_goes_and_comes_back_later_each_time() {
-    let mut cluster = Cluster::new(3, 0);
+    let mut cluster = Cluster::new(3, Generation(0));
     (1..=3).for_each(|place| cluster.join(place, 1));
     cluster.pass(30);
     cluster.silent = Some((2, WorkerId(2)));
@@ -252,24 +252,24 @@ fn of_two_who_do_not_reach_each_other_one_goes_and_comes_back_later_each_time() 
 
 #[test]
 fn a_replaced_coordinator_learns_it_from_any_worker() {
-    let mut cluster = Cluster::new(1, 3);
+    let mut cluster = Cluster::new(1, Generation(3));
     cluster.join(1, 1);
     cluster.pass(30);
-    let mut member = Member::new(1, build(7));
-    assert!(member.invited(9, 1));
+    let mut member = Member::new(1, build(EngineHash(7)));
+    assert!(member.invited(Generation(9), 1));
     cluster.input(Input::Hello { from: 2, hello: member.hello(vec![]) });
-    assert_eq!(cluster.log.last(), Some(&Action::Depose(9)));
+    assert_eq!(cluster.log.last(), Some(&Action::Depose(Generation(9))));
 }
 
 #[test]
 fn members_go_when_there_are_to_be_fewer() {
-    let mut cluster = Cluster::new(3, 0);
+    let mut cluster = Cluster::new(3, Generation(0));
     (1..=3).for_each(|place| cluster.join(place, 1));
     cluster.pass(30);
     cluster.input(Input::Resize(1));
     cluster.pass(100);
     assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1)])]);
-    assert_eq!(cluster.members[&3].generation(), 0, "it was told that it is none");
+    assert_eq!(cluster.members[&3].generation(), Generation(0), "it was told that it is none");
     cluster.input(Input::Resize(9));
     cluster.pass(100);
     assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1), (3, 1)])]);
@@ -277,7 +277,7 @@ fn members_go_when_there_are_to_be_fewer() {
 
 #[test]
 fn nobody_left_means_no_generation() {
-    let mut cluster = Cluster::new(1, 0);
+    let mut cluster = Cluster::new(1, Generation(0));
     cluster.join(1, 1);
     cluster.pass(30);
     cluster.members.clear();
@@ -288,27 +288,27 @@ fn nobody_left_means_no_generation() {
 
 #[test]
 fn a_worker_follows_no_invitation_that_is_old_or_meant_for_another_life() {
-    let mut member = Member::new(5, build(7));
-    assert!(!member.invited(4, 3), "for another life");
-    assert!(member.invited(4, 5));
-    assert!(!member.invited(4, 5) && !member.invited(3, 5));
-    assert!(member.beat(Beat { number: 10, generation: 6, answers: 0 }), "its generation is over");
-    assert_eq!(member.generation(), 0);
-    assert!(!member.invited(4, 5) && !member.invited(5, 5), "so are these");
-    assert!(!member.beat(Beat { number: 20, generation: 5, answers: 0 }), "this coordinator was replaced");
+    let mut member = Member::new(5, build(EngineHash(7)));
+    assert!(!member.invited(Generation(4), 3), "for another life");
+    assert!(member.invited(Generation(4), 5));
+    assert!(!member.invited(Generation(4), 5) && !member.invited(Generation(3), 5));
+    assert!(member.beat(Beat { number: 10, generation: Generation(6), answers: 0 }), "its generation is over");
+    assert_eq!(member.generation(), Generation(0));
+    assert!(!member.invited(Generation(4), 5) && !member.invited(Generation(5), 5), "so are these");
+    assert!(!member.beat(Beat { number: 20, generation: Generation(5), answers: 0 }), "this coordinator was replaced");
     assert_eq!(member.hello(vec![]).heard, 10);
-    assert!(member.invited(6, 5));
-    assert!(!member.beat(Beat { number: 30, generation: 6, answers: 10 }));
+    assert!(member.invited(Generation(6), 5));
+    assert!(!member.beat(Beat { number: 30, generation: Generation(6), answers: 10 }));
 }
 
 #[test]
 fn a_doubt_is_over_when_a_beat_answers_what_was_said_since() {
     let beat = |number, generation, answers| Beat { number, generation, answers };
     let mut doubt = Doubt::default();
-    assert!(!doubt.hear(beat(10, 3, 8), 3), "it may have been sent before");
-    assert!(!doubt.hear(beat(11, 3, 9), 3), "so may this");
-    assert!(!doubt.hear(beat(13, 4, 10), 3), "the generation is over");
-    assert!(doubt.hear(beat(13, 3, 10), 3));
+    assert!(!doubt.hear(beat(10, Generation(3), 8), Generation(3)), "it may have been sent before");
+    assert!(!doubt.hear(beat(11, Generation(3), 9), Generation(3)), "so may this");
+    assert!(!doubt.hear(beat(13, Generation(4), 10), Generation(3)), "the generation is over");
+    assert!(doubt.hear(beat(13, Generation(3), 10), Generation(3)));
 }
 
 #[test]
@@ -318,8 +318,8 @@ fn who_wants_to_leave_is_let_go_when_nobody_counts_on_it() {
     cluster.members.get_mut(&2).unwrap().leave();
     cluster.log.clear();
     cluster.pass(100);
-    assert_eq!(cluster.log, [Action::Rest(1)]);
-    cluster.input(Input::Rested(1));
+    assert_eq!(cluster.log, [Action::Drain(Generation(1))]);
+    cluster.input(Input::Drained(Generation(1)));
     cluster.pass(20);
     assert_eq!(cluster.generations(), [(2, vec![(1, 1)])]);
     assert!(cluster.log.contains(&Action::Release(2)));
@@ -358,5 +358,5 @@ fn the_last_one_may_leave_too() {
     cluster.members.get_mut(&1).unwrap().leave();
     cluster.log.clear();
     cluster.pass(50);
-    assert_eq!(cluster.log[..3], [Action::Rest(1), Action::Suspend, Action::Release(1)]);
+    assert_eq!(cluster.log[..3], [Action::Drain(Generation(1)), Action::Suspend, Action::Release(1)]);
 }

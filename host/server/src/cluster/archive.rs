@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::catalog::{Control, Digest};
-use styx_protocol::ids::Epoch;
+use styx_protocol::ids::{Epoch, Generation};
 use styx_protocol::record::{EpochRecord, Record};
 
 use crate::fatal::{fatal, fatal_on_panic};
@@ -144,7 +144,7 @@ fn serve(
             next
         }
         Order::Raise(generation) => {
-            append(log, &Record::Generation(generation), stats);
+            append(log, &Record::Generation(Generation(generation)), stats);
             sync(log, stats);
             done(Archived::Raised(generation, log.next(), look(generation)));
             None
@@ -191,14 +191,14 @@ pub(super) fn survey(log: &mut dyn Log, from: u64) -> anyhow::Result<Survey> {
     log.replay(from, &mut |_, bytes| {
         match read_record(bytes)? {
             Record::Epoch(record) => {
-                survey.generation = survey.generation.max(record.generation);
+                survey.generation = survey.generation.max(record.generation.0);
                 for control in &record.controls {
                     if let Control::Deploy(deployment) = control {
                         survey.components.extend(deployment.components.iter().map(|component| component.digest));
                     }
                 }
             }
-            Record::Generation(generation) => survey.generation = survey.generation.max(generation),
+            Record::Generation(generation) => survey.generation = survey.generation.max(generation.0),
             Record::Genesis(_) => {}
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
-use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
+use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind};
 
 use super::pool::{Completion, ExecutionPool, execute};

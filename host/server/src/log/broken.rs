@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use styx_protocol::ids::{EngineHash, Generation, SequencerCounter};
 
 use styx_storage::log::{Consumer, EmbeddedLog, EmbeddedOptions, Log, LogError};
 
@@ -156,11 +157,11 @@ fn is_all_there(directory: &Path, fault: Fault, acknowledged: u64) {
 pub(crate) fn record(epoch: u64) -> std::sync::Arc<styx_protocol::record::EpochRecord> {
     std::sync::Arc::new(styx_protocol::record::EpochRecord {
         epoch: styx_protocol::ids::Epoch(epoch),
-        generation: 1,
-        engine: 0,
+        generation: Generation(1),
+        engine: EngineHash(0),
         time: Default::default(),
         sequencers: 1,
-        counter: 0,
+        counter: SequencerCounter(0),
         carried: Vec::new(),
         before: Default::default(),
         controls: Vec::new(),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use styx_protocol::fallback::Executor;
-use styx_protocol::ids::{Epoch, WorkerId};
-use styx_protocol::machine::{Action, Input, Machine};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, WorkerId};
+use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
+use styx_protocol::machine::{Action, Input, Machine, coordinator, worker};
 use styx_protocol::record::Record;
 use styx_protocol::snapshot::RestoredState;
 use styx_protocol::task::TaskExecutor;
@@ -52,7 +53,7 @@ pub(super) struct Driver<E> {
     waiting_since: Option<Instant>,
     prepared: u64,
     /// Hash of the engine's configuration.
-    engine: u64,
+    engine: EngineHash,
     records: Option<Sender<ToLog>>,
     snapshots: Option<Snapshots>,
     /// Answers to admin queries and who asked, until what they tell is durable.
@@ -89,7 +90,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             pace,
             waiting_since: None,
             prepared: 0,
-            engine: 0,
+            engine: EngineHash(0),
             records: None,
             snapshots: None,
             undurable_reads: VecDeque::new(),
@@ -109,7 +110,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
         log: &mut dyn Log,
         beginning: &Beginning,
         restored: Option<RestoredState>,
-        engine: u64,
+        engine: EngineHash,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Recovered> {
         self.engine = engine;
@@ -117,7 +118,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
         if let Some(restored) = restored {
             self.machine.restore(restored);
             self.durable = snapshot;
-            self.step(Input::Durable(snapshot));
+            self.step(coordinator::Input::Durable(snapshot));
             self.prepare_catalog();
         }
         let (mut epochs, mut warned) = (0, false);
@@ -136,8 +137,8 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 );
             }
             self.durable = record.epoch;
-            self.step(Input::Durable(record.epoch));
-            self.step(Input::Replay(record));
+            self.step(coordinator::Input::Durable(record.epoch));
+            self.step(coordinator::Input::Replay(record));
             while !self.machine.is_idle() {
                 let message = self.messages.recv()?;
                 self.take(message);
@@ -176,7 +177,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 patience = self.patience();
                 if patience.is_none() {
                     self.waiting_since = None;
-                    self.step(Input::Tick { now: now() });
+                    self.step(coordinator::Input::Tick { now: now() });
                     continue;
                 }
             }
@@ -219,12 +220,12 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 self.handle.taken();
                 if !self.stopping {
                     self.step(match call {
-                        Call::Submit { request, waiter, receipt } => Input::Submit { request, waiter, receipt },
-                        Call::Query { request, waiter } => Input::Query { request, waiter },
+                        Call::Submit { request, waiter, receipt } => ClientRequest::Submit { request, waiter, receipt },
+                        Call::Query { request, waiter } => ClientRequest::Query { request, waiter },
                     });
                 }
             }
-            Event::Client(ClientMessage::Await { id, waiter }) => self.step(Input::Await { id, waiter }),
+            Event::Client(ClientMessage::Await { id, waiter }) => self.step(ClientRequest::Await { id, waiter }),
             Event::Machine(input) => self.step(input),
             Event::Client(ClientMessage::Read(query, to)) => {
                 let (seen, answer) = self.read(&query);
@@ -240,14 +241,14 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                     self.step(input);
                 }
             }
-            Event::Operator(OperatorMessage::Deploy(control, waiter)) => self.step(Input::Control { control, waiter }),
+            Event::Operator(OperatorMessage::Deploy(control, waiter)) => self.step(coordinator::Input::Control { control, waiter }),
             Event::Operator(OperatorMessage::Snapshot(to)) => match &self.snapshots {
                 Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
                 None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
             },
             Event::Synced(epoch, position) => {
                 (self.durable, self.position) = (epoch, position);
-                self.step(Input::Durable(epoch));
+                self.step(coordinator::Input::Durable(epoch));
                 while let Some((_, since)) = self.undurable.pop_front_if(|(ended, _)| *ended <= epoch) {
                     Phases::add(&self.handle.stats().phases.log, since);
                 }
@@ -269,13 +270,13 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             let partitions = state.layout().partitions;
             let overview = Overview {
                 single: true,
-                generation: 1,
+                generation: Generation(1).0,
                 live: true,
                 epoch,
                 chain,
                 members: Vec::new(),
                 partitions,
-                engine: self.engine,
+                engine: self.engine.0,
                 admin: None,
             };
             return (epoch, Response::Cluster(overview));
@@ -292,18 +293,18 @@ impl<E: Executor + TaskExecutor> Driver<E> {
         (epoch, view.answer(query))
     }
 
-    fn step(&mut self, input: Input<Waiter>) {
-        let mut next = Some(input);
+    fn step(&mut self, input: impl Into<Input<Waiter>>) {
+        let mut next = Some(input.into());
         while let Some(input) = next.take() {
             let mut actions = Vec::new();
             let phases = &self.handle.stats().phases;
             let phase = match &input {
-                Input::Tick { .. } => Some(&phases.cut),
-                Input::Executed(_) => {
+                Input::Coordinator(coordinator::Input::Tick { .. }) => Some(&phases.cut),
+                Input::Worker(worker::Input::Executed(_)) => {
                     Phases::add(&phases.execute, self.batch_out);
                     Some(&phases.commit)
                 }
-                Input::FellBack(_) => {
+                Input::Worker(worker::Input::FellBack(_)) => {
                     Phases::add(&phases.fallback, self.batch_out);
                     Some(&phases.commit)
                 }
@@ -319,6 +320,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             }
             for action in actions {
                 if let Some(input) = self.perform(action) {
+                    let input = Input::Worker(input);
                     debug_assert!(next.is_none(), "the machine asks for one execution at a time");
                     next = Some(input);
                 }
@@ -331,37 +333,10 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     }
 
     /// Does what the machine says; what was done at once is its next input.
-    fn perform(&mut self, action: Action<Waiter>) -> Option<Input<Waiter>> {
+    fn perform(&mut self, action: Action<Waiter>) -> Option<worker::Input<Waiter>> {
         match action {
-            Action::Append(record) => {
-                self.started = Instant::now();
-                let records = self.records.as_ref().expect("nothing is cut before the log is open");
-                drop(records.send(ToLog::Append(record)));
-            }
-            Action::Execute(batch) => {
-                self.prepare_catalog();
-                self.batch_out = Instant::now();
-                return self.dispatcher.execute(batch);
-            }
-            Action::FallBack(batch) => {
-                self.batch_out = Instant::now();
-                return self.dispatcher.fall_back(batch);
-            }
-            Action::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
-            Action::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
-            Action::Unknown { waiter } => waiter.answer(Answer::Unknown),
-            Action::Returned { waiter } => waiter.answer(Answer::Failed(Failure::Unavailable)),
-            Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
-            Action::Snapshot(frame) => self.snapshots().keeper.note(Noted::SnapshotHeader(frame, self.position)),
-            Action::WorkerSnapshot(part) => self.snapshots().collector.part(part),
-            Action::Changes { changes, last } => self.snapshots().collector.changes(changes, last),
-            Action::Send { .. } | Action::RunTasks(_) | Action::Expel { .. } => {
-                unreachable!("one process is all of it")
-            }
-            Action::Logs { tid, lines } => {
-                let catalog = self.machine.catalog().clone();
-                lines.iter().for_each(|line| show(&catalog, tid, line));
-            }
+            Action::Worker(action) => return self.perform_for_worker(action),
+            Action::Coordinator(action) => self.perform_for_coordinator(action),
             Action::Finished(summary) => {
                 // An epoch of deployments alone executes nothing.
                 self.prepare_catalog();
@@ -372,6 +347,57 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 stats.finished(&summary, self.started.elapsed().as_micros() as u64);
                 stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);
                 stats.state_bytes.store(self.machine.state().bytes(), Ordering::Relaxed);
+            }
+        }
+        None
+    }
+
+    fn perform_for_coordinator(&mut self, action: coordinator::Action<Waiter>) {
+        match action {
+            coordinator::Action::Append(record) => {
+                self.started = Instant::now();
+                let records = self.records.as_ref().expect("nothing is cut before the log is open");
+                drop(records.send(ToLog::Append(record)));
+            }
+            coordinator::Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
+            coordinator::Action::Snapshot(header) => {
+                self.snapshots().keeper.note(Noted::SnapshotHeader(header, self.position));
+            }
+            coordinator::Action::Expel { expected, found, .. } => {
+                panic!("one process has deployed {found:016x} and {expected:016x}")
+            }
+            coordinator::Action::Send { .. } | coordinator::Action::Finished(_) => {
+                debug_assert!(false, "the machine keeps these to itself");
+            }
+        }
+    }
+
+    fn perform_for_worker(&mut self, action: worker::Action<Waiter>) -> Option<worker::Input<Waiter>> {
+        match action {
+            worker::Action::Execute(batch) => {
+                self.prepare_catalog();
+                self.batch_out = Instant::now();
+                return self.dispatcher.execute(batch);
+            }
+            worker::Action::FallBack(batch) => {
+                self.batch_out = Instant::now();
+                return self.dispatcher.fall_back(batch);
+            }
+            worker::Action::Respond(response) => match response {
+                ClientResponse::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
+                ClientResponse::Accepted { waiter, id } => waiter.answer(Answer::Accepted(id)),
+                ClientResponse::Unknown { waiter } => waiter.answer(Answer::Unknown),
+                ClientResponse::Returned { waiter } => waiter.answer(Answer::Failed(Failure::Unavailable)),
+            },
+            worker::Action::WorkerSnapshot(part) => self.snapshots().collector.part(part),
+            worker::Action::Changes { changes, last } => self.snapshots().collector.changes(changes, last),
+            worker::Action::RunTasks(tasks) => return self.dispatcher.advance(tasks),
+            worker::Action::Send { .. } | worker::Action::Finished(_) => {
+                debug_assert!(false, "the machine keeps these to itself");
+            }
+            worker::Action::Logs { tid, lines } => {
+                let catalog = self.machine.catalog().clone();
+                lines.iter().for_each(|line| show(&catalog, tid, line));
             }
         }
         None

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::fallback::Executor;
-use styx_protocol::ids::Epoch;
+use styx_protocol::ids::{EngineHash, Epoch, Generation};
 use styx_protocol::machine::{Config, Input, Machine};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::Chain;
@@ -152,8 +152,8 @@ impl SingleNode {
             backlog_max: options.backlog_max,
             suspended_max: SUSPENDED_MAX,
             retention: options.retention,
-            engine: options.engine,
-            generation: 1,
+            engine: EngineHash(options.engine),
+            generation: Generation(1),
             snapshots: options.snapshots.is_some(),
             claim_order: false,
         };
@@ -178,8 +178,9 @@ impl SingleNode {
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {
             let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
-            let recovery = recovery
-                .spawn_scoped(scope, || driver.recover(log.as_mut(), &beginning, restored, options.engine, progress))?;
+            let recovery = recovery.spawn_scoped(scope, || {
+                driver.recover(log.as_mut(), &beginning, restored, EngineHash(options.engine), progress)
+            })?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;

@@ -11,7 +11,7 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Layout, Value};
-use styx_protocol::ids::{Epoch, RequestId, Tid, Timestamp};
+use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
 use styx_protocol::machine::{Config, EpochSummary, Rank};
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::snapshot::SnapshotHeader;
@@ -249,7 +249,7 @@ impl Judge {
         ensure(record.before == self.chain(), log, || format!("epoch {} names another hash chain", record.epoch))?;
         // Sequencers are level: their counters stand where no TID has been, and no higher.
         let level = self.highest.div_ceil(u64::from(record.sequencers));
-        ensure(record.counter == level, log, || {
+        ensure(record.counter == SequencerCounter(level), log, || {
             format!("epoch {} starts at counter {}, not {level}", record.epoch, record.counter)
         })?;
         ensure(record.carried == self.carried, log, || {
@@ -284,7 +284,7 @@ impl Judge {
             again.push(request.id);
         }
         ensure(self.live.is_sorted(), log, || format!("new TIDs of epoch {} are not the highest", record.epoch))?;
-        self.highest = self.highest.max(record.counter_after() * u64::from(record.sequencers));
+        self.highest = self.highest.max(record.highest().0);
         self.records.push(record.clone());
         self.remember_cut(at);
         let live = self.live.iter().map(|tid| &*self.sequenced[tid].request);

@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_protocol::attempt::Placement;
-use styx_protocol::ids::{Epoch, Timestamp, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, Timestamp, WorkerId};
+use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::machine::message::{Message as Told, Node as Peer};
-use styx_protocol::machine::{Action, Config, Coordinator, EpochSummary, Input};
+use styx_protocol::machine::{Config, Coordinator, EpochSummary};
 use styx_protocol::membership::{self, Build, Membership, Patience, Seated};
 use styx_protocol::record::EpochRecord;
 
 use super::appender::Appender;
 use super::links::Links;
-use super::outside::Generation;
+use super::outside::GenerationView;
 use super::snapshots::{Keeper, Written};
 use super::{Life, Message, NodeEvent, Outside, records};
 use crate::check::judge::Ended;
@@ -67,10 +68,10 @@ impl CoordinatorNode {
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
         // Another one may still append, until the fence is raised.
         let generation = outside.disk.fence().generation();
-        let of_log = log.iter().map(|record| record.generation).max().unwrap_or(0);
+        let of_log = log.iter().map(|record| record.generation).max().unwrap_or(Generation(0));
         ensure(of_log <= generation, "log", || format!("generation {of_log} appended before it was durable"))?;
         let cluster = &outside.plan.cluster;
-        let patience = Patience { silent_us: cluster.silent, settle_us: cluster.settle, rest_us: cluster.rest };
+        let patience = Patience { silent_us: cluster.silent, settle_us: cluster.settle, drain_us: cluster.rest };
         let build = Build { version: "1".into(), engine: outside.plan.config.engine };
         let now = outside.queue.now();
         let membership = Membership::new(build, patience, generation, cluster.workers, now);
@@ -165,8 +166,8 @@ impl CoordinatorNode {
             NodeEvent::Raised(generation, end, _) => {
                 outside.disk.sync(end);
                 // Another one may have begun a later generation in the meantime.
-                match outside.disk.fence().admits(generation) {
-                    true => self.member(membership::Input::Persisted(generation), outside)?,
+                match outside.disk.fence().admits(Generation(generation)) {
+                    true => self.member(membership::Input::Persisted(Generation(generation)), outside)?,
                     false => self.deposed = true,
                 }
             }
@@ -212,6 +213,7 @@ impl CoordinatorNode {
                         Parcel::Live => panic!("workers do not say who is live"),
                     };
                     for message in messages {
+                        let Peer::Worker(from) = from else { panic!("a coordinator does not speak to itself") };
                         let input = Input::Message { from, message };
                         office.step(input, &mut self.appender, &mut self.deposed, outside)?;
                     }
@@ -232,7 +234,7 @@ impl CoordinatorNode {
                 membership::Action::Beat(..) if self.is_replaced(outside) => self.deposed = true,
                 membership::Action::Beat(to, beat) => outside.send(me, to, Packet::Beat(beat)),
                 membership::Action::Release(to) => outside.send(me, to, Packet::Release),
-                membership::Action::Rest(_) => {
+                membership::Action::Drain(_) => {
                     if let Some(office) = &mut self.office {
                         office.step(Input::Drain, &mut self.appender, &mut self.deposed, outside)?;
                     }
@@ -240,15 +242,15 @@ impl CoordinatorNode {
                 membership::Action::Refuse(to, _) => outside.send(me, to, Packet::Refusal),
                 membership::Action::Persist(generation) => {
                     self.close(outside);
-                    let Some(end) = outside.disk.raise(me, generation) else {
+                    let Some(end) = outside.disk.raise(me, generation.0) else {
                         self.deposed = true;
                         continue;
                     };
                     let delay = self.appender.sync_time(outside);
                     let works = outside.calm || !outside.random.chance(outside.plan.sync_failures);
-                    outside.later(self.life, delay, NodeEvent::Raised(generation, end, works));
+                    outside.later(self.life, delay, NodeEvent::Raised(generation.0, end, works));
                 }
-                membership::Action::Begin { generation, members } => self.begin(generation, &members, outside)?,
+                membership::Action::Begin { generation, members } => self.begin(generation.0, &members, outside)?,
                 membership::Action::Invite(seated) => {
                     if let Some(office) = &self.office {
                         office.invite(&seated, outside);
@@ -257,7 +259,7 @@ impl CoordinatorNode {
                 membership::Action::Suspend => self.close(outside),
                 membership::Action::Depose(generation) => {
                     let now = outside.queue.now();
-                    outside.trace.event(now, [12, me as u64, generation], || {
+                    outside.trace.event(now, [12, me as u64, generation.0], || {
                         format!("{} learns of generation {generation}, begun by another", self.life)
                     });
                     self.deposed = true;
@@ -297,7 +299,7 @@ impl CoordinatorNode {
         let restored = snapshot.clone().filter(|snapshot| snapshot.frame.epoch > Epoch(0));
         outside.judge.seated(placement.clone(), restored.as_ref().map(|snapshot| snapshot.number));
         let summaries = members.iter().map(|_| VecDeque::new()).collect();
-        let seen = Generation {
+        let seen = GenerationView {
             placement: placement.clone(),
             members: members.clone(),
             summaries,
@@ -307,9 +309,9 @@ impl CoordinatorNode {
         let before = outside.generations.insert(generation, seen);
         ensure(before.is_none(), "membership", || format!("generation {generation} begins twice"))?;
         outside.gateways.coordinator = me;
-        let config = Config { generation, ..outside.plan.config.clone() };
+        let config = Config { generation: Generation(generation), ..outside.plan.config };
         let peers = members.iter().enumerate().map(|(at, node)| (Peer::Worker(WorkerId(at as u16)), *node));
-        let mut machine = Coordinator::new(config, placement.clone());
+        let mut machine = Coordinator::new(config.coordinator(), placement.clone());
         if let Some(Manifest { frame, carried, .. }) = restored.as_deref() {
             machine.restore(frame, carried.iter().map(|carried| carried.tid).collect());
         }
@@ -349,14 +351,14 @@ impl CoordinatorNode {
                 }
                 None => {
                     let generation = office.go_live(&mut self.appender, &mut self.deposed, outside)?;
-                    self.member(membership::Input::Live(generation), outside)?;
+                    self.member(membership::Input::Live(Generation(generation)), outside)?;
                 }
             }
         }
         if let Some(office) = &mut self.office {
             if let Some(keeper) = &mut office.keeper {
                 // Who was replaced writes no more, as far as it knows.
-                match outside.disk.fence().admits(office.generation) {
+                match outside.disk.fence().admits(Generation(office.generation)) {
                     true => keeper.go_on(outside)?,
                     false => self.deposed = true,
                 }
@@ -383,7 +385,7 @@ impl CoordinatorNode {
             }
         }
         if office.keeper.as_ref().is_none_or(Keeper::is_quiet) {
-            self.member(membership::Input::Rested(generation), outside)?;
+            self.member(membership::Input::Drained(Generation(generation)), outside)?;
         }
         Ok(())
     }
@@ -475,7 +477,9 @@ impl Office {
         for action in actions {
             match action {
                 Action::Send { to, message } => {
-                    if matches!(message, Told::Settle { .. }) && !outside.disk.fence().admits(self.generation) {
+                    if matches!(message, Told::Settle { .. })
+                        && !outside.disk.fence().admits(Generation(self.generation))
+                    {
                         // Read-only requests would be answered from a state that is over.
                         *deposed = true;
                         return Ok(());
@@ -486,13 +490,14 @@ impl Office {
                         let queries = seen.map_or_else(Vec::new, |seen| std::mem::take(&mut seen.queries));
                         outside.ask_oracle(queries);
                     }
+                    let to = Peer::Worker(to);
                     match letters.iter_mut().find(|(peer, _)| *peer == to) {
                         Some((_, messages)) => messages.push(message),
                         None => letters.push((to, vec![message])),
                     }
                 }
                 Action::Append(record) => {
-                    if !outside.disk.fence().admits(self.generation) {
+                    if !outside.disk.fence().admits(Generation(self.generation)) {
                         // Somebody else leads now; this process must stop.
                         *deposed = true;
                         return Ok(());
@@ -512,7 +517,7 @@ impl Office {
                     let message = format!("worker {worker} has deployed {found:x}, not {expected:x}");
                     return Err(crate::check::Failure::new("deployment", message));
                 }
-                told => outside.tell(self.life, told)?,
+                Action::Controlled { waiter, result } => outside.tell_controlled(self.life, waiter, &result)?,
             }
         }
         letters.into_iter().try_for_each(|(to, messages)| self.links.send(to, messages, outside))

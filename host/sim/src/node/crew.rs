@@ -8,7 +8,7 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::Attempt;
 use styx_protocol::entity::Value;
 use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
-use styx_protocol::machine::{Batch, Executed, FallbackBatch, Input};
+use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::task::{Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 
 use super::{Life, NodeEvent, Outside};

@@ -26,7 +26,7 @@ use crate::disk::End;
 use crate::wire::Packet;
 use coordinator::CoordinatorNode;
 pub use crew::Threads;
-pub use outside::{Answer, Figures, Gateways, Generation, Message, Outside};
+pub use outside::{Answer, Figures, Gateways, GenerationView, Message, Outside};
 use single::Single;
 pub use snapshots::{Put, Written};
 use worker::WorkerNode;

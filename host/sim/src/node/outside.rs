@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use styx_protocol::abort::Abort;
 use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::{OperatorId, RequestId, WorkerId};
-use styx_protocol::machine::{Action, EpochSummary};
+use styx_protocol::machine::EpochSummary;
+use styx_protocol::machine::worker::ClientResponse;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::{Request, Transaction};
 
@@ -51,7 +53,7 @@ pub struct Outside {
     /// The channel between nodes.
     pub wire: Wire,
     /// Generations that have begun.
-    pub generations: BTreeMap<u64, Generation>,
+    pub generations: BTreeMap<u64, GenerationView>,
     /// What gateways know.
     pub gateways: Gateways,
     /// Nodes that have just dropped their clients' connections.
@@ -62,7 +64,7 @@ pub struct Outside {
 
 /// A generation, as somebody sees it who sees everything.
 #[derive(Debug)]
-pub struct Generation {
+pub struct GenerationView {
     /// Who owns what.
     pub placement: Arc<Placement>,
     /// Its workers' nodes.
@@ -197,11 +199,11 @@ impl Outside {
     ///
     /// # Errors
     /// It must not be told.
-    pub fn tell(&mut self, life: Life, action: Action<u64>) -> Checked {
+    pub fn tell(&mut self, life: Life, response: ClientResponse<u64>) -> Checked {
         let now = self.queue.now();
         let durable = self.disk.durable();
-        let (waiter, answer) = match action {
-            Action::Reply { waiter, reply } => {
+        let (waiter, answer) = match response {
+            ClientResponse::Reply { waiter, reply } => {
                 let value = reply.outcome.as_ref().map_or(u64::MAX, |value| value[0].into());
                 self.trace.event(now, [2, waiter, reply.tid.0, reply.epoch.0, value], || {
                     format!("{} tells {waiter}: {reply:?}", life)
@@ -209,30 +211,35 @@ impl Outside {
                 self.testimony.reply(waiter as usize, &reply, &self.judge, durable)?;
                 (waiter, Answer::Reply(reply))
             }
-            Action::Accepted { waiter, id } => {
+            ClientResponse::Accepted { waiter, id } => {
                 self.trace.event(now, [3, waiter], || format!("{life} gives {waiter} a receipt for {id}"));
                 self.testimony.receipt(waiter as usize, &self.judge, durable)?;
                 (waiter, Answer::Accepted)
             }
-            Action::Unknown { waiter } => {
+            ClientResponse::Unknown { waiter } => {
                 let known = self.testimony.is_known(waiter as usize, &self.judge);
                 return self.tell_unknown(life, waiter, known);
             }
-            Action::Returned { waiter } => {
+            ClientResponse::Returned { waiter } => {
                 self.trace.event(now, [18, waiter], || format!("{life} gives {waiter} its request back"));
                 self.testimony.returned(waiter as usize)?;
                 (waiter, Answer::Returned)
             }
-            Action::Controlled { waiter, result } => {
-                self.trace.event(now, [5, waiter, u64::from(result.is_ok())], || {
-                    format!("{life} deployed for {waiter}: {result:?}")
-                });
-                self.testimony.controlled(waiter as usize, result.is_ok(), &self.judge, durable)?;
-                (waiter, Answer::Controlled)
-            }
-            other => panic!("{other:?} is not for a client"),
         };
         self.answer(life, waiter, answer);
+        Ok(())
+    }
+
+    /// Tells a client how its deployment ended.
+    ///
+    /// # Errors
+    /// It must not be told.
+    pub fn tell_controlled(&mut self, life: Life, waiter: u64, result: &Result<(), Abort>) -> Checked {
+        let now = self.queue.now();
+        self.trace
+            .event(now, [5, waiter, u64::from(result.is_ok())], || format!("{life} deployed for {waiter}: {result:?}"));
+        self.testimony.controlled(waiter as usize, result.is_ok(), &self.judge, self.disk.durable())?;
+        self.answer(life, waiter, Answer::Controlled);
         Ok(())
     }
 
@@ -299,7 +306,7 @@ impl Outside {
     }
 }
 
-impl Generation {
+impl GenerationView {
     /// The worker that runs on a node.
     pub fn worker_on(&self, node: usize) -> Option<WorkerId> {
         self.members.iter().position(|member| *member == node).map(|at| WorkerId(at as u16))

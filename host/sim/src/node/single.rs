@@ -1,9 +1,11 @@
 //! A process that is everything at once: coordinator and only worker.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_protocol::ids::{Epoch, Timestamp, WorkerId};
-use styx_protocol::machine::{Action, Input, Machine};
+use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::machine::{Action, Input, Machine, coordinator, worker};
 use styx_protocol::record::EpochRecord;
 
 use super::appender::Appender;
@@ -43,7 +45,7 @@ impl Single {
         outside.judge.opened(&log, outside.disk.trimmed())?;
         let mut machine = Machine::new(outside.plan.config.clone());
         machine.hand_over_most(outside.plan.snapshotting.chunk);
-        let snapshot = outside.take_over(life, outside.plan.config.generation)?;
+        let snapshot = outside.take_over(life, outside.plan.config.generation.0)?;
         if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {
             machine.restore(outside.store.load(snapshot, |_| true)?);
             outside.judge.restored(snapshot.number, machine.state())?;
@@ -62,7 +64,7 @@ impl Single {
             ticking: false,
             round: None,
         };
-        single.machine.step(Input::Durable(durable), &mut Vec::new());
+        single.machine.step(coordinator::Input::Durable(durable), &mut Vec::new());
         let mut threads = super::Threads::new(&outside.plan, false, Random::new(outside.random.number()));
         let from = single.machine.position().0;
         for record in log.iter().filter(|record| record.epoch > from) {
@@ -93,44 +95,45 @@ impl Single {
     /// A client's message.
     pub(super) fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
         let waiter = attempt as u64;
-        let input = match message {
-            Message::Submit(request, receipt) => Input::Submit { request, waiter, receipt },
-            Message::Query(request) => Input::Query { request: (*request).clone(), waiter },
-            Message::Await(id) => Input::Await { id, waiter },
-            Message::Control(control) => Input::Control { control, waiter },
+        let input: Input<u64> = match message {
+            Message::Submit(request, receipt) => ClientRequest::Submit { request, waiter, receipt }.into(),
+            Message::Query(request) => ClientRequest::Query { request: (*request).clone(), waiter }.into(),
+            Message::Await(id) => ClientRequest::Await { id, waiter }.into(),
+            Message::Control(control) => coordinator::Input::Control { control, waiter }.into(),
         };
         self.step([input].into(), outside)
     }
 
     /// Something happens to the process.
     pub(super) fn take(&mut self, event: NodeEvent, clock: i64, outside: &mut Outside) -> Checked {
-        let mut inputs = Inputs::new();
+        let mut inputs: VecDeque<Input<u64>> = VecDeque::new();
+        let mut done = Inputs::new();
         match event {
             NodeEvent::Tick => {
                 self.ticking = false;
                 let now = outside.queue.now().saturating_add_signed(clock);
-                inputs.push_back(Input::Tick { now: Timestamp(now) });
+                inputs.push_back(coordinator::Input::Tick { now: Timestamp(now) }.into());
             }
-            NodeEvent::Share(job, thread) => self.crew.share_done(job, thread, &mut inputs, outside),
-            NodeEvent::Piece(piece) => self.crew.piece_done(piece, &mut inputs),
+            NodeEvent::Share(job, thread) => self.crew.share_done(job, thread, &mut done, outside),
+            NodeEvent::Piece(piece) => self.crew.piece_done(piece, &mut done),
             NodeEvent::Synced(end, _) => {
                 self.appender.synced(end, self.life, outside);
                 if let Some(keeper) = &mut self.keeper {
                     keeper.durable(end.epoch);
                 }
-                inputs.push_back(Input::Durable(end.epoch));
+                inputs.push_back(coordinator::Input::Durable(end.epoch).into());
             }
-            NodeEvent::HandOver => inputs.push_back(Input::HandOver),
+            NodeEvent::HandOver => inputs.push_back(worker::Input::HandOver.into()),
             NodeEvent::Uploaded => {
                 let generation = outside.plan.config.generation;
-                if let Some(written) = self.collector.uploaded(generation, self.life, outside) {
+                if let Some(written) = self.collector.uploaded(generation.0, self.life, outside) {
                     self.keeper().written(WorkerId(0), written);
                 }
             }
             NodeEvent::Wish => {
                 let reached = self.machine.position().0;
                 if self.keeper().wish(Some(reached), outside) {
-                    inputs.push_back(Input::Snapshot);
+                    inputs.push_back(coordinator::Input::Snapshot.into());
                 }
             }
             NodeEvent::Put(put) => {
@@ -139,6 +142,7 @@ impl Single {
             }
             NodeEvent::Pulse | NodeEvent::Raised(..) | NodeEvent::Loaded => panic!("there is nobody else"),
         }
+        inputs.extend(done.into_iter().map(Input::Worker));
         self.step(inputs, outside)?;
         self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.go_on(outside))
     }
@@ -157,12 +161,14 @@ impl Single {
     }
 
     /// Steps the machine and does what it says, as the real driver does.
-    fn step(&mut self, mut inputs: Inputs, outside: &mut Outside) -> Checked {
+    fn step(&mut self, mut inputs: VecDeque<Input<u64>>, outside: &mut Outside) -> Checked {
         let mut actions = Vec::new();
         while let Some(input) = inputs.pop_front() {
             self.machine.step(input, &mut actions);
             for action in actions.drain(..) {
-                self.perform(action, &mut inputs, outside)?;
+                let mut done = Inputs::new();
+                self.perform(action, &mut done, outside)?;
+                inputs.extend(done.into_iter().map(Input::Worker));
             }
         }
         self.pace(outside);
@@ -171,17 +177,17 @@ impl Single {
 
     fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, outside: &mut Outside) -> Checked {
         match action {
-            Action::Append(record) => {
+            Action::Coordinator(coordinator::Action::Append(record)) => {
                 outside.cut(self.life, &record)?;
                 self.round = Some(record.epoch);
                 self.appender.append(record, self.life, outside);
             }
-            Action::Execute(batch) => {
+            Action::Worker(worker::Action::Execute(batch)) => {
                 outside.learn(&batch.catalog);
                 outside.ask_oracle(batch.queries.iter().cloned());
                 self.crew.execute(batch, inputs, outside);
             }
-            Action::FallBack(batch) => self.crew.fall_back(batch, inputs, outside),
+            Action::Worker(worker::Action::FallBack(batch)) => self.crew.fall_back(batch, inputs, outside),
             Action::Finished(summary) => {
                 let epoch = self.round.take();
                 let summaries = [summary];
@@ -192,15 +198,20 @@ impl Single {
                 let thoroughly = outside.judge.epoch().0.is_multiple_of(8);
                 outside.judge.compare(self.machine.position(), &[self.holdings()], thoroughly)?;
             }
-            Action::Snapshot(frame) => {
+            Action::Coordinator(coordinator::Action::Snapshot(frame)) => {
                 outside.judge.noted(&frame)?;
                 self.keeper().frame(frame);
             }
-            Action::WorkerSnapshot(part) => self.collector.part(part, self.life, outside),
-            Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
-            Action::Logs { .. } => {}
-            Action::Send { .. } | Action::RunTasks(_) | Action::Expel { .. } => panic!("there is one worker"),
-            told => outside.tell(self.life, told)?,
+            Action::Worker(worker::Action::WorkerSnapshot(part)) => self.collector.part(part, self.life, outside),
+            Action::Worker(worker::Action::Changes { changes, last }) => {
+                self.collector.changes(changes, last, self.life, outside)
+            }
+            Action::Worker(worker::Action::Respond(response)) => outside.tell(self.life, response)?,
+            Action::Coordinator(coordinator::Action::Controlled { waiter, result }) => {
+                outside.tell_controlled(self.life, waiter, &result)?;
+            }
+            Action::Worker(worker::Action::Logs { .. }) => {}
+            Action::Worker(_) | Action::Coordinator(_) => panic!("there is one worker: {action:?}"),
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_protocol::ids::{Epoch, PartitionId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, PartitionId, WorkerId};
 use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::route::partition_of;
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader, WorkerSnapshot};
@@ -248,7 +248,7 @@ impl Keeper {
         }
         (self.newest, self.under_way) = (manifest, None);
         // What a later coordinator builds on is its own affair.
-        if !outside.disk.fence().admits(self.generation) {
+        if !outside.disk.fence().admits(Generation(self.generation)) {
             return Ok(true);
         }
         let oldest = outside.store.collect(self.generation);

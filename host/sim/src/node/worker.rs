@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use styx_protocol::ids::PartitionId;
+use styx_protocol::ids::{Generation, PartitionId};
 use styx_protocol::machine::message::{Message as Told, Node as Peer};
-use styx_protocol::machine::{Action, Config, Input, Worker};
+use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Input};
+use styx_protocol::machine::{Config, Worker};
 use styx_protocol::membership::{Beat, Build, Doubt, Member};
 use styx_protocol::route::memory_of;
 use styx_protocol::snapshot::RetainedState;
@@ -94,13 +95,13 @@ impl WorkerNode {
             outside.break_connection(attempt);
             return Ok(());
         }
-        let input = match message {
-            Message::Submit(request, receipt) => Input::Submit { request, waiter, receipt },
-            Message::Query(request) => Input::Query { request: (*request).clone(), waiter },
-            Message::Await(id) => Input::Await { id, waiter },
+        let request = match message {
+            Message::Submit(request, receipt) => ClientRequest::Submit { request, waiter, receipt },
+            Message::Query(request) => ClientRequest::Query { request: (*request).clone(), waiter },
+            Message::Await(id) => ClientRequest::Await { id, waiter },
             Message::Control(_) => panic!("deployments go to the coordinator"),
         };
-        part.step([input].into(), outside)
+        part.step([Input::Client(request)].into(), outside)
     }
 
     /// Something happens to the process.
@@ -168,7 +169,7 @@ impl WorkerNode {
                 Ok(())
             }
             Packet::Invitation(invitation) => {
-                if self.member.invited(invitation.generation, invitation.life) {
+                if self.member.invited(Generation(invitation.generation), invitation.life) {
                     self.leave(outside)?;
                     self.join(invitation, outside);
                 }
@@ -212,14 +213,18 @@ impl WorkerNode {
         if let Some(mut part) = self.part.take() {
             let mut actions = Vec::new();
             part.machine.leave(&mut actions);
-            actions.into_iter().try_for_each(|action| outside.tell(part.life, action))?;
+            for action in actions {
+                if let Action::Respond(response) = action {
+                    outside.tell(part.life, response)?;
+                }
+            }
             let now = outside.queue.now();
             outside.trace.event(now, [10, self.life.node as u64, part.generation], || {
                 format!("{} leaves generation {}", self.life, part.generation)
             });
             outside.dropped.push(self.life.node);
             if part.loading.is_none() {
-                self.remains = part.machine.into_remains().ok();
+                self.remains = part.machine.into_retained().ok();
             }
         }
         Ok(())
@@ -237,8 +242,8 @@ impl WorkerNode {
         let workers = workers.map(|(at, node)| (Peer::Worker(styx_protocol::ids::WorkerId(at as u16)), *node));
         let peers = workers.chain([(Peer::Coordinator, coordinator)]);
         let links = Links::new(self.life.node, generation, peers, outside);
-        let config = Config { generation, ..outside.plan.config.clone() };
-        let mut machine = Worker::new(config, LocalView { me, placement });
+        let config = Config { generation: Generation(generation), ..outside.plan.config };
+        let mut machine = Worker::new(config.worker(), LocalView { me, placement });
         machine.hand_over_most(outside.plan.snapshotting.chunk);
         let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
         let life = Life { part: generation, ..self.life };
@@ -265,7 +270,7 @@ impl Part {
     /// A beat has come: what this worker does not know, nobody knows, unless another generation has begun.
     fn hear(&mut self, beat: Beat, outside: &mut Outside) -> Checked {
         for (mut doubt, waiter, known) in std::mem::take(&mut self.doubts) {
-            match doubt.hear(beat, self.generation) {
+            match doubt.hear(beat, Generation(self.generation)) {
                 true => outside.tell_unknown(self.life, waiter, known)?,
                 false => self.doubts.push((doubt, waiter, known)),
             }
@@ -350,14 +355,12 @@ impl Part {
             Action::WorkerSnapshot(part) => self.collector.part(part, self.life, outside),
             Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
             Action::Logs { .. } => {}
-            Action::Send { .. } | Action::Append(_) | Action::Expel { .. } | Action::Snapshot(_) => {
-                panic!("a worker does not do this: {action:?}")
-            }
-            Action::Unknown { waiter } => {
+            Action::Respond(ClientResponse::Unknown { waiter }) => {
                 let known = outside.testimony.is_known(waiter as usize, &outside.judge);
                 self.doubts.push((Doubt::default(), waiter, known));
             }
-            told => outside.tell(self.life, told)?,
+            Action::Respond(response) => outside.tell(self.life, response)?,
+            Action::Send { .. } => panic!("messages travel together"),
         }
         Ok(())
     }

@@ -7,8 +7,9 @@ pub mod taken;
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::fallback::{Executor, run_component};
-use styx_protocol::ids::{Epoch, OperatorId, RequestId, Tid, Timestamp};
-use styx_protocol::machine::{Action, Config, Executed, Input, Machine};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, RequestId, Tid, Timestamp};
+use styx_protocol::machine::worker::{ClientResponse, Executed};
+use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::Record;
 use styx_protocol::replies::{Reply, Retention};
@@ -26,8 +27,8 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         backlog_max: 1000,
         suspended_max: 100,
         retention: Retention::default(),
-        engine: 0,
-        generation: 1,
+        engine: EngineHash(0),
+        generation: Generation(1),
         snapshots: false,
         claim_order: true,
     }
@@ -80,14 +81,14 @@ impl Driver {
     /// A driver whose machine has the toy app deployed.
     pub fn deployed(config: Config) -> Self {
         let mut driver = Driver::new(config);
-        driver.step(Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: u64::MAX });
+        driver.step(coordinator::Input::Control { control: Control::Deploy(toy::deployment(1)), waiter: u64::MAX });
         driver.tick();
         driver
     }
 
     pub fn tick(&mut self) {
         self.now += 10;
-        self.step(Input::Tick { now: Timestamp(self.now) });
+        self.step(coordinator::Input::Tick { now: Timestamp(self.now) });
     }
 
     /// A driver that begins with another's last snapshot and the rest of its log.
@@ -106,20 +107,22 @@ impl Driver {
             let Ok(Record::Epoch(record)) = Record::decode(record) else {
                 panic!("a record that was written can be read")
             };
-            self.step(Input::Replay(record));
+            self.step(coordinator::Input::Replay(record));
         }
     }
 
     /// Steps the machine and does what it says, until nothing is left.
-    pub fn step(&mut self, input: Input<u64>) {
-        let mut inputs = vec![input];
+    pub fn step(&mut self, input: impl Into<Input<u64>>) {
+        let mut inputs = vec![input.into()];
         while let Some(input) = inputs.pop() {
             let mut actions = Vec::new();
             self.machine.step(input, &mut actions);
             for action in actions {
                 match action {
-                    Action::Append(record) => self.log.push(Record::Epoch(record).encode()),
-                    Action::Execute(batch) => {
+                    Action::Coordinator(coordinator::Action::Append(record)) => {
+                        self.log.push(Record::Epoch(record).encode())
+                    }
+                    Action::Worker(worker::Action::Execute(batch)) => {
                         let executed = Executed {
                             transactions: batch
                                 .transactions
@@ -134,9 +137,9 @@ impl Driver {
                                 .map(Started::Local)
                                 .collect(),
                         };
-                        inputs.push(Input::Executed(executed));
+                        inputs.push(worker::Input::Executed(executed).into());
                     }
-                    Action::FallBack(batch) => {
+                    Action::Worker(worker::Action::FallBack(batch)) => {
                         // The last component first: their order must not matter.
                         let outcomes = batch
                             .components
@@ -144,11 +147,15 @@ impl Driver {
                             .rev()
                             .map(|members| run_component(&mut self.executor, members, &batch.state, &batch.catalog))
                             .collect();
-                        inputs.push(Input::FellBack(outcomes));
+                        inputs.push(worker::Input::FellBack(outcomes).into());
                     }
-                    Action::Reply { waiter, reply } => self.replies.push((waiter, reply)),
-                    Action::Accepted { waiter, .. } => self.accepted.push(waiter),
-                    Action::Controlled { result, .. } => result.unwrap(),
+                    Action::Worker(worker::Action::Respond(ClientResponse::Reply { waiter, reply })) => {
+                        self.replies.push((waiter, reply))
+                    }
+                    Action::Worker(worker::Action::Respond(ClientResponse::Accepted { waiter, .. })) => {
+                        self.accepted.push(waiter)
+                    }
+                    Action::Coordinator(coordinator::Action::Controlled { result, .. }) => result.unwrap(),
                     Action::Finished(summary) => {
                         self.order.extend(summary.order.iter().map(|rank| rank.tid()));
                         self.epochs.push((
@@ -157,13 +164,17 @@ impl Driver {
                             summary.counts.rescheduled as usize,
                         ));
                     }
-                    Action::Unknown { waiter } => self.unknown.push(waiter),
-                    Action::Returned { .. } => unreachable!("nobody told it to rest"),
-                    Action::Logs { .. } => {}
-                    Action::Send { .. } | Action::RunTasks(_) | Action::Expel { .. } => panic!("there is one worker"),
-                    Action::Snapshot(frame) => self.taken.frame(*frame),
-                    Action::WorkerSnapshot(part) => self.taken.part(*part),
-                    Action::Changes { changes, last } => self.taken.changes(changes, last, 1),
+                    Action::Worker(worker::Action::Respond(ClientResponse::Unknown { waiter })) => {
+                        self.unknown.push(waiter)
+                    }
+                    Action::Worker(worker::Action::Respond(ClientResponse::Returned { .. })) => {
+                        unreachable!("nobody told it to rest")
+                    }
+                    Action::Worker(worker::Action::Logs { .. }) => {}
+                    Action::Coordinator(coordinator::Action::Snapshot(frame)) => self.taken.frame(*frame),
+                    Action::Worker(worker::Action::WorkerSnapshot(part)) => self.taken.part(*part),
+                    Action::Worker(worker::Action::Changes { changes, last }) => self.taken.changes(changes, last, 1),
+                    Action::Coordinator(_) | Action::Worker(_) => panic!("there is one worker: {action:?}"),
                 }
             }
         }

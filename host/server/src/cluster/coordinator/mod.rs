@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_engine::Engine;
-use styx_protocol::ids::Epoch;
+use styx_protocol::ids::{Epoch, Generation};
 use styx_protocol::membership::{Membership, Patience};
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
@@ -63,7 +63,7 @@ pub struct CoordinatorNodeOptions {
 }
 
 /// The patience that suits a local network.
-pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000, rest_us: 5_000_000 };
+pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000, drain_us: 5_000_000 };
 
 /// A coordinator's place in the network, where nobody is received before it leads.
 pub struct Reception {
@@ -186,7 +186,7 @@ impl CoordinatorNode {
         handle.admission().subscribe(stall);
         let started = Instant::now();
         let driver = Driver {
-            membership: Membership::new(build(&engine), options.patience, generation, options.workers, 1),
+            membership: Membership::new(build(&engine), options.patience, Generation(generation), options.workers, 1),
             started,
             cut_off: BTreeMap::new(),
             addresses: BTreeMap::new(),

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
+use styx_protocol::ids::EngineHash;
 use styx_protocol::membership::{Build, Member};
 use styx_protocol::modes::Modes;
 use tokio::sync::watch;
@@ -180,5 +181,5 @@ impl WorkerNode {
 
 /// What this program runs, as the membership compares it.
 pub(super) fn build(engine: &Engine) -> Build {
-    Build { version: env!("CARGO_PKG_VERSION").into(), engine: engine.engine_hash() }
+    Build { version: env!("CARGO_PKG_VERSION").into(), engine: EngineHash(engine.engine_hash()) }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Control, Digest};
-use styx_protocol::machine::Input;
+use styx_protocol::machine::coordinator::Input;
 
 use super::Driver;
 use super::gateways::Watching;

@@ -23,7 +23,7 @@ impl Driver {
         Overview {
             single: false,
             engine: self.engine.engine_hash(),
-            generation: self.membership.generation(),
+            generation: self.membership.generation().0,
             live: self.office.as_ref().is_some_and(|office| office.serves()),
             epoch,
             chain,
@@ -67,7 +67,7 @@ impl Driver {
         let catalog =
             live.map(|office| office.machine.catalog()).filter(|catalog| CatalogVersion::of(catalog) != known);
         View {
-            generation: self.membership.generation(),
+            generation: self.membership.generation().0,
             live: live.is_some(),
             full: self.handle.admission().is_full(),
             stalled: self.handle.admission().is_stalled(),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use styx_protocol::attempt::Placement;
-use styx_protocol::ids::Epoch;
-use styx_protocol::machine::{Config, Coordinator, Input};
+use styx_protocol::ids::{EngineHash, Epoch, Generation};
+use styx_protocol::machine::Coordinator;
+use styx_protocol::machine::coordinator::{Config, Input};
 use styx_protocol::membership::{self, Seated};
-use styx_protocol::modes::Modes;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
@@ -26,7 +26,7 @@ impl Driver {
         for action in actions {
             match action {
                 membership::Action::Beat(to, beat) => self.control(to, &Envelope::Beat(beat)),
-                membership::Action::Rest(generation) => self.rest(generation),
+                membership::Action::Drain(generation) => self.rest(generation.0),
                 membership::Action::Release(to) => self.control(to, &Envelope::Released),
                 membership::Action::Refuse(to, why) => {
                     tracing::error!(node = to.0, "refused: {why}");
@@ -34,9 +34,9 @@ impl Driver {
                 }
                 membership::Action::Persist(generation) => {
                     self.close();
-                    self.archive.raise(generation);
+                    self.archive.raise(generation.0);
                 }
-                membership::Action::Begin { generation, members } => self.begin(generation, members),
+                membership::Action::Begin { generation, members } => self.begin(generation.0, members),
                 membership::Action::Invite(seated) => self.invite(&seated),
                 membership::Action::Suspend => self.close(),
                 membership::Action::Depose(generation) => fatal(&format!(
@@ -76,7 +76,7 @@ impl Driver {
         if done {
             office.resting = Some(Resting::Done);
             let generation = office.generation;
-            self.member(membership::Input::Rested(generation));
+            self.member(membership::Input::Drained(Generation(generation)));
         }
     }
 
@@ -87,7 +87,7 @@ impl Driver {
             if let Some(keeper) = office.keeper.take() {
                 keeper.abandon();
             }
-            tracing::info!(generation = self.membership.generation(), "the generation is over");
+            tracing::info!(generation = self.membership.generation().0, "the generation is over");
             self.show_all();
         }
     }
@@ -98,16 +98,8 @@ impl Driver {
         let placement = Arc::new(Placement::round_robin(self.genesis.layout.partitions, members.len() as u16));
         let config = Config {
             layout: self.genesis.layout,
-            modes: Modes::default(),
-            epoch_size_max: 0,
-            epoch_bytes_max: 0,
-            backlog_max: 0,
-            suspended_max: 0,
-            retention: self.options.retention,
-            engine: self.engine.engine_hash(),
-            generation,
-            snapshots: self.store.is_some(),
-            claim_order: false,
+            engine: EngineHash(self.engine.engine_hash()),
+            generation: Generation(generation),
         };
         let mut machine = Coordinator::new(config, placement.clone());
         let found = self.found.clone();

@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use styx_engine::Engine;
-use styx_protocol::machine::Input;
-use styx_protocol::machine::message::{Message, Node};
+use styx_protocol::ids::Generation;
+use styx_protocol::machine::coordinator::Input;
+use styx_protocol::machine::message::Message;
 use styx_protocol::membership::{self, Membership};
 use styx_protocol::record::Genesis;
 use styx_storage::snapshot::SnapshotStore;
@@ -172,7 +173,7 @@ impl Driver {
         let Some(office) = self.office.as_ref().filter(|office| office.live) else { return true };
         let heard = || office.members.iter().all(|member| self.network.outstanding_bytes(member.place) == 0);
         matches!(office.resting, Some(Resting::Done)) && heard()
-            || since.elapsed().as_micros() as u64 >= self.options.patience.rest_us
+            || since.elapsed().as_micros() as u64 >= self.options.patience.drain_us
     }
 
     fn take(&mut self, event: Event) {
@@ -183,7 +184,7 @@ impl Driver {
                 };
                 let Some(worker) = office.worker(peer) else { return };
                 match Message::decode(&body) {
-                    Ok(message) => self.step(Input::Message { from: Node::Worker(worker), message }),
+                    Ok(message) => self.step(Input::Message { from: worker, message }),
                     Err(error) => {
                         tracing::error!(node = peer.0, "a worker sent what cannot be read, and is given up: {error}");
                         self.member(membership::Input::Lost(peer));
@@ -220,7 +221,7 @@ impl Driver {
             }
             Event::Archived(Archived::Raised(generation, position, found)) => {
                 (self.found, self.position) = (found.map(|found| Arc::new(*found)), position);
-                self.member(membership::Input::Persisted(generation));
+                self.member(membership::Input::Persisted(Generation(generation)));
             }
             Event::Snapshot(generation) => {
                 if self.office.as_ref().is_some_and(|office| office.live && office.generation == generation) {

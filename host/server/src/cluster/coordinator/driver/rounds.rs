@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::TryRecvError;
 use styx_protocol::catalog::Catalog;
-use styx_protocol::machine::message::Node;
-use styx_protocol::machine::{Action, Input};
+use styx_protocol::ids::Generation;
+use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::membership;
 
 use super::Driver;
@@ -65,7 +65,7 @@ impl Driver {
         tracing::info!(generation, epoch = epoch.0, %chain, "live");
         self.step(Input::Durable(epoch));
         self.handle.show_catalog(Arc::new(catalog));
-        self.member(membership::Input::Live(generation));
+        self.member(membership::Input::Live(Generation(generation)));
         self.show_all();
         self.sequence();
         self.keep();
@@ -111,7 +111,7 @@ impl Driver {
                     self.show_all();
                 }
             }
-            Action::Send { to: Node::Worker(worker), message } => {
+            Action::Send { to: worker, message } => {
                 let node = office.node(worker);
                 if self.tenure.hold()
                     && let Err(error) = self.network.send(node, message.encode())
@@ -140,17 +140,6 @@ impl Driver {
             Action::Finished(summary) => {
                 self.handle.stats().finished(&summary, office.started.elapsed().as_micros() as u64);
             }
-            Action::Send { .. }
-            | Action::Execute(_)
-            | Action::RunTasks(_)
-            | Action::FallBack(_)
-            | Action::Reply { .. }
-            | Action::Accepted { .. }
-            | Action::WorkerSnapshot(_)
-            | Action::Changes { .. }
-            | Action::Unknown { .. }
-            | Action::Returned { .. }
-            | Action::Logs { .. } => unreachable!("this is a worker's"),
         }
     }
 }

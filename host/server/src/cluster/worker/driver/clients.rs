@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use styx_protocol::machine::Input;
+use styx_protocol::machine::worker::{ClientRequest, Input};
 
 use super::Driver;
 use super::serving::{Asker, Looker};
-use crate::handle::{self, Call, ClientMessage};
+use crate::handle::{self, Call, ClientMessage, Waiter};
 use styx_driver::wire::{Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::NodeId;
 
@@ -20,16 +20,16 @@ impl Driver {
                 &Envelope::Responses(vec![TicketedResponse { ticket, response: Response::WrongGeneration }]),
             );
         };
-        let input = match question {
+        let request = match question {
             Question::Submit(request, _) if request.retained && !serving.remembers(request.id) => None,
             Question::Await(id) if !serving.remembers(id) => None,
-            Question::Submit(request, receipt) => Some(Input::Submit { request, waiter, receipt }),
-            Question::Query(request) => Some(Input::Query { request: Arc::unwrap_or_clone(request), waiter }),
-            Question::Await(id) => Some(Input::Await { id, waiter }),
+            Question::Submit(request, receipt) => Some(ClientRequest::Submit { request, waiter, receipt }),
+            Question::Query(request) => Some(ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter }),
+            Question::Await(id) => Some(ClientRequest::Await { id, waiter }),
             Question::Admin(query) => return serving.look(Looker::Remote(node, ticket), &query),
         };
-        match input {
-            Some(input) => self.step(input),
+        match request {
+            Some(request) => self.step(Input::Client(request)),
             None => serving.tell(Looker::Remote(node, ticket), Response::WrongGeneration),
         }
     }
@@ -39,16 +39,13 @@ impl Driver {
         match message {
             ClientMessage::Call(call) => {
                 self.handle.taken();
-                self.step_local(match call {
-                    Call::Submit { request, waiter, receipt } => {
-                        Input::Submit { request, waiter: Asker::Local(waiter), receipt }
-                    }
-                    Call::Query { request, waiter } => Input::Query { request, waiter: Asker::Local(waiter) },
-                });
+                let request = match call {
+                    Call::Submit { request, waiter, receipt } => ClientRequest::Submit { request, waiter, receipt },
+                    Call::Query { request, waiter } => ClientRequest::Query { request, waiter },
+                };
+                self.step_local(request);
             }
-            ClientMessage::Await { id, waiter } => {
-                self.step_local(Input::Await { id, waiter: Asker::Local(waiter) });
-            }
+            ClientMessage::Await { id, waiter } => self.step_local(ClientRequest::Await { id, waiter }),
             ClientMessage::Read(query, to) => {
                 // Outside of a generation nobody can say; the asker sees the channel close.
                 if let Some(serving) = &mut self.serving {
@@ -59,9 +56,9 @@ impl Driver {
     }
 
     /// Outside of a live generation the waiter is dropped, and its channel closes.
-    fn step_local(&mut self, input: Input<Asker>) {
+    fn step_local(&mut self, request: ClientRequest<Waiter>) {
         if self.serving.as_ref().is_some_and(|serving| serving.live) {
-            self.step(input);
+            self.step(Input::Client(request.map_waiter(Asker::Local)));
         }
     }
 

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, Sender};
 use styx_engine::Engine;
 use styx_protocol::catalog::Digest;
-use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, WorkerId};
+use styx_protocol::machine::Worker;
 use styx_protocol::machine::message::{Message, Node};
-use styx_protocol::machine::{Action, Config, Input, Worker};
+use styx_protocol::machine::worker::{Action, Config, Input};
 use styx_protocol::membership::{Beat, Member};
 use styx_protocol::task::LocalView;
 use styx_storage::snapshot::SnapshotStore;
@@ -239,7 +240,7 @@ impl Driver {
                 self.leaving = self.leaving.map(|until| until.min(Instant::now() + LINGER));
             }
             Envelope::Invite(invite) if peer == COORDINATOR => {
-                if self.member.invited(invite.generation, invite.life) {
+                if self.member.invited(Generation(invite.generation), invite.life) {
                     self.join(invite);
                 }
             }
@@ -268,7 +269,8 @@ impl Driver {
     fn settle_doubts(&mut self, beat: Beat) {
         let Some(serving) = &mut self.serving else { return };
         let generation = serving.invite.generation;
-        let over: Vec<bool> = serving.doubts.iter_mut().map(|(doubt, _)| doubt.hear(beat, generation)).collect();
+        let over: Vec<bool> =
+            serving.doubts.iter_mut().map(|(doubt, _)| doubt.hear(beat, Generation(generation))).collect();
         // In the order in which they came: a look must not show what an earlier question was told is unknown.
         for _ in over.into_iter().take_while(|over| *over) {
             let Some(serving) = &mut self.serving else { return };
@@ -320,8 +322,7 @@ impl Driver {
             backlog_max: self.options.backlog_max,
             suspended_max: self.options.suspended_max,
             retention: invite.retention,
-            engine: self.engine.engine_hash(),
-            generation: invite.generation,
+            generation: Generation(invite.generation),
             snapshots: invite.store.is_some(),
             claim_order: false,
         };

@@ -113,7 +113,7 @@ impl Driver {
 /// What can be used of a worker's part in the last generation. The rest is dropped, which may take as
 /// long as reading a new one.
 fn remains(left: Box<Worker<Asker>>) -> Option<RetainedState> {
-    left.into_remains().map_err(|left| std::thread::spawn(move || drop(left))).ok()
+    left.into_retained().map_err(|left| std::thread::spawn(move || drop(left))).ok()
 }
 
 fn open(

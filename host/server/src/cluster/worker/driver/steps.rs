@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use styx_protocol::machine::EpochSummary;
 use styx_protocol::machine::message::{Mail, Message, Node};
-use styx_protocol::machine::{Action, EpochSummary, Input};
+use styx_protocol::machine::worker::{Action, ClientResponse, Input};
 use styx_protocol::membership::Doubt;
 
 use super::serving::{Asker, Doubtful, Looker};
@@ -80,25 +81,25 @@ impl Driver {
                 self.batch_out = Instant::now();
                 self.dispatcher.fall_back(batch)
             }
-            Action::Reply { waiter: Asker::Local(waiter), reply } => {
+            Action::Respond(ClientResponse::Reply { waiter: Asker::Local(waiter), reply }) => {
                 waiter.answer(handle::Answer::Reply(reply));
                 None
             }
-            Action::Reply { waiter: Asker::Remote(node, ticket), reply } => {
+            Action::Respond(ClientResponse::Reply { waiter: Asker::Remote(node, ticket), reply }) => {
                 let outcome = reply.outcome.map(Bytes);
                 let reply = Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome };
                 self.serving.as_mut()?.tell(Looker::Remote(node, ticket), Response::Reply(reply));
                 None
             }
-            Action::Accepted { waiter, id } => {
+            Action::Respond(ClientResponse::Accepted { waiter, id }) => {
                 self.answer(waiter, Response::Accepted(id), || handle::Answer::Accepted(id));
                 None
             }
-            Action::Unknown { waiter } => {
+            Action::Respond(ClientResponse::Unknown { waiter }) => {
                 self.serving.as_mut()?.doubts.push_back((Doubt::default(), Doubtful::Unknown(waiter)));
                 None
             }
-            Action::Returned { waiter } => {
+            Action::Respond(ClientResponse::Returned { waiter }) => {
                 self.answer(waiter, Response::WrongGeneration, || handle::Answer::Failed(Failure::Unavailable));
                 None
             }
@@ -120,9 +121,6 @@ impl Driver {
             Action::Changes { changes, last } => {
                 self.serving.as_ref()?.collector.as_ref()?.changes(changes, last);
                 None
-            }
-            Action::Snapshot(_) | Action::Append(_) | Action::Controlled { .. } | Action::Expel { .. } => {
-                unreachable!("this is the coordinator's")
             }
         }
     }

@@ -3,17 +3,23 @@
 //! It owns partitions, sequences the requests that come to it, remembers the ends of those that
 //! brought a key, and tells their clients, once the coordinator says that the record is durable.
 
+mod drain;
+mod epoch;
+mod fall_back;
+mod io;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::epoch::Phase;
+pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, Input};
+
+use self::epoch::Phase;
 use super::message::{Mail, Message, Node};
 use super::outbox::Outbox;
-use super::{Action, Config, Input};
 use crate::abort::{Abort, Code};
 use crate::catalog::Catalog;
 use crate::graphs::Graphs;
-use crate::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, PartitionId, RequestId, Round, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::record::Chain;
 use crate::replies::{Known, Reply, ReplyTable};
@@ -27,45 +33,45 @@ use crate::transaction::{Request, Transaction};
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
 pub struct Worker<W> {
-    pub(super) config: Config,
-    pub(super) seat: LocalView,
-    pub(super) state: Arc<State>,
-    pub(super) catalog: Arc<Catalog>,
-    pub(super) sequencer: Sequencer,
-    pub(super) replies: ReplyTable,
-    pub(super) admitted: VecDeque<Slot<W>>,
+    config: Config,
+    seat: LocalView,
+    state: Arc<State>,
+    catalog: Arc<Catalog>,
+    sequencer: Sequencer,
+    replies: ReplyTable,
+    admitted: VecDeque<Slot<W>>,
     /// Body hashes of admitted requests whose reply is kept, until they are sequenced.
-    pub(super) admitted_bodies: BTreeMap<RequestId, u64>,
-    pub(super) queries: VecDeque<(Request, W)>,
-    pub(super) carried: Vec<Slot<W>>,
+    admitted_bodies: BTreeMap<RequestId, u64>,
+    queries: VecDeque<(Request, W)>,
+    carried: Vec<Slot<W>>,
     /// Further clients that wait for a request under way.
-    pub(super) waiting: BTreeMap<RequestId, Vec<W>>,
+    waiting: BTreeMap<RequestId, Vec<W>>,
     /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
     /// part of is not known yet: the next ones may be full.
-    pub(super) receipts: BTreeMap<RequestId, Vec<W>>,
-    pub(super) phase: Phase<W>,
+    receipts: BTreeMap<RequestId, Vec<W>>,
+    phase: Phase<W>,
     /// The last round that ended here.
-    pub(super) round: u64,
+    round: Round,
     /// The last epoch that ended here.
-    pub(super) epoch: Epoch,
+    epoch: Epoch,
     /// The chain after the epoch before: the coordinator knows the newest.
-    pub(super) chain: Chain,
-    pub(super) time: Timestamp,
-    pub(super) outbox: Outbox<W>,
-    pub(super) graphs: Graphs,
+    chain: Chain,
+    time: Timestamp,
+    outbox: Outbox<ClientResponse<W>>,
+    graphs: Graphs,
     /// Mail of a phase that this worker has not reached.
-    pub(super) early: Vec<(WorkerId, Mail)>,
+    early: Vec<(WorkerId, Mail)>,
     /// Nothing new is cut any more.
-    pub(super) resting: bool,
+    draining: bool,
     /// The coordinator knows that there is something to do.
-    pub(super) woke: bool,
-    pub(super) handing_over: HandingOver,
+    woke: bool,
+    handing_over: HandingOver,
     hand_over_most: usize,
 }
 
 /// Whether changes of entities are handed over for a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HandingOver {
+enum HandingOver {
     /// All is handed over.
     Done,
     /// Whenever the driver takes more.
@@ -76,7 +82,7 @@ pub(super) enum HandingOver {
 
 /// A transaction and the client that waits for it.
 #[derive(Debug)]
-pub(super) struct Slot<W> {
+struct Slot<W> {
     pub transaction: Transaction,
     pub waiter: Option<W>,
     /// The client is told once the request is durable, not once it ends.
@@ -102,14 +108,14 @@ impl<W> Worker<W> {
             waiting: BTreeMap::new(),
             receipts: BTreeMap::new(),
             phase: Phase::Idle,
-            round: 0,
+            round: Round(0),
             epoch: Epoch(0),
             chain: Chain::default(),
             time: Timestamp(0),
             outbox: Outbox::default(),
             graphs: Graphs::new(seat.clone(), config.suspended_max),
             early: Vec::new(),
-            resting: false,
+            draining: false,
             woke: false,
             handing_over: HandingOver::Done,
             hand_over_most: HAND_OVER_MOST,
@@ -193,13 +199,7 @@ impl<W> Worker<W> {
     /// When the driver or another node breaks the protocol.
     pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
         match input {
-            Input::Submit { request, waiter, receipt } => self.submit(request, waiter, receipt, actions),
-            Input::Query { waiter, .. } if self.resting => actions.push(Action::Returned { waiter }),
-            Input::Query { request, waiter } => match self.has_room() {
-                true => self.queries.push_back((request, waiter)),
-                false => actions.push(self.refuse(request.id, waiter, overloaded())),
-            },
-            Input::Await { id, waiter } => self.wait_for(id, waiter, actions),
+            Input::Client(request) => self.client(request, actions),
             Input::Executed(executed) => self.executed(executed, actions),
             Input::TaskProgress(advanced) => {
                 self.graphs.advanced(advanced);
@@ -210,8 +210,7 @@ impl<W> Worker<W> {
                 assert_ne!(self.handing_over, HandingOver::Done, "all is handed over");
                 self.handing_over = HandingOver::Asked;
             }
-            Input::Message { from, message } => self.hear(from, message, actions),
-            _ => panic!("this is not for a worker"),
+            Input::Message { from, message } => self.on_message(from, message, actions),
         }
         if self.handing_over == HandingOver::Asked && self.is_idle() {
             self.hand_over(actions);
@@ -223,18 +222,42 @@ impl<W> Worker<W> {
         }
     }
 
-    pub(super) fn send(&self, to: Node, message: Message, actions: &mut Vec<Action<W>>) {
+    fn client(&mut self, request: ClientRequest<W>, actions: &mut Vec<Action<W>>) {
+        match request {
+            ClientRequest::Submit { request, waiter, receipt } => self.submit(request, waiter, receipt, actions),
+            ClientRequest::Query { waiter, .. } if self.draining => {
+                actions.push(Action::Respond(ClientResponse::Returned { waiter }));
+            }
+            ClientRequest::Query { request, waiter } => {
+                if self.has_room() {
+                    self.queries.push_back((request, waiter));
+                } else {
+                    actions.push(self.refuse(request.id, waiter, overloaded()));
+                }
+            }
+            ClientRequest::Await { id, waiter } => self.wait_for(id, waiter, actions),
+        }
+    }
+
+    /// Answers a client once `epoch` is durable.
+    fn respond(&mut self, epoch: Epoch, response: ClientResponse<W>, actions: &mut Vec<Action<W>>) {
+        actions.extend(self.outbox.hold(epoch, response).map(Action::Respond));
+    }
+
+    fn send(&self, to: Node, message: Message, actions: &mut Vec<Action<W>>) {
         actions.push(Action::Send { to, message });
     }
 
-    fn hear(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
+    fn on_message(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
         match (from, message) {
             (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
             (Node::Coordinator, Message::Settle { round, logged, ends }) => self.settle(round, logged, ends, actions),
             (Node::Coordinator, Message::Decide { round, bits }) => self.decide(round, bits, actions),
             (Node::Coordinator, Message::Snapshot) => self.part(actions),
-            (Node::Coordinator, Message::Rest) => self.rest(actions),
-            (Node::Coordinator, Message::Durable(epoch)) => self.outbox.durable(epoch, actions),
+            (Node::Coordinator, Message::Drain) => self.drain(actions),
+            (Node::Coordinator, Message::Durable(epoch)) => {
+                actions.extend(self.outbox.release(epoch).map(Action::Respond))
+            }
             (Node::Worker(worker), Message::Graphs(mail)) => self.mail(worker, mail, actions),
             (from, message) => panic!("{from:?} sends a worker {message:?}"),
         }
@@ -298,20 +321,20 @@ impl<W> Worker<W> {
             // A duplicate: the first one's end is the answer.
             match known {
                 Some(Known::Done(reply)) => {
-                    let action = match receipt {
-                        true => Action::Accepted { waiter, id: request.id },
-                        false => Action::Reply { waiter, reply: reply.clone() },
+                    let response = match receipt {
+                        true => ClientResponse::Accepted { waiter, id: request.id },
+                        false => ClientResponse::Reply { waiter, reply: reply.clone() },
                     };
                     let epoch = if planted(Bug::DuplicateReplyAtOnce) { Epoch(0) } else { reply.epoch };
-                    self.outbox.hold(epoch, action, actions);
+                    self.respond(epoch, response, actions);
                 }
                 None if receipt && !planted(Bug::ReceiptNextEpoch) => {
                     self.receipts.entry(request.id).or_default().push(waiter);
                 }
                 Some(Known::Pending) | None if receipt => {
-                    let accepted = Action::Accepted { waiter, id: request.id };
+                    let accepted = ClientResponse::Accepted { waiter, id: request.id };
                     let next = u64::from(planted(Bug::ReceiptNextEpoch));
-                    self.outbox.hold(Epoch(self.current().0 + next), accepted, actions);
+                    self.respond(Epoch(self.current().0 + next), accepted, actions);
                 }
                 Some(Known::Pending) | None if planted(Bug::DuplicatesDropped) => {}
                 Some(Known::Pending) | None => self.waiting.entry(request.id).or_default().push(waiter),
@@ -322,8 +345,8 @@ impl<W> Worker<W> {
     }
 
     fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
-        if self.resting {
-            return actions.push(Action::Returned { waiter });
+        if self.draining {
+            return actions.push(Action::Respond(ClientResponse::Returned { waiter }));
         }
         if !self.has_room() {
             actions.push(self.refuse(request.id, waiter, overloaded()));
@@ -337,18 +360,19 @@ impl<W> Worker<W> {
     }
 
     fn refuse(&self, id: RequestId, waiter: W, abort: Abort) -> Action<W> {
-        Action::Reply { waiter, reply: Reply { id, tid: Tid(0), epoch: Epoch(0), outcome: Err(abort) } }
+        let reply = Reply { id, tid: Tid(0), epoch: Epoch(0), outcome: Err(abort) };
+        Action::Respond(ClientResponse::Reply { waiter, reply })
     }
 
     fn wait_for(&mut self, id: RequestId, waiter: W, actions: &mut Vec<Action<W>>) {
         match self.replies.get(id) {
             Some((Known::Done(reply), _)) => {
                 let (epoch, reply) = (reply.epoch, reply.clone());
-                self.outbox.hold(epoch, Action::Reply { waiter, reply }, actions);
+                self.respond(epoch, ClientResponse::Reply { waiter, reply }, actions);
             }
             Some((Known::Pending, _)) => self.waiting.entry(id).or_default().push(waiter),
             None if self.admitted_bodies.contains_key(&id) => self.waiting.entry(id).or_default().push(waiter),
-            None => actions.push(Action::Unknown { waiter }),
+            None => actions.push(Action::Respond(ClientResponse::Unknown { waiter })),
         }
     }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::fall_back::FallingBack;
-use super::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
-use super::worker::{Slot, Worker};
-use super::{Action, Batch, EpochSummary, Executed, Rank};
+use super::{Action, Batch, ClientResponse, Executed, Slot, Worker};
 use crate::attempt::Execution;
 use crate::catalog::{Consistency, Control};
 use crate::entity::Value;
 use crate::graphs::Part;
-use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
+use crate::machine::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
+use crate::machine::{EpochSummary, Rank};
 use crate::mutants::{Bug, planted};
 use crate::replies::Reply;
 use crate::state::State;
@@ -28,7 +28,7 @@ pub(super) enum Phase<W> {
 /// The round under way.
 #[derive(Debug)]
 pub(super) struct Running<W> {
-    round: u64,
+    round: Round,
     epoch: Epoch,
     /// What answers to queries rest on.
     query_base: Epoch,
@@ -198,14 +198,16 @@ impl<W> Worker<W> {
                     self.replies.begin(request.id, body);
                 }
                 for waiter in self.receipts.remove(&request.id).unwrap_or_default() {
-                    self.outbox.hold(epoch, Action::Accepted { waiter, id: request.id }, actions);
+                    let accepted = ClientResponse::Accepted { waiter, id: request.id };
+                    actions.extend(self.outbox.hold(epoch, accepted).map(Action::Respond));
                 }
             }
             if slot.receipt
                 && let Some(waiter) = slot.waiter.take()
             {
                 let epoch = if planted(Bug::ReceiptAtOnce) { Epoch(0) } else { epoch };
-                self.outbox.hold(epoch, Action::Accepted { waiter, id: request.id }, actions);
+                let accepted = ClientResponse::Accepted { waiter, id: request.id };
+                actions.extend(self.outbox.hold(epoch, accepted).map(Action::Respond));
             }
         }
         admitted
@@ -243,7 +245,7 @@ impl<W> Worker<W> {
     }
 
     /// The round and the phase of it that this worker is in: whether it falls back, or is over.
-    fn here(&self) -> (u64, bool) {
+    fn here(&self) -> (Round, bool) {
         match &self.phase {
             Phase::Idle => (self.round, true),
             Phase::Running(running) => (running.round, matches!(running.stage, Stage::FallBack(_))),
@@ -387,7 +389,7 @@ impl<W> Worker<W> {
     }
 
     /// All graphs of all workers are complete.
-    pub(super) fn settle(&mut self, round: u64, logged: bool, ends: Vec<GraphEnd>, actions: &mut Vec<Action<W>>) {
+    pub(super) fn settle(&mut self, round: Round, logged: bool, ends: Vec<GraphEnd>, actions: &mut Vec<Action<W>>) {
         let parts = if self.is_one_of_several() { self.graphs.end() } else { Vec::new() };
         let (me, time, snapshot_reads) = (self.seat.me, self.time, self.snapshot_reads());
         let running = self.running();
@@ -464,12 +466,13 @@ impl<W> Worker<W> {
         for ((transaction, waiter), execution) in running.queries.drain(..).zip(running.answers.drain(..)) {
             let outcome = execution.expect("every query is answered").outcome;
             let reply = Reply { id: transaction.request.id, tid: transaction.tid, epoch: running.query_base, outcome };
-            self.outbox.hold(base, Action::Reply { waiter, reply }, actions);
+            let response = ClientResponse::Reply { waiter, reply };
+            actions.extend(self.outbox.hold(base, response).map(Action::Respond));
         }
     }
 
     /// The dependencies of all workers are known.
-    pub(super) fn decide(&mut self, round: u64, bits: Vec<(Tid, Bits)>, actions: &mut Vec<Action<W>>) {
+    pub(super) fn decide(&mut self, round: Round, bits: Vec<(Tid, Bits)>, actions: &mut Vec<Action<W>>) {
         assert_eq!(self.running().round, round, "messages of a round come inside it");
         self.commit(&bits, actions);
     }
@@ -554,7 +557,7 @@ impl<W> Worker<W> {
         }
     }
 
-    pub(super) fn enter_fallback(&mut self, falling_back: FallingBack) -> u64 {
+    pub(super) fn enter_fallback(&mut self, falling_back: FallingBack) -> Round {
         let running = self.running();
         running.stage = Stage::FallBack(falling_back);
         running.round
@@ -594,7 +597,8 @@ impl<W> Worker<W> {
         if request.retained {
             self.replies.end(&reply, self.time);
             for waiter in self.waiting.remove(&reply.id).unwrap_or_default() {
-                self.outbox.hold(running.epoch, Action::Reply { waiter, reply: reply.clone() }, actions);
+                let response = ClientResponse::Reply { waiter, reply: reply.clone() };
+                actions.extend(self.outbox.hold(running.epoch, response).map(Action::Respond));
             }
         }
         if !execution.logs.is_empty() {
@@ -604,7 +608,8 @@ impl<W> Worker<W> {
         if let Some(waiter) = running.slots[neighbour].waiter.take() {
             let several = self.seat.placement.workers() > 1;
             let epoch = if several && planted(Bug::DurableAssumed) { Epoch(0) } else { running.epoch };
-            self.outbox.hold(epoch, Action::Reply { waiter, reply }, actions);
+            let response = ClientResponse::Reply { waiter, reply };
+            actions.extend(self.outbox.hold(epoch, response).map(Action::Respond));
         }
     }
 

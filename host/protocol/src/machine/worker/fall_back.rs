@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::epoch::{Conflicting, take_execution};
-use super::message::Decision;
-use super::worker::Worker;
-use super::{Action, FallbackBatch};
+use super::{Action, FallbackBatch, Worker};
 use crate::attempt::{Execution, Mode};
 use crate::fallback::{ComponentOutcome, Member, components};
 use crate::locks::Locks;
+use crate::machine::message::Decision;
 use crate::mutants::{Bug, planted};
 use crate::task::GraphId;
 use crate::worker_set::WorkerSet;

@@ -1,33 +1,18 @@
-//! How a generation comes to a rest before another one begins, so that nothing under way is cut short:
-//! what was cut is brought to its end, and what was not goes back to whoever asked.
+//! The end of a generation that nobody is in a hurry for: what was cut is brought to its end, and
+//! what was not goes back to whoever asked.
 
 use super::epoch::Phase;
-use super::message::Message;
-use super::worker::{HandingOver, Worker};
-use super::{Action, Coordinator};
+use super::{Action, ClientResponse, HandingOver, Worker};
 use crate::ids::PartitionId;
 use crate::mutants::{Bug, planted};
 use crate::snapshot::RetainedState;
 use crate::state::{Partition, State};
 
-impl<W> Coordinator<W> {
-    /// From now on no worker cuts anything new.
-    pub(super) fn rest(&mut self, actions: &mut Vec<Action<W>>) {
-        self.resting = true;
-        self.tell_all(&Message::Rest, actions);
-    }
-
-    /// Whether the generation was told to rest, and nothing is under way any more.
-    pub fn is_drained(&self) -> bool {
-        self.resting && self.is_idle() && !self.has_work()
-    }
-}
-
 impl<W> Worker<W> {
     /// Gives back everything of which nothing has happened, and takes nothing more that could happen.
-    /// Also for a generation that ends without a rest: what was not cut here by its end never is.
-    pub(super) fn rest(&mut self, actions: &mut Vec<Action<W>>) {
-        self.resting = true;
+    /// Also for a generation that ends without being drained: what was not cut here by its end never is.
+    pub(super) fn drain(&mut self, actions: &mut Vec<Action<W>>) {
+        self.draining = true;
         let mut waiters: Vec<W> = Vec::new();
         for mut slot in std::mem::take(&mut self.admitted) {
             waiters.extend(slot.waiter.take());
@@ -46,18 +31,18 @@ impl<W> Worker<W> {
         if planted(Bug::CutReturned) {
             waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
         }
-        actions.extend(waiters.into_iter().map(|waiter| Action::Returned { waiter }));
+        actions.extend(waiters.into_iter().map(|waiter| Action::Respond(ClientResponse::Returned { waiter })));
     }
 
     /// The same, when this worker leaves its generation.
     pub fn leave(&mut self, actions: &mut Vec<Action<W>>) {
-        self.rest(actions);
+        self.drain(actions);
     }
 
     /// What is left of this worker's part when it has left its generation, if that is where a snapshot
     /// was taken; otherwise itself, which takes a while to be dropped.
     #[expect(clippy::result_large_err, reason = "it is moved once in a generation")]
-    pub fn into_remains(mut self) -> Result<RetainedState, Self> {
+    pub fn into_retained(mut self) -> Result<RetainedState, Self> {
         let idle = matches!(self.phase, Phase::Idle) && self.carried.is_empty();
         let noted = self.handing_over == HandingOver::Done && self.replies.is_cut();
         if !(self.config.snapshots && idle && noted) {

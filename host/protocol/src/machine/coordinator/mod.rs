@@ -4,15 +4,19 @@
 //! A round is an epoch, or carries read-only requests only; which, shows when all sequencers have
 //! said what they add. Execution does not wait for that, nor for the record to be durable.
 
+mod io;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::message::{Begin, Counts, Finished, GraphEnd, Message, Node, Replayed};
+pub use io::{Action, Config, Input};
+
+use super::EpochSummary;
+use super::message::{Begin, Counts, Finished, GraphEnd, Message, Replayed};
 use super::outbox::Outbox;
-use super::{Action, Config, EpochSummary, Input};
 use crate::attempt::Placement;
 use crate::catalog::{Catalog, Control};
-use crate::ids::{Epoch, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::record::{Chain, EpochRecord, Sequence};
 use crate::route::sequencer_of;
@@ -30,22 +34,22 @@ pub struct Coordinator<W> {
     controls: VecDeque<(Control, W)>,
     /// Somebody has something to do.
     woken: bool,
-    round: u64,
-    current: Option<Box<Round>>,
+    round: Round,
+    current: Option<Box<CurrentRound>>,
     /// The last epoch that ended.
     epoch: Epoch,
     chain: Chain,
     time: Timestamp,
     /// Where all sequencers' counters stand.
-    counter: u64,
+    counter: SequencerCounter,
     /// No TID of the log is higher. Not what the counter says: another membership's may stand above.
     highest: Tid,
     /// Transactions that were moved to the next epoch.
     carried: Vec<Tid>,
     /// A snapshot is to be taken at the end of the round.
     snapshot: bool,
-    pub(super) resting: bool,
-    outbox: Outbox<W>,
+    draining: bool,
+    outbox: Outbox<Action<W>>,
 }
 
 /// What the coordinator waits for in a round. Execution begins with the round, so it may be over when
@@ -64,7 +68,7 @@ pub enum Stage {
 
 /// A round under way.
 #[derive(Debug)]
-struct Round {
+struct CurrentRound {
     begin: Begin,
     shares: BTreeMap<WorkerId, Vec<Arc<Request>>>,
     /// Whether it is known what all sequencers add.
@@ -89,16 +93,16 @@ impl<W> Coordinator<W> {
             catalog: Catalog::default(),
             controls: VecDeque::new(),
             woken: false,
-            round: 0,
+            round: Round(0),
             current: None,
             epoch: Epoch(0),
             chain: Chain::default(),
             time: Timestamp(0),
-            counter: 0,
+            counter: SequencerCounter(0),
             highest: Tid(0),
             carried: Vec::new(),
             snapshot: false,
-            resting: false,
+            draining: false,
             outbox: Outbox::default(),
             config,
         }
@@ -114,7 +118,7 @@ impl<W> Coordinator<W> {
             self.time = frame.time;
         }
         if !planted(Bug::HighestNotRestored) {
-            self.counter = frame.highest.0.div_ceil(u64::from(self.placement.workers()));
+            self.counter = SequencerCounter::past(frame.highest, self.placement.workers());
         }
     }
 
@@ -134,9 +138,9 @@ impl<W> Coordinator<W> {
     pub fn stage(&self) -> Option<Stage> {
         let (round, all) = (self.current.as_deref()?, self.workers());
         Some(match round {
-            Round { cut: false, .. } => Stage::Cut,
-            Round { executed, .. } if *executed < all => Stage::Execute,
-            Round { judged, .. } if *judged < all => Stage::Validate,
+            CurrentRound { cut: false, .. } => Stage::Cut,
+            CurrentRound { executed, .. } if *executed < all => Stage::Execute,
+            CurrentRound { judged, .. } if *judged < all => Stage::Validate,
             _ => Stage::Finish,
         })
     }
@@ -161,7 +165,7 @@ impl<W> Coordinator<W> {
             }
             Input::Replay(record) => self.replay(record, actions),
             Input::Durable(epoch) => {
-                self.outbox.durable(epoch, actions);
+                actions.extend(self.outbox.release(epoch));
                 self.tell_all(&Message::Durable(epoch), actions);
             }
             Input::Snapshot => {
@@ -170,18 +174,28 @@ impl<W> Coordinator<W> {
                     self.snapshot(actions);
                 }
             }
-            Input::Drain => self.rest(actions),
-            Input::Message { from: Node::Worker(worker), message } => self.hear(worker, message, actions),
-            _ => panic!("this is not for the coordinator"),
+            Input::Drain => self.drain(actions),
+            Input::Message { from, message } => self.on_message(from, message, actions),
         }
+    }
+
+    /// From now on no worker cuts anything new.
+    fn drain(&mut self, actions: &mut Vec<Action<W>>) {
+        self.draining = true;
+        self.tell_all(&Message::Drain, actions);
+    }
+
+    /// Whether the generation was told to drain, and nothing is under way any more.
+    pub fn is_drained(&self) -> bool {
+        self.draining && self.is_idle() && !self.has_work()
     }
 
     fn workers(&self) -> usize {
         usize::from(self.placement.workers())
     }
 
-    pub(super) fn tell_all(&self, message: &Message, actions: &mut Vec<Action<W>>) {
-        let workers = (0..self.placement.workers()).map(|worker| Node::Worker(WorkerId(worker)));
+    fn tell_all(&self, message: &Message, actions: &mut Vec<Action<W>>) {
+        let workers = (0..self.placement.workers()).map(WorkerId);
         actions.extend(workers.map(|to| Action::Send { to, message: message.clone() }));
     }
 
@@ -195,7 +209,7 @@ impl<W> Coordinator<W> {
             chain: self.chain,
             time: self.time,
             highest: match planted(Bug::HighestRounded) {
-                true => Tid(self.counter * u64::from(self.placement.workers())),
+                true => Tid(self.counter.0 * u64::from(self.placement.workers())),
                 false => self.highest,
             },
             catalog: self.catalog.image(),
@@ -212,15 +226,15 @@ impl<W> Coordinator<W> {
             // Checked on arrival; an earlier change of the same epoch may have overtaken it.
             let result = self.catalog.check(control);
             self.catalog.apply(control);
-            self.outbox.hold(epoch, Action::Controlled { waiter, result }, actions);
+            actions.extend(self.outbox.hold(epoch, Action::Controlled { waiter, result }));
         }
         let begin = self.next(epoch, time, controls);
         self.tell_all(&Message::Begin(begin.clone()), actions);
-        self.current = Some(Box::new(Round::new(begin)));
+        self.current = Some(Box::new(CurrentRound::new(begin)));
     }
 
     fn next(&mut self, epoch: Epoch, time: Timestamp, controls: Vec<Control>) -> Begin {
-        self.round += 1;
+        self.round.0 += 1;
         Begin { round: self.round, epoch, time, counter: self.counter, before: self.chain, controls, replay: None }
     }
 
@@ -238,8 +252,8 @@ impl<W> Coordinator<W> {
             "rescheduled transactions diverged from the log in epoch {}",
             record.epoch
         );
-        let workers = u64::from(self.placement.workers());
-        if u64::from(record.sequencers) == workers {
+        let workers = self.placement.workers();
+        if record.sequencers == workers {
             assert_eq!(record.counter, self.counter, "TIDs diverged from the log in epoch {}", record.epoch);
         }
         for control in &record.controls {
@@ -255,21 +269,21 @@ impl<W> Coordinator<W> {
             rooted[usize::from(worker.0)].push(Replayed { tid, request: request.clone() });
         }
         for (worker, replayed) in rooted.into_iter().enumerate() {
-            let to = Node::Worker(WorkerId(worker as u16));
+            let to = WorkerId(worker as u16);
             let begin = Begin { replay: Some(replayed), ..begin.clone() };
             actions.push(Action::Send { to, message: Message::Begin(begin) });
         }
-        let mut round = Round::new(begin);
+        let mut round = CurrentRound::new(begin);
         // Under another membership, counters go on where no TID has been.
         self.highest = self.highest.max(record.highest());
         if !planted(Bug::CountersForgotten) {
-            self.counter = self.counter.max(self.highest.0.div_ceil(workers));
+            self.counter = self.counter.max(SequencerCounter::past(self.highest, workers));
         }
         (round.cut, round.record) = (true, Some(record));
         self.current = Some(Box::new(round));
     }
 
-    fn hear(&mut self, worker: WorkerId, message: Message, actions: &mut Vec<Action<W>>) {
+    fn on_message(&mut self, worker: WorkerId, message: Message, actions: &mut Vec<Action<W>>) {
         let all = self.workers();
         let round = match (&message, self.current.as_mut()) {
             (Message::WorkAvailable, _) => return self.woken = true,
@@ -395,9 +409,9 @@ impl<W> Coordinator<W> {
     }
 }
 
-impl Round {
+impl CurrentRound {
     fn new(begin: Begin) -> Self {
-        Round {
+        CurrentRound {
             begin,
             shares: BTreeMap::new(),
             record: None,
@@ -413,7 +427,7 @@ impl Round {
         }
     }
 
-    fn expect(&self, round: u64) {
+    fn expect(&self, round: Round) {
         assert_eq!(round, self.begin.round, "messages of a round come inside it");
     }
 }

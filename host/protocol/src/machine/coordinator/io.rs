@@ -1,0 +1,89 @@
+//! Inputs and actions of the coordinator's machine.
+
+use std::sync::Arc;
+
+use crate::abort::Abort;
+use crate::catalog::Control;
+use crate::entity::Layout;
+use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
+use crate::machine::EpochSummary;
+use crate::machine::message::Message;
+use crate::record::EpochRecord;
+use crate::snapshot::SnapshotHeader;
+
+/// Settings of a coordinator. Everything that decides an outcome is here or in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How keys are spread over partitions.
+    pub layout: Layout,
+    /// Hash of the engine's configuration, for the record.
+    pub engine: EngineHash,
+    /// Fencing generation.
+    pub generation: Generation,
+}
+
+/// Input of the coordinator's machine. `W` names whoever waits for a deployment.
+#[derive(Debug)]
+pub enum Input<W> {
+    /// A deployment to be sequenced.
+    Control {
+        /// The change.
+        control: Control,
+        /// Handed back with [`Action::Controlled`].
+        waiter: W,
+    },
+    /// Wall-clock time goes on; an epoch may be cut.
+    Tick {
+        /// Goes into the record.
+        now: Timestamp,
+    },
+    /// A record of the log, in recovery: the cut that was made.
+    Replay(Arc<EpochRecord>),
+    /// The records up to this epoch's are durable.
+    Durable(Epoch),
+    /// A snapshot is wanted, and the last one has been handed over.
+    Snapshot,
+    /// The generation is to end, without haste: see [`super::Coordinator::is_drained`].
+    Drain,
+    /// A message of a worker of this generation.
+    Message {
+        /// Its sender.
+        from: WorkerId,
+        /// The message.
+        message: Message,
+    },
+}
+
+/// Work that the coordinator's machine asks its driver for.
+#[derive(Debug)]
+pub enum Action<W> {
+    /// Append the record, and say [`Input::Durable`] once it is.
+    Append(Arc<EpochRecord>),
+    /// Send a message; those to one worker arrive in order, each once.
+    Send {
+        /// Its receiver.
+        to: WorkerId,
+        /// The message.
+        message: Message,
+    },
+    /// Tell a client how its deployment ended.
+    Controlled {
+        /// The client.
+        waiter: W,
+        /// Done and durable, or refused.
+        result: Result<(), Abort>,
+    },
+    /// A worker has deployed something else than the coordinator: it must go, and a new generation begin.
+    Expel {
+        /// The worker.
+        worker: WorkerId,
+        /// Hash of the coordinator's catalog.
+        expected: u64,
+        /// Hash of the worker's catalog.
+        found: u64,
+    },
+    /// The coordinator's part of a snapshot of the state of now.
+    Snapshot(Box<SnapshotHeader>),
+    /// An epoch, or a round of read-only requests, has ended.
+    Finished(EpochSummary),
+}

@@ -1,0 +1,211 @@
+//! Inputs and actions of a worker's machine.
+
+use std::sync::Arc;
+
+use crate::attempt::LogLine;
+use crate::catalog::Catalog;
+use crate::entity::Layout;
+use crate::fallback::{ComponentOutcome, Member};
+use crate::ids::{Generation, RequestId, Tid};
+use crate::machine::EpochSummary;
+use crate::machine::message::{Message, Node};
+use crate::modes::Modes;
+use crate::replies::{Reply, Retention};
+use crate::snapshot::WorkerSnapshot;
+use crate::state::{State, Write};
+use crate::task::{LocalView, Started, Task, TaskProgress};
+use crate::transaction::{Request, Transaction};
+
+/// Settings of a worker. Everything that decides an outcome is here or in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How keys are spread over partitions.
+    pub layout: Layout,
+    /// Parts of the protocol that are on.
+    pub modes: Modes,
+    /// Most transactions of an epoch.
+    pub epoch_size_max: usize,
+    /// Most bytes of arguments in this worker's part of an epoch's record (one request is always taken).
+    pub epoch_bytes_max: usize,
+    /// Most requests that may wait.
+    pub backlog_max: usize,
+    /// Most functions that may wait for other workers.
+    pub suspended_max: usize,
+    /// How long replies are remembered.
+    pub retention: Retention,
+    /// Fencing generation.
+    pub generation: Generation,
+    /// Track changes, so that snapshots can be taken.
+    pub snapshots: bool,
+    /// Put the claimed serial order into each [`EpochSummary`], for checkers.
+    pub claim_order: bool,
+}
+
+/// Input of a worker's machine. `W` names a waiting client; it is handed back with the response,
+/// never looked at.
+#[derive(Debug)]
+pub enum Input<W> {
+    /// A client asks for something.
+    Client(ClientRequest<W>),
+    /// [`Action::Execute`] is done.
+    Executed(Executed),
+    /// Some of [`Action::RunTasks`] is done.
+    TaskProgress(Vec<TaskProgress>),
+    /// [`Action::FallBack`] is done.
+    FellBack(Vec<ComponentOutcome>),
+    /// More of what has changed can be taken, after [`Action::WorkerSnapshot`] or [`Action::Changes`].
+    HandOver,
+    /// A message of another node of this generation.
+    Message {
+        /// Its sender.
+        from: Node,
+        /// The message.
+        message: Message,
+    },
+}
+
+/// Request of a client to a worker.
+#[derive(Debug)]
+pub enum ClientRequest<W> {
+    /// A validated request that may write.
+    Submit {
+        /// The request.
+        request: Arc<Request>,
+        /// The client.
+        waiter: W,
+        /// Answer with [`ClientResponse::Accepted`] once durable, instead of with the reply.
+        receipt: bool,
+    },
+    /// A request to a read-only function: not logged, runs on the last committed epoch.
+    Query {
+        /// The request.
+        request: Request,
+        /// The client.
+        waiter: W,
+    },
+    /// The end of an earlier request is asked for.
+    Await {
+        /// The earlier request.
+        id: RequestId,
+        /// The client.
+        waiter: W,
+    },
+}
+
+impl<W> ClientRequest<W> {
+    /// The same request of another name for the client.
+    pub fn map_waiter<V>(self, name: impl FnOnce(W) -> V) -> ClientRequest<V> {
+        match self {
+            ClientRequest::Submit { request, waiter, receipt } => {
+                ClientRequest::Submit { request, waiter: name(waiter), receipt }
+            }
+            ClientRequest::Query { request, waiter } => ClientRequest::Query { request, waiter: name(waiter) },
+            ClientRequest::Await { id, waiter } => ClientRequest::Await { id, waiter: name(waiter) },
+        }
+    }
+}
+
+/// Answer to a [`ClientRequest`].
+#[derive(Debug)]
+pub enum ClientResponse<W> {
+    /// The request has ended.
+    Reply {
+        /// The client.
+        waiter: W,
+        /// The end.
+        reply: Reply,
+    },
+    /// The request will be carried out whatever happens.
+    Accepted {
+        /// The client.
+        waiter: W,
+        /// The request.
+        id: RequestId,
+    },
+    /// Nothing is known of the request.
+    Unknown {
+        /// The client.
+        waiter: W,
+    },
+    /// Nothing has happened of the request, nor will here: it is to be asked elsewhere.
+    Returned {
+        /// The client.
+        waiter: W,
+    },
+}
+
+/// Work that a worker's machine asks its driver for.
+#[derive(Debug)]
+pub enum Action<W> {
+    /// Send a message; those to one node arrive in order, each once.
+    Send {
+        /// Its receiver.
+        to: Node,
+        /// The message.
+        message: Message,
+    },
+    /// Execute the batch on any number of threads, then say [`Input::Executed`]. No reference to
+    /// the state may be kept.
+    Execute(Batch),
+    /// Advance the tasks on any number of threads, and say [`Input::TaskProgress`] of any that is
+    /// done. A task that resumes a guest goes to where the guest is suspended.
+    RunTasks(Vec<Task>),
+    /// Run the components on any number of threads, then say [`Input::FellBack`].
+    FallBack(FallbackBatch),
+    /// Answer a client.
+    Respond(ClientResponse<W>),
+    /// Show the lines that guests logged in the attempt that counted.
+    Logs {
+        /// The transaction.
+        tid: Tid,
+        /// The lines.
+        lines: Vec<LogLine>,
+    },
+    /// This worker's part of a snapshot; say [`Input::HandOver`] for its entities.
+    WorkerSnapshot(Box<WorkerSnapshot>),
+    /// Changed entities up to the snapshot; of one entity the last change counts.
+    Changes {
+        /// Some of the changes.
+        changes: Vec<Write>,
+        /// Whether these were the last. Otherwise say [`Input::HandOver`] for more.
+        last: bool,
+    },
+    /// This worker's part of an epoch, or of a round of read-only requests, has ended.
+    Finished(EpochSummary),
+}
+
+/// Transactions to execute on the state of the epoch's start.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Transactions in TID order.
+    pub transactions: Arc<[Transaction]>,
+    /// Read-only requests.
+    pub queries: Arc<[Transaction]>,
+    /// The state to read.
+    pub state: Arc<State>,
+    /// The catalog of the epoch.
+    pub catalog: Arc<Catalog>,
+    /// Among several workers, this one's view: run by [`crate::task::TaskExecutor::start`]. Otherwise by
+    /// [`crate::fallback::Executor::execute`].
+    pub seat: Option<LocalView>,
+}
+
+/// Executions of a batch, each list in the order of the batch.
+#[derive(Debug, Default)]
+pub struct Executed {
+    /// The transactions.
+    pub transactions: Vec<Started>,
+    /// The queries.
+    pub queries: Vec<Started>,
+}
+
+/// Components of the conflict graph, each to be run in order on one thread.
+#[derive(Clone, Debug)]
+pub struct FallbackBatch {
+    /// Components.
+    pub components: Arc<[Vec<Member>]>,
+    /// The state after the lock-free phase.
+    pub state: Arc<State>,
+    /// The catalog of the epoch.
+    pub catalog: Arc<Catalog>,
+}
