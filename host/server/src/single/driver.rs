@@ -241,7 +241,9 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                     self.step(input);
                 }
             }
-            Event::Operator(OperatorMessage::Deploy(control, waiter)) => self.step(coordinator::Input::Control { control, waiter }),
+            Event::Operator(OperatorMessage::Deploy(control, waiter)) => {
+                self.step(coordinator::Input::Control { control, waiter })
+            }
             Event::Operator(OperatorMessage::Snapshot(to)) => match &self.snapshots {
                 Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
                 None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
