@@ -1,0 +1,552 @@
+//! The processes that serve together, each in its role.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use styx_client::Client;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::ports::free_port;
+use crate::process::{Process, Program};
+
+/// How long a cluster may take to serve again.
+pub const RECOVERY_MAX: Duration = Duration::from_secs(120);
+
+/// The role of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    // In the order in which they are started when several were killed.
+    /// The Kafka broker.
+    Broker,
+    /// The S3 server.
+    Store,
+    /// One server that is everything.
+    Server,
+    /// The coordinator that leads, as far as is known.
+    Coordinator,
+    /// The one that stands by, if there are two.
+    Standby,
+    /// A worker, by its number.
+    Worker(usize),
+    /// The gateway.
+    Gateway,
+}
+
+/// The place of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Log {
+    /// The coordinator's directory.
+    #[default]
+    Embedded,
+    /// A Kafka broker of its own, which also takes calls as records.
+    Kafka,
+}
+
+/// The place of snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Store {
+    /// The coordinator's directory.
+    #[default]
+    Directory,
+    /// An S3 server of its own.
+    S3,
+    /// None: every recovery replays the whole log.
+    None,
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program `styx`.
+    pub binary: PathBuf,
+    /// Where data and logs go; a temporary directory if none is given.
+    pub directory: Option<PathBuf>,
+    /// Worker processes; one server that is everything if there are none.
+    pub workers: usize,
+    /// The place of the log.
+    pub log: Log,
+    /// The place of snapshots.
+    pub store: Store,
+    /// Whether calls come as records of a Kafka broker, wherever the log is.
+    pub kafka: bool,
+    /// Further flags of whatever executes: workers, or the one server.
+    pub worker_flags: Vec<String>,
+    /// Further flags of whatever has the log: coordinators, or the one server.
+    pub log_flags: Vec<String>,
+    /// Further flags of whatever takes calls: the gateway, or the one server.
+    pub gateway_flags: Vec<String>,
+    /// Where the scripts are that start a broker or an S3 server.
+    pub scripts: PathBuf,
+    /// The level of the processes' logs.
+    pub log_level: String,
+}
+
+impl Options {
+    /// One server, everything in a temporary directory.
+    pub fn new(binary: impl Into<PathBuf>) -> Options {
+        Options {
+            binary: binary.into(),
+            directory: None,
+            workers: 0,
+            log: Log::default(),
+            store: Store::default(),
+            kafka: false,
+            worker_flags: Vec::new(),
+            log_flags: Vec::new(),
+            gateway_flags: Vec::new(),
+            scripts: "scripts/servers".into(),
+            log_level: std::env::var("STYX_LOG").unwrap_or_else(|_| "info".into()),
+        }
+    }
+}
+
+/// The epoch, and the hash of all state up to it.
+pub type Position = (u64, String);
+
+/// Running processes, on addresses that stay theirs.
+pub struct Cluster {
+    processes: BTreeMap<Role, Process>,
+    options: Options,
+    directory: PathBuf,
+    _temporary: Option<TempDir>,
+    environment: Vec<(String, String)>,
+    client: Client,
+    ingress: String,
+    admin: String,
+    /// The admin address of the coordinator that stands by.
+    other_admin: Option<String>,
+    brokers: Option<String>,
+    /// How often another coordinator has led instead of one that had to be started again.
+    pub replaced: usize,
+}
+
+fn words(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+/// Any free port, where nobody has to know it before.
+const ANY: &str = "127.0.0.1:0";
+
+impl Cluster {
+    /// Starts everything, and waits until it serves.
+    ///
+    /// # Errors
+    /// A process does not start, with what it said last.
+    pub async fn start(options: Options) -> anyhow::Result<Cluster> {
+        let mut cluster = Cluster::prepare(options)?;
+        let all: Vec<Role> = cluster.roles().collect();
+        cluster.start_again(&all).await?;
+        if let Some(server) = cluster.processes.get(&Role::Server) {
+            (cluster.ingress, cluster.admin) = (server.text("ingress").to_owned(), server.text("admin").to_owned());
+            cluster.client = client(&cluster.ingress, &cluster.admin)?;
+        }
+        cluster.settle().await?;
+        Ok(cluster)
+    }
+
+    /// All processes, none of them running.
+    ///
+    /// # Errors
+    /// There is no directory or port for them.
+    pub fn prepare(options: Options) -> anyhow::Result<Cluster> {
+        let temporary = match &options.directory {
+            None => Some(tempfile::tempdir()?),
+            Some(_) => None,
+        };
+        let directory = temporary.as_ref().map_or_else(|| options.directory.clone(), |path| Some(path.path().into()));
+        let directory: PathBuf = directory.context("one of the two is there")?;
+        let environment = vec![("STYX_LOG".to_owned(), options.log_level.clone())];
+        let (ingress, admin) = (address(free_port()?), address(free_port()?));
+        let client = client(&ingress, &admin)?;
+        let mut cluster = Cluster {
+            processes: BTreeMap::new(),
+            options,
+            directory,
+            _temporary: temporary,
+            environment,
+            client,
+            ingress,
+            admin,
+            other_admin: None,
+            brokers: None,
+            replaced: 0,
+        };
+        cluster.servers()?;
+        if cluster.options.workers == 0 {
+            cluster.single()
+        } else {
+            cluster.distributed()?
+        }
+        Ok(cluster)
+    }
+
+    /// The broker and the S3 server, and what that means for the others' flags.
+    fn servers(&mut self) -> anyhow::Result<()> {
+        let Options { log, store, kafka, .. } = self.options;
+        if log == Log::Kafka || kafka {
+            let port = free_port()?;
+            if log == Log::Kafka {
+                self.options.log_flags.extend(words(&["--log", &format!("kafka://{}", address(port))]));
+            }
+            self.options.gateway_flags.extend(words(&["--kafka", &address(port)]));
+            self.brokers = Some(address(port));
+            self.server(Role::Broker, "kafka", port);
+        }
+        match store {
+            Store::Directory => {}
+            Store::None => self.options.log_flags.extend(words(&["--store", "none"])),
+            Store::S3 => {
+                let port = free_port()?;
+                self.options.log_flags.extend(words(&["--store", S3_STORE]));
+                let settings = [
+                    ("AWS_ACCESS_KEY_ID", "styx".to_owned()),
+                    ("AWS_SECRET_ACCESS_KEY", "styx-secret".to_owned()),
+                    ("AWS_REGION", "us-east-1".to_owned()),
+                    ("AWS_ENDPOINT_URL", format!("http://{}", address(port))),
+                ];
+                self.environment.extend(settings.map(|(name, value)| (name.to_owned(), value)));
+                self.server(Role::Store, "s3", port);
+            }
+        }
+        Ok(())
+    }
+
+    fn server(&mut self, role: Role, name: &str, port: u16) {
+        let data = self.directory.join(name);
+        let program = Program {
+            name: format!("{name}-server"),
+            binary: self.options.scripts.join(format!("{name}.sh")),
+            arguments: words(&["start", &data.to_string_lossy(), &port.to_string()]),
+            environment: Vec::new(),
+            port: Some(port),
+        };
+        self.processes.insert(role, Process::new(program, &self.directory));
+    }
+
+    fn single(&mut self) {
+        let options = self.options.clone();
+        let data = self.directory.join("server").to_string_lossy().into_owned();
+        let own = words(&["--ingress-addr", ANY, "--admin-addr", ANY, "--data-dir", &data]);
+        let flags = [own, options.worker_flags, options.log_flags, options.gateway_flags].concat();
+        self.add(Role::Server, "server", None, flags);
+    }
+
+    fn distributed(&mut self) -> anyhow::Result<()> {
+        let options = self.options.clone();
+        let cluster = address(free_port()?);
+        let within = |name: &str| self.directory.join(name).to_string_lossy().into_owned();
+        // What one process has compiled, the others need not compile.
+        let data = |name: &str| words(&["--data-dir", &within(name), "--cache-dir", &within("cache")]);
+        let coordinator = |name: &str, cluster: &str, admin: &str| {
+            let own = words(&["--cluster-addr", cluster, "--admin-addr", admin, "--workers"]);
+            [own, vec![options.workers.to_string()], data(name), options.log_flags.clone()].concat()
+        };
+        let mut coordinators = cluster.clone();
+        let mut all =
+            vec![(Role::Coordinator, "coordinator".to_owned(), coordinator("coordinator", &cluster, &self.admin))];
+        if options.log == Log::Kafka && options.store == Store::S3 {
+            let (second, admin) = (address(free_port()?), address(free_port()?));
+            coordinators = format!("{cluster},{second}");
+            all.push((Role::Standby, "coordinator-2".to_owned(), coordinator("coordinator-2", &second, &admin)));
+            self.other_admin = Some(admin);
+        }
+        for number in 0..options.workers {
+            let name = format!("worker-{}", number + 1);
+            let own = words(&["--coordinator", &coordinators, "--admin-addr", ANY]);
+            all.push((Role::Worker(number), name.clone(), [own, data(&name), options.worker_flags.clone()].concat()));
+        }
+        let own = words(&["--coordinator", &coordinators, "--ingress-addr", &self.ingress, "--admin-addr", ANY]);
+        all.push((Role::Gateway, "gateway".to_owned(), [own, options.gateway_flags].concat()));
+        for (role, name, flags) in all {
+            let kind = match role {
+                Role::Worker(_) => "worker",
+                Role::Gateway => "gateway",
+                _ => "coordinator",
+            };
+            self.add(role, &name, Some(kind), flags);
+        }
+        Ok(())
+    }
+
+    /// Adds a process of `styx server`, which does not run yet.
+    pub fn add(&mut self, role: Role, name: &str, kind: Option<&str>, flags: Vec<String>) {
+        let mut arguments = words(&["server", "--json"]);
+        arguments.extend(kind.iter().flat_map(|kind| words(&["--role", kind])));
+        arguments.extend(flags);
+        let (binary, environment) = (self.options.binary.clone(), self.environment.clone());
+        let program = Program { name: name.to_owned(), binary, arguments, environment, port: None };
+        self.processes.insert(role, Process::new(program, &self.directory));
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// `host:port` of the ingress.
+    pub fn ingress(&self) -> &str {
+        &self.ingress
+    }
+
+    /// `host:port` of the admin address: the leading coordinator's, or the one server's.
+    pub fn admin(&self) -> &str {
+        &self.admin
+    }
+
+    /// `host:port` of the broker, if there is one.
+    pub fn brokers(&self) -> Option<&str> {
+        self.brokers.as_deref()
+    }
+
+    /// Where data and logs are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The roles that there are.
+    pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// Those whose processes are Styx.
+    pub fn own(&self) -> Vec<Role> {
+        self.roles().filter(|role| !matches!(role, Role::Broker | Role::Store)).collect()
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.options.workers
+    }
+
+    /// The process of a role.
+    ///
+    /// # Panics
+    /// There is no such role.
+    pub fn process(&self, role: Role) -> &Process {
+        self.processes.get(&role).expect("only roles that there are are named")
+    }
+
+    /// The same, to do something to it.
+    ///
+    /// # Panics
+    /// There is no such role.
+    pub fn process_mut(&mut self, role: Role) -> &mut Process {
+        self.processes.get_mut(&role).expect("only roles that there are are named")
+    }
+
+    /// SIGKILL to all of them, one directly after the other.
+    ///
+    /// # Errors
+    /// One does not run.
+    pub async fn kill(&mut self, roles: &[Role]) -> anyhow::Result<()> {
+        for role in roles {
+            self.process_mut(*role).check()?;
+            self.process_mut(*role).kill().await?;
+        }
+        Ok(())
+    }
+
+    /// Starts them: the servers that others cannot start without first, the rest at the same time.
+    ///
+    /// # Errors
+    /// One does not start.
+    pub async fn start_again(&mut self, roles: &[Role]) -> anyhow::Result<()> {
+        let mut roles = roles.to_vec();
+        roles.sort_unstable();
+        let (servers, own): (Vec<Role>, Vec<Role>) =
+            roles.into_iter().partition(|role| matches!(role, Role::Broker | Role::Store));
+        for together in [servers, own] {
+            for role in &together {
+                self.process_mut(*role).start()?;
+            }
+            for role in &together {
+                self.process_mut(*role).ready().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that nothing has ended by itself. A coordinator may, if another one leads: it is started again.
+    ///
+    /// # Errors
+    /// A process has ended.
+    pub async fn check(&mut self) -> anyhow::Result<()> {
+        for role in [Role::Coordinator, Role::Standby] {
+            if self.other_admin.is_none() {
+                break;
+            }
+            let process = self.process_mut(role);
+            let Some((status, last)) = process.has_ended().await? else { continue };
+            let replaced = match status.code() {
+                Some(_) => last.to_string().contains("LEASE_LOST"),
+                None => process.last_line().contains("replaced as the log's writer"),
+            };
+            ensure!(replaced, "{} ended by itself with {status}: {}", process.name(), process.last_line());
+            self.replaced += 1;
+            self.start_again(&[role]).await?;
+        }
+        self.processes.values_mut().try_for_each(Process::check)
+    }
+
+    /// Takes the other coordinator for the one that leads, if there are two.
+    fn swap(&mut self) -> anyhow::Result<()> {
+        let Some(other) = &mut self.other_admin else { return Ok(()) };
+        std::mem::swap(other, &mut self.admin);
+        let (one, two) = (self.processes.remove(&Role::Coordinator), self.processes.remove(&Role::Standby));
+        self.processes.extend(two.map(|process| (Role::Coordinator, process)));
+        self.processes.extend(one.map(|process| (Role::Standby, process)));
+        self.client = client(&self.ingress, &self.admin)?;
+        Ok(())
+    }
+
+    /// Waits until all workers serve.
+    ///
+    /// # Errors
+    /// They do not, or a process has ended.
+    pub async fn settle(&mut self) -> anyhow::Result<Value> {
+        self.settle_with(self.options.workers, 0).await
+    }
+
+    /// Waits until so many workers serve in a later generation than `after`; returns what `/v1/cluster` shows.
+    ///
+    /// # Errors
+    /// They do not, or a process has ended.
+    pub async fn settle_with(&mut self, workers: usize, after: u64) -> anyhow::Result<Value> {
+        let started = Instant::now();
+        loop {
+            let seen = self.client.admin("/v1/cluster").await;
+            if let Ok(seen) = &seen
+                && (self.options.workers == 0
+                    || seen["live"] == true
+                        && seen["workers"] == workers
+                        && seen["entities"].is_u64()
+                        && seen["generation"].as_u64() > Some(after))
+            {
+                return Ok(seen.clone());
+            }
+            self.check().await?;
+            if seen.is_err() {
+                self.swap()?;
+            }
+            ensure!(
+                started.elapsed() < RECOVERY_MAX,
+                "{workers} workers do not come to serve within {RECOVERY_MAX:?}: {}",
+                seen.map_or_else(|error| error.to_string(), |seen| seen.to_string())
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The generation that serves.
+    ///
+    /// # Errors
+    /// The coordinator does not say.
+    pub async fn generation(&self) -> anyhow::Result<u64> {
+        self.client.admin("/v1/cluster").await?["generation"].as_u64().context("a generation has a number")
+    }
+
+    /// The position of a cluster that nobody asks anything.
+    ///
+    /// # Errors
+    /// It works on all the same.
+    pub async fn position(&mut self) -> anyhow::Result<Position> {
+        let mut before = None;
+        let started = Instant::now();
+        loop {
+            let seen = self.settle().await?;
+            let chain = seen["chain"].as_str().context("the cluster has a hash chain")?;
+            let now = (seen["epoch"].as_u64().context("the cluster has an epoch")?, chain.to_owned());
+            if before.as_ref() == Some(&now) && seen["backlog"] == 0 {
+                return Ok(now);
+            }
+            ensure!(started.elapsed() < RECOVERY_MAX, "the cluster works on though nobody asks anything: {seen}");
+            before = Some(now);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Builds the app in `source` and deploys it under `name`, or its own, with the command that users use; `shown` is
+    /// whether they see what it says.
+    ///
+    /// # Errors
+    /// The command fails, with what it said.
+    pub async fn deploy(&self, source: &Path, name: Option<&str>, shown: bool) -> anyhow::Result<()> {
+        let (admin, ingress) = (format!("http://{}", self.admin), format!("http://{}", self.ingress));
+        let mut command = Command::new(&self.options.binary);
+        command.args(["deploy", "--admin-url", &admin, "--ingress-url", &ingress]).arg(source);
+        command.args(name.iter().flat_map(|name| ["--app", name]));
+        let output = command.kill_on_drop(true);
+        if shown {
+            output.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        }
+        let output =
+            output.output().await.with_context(|| format!("{} does not start", self.options.binary.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "styx deploy {} failed: {}", source.display(), said.trim());
+        Ok(())
+    }
+
+    /// Reads every byte of the newest snapshot, while no process of Styx runs; says what is wrong with it.
+    ///
+    /// # Errors
+    /// The command does not start.
+    pub async fn snapshot_damage(&self) -> anyhow::Result<Option<String>> {
+        let mut arguments = words(&["snapshots", "verify", "--data-dir"]);
+        match self.options.store {
+            Store::None => return Ok(None),
+            Store::Directory => arguments.push(self.directory.join("coordinator").to_string_lossy().into_owned()),
+            Store::S3 => {
+                arguments.push(self.directory.join("coordinator").to_string_lossy().into_owned());
+                arguments.extend(words(&["--store", S3_STORE]));
+            }
+        }
+        let mut command = Command::new(&self.options.binary);
+        let output = command.args(arguments).envs(self.environment.iter().cloned()).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        Ok((!output.status.success()).then(|| format!("the newest snapshot cannot be read: {}", said.trim())))
+    }
+
+    /// Has a snapshot taken, in the background.
+    pub fn begin_snapshot(&self) {
+        // Of two coordinators, only the one that leads takes it.
+        for admin in std::iter::once(&self.admin).chain(&self.other_admin) {
+            if let Ok(client) = client(&self.ingress, admin) {
+                // Whether it succeeds is not asked: the processes may be killed meanwhile.
+                tokio::spawn(client.admin_request(styx_client::Method::POST, "/v1/snapshots").send());
+            }
+        }
+    }
+
+    /// Stops everything that runs, in order.
+    ///
+    /// # Errors
+    /// A process does not end well.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        // Who asks others ends before those.
+        for (role, process) in self.processes.iter_mut().rev() {
+            match (process.id(), role) {
+                (Err(_), _) => {}
+                // Nothing of theirs is needed any more.
+                (Ok(_), Role::Broker | Role::Store) => process.kill().await?,
+                (Ok(_), _) => process.stop().await?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The place of snapshots on the S3 server, which has this bucket.
+const S3_STORE: &str = "s3://styx/snapshots";
+
+fn client(ingress: &str, admin: &str) -> anyhow::Result<Client> {
+    Ok(Client::builder(ingress).admin_url(admin).build()?)
+}
