@@ -11,6 +11,7 @@
 //! drivers.
 
 pub mod diagnostic;
+pub mod snapshots;
 pub mod time;
 pub mod wire;
 
