@@ -69,10 +69,6 @@ pub fn run_component(
         (execution, overlay) = executor.fall_back(&member.transaction, state, catalog, overlay, &member.cached);
         if !execution.drifted {
             execution.writes().for_each(|write| overlay.apply(write));
-        } else if planted(Bug::DriftSeen) {
-            let accesses = execution.footprint.accesses.iter();
-            let written = accesses.filter_map(|(entity, access)| Some((entity.clone(), access.write()?.cloned())));
-            written.for_each(|write| overlay.apply(write));
         }
         executions.push((member.index, execution));
     }
@@ -105,7 +101,7 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
         for read in &member.cached.footprint.ranges {
             for (entity, first) in written.iter() {
                 let inside = entity.operator() == read.operator && read.range.contains(entity.key());
-                if inside && !planted(Bug::ComponentsIgnoreRanges) {
+                if inside {
                     groups.join(*first, at);
                 }
             }

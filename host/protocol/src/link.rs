@@ -235,7 +235,7 @@ impl<T: Clone> Link<T> {
 
     fn admit(&self, frame: &Frame<T>) -> Result<(), Dropped> {
         match frame.generation.cmp(&self.generation) {
-            std::cmp::Ordering::Less if planted(Bug::OldGenerationsHeard) => {}
+            std::cmp::Ordering::Less if planted(Bug::OldGenerationDelivered) => {}
             std::cmp::Ordering::Less => return Err(Dropped::OldGeneration),
             std::cmp::Ordering::Greater => return Err(Dropped::FutureGeneration),
             std::cmp::Ordering::Equal => {}
@@ -257,11 +257,6 @@ impl<T: Clone> Link<T> {
                 deliver(payload);
             }
             return self.dropped(Dropped::Duplicate);
-        }
-        if planted(Bug::DeliveredEarly) && number - self.received == 2 {
-            self.received = number;
-            deliver(payload);
-            return Receipt::Delivered(1);
         }
         if number - self.received > 1 {
             if number - self.received > self.limits.ahead_max {

@@ -30,9 +30,6 @@ impl Locks {
         }
         for (member, footprint) in footprints.iter().enumerate() {
             for (entity, access) in footprint.accesses.iter() {
-                if planted(Bug::LocksIgnoreReaders) && !access.is_write() {
-                    continue;
-                }
                 if let Some(place) = queues.find(entity) {
                     queues.at_mut(place).push((member, access.is_write()));
                 }

@@ -1,209 +1,141 @@
-//! Planted bugs: what the simulator must find, or its silence means nothing.
+//! Planted bugs: each breaks one promise of the protocol. The simulator must find all of them, or its silence means
+//! nothing.
 //!
+//! To plant one: name the promise here, break it at one place with `planted(Bug::Name)`, and run `just mutants`.
 //! Without the feature `mutants`, [`planted`] is `false` at compile time and leaves no code behind.
 
 macro_rules! bugs {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    ($($(#[doc = $promise:literal])* $name:ident),+ $(,)?) => {
         /// A bug that can be planted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $($(#[$doc])* $name),+ }
+        pub enum Bug { $($(#[doc = $promise])* $name),+ }
 
         impl Bug {
-            /// All of them.
+            /// Every bug that can be planted.
             pub const ALL: &[Bug] = &[$(Bug::$name),+];
+
+            /// The promise that it breaks, and how.
+            pub const fn promise(self) -> &'static str {
+                match self { $(Bug::$name => concat!($($promise),*)),+ }
+            }
         }
     };
 }
 
 bugs! {
-    /// Validation overlooks that a range read is stale.
-    SkipRangeReads,
-    /// Validation overlooks that a write hits a range that a lower TID read.
-    SkipRangeReaders,
-    /// Validation overlooks that a read is stale.
-    IgnoreRaw,
-    /// Validation overlooks that a write hits what a lower TID read.
-    IgnoreWar,
-    /// Validation overlooks that a lower TID writes the same.
-    IgnoreWaw,
-    /// The cut's record lacks its last request.
+    // Sequencing and the log.
+    /// What an epoch executes is in its record: a replay runs exactly that. Planted: the record of a cut lacks its
+    /// last request.
     RecordIncomplete,
-    /// Those that commit early rank by TID.
-    EarlyByTid,
-    /// Conflicting transactions commit their writes and fall back as well.
-    ConflictsApplied,
-    /// In the fallback, reads beyond the locks are no drift.
-    DriftedReads,
-    /// In the fallback, writes beyond the locks are no drift.
-    DriftedWrites,
-    /// In the fallback, range reads beyond the locks are no drift.
-    DriftedRanges,
-    /// In the fallback, other calls than the cached ones are no drift.
-    DriftedCalls,
-    /// In the fallback, what drifted is seen by its successors.
-    DriftSeen,
-    /// What drifted commits.
-    DriftCommitted,
-    /// In the fallback, a predecessor's delete is overlooked by reads.
-    OverlayDeletes,
-    /// In the fallback, a predecessor's writes are overlooked by scans.
-    OverlayScans,
-    /// Components connect writers only.
-    ComponentsIgnoreReaders,
-    /// Components do not connect who scans.
-    ComponentsIgnoreRanges,
-    /// An aborted transaction's writes are applied.
-    AbortedApplied,
-    /// A read overlooks the transaction's own write.
-    OwnWrites,
-    /// A scan overlooks the transaction's own writes.
-    OwnScans,
-    /// A limited scan has not observed its last entry.
-    LimitedScan,
-    /// A limited scan in reverse has observed the other end.
-    ReverseScan,
-    /// A scan of several partitions returns them one after the other.
-    UnmergedScan,
-    /// Asynchronous calls run last first.
-    CallsReversed,
-    /// Read-only functions may write.
-    ReadOnlyWrites,
-    /// A delete leaves the entity in the state hash.
-    HashKeepsDeleted,
-    /// An overwritten value stays in the state hash.
-    HashForgetsOverwrites,
-    /// A removed app leaves its state.
-    RemovedStateKept,
-    /// Rescheduled transactions get new TIDs.
-    TidsReassigned,
-    /// Rescheduled transactions get the time of their new epoch.
-    TimeRenewed,
-    /// Logged time follows the clock, even backwards.
+    /// Logged time never runs backwards. Planted: logged time follows the clock, even back.
     TimeBackwards,
-    /// A replay takes a time of its own.
-    ReplayTime,
-    /// A replay forgets what was rescheduled.
-    CarriedForgotten,
-    /// A replay forgets requests with a key.
-    KeysForgotten,
-    /// Requests with a key are not remembered.
-    KeysNotNoted,
-    /// A duplicate of a request that waits for its epoch is admitted.
-    DuplicatesAdmitted,
-    /// A duplicate of a request under way is never answered.
-    DuplicatesDropped,
-    /// Another body under a known key is no error.
-    BodiesNotCompared,
-    /// Replies do not wait for their epoch to be durable.
-    ReplyAtOnce,
-    /// Replies wait for the epoch before theirs.
-    ReplyEarly,
-    /// Replies to duplicates do not wait.
-    DuplicateReplyAtOnce,
-    /// Receipts do not wait for the request to be durable.
-    ReceiptAtOnce,
-    /// A duplicate's receipt waits for the next epoch, though the request may wait for a later one.
-    ReceiptNextEpoch,
-    /// Answers to queries do not wait for what they rest on.
-    QueryAtOnce,
-    /// Waiting clients get the wrong client's reply.
-    RepliesSwapped,
-    /// The reply table is never trimmed.
-    NeverTrimmed,
-    /// The reply table keeps one reply too few.
-    TrimmedEarly,
-    /// A synchronous call takes an ack share along that its caller keeps as well.
-    ShareTwice,
-    /// Branches of a graph that met out of their serial order commit as they are.
-    OvertakenIgnored,
-    /// Of branches that ran side by side, the first failure to be known counts.
-    FirstFailureCounts,
-    /// Locks of the fallback do not make readers wait.
-    LocksIgnoreReaders,
-    /// Locks of the fallback do not cover ranges.
-    LocksIgnoreRanges,
-    /// Locks are released before all workers have confirmed.
-    LocksEarly,
-    /// Dependencies seen by other workers are overlooked.
-    BitsNotMerged,
-    /// In the fallback, what other workers report of drift is overlooked.
-    DriftAtRootOnly,
-    /// Sequencers do not level their counters.
+    /// A transaction that arrives later than another has ended gets a higher TID: sequencers level their counters
+    /// at every epoch. Planted: they do not.
     NotLevelled,
-    /// What others rescheduled is missing in the epoch's record.
-    CarriedElsewhereForgotten,
-    /// A worker's reply does not wait for the record that the coordinator writes.
-    DurableAssumed,
-    /// A part of a graph whose attempt does not count is validated all the same.
-    StalePartsValidated,
-    /// A request is dropped when it does not fit into the epoch.
-    OverflowDropped,
-    /// A link takes what was sent in an earlier generation.
-    OldGenerationsHeard,
-    /// A link delivers what it has already delivered.
-    DeliveredTwice,
-    /// A link delivers what overtook something else.
-    DeliveredEarly,
-    /// A log takes what a replaced coordinator appends.
+    /// A rescheduled transaction keeps its TID, so that it grows older and ends. Planted: it gets a new one in the
+    /// next epoch.
+    TidsReassigned,
+    /// A rescheduled transaction is executed by a replay in the epoch to which it was carried. Planted: a replay
+    /// forgets it.
+    CarriedForgotten,
+    /// A coordinator that has been replaced can append nothing more. Planted: the log takes what it appends.
     FenceIgnored,
-    /// What had no room to wait counts as failed.
-    RefusalsCount,
-    /// What may be due to the past of an instance counts.
-    SuspectsBelieved,
-    /// Each worker holds a graph to the limits, nobody all of them together.
-    LimitsPerWorker,
-    /// Another membership starts with counters that others have passed.
-    CountersForgotten,
-    /// Two snapshots may write the same.
-    SnapshotsOverwrite,
-    /// A request taken again after it was forgotten is forgotten with the first.
-    TakenAgainForgotten,
-    /// Two coordinators may begin generations of the same number.
-    GenerationShared,
-    /// A generation's number is used before it is durable.
+    /// The number of a generation is durable before it is used: no two generations share one. Planted: it is used
+    /// at once.
     GenerationNotDurable,
-    /// A worker follows an invitation that is old, or that it has followed before.
-    OldInvitations,
-    /// Workers that run something else are members.
-    BuildsMixed,
-    /// A snapshot lacks what was deleted.
-    DeltaWithoutDeletes,
-    /// A snapshot holds values of epochs after it.
-    DeltaSeesLater,
-    /// A snapshot lacks the remembered replies.
-    RepliesNotInSnapshot,
-    /// A snapshot lacks the rescheduled transactions.
-    CarriedNotInSnapshot,
-    /// After a restart from a snapshot, TIDs begin again.
-    HighestNotRestored,
-    /// After a restart from a snapshot, logged time begins again.
-    TimeNotRestored,
-    /// Whoever restores a snapshot forgets which requests are under way.
-    PendingNotRestored,
-    /// What changes after a restart from a snapshot is missing in the next one.
-    RestoredNotTracked,
-    /// A snapshot is noted in the middle of a round.
-    SnapshotInRound,
-    /// A snapshot says that TIDs are as high as its own membership's counters.
-    HighestRounded,
-    /// A snapshot keeps replies that were forgotten.
-    ForgottenInSnapshot,
-    /// A driver writes a snapshot before the log is durable up to it.
-    ManifestEarly,
-    /// A driver trims the log behind the newest snapshot, not the oldest that is kept.
-    TrimmedTooFar,
-    /// A driver begins a generation without taking the store of snapshots over from older ones.
-    NotTakenOver,
-    /// A driver deletes what an older snapshot that is kept still mentions.
-    PartsCollected,
-    /// A worker's driver restores what other workers remember.
-    RepliesOfOthers,
-    /// A worker gives back what was cut already.
+    // Validation and commit.
+    /// A transaction commits only if it comes after all that it did not see in one serial order. Planted:
+    /// validation overlooks that a read is stale.
+    IgnoreRaw,
+    /// A range read conflicts with every write into the range, of entities that did not exist too. Planted:
+    /// validation overlooks ranges that were read.
+    SkipRangeReads,
+    /// The ranks that are reported are a serial order that explains every result. Planted: transactions that commit
+    /// early are ranked by TID, not by what they saw.
+    EarlyByTid,
+    /// Of two transactions with snapshot isolation that write the same entity, one commits. Planted: both do.
+    SnapshotsOverwrite,
+    /// An aborted transaction leaves no trace. Planted: its writes are applied.
+    AbortedApplied,
+    /// A dependency that any worker sees counts for the whole transaction. Planted: the coordinator overlooks what
+    /// other workers than the root's see.
+    BitsNotMerged,
+    /// A call graph is complete exactly when its ack shares add up to one. Planted: a synchronous call takes a
+    /// share along that its caller keeps as well.
+    ShareTwice,
+    /// Functions of a transaction take effect in its serial order, wherever its asynchronous calls run. Planted:
+    /// calls that met out of that order commit as they are.
+    OvertakenIgnored,
+    /// Which of several failing branches decides the outcome does not depend on which is known first. Planted: the first
+    /// one that is known decides.
+    FirstFailureCounts,
+    /// A transaction's limits hold for all its functions together, on all workers. Planted: each worker compares
+    /// its own part with them.
+    LimitsPerWorker,
+    // Fallback.
+    /// In the fallback a transaction accesses only what it has locked; otherwise it has drifted and is rescheduled.
+    /// Planted: reads beyond the locks are no drift.
+    DriftedReads,
+    /// Drift is checked by all participants. Planted: drift on another worker than the root's is overlooked.
+    DriftAtRootOnly,
+    /// In the fallback a transaction sees what its predecessors wrote, and deletes are writes. Planted: it sees
+    /// what they deleted.
+    OverlayDeletes,
+    /// Transactions that the fallback executes in parallel touch nothing in common. Planted: writers alone are kept
+    /// together, readers of what they write are not.
+    ComponentsIgnoreReaders,
+    /// Locks cover the ranges that a transaction read. Planted: they cover entities only.
+    LocksIgnoreRanges,
+    /// Locks are released when all participants have confirmed. Planted: they are released when the root has ended.
+    LocksEarly,
+    // Execution.
+    /// A transaction reads its own writes. Planted: it reads the state before them.
+    OwnWrites,
+    /// A scan with a limit has read up to its last entry, and no further. Planted: it has not read that last entry.
+    LimitedScan,
+    /// A function that is declared read-only cannot write. Planted: it can.
+    ReadOnlyWrites,
+    /// A result that may be due to the past of an instance counts only once a fresh instance has confirmed it.
+    /// Planted: it counts at once.
+    UnconfirmedCounted,
+    // Replies, exactly once.
+    /// A client is told what is durable, nothing else. Planted: replies go out one epoch early.
+    ReplyEarly,
+    /// A worker's replies wait until the coordinator's record is durable. Planted: they wait on a machine that
+    /// holds the log, and nowhere else.
+    DurableAssumed,
+    /// A query is answered when all that it may have read is durable. Planted: its answer waits for nothing.
+    QueryAtOnce,
+    /// A request is executed once, however often it is sent. Planted: one that waits for its epoch is admitted
+    /// again.
+    DuplicatesAdmitted,
+    /// A key of idempotency belongs to one request: the same key with another body is an error. Planted: it is
+    /// answered with the reply to the first.
+    BodiesNotCompared,
+    /// Remembered replies are a function of the log: a replay remembers the same. Planted: a replay forgets
+    /// requests with a key.
+    KeysForgotten,
+    // Messages and membership.
+    /// Messages of an earlier generation are dropped. Planted: a link delivers them.
+    OldGenerationDelivered,
+    /// A link delivers each message once. Planted: it delivers again what is resent.
+    DeliveredTwice,
+    /// A worker that drains gives back only requests that are in no epoch. Planted: it gives back one that has been
+    /// cut as well.
     CutReturned,
-    /// A worker gives back what it keeps.
-    ReturnedKept,
-    /// A worker begins with what it holds of something else than the snapshot.
-    RemainsOfAnother,
+    /// State that a worker retained from an earlier generation is used only if it is that of the recovery point.
+    /// Planted: it is used whatever it is.
+    RetainedOfAnother,
+    // State and snapshots.
+    /// The state hash is a function of the state alone. Planted: overwritten values remain in it.
+    HashForgetsOverwrites,
+    /// A snapshot restores the state exactly: what was deleted is gone. Planted: it lacks deletes.
+    DeltaWithoutDeletes,
+    /// A snapshot is of one epoch, though it is written while later ones run. Planted: it holds values of later
+    /// epochs.
+    DeltaSeesLater,
+    /// Replies are remembered as part of the state: a snapshot holds them. Planted: it does not.
+    RepliesNotInSnapshot,
 }
 
 /// Whether a bug is planted: never, in a product.
@@ -218,13 +150,13 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-/// Plants a bug in this thread's machines, or none.
+/// Plants a bug in the machines of this thread; `None` removes it.
 #[cfg(feature = "mutants")]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
-/// Whether a bug is planted.
+/// Whether a bug is planted in this thread.
 #[cfg(feature = "mutants")]
 pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)

@@ -84,7 +84,7 @@ impl RetainedState {
     /// Whether they are of the snapshot with this frame, and hold this partition.
     pub fn hold(&self, frame: &SnapshotHeader, partition: PartitionId) -> bool {
         let same = (self.generation, self.epoch) == (frame.generation, frame.epoch);
-        (same || planted(Bug::RemainsOfAnother)) && self.partitions.contains_key(&partition)
+        (same || planted(Bug::RetainedOfAnother)) && self.partitions.contains_key(&partition)
     }
 
     /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot.

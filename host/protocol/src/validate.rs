@@ -138,7 +138,7 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
             if access.is_write() {
                 bits.waw |= reservation.writer < tid && !(snapshot && planted(Bug::SnapshotsOverwrite));
                 bits.war |= reservation.reader < tid;
-                bits.war |= !planted(Bug::SkipRangeReaders) && ranges.reader(entity.operator(), entity.key()) < tid;
+                bits.war |= ranges.reader(entity.operator(), entity.key()) < tid;
             }
             if access.is_read() && !snapshot {
                 bits.raw |= reservation.writer < tid;
@@ -147,9 +147,7 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
         if !planted(Bug::SkipRangeReads) && !snapshot {
             bits.raw |= footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
         }
-        bits.waw &= !planted(Bug::IgnoreWaw);
         bits.raw &= !planted(Bug::IgnoreRaw);
-        bits.war &= !planted(Bug::IgnoreWar);
         bits
     };
     let of_aborted = |&Ranked { tid, snapshot, footprint, .. }: &Ranked<'_>| {

@@ -1,4 +1,4 @@
-//! Plants each bug in turn and sees whether a run finds it: the proof that silence means something.
+//! Plants each bug in turn and checks that a run finds it: a simulator that finds nothing has proven nothing until then.
 
 use std::process::ExitCode;
 
@@ -7,10 +7,10 @@ use styx_protocol::mutants::{Bug, plant};
 use crate::check::Failure;
 use crate::run::run;
 
-/// What became of a planted bug.
+/// A search for one planted bug.
 #[derive(Debug)]
-pub struct Hunt {
-    /// The bug.
+pub struct Search {
+    /// Planted while the worlds ran.
     pub bug: Bug,
     /// The check that caught it.
     pub caught: Option<Failure>,
@@ -18,32 +18,29 @@ pub struct Hunt {
     pub transactions: u64,
 }
 
-/// Looks for a bug until so many transactions have ended.
-pub fn hunt(bug: Bug, seed: u64, transactions: u64) -> Hunt {
+/// Runs worlds until a check fails or so many transactions have ended.
+pub fn search(bug: Bug, seed: u64, transactions: u64) -> Search {
     plant(Some(bug));
     let run = run(seed, transactions, |_, _| {});
     plant(None);
     let caught = run.failure.map(|(_, failure)| failure);
-    Hunt { bug, caught, transactions: run.figures.transactions }
+    Search { bug, caught, transactions: run.figures.transactions }
 }
 
-/// Looks for every bug and prints what came of it; fails if one gets away.
+/// Searches for every bug and prints a table; fails if one is not caught.
 pub fn table(seed: u64, transactions: u64) -> ExitCode {
-    let hunts: Vec<Hunt> = Bug::ALL.iter().map(|bug| hunt(*bug, seed, transactions)).collect();
-    println!("{:<24} {:<20} {:>12}  how", "bug", "caught by", "transactions");
-    for hunt in &hunts {
-        let name = format!("{:?}", hunt.bug);
-        let (check, how) = match &hunt.caught {
-            Some(failure) => (failure.check, failure.message.lines().last().unwrap_or_default()),
-            None => ("- not caught -", ""),
-        };
-        let how: String = how.chars().take(90).collect();
-        println!("{name:<24} {check:<20} {:>12}  {how}", hunt.transactions);
+    let searches: Vec<Search> = Bug::ALL.iter().map(|bug| search(*bug, seed, transactions)).collect();
+    println!("{:<24} {:<20} {:>12}  promise", "bug", "caught by", "transactions");
+    for search in &searches {
+        let name = format!("{:?}", search.bug);
+        let check = search.caught.as_ref().map_or("- not caught -", |failure| failure.check);
+        let promise = search.bug.promise().split(". Planted:").next().unwrap_or_default();
+        println!("{name:<24} {check:<20} {:>12} {promise}", search.transactions);
     }
-    let caught = hunts.iter().filter(|hunt| hunt.caught.is_some()).count();
+    let caught = searches.iter().filter(|search| search.caught.is_some()).count();
     println!(
         "{}",
-        serde_json::json!({ "planted": hunts.len(), "caught": caught, "seed": seed, "budget": transactions })
+        serde_json::json!({ "planted": searches.len(), "caught": caught, "seed": seed, "budget": transactions })
     );
-    if caught == hunts.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if caught == searches.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Entity, Value};
 use styx_protocol::ids::{Epoch, Generation, PartitionId, RequestId, Tid, Timestamp};
-use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::record::Chain;
 use styx_protocol::replies::{Kept, ReplyChange};
 use styx_protocol::snapshot::{CarriedTransaction, RestoredState, SnapshotHeader};
@@ -141,9 +140,6 @@ impl Store {
             format!("no snapshot can be restored, and the log begins after epoch {trimmed}")
         })?;
         let found = found.unwrap_or_else(|| Arc::new(Manifest::nothing(partitions)));
-        if planted(Bug::NotTakenOver) && newest > 0 {
-            return Ok((found.clone(), found.number));
-        }
         let before = found.number;
         let own = Arc::new(Manifest { number: newest + 1, generation, ..(*found).clone() });
         self.manifests.insert(own.number, Some(own.clone()));
@@ -155,7 +151,6 @@ impl Store {
     pub fn collect(&mut self, generation: u64) -> Epoch {
         let mut epochs = BTreeSet::new();
         let mut mentioned = BTreeSet::new();
-        let kept = if planted(Bug::PartsCollected) { 1 } else { KEPT };
         let mut oldest = Epoch(u64::MAX);
         self.manifests = std::mem::take(&mut self.manifests)
             .into_iter()
@@ -166,17 +161,12 @@ impl Store {
                     return false;
                 }
                 epochs.insert(manifest.frame.epoch);
-                if epochs.len() <= kept {
-                    mentioned.extend(manifest.parts());
-                }
+                mentioned.extend(manifest.parts());
                 oldest = oldest.min(manifest.frame.epoch);
                 true
             })
             .collect();
         self.parts.retain(|name, part| part.generation > generation || mentioned.contains(name));
-        if planted(Bug::TrimmedTooFar) {
-            oldest = epochs.last().copied().unwrap_or(oldest);
-        }
         oldest
     }
 
@@ -227,7 +217,7 @@ impl Store {
         for (at, held) in manifest.partitions.iter().enumerate() {
             let id = PartitionId(at as u16);
             let owned = owned(id);
-            if !owned && !planted(Bug::RepliesOfOthers) {
+            if !owned {
                 continue;
             }
             let (entities, kept) = self.merge(&held.parts);

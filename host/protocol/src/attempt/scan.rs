@@ -125,21 +125,17 @@ impl Attempt {
         let composite = self.catalog.operator(scan.operator).is_some_and(|operator| operator.composite);
         // What stands between this transaction and the committed state, by key.
         let mut pending: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        if let Some(overlay) = &mut self.overlay
-            && !planted(Bug::OverlayScans)
-        {
+        if let Some(overlay) = &mut self.overlay {
             pending.extend(overlay.in_range(&self.layout, scan.operator, composite, &scan.range));
         }
-        if !planted(Bug::OwnScans) {
-            let accesses = &self.footprint.accesses;
-            let index = self.written.get_or_insert_with(|| {
-                KeyIndex::of(accesses.iter().filter(|(_, access)| access.is_write()).map(|(entity, _)| entity))
-            });
-            for key in index.in_range(scan.operator, &scan.range) {
-                let entity = Entity::new(&self.layout, scan.operator, composite, key.clone());
-                if let Some(written) = accesses.get(&entity).and_then(|access| access.write()) {
-                    pending.insert(key.clone(), written.cloned());
-                }
+        let accesses = &self.footprint.accesses;
+        let index = self.written.get_or_insert_with(|| {
+            KeyIndex::of(accesses.iter().filter(|(_, access)| access.is_write()).map(|(entity, _)| entity))
+        });
+        for key in index.in_range(scan.operator, &scan.range) {
+            let entity = Entity::new(&self.layout, scan.operator, composite, key.clone());
+            if let Some(written) = accesses.get(&entity).and_then(|access| access.write()) {
+                pending.insert(key.clone(), written.cloned());
             }
         }
         // A pending delete may hide a committed entry each, so ask for that many more.
@@ -168,7 +164,7 @@ impl Attempt {
             self.doom(Abort::new(Code::LimitExceeded, message));
             return None;
         }
-        let (asked, reverse) = (scan.range.clone(), scan.reverse != planted(Bug::ReverseScan));
+        let (asked, reverse) = (scan.range.clone(), scan.reverse);
         let range = match (cut && !pending.unlimited, found.last(), reverse) {
             (true, Some((last, _)), false) if planted(Bug::LimitedScan) => {
                 KeyRange { lower: asked.lower, upper: Bound::Excluded(last.clone()) }

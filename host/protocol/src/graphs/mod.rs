@@ -594,10 +594,8 @@ impl Graphs {
             || (attempt.is_over(&report.usage) && !planted(Bug::LimitsPerWorker))
             || (mode.cached && (report.doomed || report.reached));
         let again = match () {
-            () if report.refused && !planted(Bug::RefusalsCount) => {
-                Mode { strict: true, cached: false, reserved: true, ..mode }
-            }
-            () if report.suspect && !mode.fresh && !planted(Bug::SuspectsBelieved) => {
+            () if report.refused => Mode { strict: true, cached: false, reserved: true, ..mode },
+            () if report.suspect && !mode.fresh && !planted(Bug::UnconfirmedCounted) => {
                 Mode { strict: true, cached: false, fresh: true, ..mode }
             }
             () if !mode.strict && unsure => Mode { strict: true, cached: false, ..mode },

@@ -12,7 +12,6 @@ pub use partition::Partition;
 
 use crate::entity::{Entity, Key, Layout, Value};
 use crate::ids::{OperatorId, PartitionId};
-use crate::mutants::{Bug, planted};
 use crate::range::KeyRange;
 
 /// Multiset hash of entities and values: adding and removing commute, so it can always be kept.
@@ -162,10 +161,6 @@ fn merge<'a>(
     limit: usize,
     order: fn(&Key, &Key) -> Ordering,
 ) -> Vec<(Key, Value)> {
-    if planted(Bug::UnmergedScan) {
-        let all = scans.into_iter().flatten();
-        return all.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect();
-    }
     if let [scan] = &mut scans[..] {
         return scan.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect();
     }

@@ -110,9 +110,7 @@ impl Partition {
             (Ok(slot), None) => {
                 let (Slot { entity, value, mark }, _) = slot.remove();
                 self.delta.delete(&entity, &value, mark);
-                if !planted(Bug::HashKeepsDeleted) {
-                    self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &value));
-                }
+                self.hash.0 = self.hash.0.wrapping_sub(hash_of(&entity, &value));
                 self.bytes -= (entity.key().len() + value.len()) as u64;
                 self.ordered.remove(&Ordered(entity));
             }

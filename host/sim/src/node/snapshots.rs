@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use styx_protocol::ids::{Epoch, Generation, PartitionId, WorkerId};
-use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::route::partition_of;
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader, WorkerSnapshot};
 use styx_protocol::state::{StateHash, Write};
@@ -187,7 +186,7 @@ impl Keeper {
         let Some(UnderWay { frame: Some(frame), written, manifest: None }) = &mut self.under_way else {
             return Ok(());
         };
-        let durable = frame.epoch <= self.durable || planted(Bug::ManifestEarly);
+        let durable = frame.epoch <= self.durable;
         if written.len() < self.workers || !durable {
             return Ok(());
         }

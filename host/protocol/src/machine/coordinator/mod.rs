@@ -114,12 +114,8 @@ impl<W> Coordinator<W> {
         (self.epoch, self.chain) = (frame.epoch, frame.chain);
         self.catalog = Catalog::restored(&frame.catalog);
         (self.highest, self.carried) = (frame.highest, carried);
-        if !planted(Bug::TimeNotRestored) {
-            self.time = frame.time;
-        }
-        if !planted(Bug::HighestNotRestored) {
-            self.counter = SequencerCounter::past(frame.highest, self.placement.workers());
-        }
+        self.time = frame.time;
+        self.counter = SequencerCounter::past(frame.highest, self.placement.workers());
     }
 
     /// What is deployed.
@@ -170,7 +166,7 @@ impl<W> Coordinator<W> {
             }
             Input::Snapshot => {
                 self.snapshot = true;
-                if self.is_idle() || planted(Bug::SnapshotInRound) {
+                if self.is_idle() {
                     self.snapshot(actions);
                 }
             }
@@ -208,10 +204,7 @@ impl<W> Coordinator<W> {
             epoch: self.epoch,
             chain: self.chain,
             time: self.time,
-            highest: match planted(Bug::HighestRounded) {
-                true => Tid(self.counter.0 * u64::from(self.placement.workers())),
-                false => self.highest,
-            },
+            highest: self.highest,
             catalog: self.catalog.image(),
         })));
     }
@@ -259,8 +252,7 @@ impl<W> Coordinator<W> {
         for control in &record.controls {
             self.catalog.apply(control);
         }
-        let time = if planted(Bug::ReplayTime) { Timestamp(record.time.0 + 1) } else { record.time };
-        let begin = self.next(record.epoch, time, record.controls.clone());
+        let begin = self.next(record.epoch, record.time, record.controls.clone());
         let mut rooted: Vec<Vec<Replayed>> = vec![Vec::new(); self.workers()];
         let mut transactions: Vec<_> = record.transactions().collect();
         transactions.sort_unstable_by_key(|(tid, _)| *tid);
@@ -276,9 +268,7 @@ impl<W> Coordinator<W> {
         let mut round = CurrentRound::new(begin);
         // Under another membership, counters go on where no TID has been.
         self.highest = self.highest.max(record.highest());
-        if !planted(Bug::CountersForgotten) {
-            self.counter = self.counter.max(SequencerCounter::past(self.highest, workers));
-        }
+        self.counter = self.counter.max(SequencerCounter::past(self.highest, workers));
         (round.cut, round.record) = (true, Some(record));
         self.current = Some(Box::new(round));
     }
@@ -342,10 +332,7 @@ impl<W> Coordinator<W> {
         if planted(Bug::RecordIncomplete) {
             sequences.iter_mut().for_each(|sequence| drop(sequence.requests.pop()));
         }
-        let carried = match planted(Bug::CarriedElsewhereForgotten) {
-            true => Vec::new(),
-            false => self.carried.clone(),
-        };
+        let carried = self.carried.clone();
         let record = Arc::new(EpochRecord {
             epoch: round.begin.epoch,
             generation: self.config.generation,

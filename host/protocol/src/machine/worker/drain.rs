@@ -16,10 +16,6 @@ impl<W> Worker<W> {
         let mut waiters: Vec<W> = Vec::new();
         for mut slot in std::mem::take(&mut self.admitted) {
             waiters.extend(slot.waiter.take());
-            if planted(Bug::ReturnedKept) {
-                self.admitted.push_back(slot);
-                continue;
-            }
             let id = slot.transaction.request.id;
             if slot.transaction.request.retained {
                 self.admitted_bodies.remove(&id);

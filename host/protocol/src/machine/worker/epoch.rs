@@ -132,9 +132,6 @@ impl<W> Worker<W> {
             if planted(Bug::TidsReassigned) {
                 slot.transaction.tid = self.sequencer.assign();
             }
-            if planted(Bug::TimeRenewed) {
-                slot.transaction.time = time;
-            }
         }
         slots.extend(admitted);
         let queries: Vec<(Transaction, W)> = if replayed { Vec::new() } else { self.take_queries(time) };
@@ -170,9 +167,7 @@ impl<W> Worker<W> {
         let live = self.catalog.clone();
         let composite = |id| live.operator(id).is_some_and(|operator| operator.composite);
         for operator in Arc::make_mut(&mut self.catalog).apply(control) {
-            if !planted(Bug::RemovedStateKept) {
-                exclusive(&mut self.state).remove_operator(composite(operator), operator);
-            }
+            exclusive(&mut self.state).remove_operator(composite(operator), operator);
         }
     }
 
@@ -189,14 +184,11 @@ impl<W> Worker<W> {
         let mut admitted = self.take_admitted();
         for slot in &mut admitted {
             slot.transaction.tid = self.sequencer.assign();
-            let time = if planted(Bug::ReplayTime) { Timestamp(self.time.0 + 2) } else { self.time };
-            slot.transaction.time = time;
+            slot.transaction.time = self.time;
             let request = &slot.transaction.request;
             if request.retained {
                 let body = self.admitted_bodies.remove(&request.id).expect("it was admitted");
-                if !planted(Bug::KeysNotNoted) {
-                    self.replies.begin(request.id, body);
-                }
+                self.replies.begin(request.id, body);
                 for waiter in self.receipts.remove(&request.id).unwrap_or_default() {
                     let accepted = ClientResponse::Accepted { waiter, id: request.id };
                     actions.extend(self.outbox.hold(epoch, accepted).map(Action::Respond));
@@ -205,7 +197,6 @@ impl<W> Worker<W> {
             if slot.receipt
                 && let Some(waiter) = slot.waiter.take()
             {
-                let epoch = if planted(Bug::ReceiptAtOnce) { Epoch(0) } else { epoch };
                 let accepted = ClientResponse::Accepted { waiter, id: request.id };
                 actions.extend(self.outbox.hold(epoch, accepted).map(Action::Respond));
             }
@@ -223,11 +214,7 @@ impl<W> Worker<W> {
             before == 0 || bytes <= self.config.epoch_bytes_max
         });
         let count = fits.count();
-        let taken = self.admitted.drain(..count).collect();
-        if planted(Bug::OverflowDropped) {
-            self.admitted.pop_front();
-        }
-        taken
+        self.admitted.drain(..count).collect()
     }
 
     fn take_queries(&mut self, time: Timestamp) -> Vec<(Transaction, W)> {
@@ -399,7 +386,7 @@ impl<W> Worker<W> {
         for mut part in parts {
             let Some(end) = walk.find(Tid(part.header.graph.0)) else { continue };
             let current = end.number == part.header.number && end.workers.contains(me);
-            if current || planted(Bug::StalePartsValidated) {
+            if current {
                 let execution = take_execution(&mut part);
                 let Part { transaction, header, .. } = *part;
                 foreign.push(Foreign { transaction, root: header.root, execution });
@@ -505,9 +492,6 @@ impl<W> Worker<W> {
                 let execution = running.executions[index].take().expect("every root is complete");
                 let transaction = running.slots[index].transaction.clone();
                 if verdict == Verdict::Conflict {
-                    if planted(Bug::ConflictsApplied) {
-                        execution.writes().for_each(|write| exclusive(&mut self.state).apply(write));
-                    }
                     let (root, end) = (self.seat.me, end.cloned());
                     conflicting.push(Conflicting { index: Some(index), transaction, root, execution, end });
                     continue;
@@ -604,8 +588,7 @@ impl<W> Worker<W> {
         if !execution.logs.is_empty() {
             actions.push(Action::Logs { tid: reply.tid, lines: execution.logs });
         }
-        let neighbour = if planted(Bug::RepliesSwapped) { (index + 1) % running.slots.len() } else { index };
-        if let Some(waiter) = running.slots[neighbour].waiter.take() {
+        if let Some(waiter) = running.slots[index].waiter.take() {
             let several = self.seat.placement.workers() > 1;
             let epoch = if several && planted(Bug::DurableAssumed) { Epoch(0) } else { running.epoch };
             let response = ClientResponse::Reply { waiter, reply };

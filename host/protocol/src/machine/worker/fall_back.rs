@@ -176,7 +176,7 @@ impl<W> Worker<W> {
             writes.into_iter().for_each(|write| state.apply(write));
             // They ended in any order; what follows from them is told in TID order.
             for (index, execution) in ended {
-                match execution.drifted && !planted(Bug::DriftCommitted) {
+                match execution.drifted {
                     true => self.reschedule(index),
                     false => self.end_fallen(index, *execution, actions),
                 }
@@ -191,7 +191,7 @@ impl<W> Worker<W> {
         let number = part.header.number;
         let mut execution = take_execution(&mut part);
         execution.drifted |= part.report.drifted && !planted(Bug::DriftAtRootOnly);
-        let commits = execution.outcome.is_ok() && (!execution.drifted || planted(Bug::DriftCommitted));
+        let commits = execution.outcome.is_ok() && !execution.drifted;
         if commits {
             execution.writes().for_each(|write| self.graphs.apply(write));
         }

@@ -142,7 +142,7 @@ impl<W> Worker<W> {
             if sequencer != self.seat.me {
                 continue;
             }
-            if request.retained && !planted(Bug::PendingNotRestored) {
+            if request.retained {
                 self.replies.begin(request.id, request.body_hash());
             }
             let transaction = Transaction { tid, time, request, query: false };
@@ -150,7 +150,7 @@ impl<W> Worker<W> {
         }
         self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
         // Partitions that were put into their place are new.
-        if self.config.snapshots && !planted(Bug::RestoredNotTracked) {
+        if self.config.snapshots {
             self.exclusive_state().track();
         }
     }
@@ -280,7 +280,7 @@ impl<W> Worker<W> {
         let part = WorkerSnapshot {
             epoch: self.epoch,
             hashes: partitions.filter(owned).map(|(id, partition)| (id, partition.hash())).collect(),
-            carried: if planted(Bug::CarriedNotInSnapshot) { Vec::new() } else { carried.collect() },
+            carried: carried.collect(),
             replies: self.replies.cut(),
         };
         actions.push(Action::WorkerSnapshot(Box::new(part)));
@@ -325,18 +325,15 @@ impl<W> Worker<W> {
                         true => ClientResponse::Accepted { waiter, id: request.id },
                         false => ClientResponse::Reply { waiter, reply: reply.clone() },
                     };
-                    let epoch = if planted(Bug::DuplicateReplyAtOnce) { Epoch(0) } else { reply.epoch };
-                    self.respond(epoch, response, actions);
+                    self.respond(reply.epoch, response, actions);
                 }
-                None if receipt && !planted(Bug::ReceiptNextEpoch) => {
+                None if receipt => {
                     self.receipts.entry(request.id).or_default().push(waiter);
                 }
-                Some(Known::Pending) | None if receipt => {
+                Some(Known::Pending) if receipt => {
                     let accepted = ClientResponse::Accepted { waiter, id: request.id };
-                    let next = u64::from(planted(Bug::ReceiptNextEpoch));
-                    self.respond(Epoch(self.current().0 + next), accepted, actions);
+                    self.respond(self.current(), accepted, actions);
                 }
-                Some(Known::Pending) | None if planted(Bug::DuplicatesDropped) => {}
                 Some(Known::Pending) | None => self.waiting.entry(request.id).or_default().push(waiter),
             }
             return;
