@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use styx_protocol::ids::{Epoch, PartitionId, WorkerId};
-use styx_protocol::mutants::{Bug, planted};
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
 use styx_protocol::state::StateHash;
 
@@ -364,7 +363,7 @@ impl<W> SnapshotScheduler<W> {
             Ok(Some(kept)) => {
                 let (_, newest) = self.newest.expect("maintenance follows a snapshot");
                 assert!(kept <= newest, "the log is trimmed to {kept}, and the newest snapshot goes on at {newest}");
-                effects.push(SnapshotEffect::TrimLog(if planted(Bug::TrimmedTooFar) { newest } else { kept }));
+                effects.push(SnapshotEffect::TrimLog(kept));
             }
             Ok(None) | Err(StoreFailure::Stopped) => {}
             // The next snapshot's maintenance will do it.
@@ -421,7 +420,7 @@ impl<W> SnapshotScheduler<W> {
         let Stage::Collecting(collecting) = &mut self.stage else { return };
         let Some((header, _)) = &collecting.header else { return };
         // Of what is not durable nobody may have been told; a snapshot tells.
-        let durable = header.epoch <= self.durable || planted(Bug::ManifestEarly);
+        let durable = header.epoch <= self.durable;
         if collecting.misses_something(self.workers) || !durable {
             return;
         }
