@@ -9,7 +9,7 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{Attempt, Execution, Functions, Overlay, call, run};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Key, Value};
-use styx_protocol::fallback::Executor;
+use styx_protocol::executor::Executor;
 use styx_protocol::state::State;
 use styx_protocol::task::{LocalView, Started, Task, TaskExecutor, TaskProgress};
 use styx_protocol::transaction::Transaction;

@@ -16,7 +16,7 @@ use styx_engine::{COMPILE_ARGUMENT, Cluster, Compiler, Determinism, Engine, Engi
 use styx_protocol::attempt::RemoteResponse;
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Isolation, Limits};
 use styx_protocol::entity::Layout;
-use styx_protocol::fallback::Executor as _;
+use styx_protocol::executor::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
 use styx_protocol::state::State;
 use styx_protocol::task::{AttemptSource, GraphId, Progress, Started, Task, TaskExecutor as _, TaskKind};

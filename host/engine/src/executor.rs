@@ -191,7 +191,7 @@ impl Executor {
 }
 
 /// A component of the catalog that is not loaded ([`Engine::load`]) is a bug of the host, and panics.
-impl styx_protocol::fallback::Executor for Executor {
+impl styx_protocol::executor::Executor for Executor {
     fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
         let settled = self.settle(transaction, |executor, instances| {
             Started::Local(executor.attempt(instances, transaction, state, catalog, &mut None))

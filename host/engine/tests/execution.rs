@@ -4,7 +4,7 @@ mod support;
 
 use styx_engine::Determinism;
 use styx_protocol::catalog::{Isolation, Limits};
-use styx_protocol::fallback::Executor as _;
+use styx_protocol::executor::Executor as _;
 use support::{Guest, World, invoke, on_big_stack, text};
 
 /// Appends the arguments to the own value: get-own, then put-own.

@@ -8,7 +8,7 @@ use styx_engine::Determinism;
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::Overlay;
 use styx_protocol::catalog::{Isolation, Limits};
-use styx_protocol::fallback::Executor as _;
+use styx_protocol::executor::Executor as _;
 use support::{Guest, World, code, invoke, message, on_big_stack, text};
 
 /// Endless loop.

@@ -4,30 +4,41 @@
 //! from Aria and Calvin. Records go in, actions come out; **nothing here** reads a clock, draws a
 //! random number, does IO, starts a thread, awaits, or walks a hash table. Every interleaving,
 //! crash and lost message can therefore be reached from a seed.
+//!
+//! The story of a transaction, in the order in which it is told:
+//!
+//! | | |
+//! |---|---|
+//! | [`state`] | entities, partitions and their changes: what transactions read and write |
+//! | [`cluster`] | members, placement of partitions, links between nodes |
+//! | [`sequence`] | requests get TIDs; epochs and deployments become records of the log |
+//! | [`execute`] | attempts at transactions, on one worker or on several |
+//! | [`commit`] | conflicts, ack shares, remembered replies |
+//! | [`fallback`] | conflicting transactions run again, under locks |
+//! | [`wire`] | messages between coordinator and workers |
+//! | [`machine`] | coordinator and worker: inputs in, actions out |
+//!
+//! Each uses only those above it. Modules are reached by their own names: [`catalog`], [`record`], ….
 
 pub mod abort;
-pub mod attempt;
-pub mod catalog;
-pub mod entity;
-pub mod fallback;
-mod graphs;
+pub mod archive;
 pub mod ids;
-pub mod link;
-pub mod locks;
-pub mod machine;
-pub mod membership;
 pub mod modes;
 pub mod mutants;
-pub mod range;
-pub mod record;
-pub mod replies;
-pub mod route;
-pub mod sequencer;
-pub mod share;
-pub mod shared;
+
+pub mod cluster;
+pub mod commit;
+pub mod execute;
+pub mod fallback;
+pub mod machine;
+pub mod sequence;
 pub mod snapshot;
 pub mod state;
-pub mod task;
-pub mod transaction;
-pub mod validate;
-pub mod worker_set;
+pub mod wire;
+
+pub use cluster::{link, membership, placement, worker_set};
+pub use commit::{replies, share, validate};
+pub use execute::{attempt, executor, task};
+pub use sequence::{catalog, record, route, sequencer, transaction};
+pub use state::{entity, range};
+pub use wire::message;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use rkyv::with::Unshare;
 
-use crate::catalog::CatalogImage;
+use crate::commit::replies::{Kept, ReplyChange};
 use crate::ids::{Epoch, Generation, PartitionId, Tid, Timestamp};
 use crate::mutants::{Bug, planted};
-use crate::record::Chain;
-use crate::replies::{Kept, ReplyChange};
-use crate::route::partition_of;
+use crate::sequence::catalog::CatalogImage;
+use crate::sequence::record::Chain;
+use crate::sequence::route::partition_of;
+use crate::sequence::transaction::Request;
 use crate::state::{Partition, StateHash};
-use crate::transaction::Request;
 
 /// The coordinator's part.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{Epoch, WorkerId};
-use styx_protocol::machine::message::{Message, Node as Peer};
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch};
 use styx_protocol::machine::{Action, Coordinator, EpochSummary, Input, Machine, Worker, coordinator, worker};
+use styx_protocol::message::{Message, Node as Peer};
+use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::task::{LocalView, Task};
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::link::Frame;
-use styx_protocol::machine::message::Message;
 use styx_protocol::membership::{Beat, Hello};
+use styx_protocol::message::Message;
+use styx_protocol::placement::Placement;
 
 use crate::node::{Outside, Written};
 use crate::store::Manifest;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::placement::Placement;
 
 use crate::check::judge::{Judge, again};
 use crate::check::testimony::{Asked, Testimony};

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use driver::taken::Taken;
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::run_component;
 use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Tid, Timestamp, WorkerId};
-use styx_protocol::machine::message::{Message, Node};
 use styx_protocol::machine::worker::{Batch, ClientRequest, ClientResponse, Executed, FallbackBatch};
 use styx_protocol::machine::{Config, Coordinator, EpochSummary, Rank, Worker, coordinator, worker};
+use styx_protocol::message::{Message, Node};
 use styx_protocol::modes::Modes;
+use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
@@ -210,7 +210,7 @@ impl Cluster {
             Work::Execute(batch) => {
                 let mut start = |transaction| match &batch.seat {
                     Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),
-                    None => Started::Local(styx_protocol::fallback::Executor::execute(
+                    None => Started::Local(styx_protocol::executor::Executor::execute(
                         toy,
                         transaction,
                         &batch.state,

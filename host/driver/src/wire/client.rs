@@ -83,7 +83,7 @@ pub enum Response {
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Bytes(#[rkyv(with = styx_protocol::shared::Plain)] pub Value);
+pub struct Bytes(#[rkyv(with = styx_protocol::archive::Plain)] pub Value);
 
 /// The end of a request.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

@@ -15,13 +15,13 @@ pub use admin::{AdminQuery, Overview, PartitionStats, WorkerStatus};
 pub use client::{Bytes, Query, Question, Reply, Response, TicketedResponse};
 
 use rkyv::rancor;
-use styx_protocol::attempt::Placement;
+use styx_protocol::archive::aligned;
 use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, NodeId, PartitionId, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
+use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
-use styx_protocol::shared::aligned;
 use styx_protocol::snapshot::CarriedTransaction;
 use styx_protocol::state::StateHash;
 

@@ -13,7 +13,7 @@ use styx_protocol::catalog::{
     Catalog, Component, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
 };
 use styx_protocol::entity::{Entity, Layout, Value};
-use styx_protocol::fallback::Executor as _;
+use styx_protocol::executor::Executor as _;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
 use styx_protocol::state::State;
 use styx_protocol::transaction::{Request, Transaction};

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use styx_engine::{Cluster, Determinism, Engine, Executor};
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::{
-    Attempt, Execution, Mode, Operation, Payload, Placement, RemoteRequests, RemoteResponse, Report, Target,
+    Attempt, Execution, Mode, Operation, Payload, RemoteRequests, RemoteResponse, Report, Target,
 };
 use styx_protocol::catalog::{Catalog, Limits};
 use styx_protocol::entity::{Entity, Value};
 use styx_protocol::ids::WorkerId;
+use styx_protocol::placement::Placement;
 use styx_protocol::state::State;
 use styx_protocol::task::{
     AttemptSource, GraphId, LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind,

@@ -9,7 +9,6 @@
 //! of its own. Where one process does everything, [`Machine`] is both.
 
 pub mod coordinator;
-pub mod message;
 mod outbox;
 mod summary;
 pub mod worker;
@@ -20,17 +19,17 @@ pub use coordinator::{Coordinator, Stage};
 pub use summary::{EpochSummary, Rank};
 pub use worker::Worker;
 
-use crate::attempt::Placement;
-use crate::catalog::Catalog;
-use crate::entity::Layout;
+use crate::cluster::placement::Placement;
+use crate::commit::replies::Retention;
+use crate::execute::task::LocalView;
 use crate::ids::{EngineHash, Epoch, Generation, WorkerId};
 use crate::modes::Modes;
-use crate::record::Chain;
-use crate::replies::Retention;
+use crate::sequence::catalog::Catalog;
+use crate::sequence::record::Chain;
 use crate::snapshot::RestoredState;
 use crate::state::State;
-use crate::task::LocalView;
-use message::Node;
+use crate::state::entity::Layout;
+use crate::wire::message::Node;
 
 /// Settings of a whole cluster, or of the one process that is all of it.
 #[derive(Clone, Copy, Debug)]

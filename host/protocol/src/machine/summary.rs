@@ -1,11 +1,11 @@
 //! Summary of an epoch, and the serial order that it claims.
 
 use crate::abort::Abort;
-use crate::entity::Value;
 use crate::ids::{Epoch, Tid, Timestamp};
-use crate::machine::message::Counts;
 use crate::mutants::{Bug, planted};
-use crate::record::Chain;
+use crate::sequence::record::Chain;
+use crate::state::entity::Value;
+use crate::wire::message::Counts;
 
 /// Result of an epoch or of a round of read-only requests: at a worker, of its part; at the coordinator,
 /// of all workers.

@@ -9,8 +9,8 @@ use hashbrown::HashTable;
 
 use super::Write;
 use super::partition::Slot;
-use crate::entity::{Entity, Value};
 use crate::mutants::{Bug, planted};
+use crate::state::entity::{Entity, Value};
 
 /// The number of a delta. 0 is none: of entities that were restored, or are handed over.
 pub(super) type Number = u32;
@@ -132,8 +132,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::entity::{Entity, Key, Layout, Value};
     use crate::ids::OperatorId;
+    use crate::state::entity::{Entity, Key, Layout, Value};
     use crate::state::{State, Write};
 
     #[derive(Clone, Copy, Debug)]
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn entities(state: &State) -> BTreeMap<Key, Value> {
-        let all = state.scan(OperatorId(0), &crate::range::KeyRange::all(), None, usize::MAX, false);
+        let all = state.scan(OperatorId(0), &crate::state::range::KeyRange::all(), None, usize::MAX, false);
         all.into_iter().collect()
     }
 

@@ -3,16 +3,18 @@
 //! During Execute it is shared read-only; only the machine changes it, at commit.
 
 mod delta;
+pub mod entity;
 mod partition;
+pub mod range;
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 pub use partition::Partition;
 
-use crate::entity::{Entity, Key, Layout, Value};
 use crate::ids::{OperatorId, PartitionId};
-use crate::range::KeyRange;
+use crate::state::entity::{Entity, Key, Layout, Value};
+use crate::state::range::KeyRange;
 
 /// Multiset hash of entities and values: adding and removing commute, so it can always be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

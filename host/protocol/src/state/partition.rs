@@ -9,10 +9,10 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::delta::{Delta, Number};
 use super::{StateHash, Write};
-use crate::entity::{Entity, Key, Value};
 use crate::ids::OperatorId;
 use crate::mutants::{Bug, planted};
-use crate::range::KeyRange;
+use crate::state::entity::{Entity, Key, Value};
+use crate::state::range::KeyRange;
 
 /// An entity ordered by operator and key.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
+use styx_protocol::executor::Executor;
+use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind};
 

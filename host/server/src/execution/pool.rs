@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
+use styx_protocol::executor::Executor;
+use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, FallbackBatch};
 use styx_protocol::task::{Started, Task, TaskExecutor, TaskProgress};
 use styx_protocol::transaction::Transaction;

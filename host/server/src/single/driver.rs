@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use styx_protocol::fallback::Executor;
+use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, WorkerId};
 use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
 use styx_protocol::machine::{Action, Input, Machine, coordinator, worker};

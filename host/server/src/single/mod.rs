@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
 use styx_protocol::catalog::Catalog;
-use styx_protocol::fallback::Executor;
+use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
 use styx_protocol::machine::{Config, Input, Machine};
 use styx_protocol::modes::Modes;

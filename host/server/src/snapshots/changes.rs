@@ -4,11 +4,11 @@
 //! has: they are found again under any placement, and deltas and bases treat them like entities.
 
 use rkyv::rancor;
+use styx_protocol::archive::aligned;
 use styx_protocol::entity::{Key, Value};
 use styx_protocol::ids::PartitionId;
 use styx_protocol::replies::{Kept, ReplyChange};
 use styx_protocol::route::partition_of;
-use styx_protocol::shared::aligned;
 use styx_protocol::state::Write;
 
 /// The operator number of remembered replies.

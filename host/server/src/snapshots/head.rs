@@ -1,9 +1,9 @@
 //! What a snapshot holds besides partitions, as one blob.
 
 use rkyv::rancor;
+use styx_protocol::archive::aligned;
 use styx_protocol::ids::PartitionId;
 use styx_protocol::record::Genesis;
-use styx_protocol::shared::aligned;
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
 use styx_protocol::state::StateHash;
 

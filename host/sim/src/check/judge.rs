@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
 use styx_protocol::machine::{Config, EpochSummary, Rank};
+use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::transaction::Request;

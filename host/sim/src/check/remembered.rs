@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{RequestId, Tid, Timestamp};
+use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
 use styx_protocol::route::memory_of;
 

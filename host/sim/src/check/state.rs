@@ -1,8 +1,8 @@
 //! Compares what the workers hold with what the log says they must: state, its hash, replies.
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::entity::Entity;
 use styx_protocol::ids::{Epoch, OperatorId};
+use styx_protocol::placement::Placement;
 use styx_protocol::record::Chain;
 use styx_protocol::state::{State, StateHash};
 

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{Epoch, Generation, Timestamp, WorkerId};
 use styx_protocol::machine::coordinator::{Action, Input};
-use styx_protocol::machine::message::{Message as Told, Node as Peer};
 use styx_protocol::machine::{Config, Coordinator, EpochSummary};
 use styx_protocol::membership::{self, Build, Membership, Patience, Seated};
+use styx_protocol::message::{Message as Told, Node as Peer};
+use styx_protocol::placement::Placement;
 use styx_protocol::record::EpochRecord;
 
 use super::appender::Appender;

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::Attempt;
 use styx_protocol::entity::Value;
-use styx_protocol::fallback::{ComponentOutcome, Executor, run_component};
+use styx_protocol::executor::Executor;
+use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch, Input};
 use styx_protocol::task::{Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 

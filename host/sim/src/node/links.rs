@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use styx_protocol::ids::WorkerId;
 use styx_protocol::link::{Dropped, Frame, Limits, Link, Receipt};
-use styx_protocol::machine::message::{Message, Node as Peer};
+use styx_protocol::message::{Message, Node as Peer};
 
 use super::Outside;
 use crate::check::{Checked, ensure};

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::{OperatorId, RequestId, WorkerId};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::machine::worker::ClientResponse;
+use styx_protocol::placement::Placement;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::{Request, Transaction};
 

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use styx_protocol::ids::{Generation, PartitionId};
-use styx_protocol::machine::message::{Message as Told, Node as Peer};
 use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Input};
 use styx_protocol::machine::{Config, Worker};
 use styx_protocol::membership::{Beat, Build, Doubt, Member};
+use styx_protocol::message::{Message as Told, Node as Peer};
 use styx_protocol::route::memory_of;
 use styx_protocol::snapshot::RetainedState;
 use styx_protocol::task::LocalView;

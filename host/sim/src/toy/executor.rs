@@ -17,7 +17,7 @@ use styx_protocol::attempt::{
 };
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
-use styx_protocol::fallback::Executor;
+use styx_protocol::executor::Executor;
 use styx_protocol::state::State;
 use styx_protocol::task::{LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 use styx_protocol::transaction::Transaction;

@@ -6,7 +6,8 @@ pub mod taken;
 
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
-use styx_protocol::fallback::{Executor, run_component};
+use styx_protocol::executor::Executor;
+use styx_protocol::fallback::run_component;
 use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, RequestId, Tid, Timestamp};
 use styx_protocol::machine::worker::{ClientResponse, Executed};
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::abort::Abort;
-use crate::catalog::Control;
-use crate::entity::Layout;
 use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
 use crate::machine::EpochSummary;
-use crate::machine::message::Message;
-use crate::record::EpochRecord;
+use crate::sequence::catalog::Control;
+use crate::sequence::record::EpochRecord;
 use crate::snapshot::SnapshotHeader;
+use crate::state::entity::Layout;
+use crate::wire::message::Message;
 
 /// Settings of a coordinator. Everything that decides an outcome is here or in the log.
 #[derive(Clone, Copy, Debug)]

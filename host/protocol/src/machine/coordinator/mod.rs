@@ -12,18 +12,18 @@ use std::sync::Arc;
 pub use io::{Action, Config, Input};
 
 use super::EpochSummary;
-use super::message::{Begin, Counts, Finished, GraphEnd, Message, Replayed};
 use super::outbox::Outbox;
-use crate::attempt::Placement;
-use crate::catalog::{Catalog, Control};
+use crate::cluster::placement::Placement;
+use crate::commit::validate::Bits;
 use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
-use crate::record::{Chain, EpochRecord, Sequence};
-use crate::route::sequencer_of;
+use crate::sequence::catalog::{Catalog, Control};
+use crate::sequence::record::{Chain, EpochRecord, Sequence};
+use crate::sequence::route::sequencer_of;
+use crate::sequence::transaction::Request;
 use crate::snapshot::SnapshotHeader;
 use crate::state::StateHash;
-use crate::transaction::Request;
-use crate::validate::Bits;
+use crate::wire::message::{Begin, Counts, Finished, GraphEnd, Message, Replayed};
 
 /// The machine of the coordinator. `W` names whoever waits for a deployment.
 #[derive(Debug)]

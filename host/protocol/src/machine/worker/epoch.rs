@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use super::fall_back::FallingBack;
 use super::{Action, Batch, ClientResponse, Executed, Slot, Worker};
-use crate::attempt::Execution;
-use crate::catalog::{Consistency, Control};
-use crate::entity::Value;
-use crate::graphs::Part;
+use crate::cluster::worker_set::WorkerSet;
+use crate::commit::replies::Reply;
+use crate::commit::validate::{Bits, Kind, Ranked, Verdict, dependencies, verdict};
+use crate::execute::attempt::Execution;
+use crate::execute::task::{GraphId, Started};
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
-use crate::machine::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
+use crate::machine::worker::graphs::Part;
 use crate::machine::{EpochSummary, Rank};
 use crate::mutants::{Bug, planted};
-use crate::replies::Reply;
+use crate::sequence::catalog::{Consistency, Control};
+use crate::sequence::transaction::{Request, Transaction};
 use crate::state::State;
-use crate::task::{GraphId, Started};
-use crate::transaction::{Request, Transaction};
-use crate::validate::{Bits, Kind, Ranked, Verdict, dependencies, verdict};
-use crate::worker_set::WorkerSet;
+use crate::state::entity::Value;
+use crate::wire::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
 
 #[derive(Debug)]
 pub(super) enum Phase<W> {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use super::epoch::{Conflicting, take_execution};
 use super::{Action, FallbackBatch, Worker};
-use crate::attempt::{Execution, Mode};
+use crate::cluster::worker_set::WorkerSet;
+use crate::execute::attempt::{Execution, Mode};
+use crate::execute::task::GraphId;
+use crate::fallback::locks::Locks;
 use crate::fallback::{ComponentOutcome, Member, components};
-use crate::locks::Locks;
-use crate::machine::message::Decision;
 use crate::mutants::{Bug, planted};
-use crate::task::GraphId;
-use crate::worker_set::WorkerSet;
+use crate::wire::message::Decision;
 
 /// See the module.
 #[derive(Debug)]

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::attempt::LogLine;
-use crate::catalog::Catalog;
-use crate::entity::Layout;
+use crate::commit::replies::{Reply, Retention};
+use crate::execute::attempt::LogLine;
+use crate::execute::task::{LocalView, Started, Task, TaskProgress};
 use crate::fallback::{ComponentOutcome, Member};
 use crate::ids::{Generation, RequestId, Tid};
 use crate::machine::EpochSummary;
-use crate::machine::message::{Message, Node};
 use crate::modes::Modes;
-use crate::replies::{Reply, Retention};
+use crate::sequence::catalog::Catalog;
+use crate::sequence::transaction::{Request, Transaction};
 use crate::snapshot::WorkerSnapshot;
+use crate::state::entity::Layout;
 use crate::state::{State, Write};
-use crate::task::{LocalView, Started, Task, TaskProgress};
-use crate::transaction::{Request, Transaction};
+use crate::wire::message::{Message, Node};
 
 /// Settings of a worker. Everything that decides an outcome is here or in the log.
 #[derive(Clone, Copy, Debug)]
@@ -185,8 +185,8 @@ pub struct Batch {
     pub state: Arc<State>,
     /// The catalog of the epoch.
     pub catalog: Arc<Catalog>,
-    /// Among several workers, this one's view: run by [`crate::task::TaskExecutor::start`]. Otherwise by
-    /// [`crate::fallback::Executor::execute`].
+    /// Among several workers, this one's view: run by [`crate::execute::task::TaskExecutor::start`]. Otherwise by
+    /// [`crate::execute::executor::Executor::execute`].
     pub seat: Option<LocalView>,
 }
 

@@ -6,6 +6,7 @@
 mod drain;
 mod epoch;
 mod fall_back;
+pub(crate) mod graphs;
 mod io;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,21 +15,21 @@ use std::sync::Arc;
 pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, Input};
 
 use self::epoch::Phase;
-use super::message::{Mail, Message, Node};
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
-use crate::catalog::Catalog;
-use crate::graphs::Graphs;
+use crate::commit::replies::{Known, Reply, ReplyTable};
+use crate::execute::task::LocalView;
 use crate::ids::{Epoch, PartitionId, RequestId, Round, Tid, Timestamp, WorkerId};
+use crate::machine::worker::graphs::Graphs;
 use crate::mutants::{Bug, planted};
-use crate::record::Chain;
-use crate::replies::{Known, Reply, ReplyTable};
-use crate::route::sequencer_of;
-use crate::sequencer::Sequencer;
+use crate::sequence::catalog::Catalog;
+use crate::sequence::record::Chain;
+use crate::sequence::route::sequencer_of;
+use crate::sequence::sequencer::Sequencer;
+use crate::sequence::transaction::{Request, Transaction};
 use crate::snapshot::{CarriedTransaction, RestoredState, WorkerSnapshot};
 use crate::state::{Partition, State};
-use crate::task::LocalView;
-use crate::transaction::{Request, Transaction};
+use crate::wire::message::{Mail, Message, Node};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 use std::sync::Mutex;
 
 use crossbeam_channel::{Receiver, unbounded};
-use styx_protocol::attempt::Placement;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, RequestId};
+use styx_protocol::placement::Placement;
 use styx_protocol::transaction::Request;
 
 use super::*;

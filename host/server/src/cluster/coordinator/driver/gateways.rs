@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::catalog::Catalog;
+use styx_protocol::placement::Placement;
 
 use super::Driver;
 use styx_driver::wire::{CatalogVersion, Envelope, Member, Overview, View};

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
 use styx_protocol::machine::Coordinator;
 use styx_protocol::machine::coordinator::{Config, Input};
 use styx_protocol::membership::{self, Seated};
+use styx_protocol::placement::Placement;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 

@@ -16,8 +16,8 @@ use crossbeam_channel::{Receiver, Sender};
 use styx_engine::Engine;
 use styx_protocol::ids::Generation;
 use styx_protocol::machine::coordinator::Input;
-use styx_protocol::machine::message::Message;
 use styx_protocol::membership::{self, Membership};
+use styx_protocol::message::Message;
 use styx_protocol::record::Genesis;
 use styx_storage::snapshot::SnapshotStore;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
-use styx_protocol::attempt::Placement;
 use styx_protocol::ids::{Epoch, WorkerId};
 use styx_protocol::machine::Coordinator;
 use styx_protocol::membership::Seated;
+use styx_protocol::placement::Placement;
 use styx_protocol::record::EpochRecord;
 use tokio::sync::oneshot;
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Epoch, RequestId, WorkerId};
 use styx_protocol::machine::Worker;
-use styx_protocol::machine::message::{Mail, Message, Node};
 use styx_protocol::membership::Doubt;
+use styx_protocol::message::{Mail, Message, Node};
 use styx_protocol::route::memory_of;
 use tokio::sync::oneshot;
 

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use styx_protocol::machine::EpochSummary;
-use styx_protocol::machine::message::{Mail, Message, Node};
 use styx_protocol::machine::worker::{Action, ClientResponse, Input};
 use styx_protocol::membership::Doubt;
+use styx_protocol::message::{Mail, Message, Node};
 
 use super::serving::{Asker, Doubtful, Looker};
 use super::{Driver, SILENT};

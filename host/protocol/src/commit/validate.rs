@@ -1,0 +1,200 @@
+//! The lock-free commit phase: who commits on the state of the epoch's start.
+//!
+//! Per key the lowest TID wins (Styx §6.1). With reordering a transaction commits iff it has no
+//! WAW and not both RAW and WAR dependencies (Aria, deterministic reordering). A transaction that
+//! writes nothing, a logic abort included, reads the state of the epoch's start and precedes all
+//! writers: it can always commit, and its reads stand in nobody's way. An abort that read what a
+//! lower TID wrote is tried again all the same: who asked for it first put things right, then
+//! relied on them, would be surprised.
+
+use std::collections::BTreeMap;
+
+use crate::execute::attempt::Footprint;
+use crate::ids::{OperatorId, Tid};
+use crate::modes::Modes;
+use crate::mutants::{Bug, planted};
+use crate::state::entity::{Entity, EntityMap, Key};
+use crate::state::range::RangeRead;
+
+/// What a transaction came to on the state of the epoch's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Kind {
+    /// It wrote.
+    Wrote,
+    /// It wrote nothing.
+    ReadOnly,
+    /// It ended without effect.
+    Aborted,
+}
+
+/// A transaction as one worker knows it: what it did to the entities there.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranked<'a> {
+    /// Its rank.
+    pub tid: Tid,
+    /// What it came to, on all workers together.
+    pub kind: Kind,
+    /// It asked for snapshot isolation only: its reads are not validated.
+    pub snapshot: bool,
+    /// What it did here.
+    pub footprint: &'a Footprint,
+}
+
+/// Dependencies of a transaction on lower TIDs. Those of the workers that it touched are ORed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Bits {
+    /// It writes what a lower TID writes.
+    pub waw: bool,
+    /// It reads what a lower TID writes.
+    pub raw: bool,
+    /// It writes what a lower TID reads.
+    pub war: bool,
+}
+
+impl Bits {
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self == Bits::default()
+    }
+
+    /// Adds those of another worker.
+    pub fn merge(&mut self, other: Bits) {
+        self.waw |= other.waw;
+        self.raw |= other.raw;
+        self.war |= other.war;
+    }
+}
+
+/// What becomes of a transaction after the lock-free phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Commits before all writers: it wrote nothing.
+    ReadOnly,
+    /// Commits; reads something that a lower TID wrote, so it goes before that.
+    CommitEarly,
+    /// Commits in TID order.
+    Commit,
+    /// Conflicts: goes to the fallback.
+    Conflict,
+}
+
+/// Judges a transaction by its dependencies on all workers.
+pub fn verdict(kind: Kind, bits: Bits, modes: Modes) -> Verdict {
+    match (kind, bits.waw, bits.raw, bits.war) {
+        (Kind::ReadOnly, ..) | (Kind::Aborted, _, false, _) => Verdict::ReadOnly,
+        (Kind::Aborted, _, true, _) => Verdict::Conflict,
+        (Kind::Wrote, true, _, _) | (Kind::Wrote, _, true, true) => Verdict::Conflict,
+        (Kind::Wrote, false, true, false) if modes.reordering => Verdict::CommitEarly,
+        (Kind::Wrote, false, true, false) => Verdict::Conflict,
+        (Kind::Wrote, false, false, _) => Verdict::Commit,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Reservation {
+    writer: Tid,
+    reader: Tid,
+}
+
+const NOBODY: Tid = Tid(u64::MAX);
+
+/// Finds the dependencies among the transactions of an epoch on one worker, given in TID order.
+pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
+    debug_assert!(ranked.is_sorted_by_key(|ranked| ranked.tid));
+    let of_writers = || ranked.iter().filter(|ranked| ranked.kind == Kind::Wrote);
+
+    let accesses = of_writers().map(|ranked| ranked.footprint.accesses.len()).sum();
+    let mut reservations: EntityMap<Reservation, &Entity> = EntityMap::with_capacity(accesses);
+    let mut ranges = RangeReservations::default();
+    // Where each access of each writer stands in the table, so that it is looked up once.
+    let mut places = Vec::with_capacity(accesses);
+    for Ranked { tid, snapshot, footprint, .. } in of_writers() {
+        for (entity, access) in footprint.accesses.iter() {
+            let place = reservations.place(&entity, || Reservation { writer: NOBODY, reader: NOBODY });
+            places.push(place);
+            let reservation = reservations.at_mut(place);
+            if access.is_write() {
+                reservation.writer = reservation.writer.min(*tid);
+            }
+            if access.is_read() && !snapshot {
+                reservation.reader = reservation.reader.min(*tid);
+            }
+        }
+        for read in footprint.ranges.iter().filter(|_| !snapshot) {
+            ranges.read(read, *tid);
+        }
+    }
+    if ranked.iter().any(|ranked| !ranked.footprint.ranges.is_empty()) {
+        for (entity, reservation) in reservations.iter().filter(|(_, reservation)| reservation.writer != NOBODY) {
+            ranges.wrote(entity.operator(), entity.key().clone(), reservation.writer);
+        }
+    }
+
+    let mut places = places.into_iter();
+    let mut of_writer = |&Ranked { tid, snapshot, footprint, .. }: &Ranked<'_>| {
+        let mut bits = Bits::default();
+        for (entity, access) in footprint.accesses.iter() {
+            let reservation = reservations.at(places.next().expect("every access is reserved"));
+            if access.is_write() {
+                bits.waw |= reservation.writer < tid && !(snapshot && planted(Bug::SnapshotsOverwrite));
+                bits.war |= reservation.reader < tid;
+                bits.war |= ranges.reader(entity.operator(), entity.key()) < tid;
+            }
+            if access.is_read() && !snapshot {
+                bits.raw |= reservation.writer < tid;
+            }
+        }
+        if !planted(Bug::SkipRangeReads) && !snapshot {
+            bits.raw |= footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
+        }
+        bits.raw &= !planted(Bug::IgnoreRaw);
+        bits
+    };
+    let of_aborted = |&Ranked { tid, snapshot, footprint, .. }: &Ranked<'_>| {
+        let mut read = footprint.accesses.iter().filter(|(_, access)| access.is_read());
+        let stale = read.any(|(entity, _)| reservations.get(entity).is_some_and(|entry| entry.writer < tid))
+            || footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
+        Bits { raw: stale && !snapshot, ..Bits::default() }
+    };
+    ranked
+        .iter()
+        .map(|ranked| match ranked.kind {
+            Kind::Wrote => of_writer(ranked),
+            Kind::Aborted => of_aborted(ranked),
+            Kind::ReadOnly => Bits::default(),
+        })
+        .collect()
+}
+
+/// Reservations of ranges rather than of the keys found in them: no phantoms.
+#[derive(Default)]
+struct RangeReservations<'a> {
+    reads: Vec<(&'a RangeRead, Tid)>,
+    writes: BTreeMap<(OperatorId, Key), Tid>,
+}
+
+impl<'a> RangeReservations<'a> {
+    fn read(&mut self, read: &'a RangeRead, tid: Tid) {
+        // TIDs arrive in ascending order, so the first reader of a range is the lowest.
+        if !self.reads.iter().any(|(known, _)| *known == read) {
+            self.reads.push((read, tid));
+        }
+    }
+
+    fn wrote(&mut self, operator: OperatorId, key: Key, tid: Tid) {
+        self.writes.insert((operator, key), tid);
+    }
+
+    /// The lowest reader of a range that holds a key.
+    fn reader(&self, operator: OperatorId, key: &str) -> Tid {
+        let holding = self.reads.iter().filter(|(read, _)| read.operator == operator && read.range.contains(key));
+        holding.map(|(_, tid)| *tid).min().unwrap_or(NOBODY)
+    }
+
+    /// The lowest writer inside a range.
+    fn writer(&self, read: &RangeRead) -> Tid {
+        let all_of_operator = (read.operator, Key::from(""))..(OperatorId(read.operator.0 + 1), Key::from(""));
+        let inside = self.writes.range(all_of_operator).filter(|((_, key), _)| read.range.contains(key));
+        inside.map(|(_, tid)| *tid).min().unwrap_or(NOBODY)
+    }
+}

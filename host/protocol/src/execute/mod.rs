@@ -1,0 +1,5 @@
+//! Execution: attempts at transactions on the state of the epoch's start, on one worker or on several.
+
+pub mod attempt;
+pub mod executor;
+pub mod task;

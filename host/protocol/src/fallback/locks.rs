@@ -1,0 +1,90 @@
+//! Locks of the fallback on one worker, granted in TID order (Styx §6.2).
+//!
+//! What will be locked is known: the RW sets of the first executions. So there is no lock manager
+//! that anybody asks, only the order of those who want a key: who is free may run, and frees
+//! others when its end is decided. Everybody waits for lower TIDs only, on every worker alike; so
+//! nothing deadlocks.
+
+use crate::execute::attempt::Footprint;
+use crate::mutants::{Bug, planted};
+use crate::state::entity::{Entity, EntityMap};
+
+/// Who waits for whom. Transactions are named by their position in TID order.
+#[derive(Debug)]
+pub struct Locks {
+    /// How many earlier holders each still waits for.
+    blocked: Vec<usize>,
+    /// Who waits for each.
+    dependents: Vec<Vec<usize>>,
+}
+
+impl Locks {
+    /// Locks for RW sets in TID order.
+    pub fn new(footprints: &[&Footprint]) -> Self {
+        // A key that nobody writes makes nobody wait.
+        let mut queues: EntityMap<Vec<(usize, bool)>, &Entity> = EntityMap::default();
+        for (entity, _) in
+            footprints.iter().flat_map(|footprint| footprint.accesses.iter().filter(|(_, access)| access.is_write()))
+        {
+            queues.place(&entity, Vec::new);
+        }
+        for (member, footprint) in footprints.iter().enumerate() {
+            for (entity, access) in footprint.accesses.iter() {
+                if let Some(place) = queues.find(entity) {
+                    queues.at_mut(place).push((member, access.is_write()));
+                }
+            }
+            for read in footprint.ranges.iter().filter(|_| !planted(Bug::LocksIgnoreRanges)) {
+                let inside = |entity: &Entity| entity.operator() == read.operator && read.range.contains(entity.key());
+                for (_, queue) in queues.iter_mut().filter(|(entity, _)| inside(entity)) {
+                    if queue.last().is_none_or(|(last, _)| *last != member) {
+                        queue.push((member, false));
+                    }
+                }
+            }
+        }
+        let mut locks = Locks { blocked: vec![0; footprints.len()], dependents: vec![Vec::new(); footprints.len()] };
+        for (_, queue) in queues.iter() {
+            let (mut writer, mut readers) = (None, Vec::new());
+            for &(member, writes) in queue {
+                if let Some(writer) = writer {
+                    locks.wait(member, writer);
+                }
+                if writes {
+                    readers.drain(..).for_each(|reader| locks.wait(member, reader));
+                    writer = Some(member);
+                } else {
+                    readers.push(member);
+                }
+            }
+        }
+        locks
+    }
+
+    fn wait(&mut self, member: usize, holder: usize) {
+        self.blocked[member] += 1;
+        self.dependents[holder].push(member);
+    }
+
+    /// Who holds all of its locks from the start.
+    pub fn free(&self) -> Vec<usize> {
+        (0..self.blocked.len()).filter(|member| self.blocked[*member] == 0).collect()
+    }
+
+    /// Whether a transaction holds all of its locks.
+    pub fn is_free(&self, member: usize) -> bool {
+        self.blocked[member] == 0
+    }
+
+    /// Releases the locks of a transaction; tells who holds all of its own now.
+    pub fn release(&mut self, member: usize) -> Vec<usize> {
+        let mut freed = Vec::new();
+        for dependent in std::mem::take(&mut self.dependents[member]) {
+            self.blocked[dependent] -= 1;
+            if self.blocked[dependent] == 0 {
+                freed.push(dependent);
+            }
+        }
+        freed
+    }
+}

@@ -1,0 +1,7 @@
+//! Fallback: conflicting transactions run again in the same epoch, under locks granted in TID order
+//! (Styx §6.2, §6.3).
+
+mod component;
+pub(crate) mod locks;
+
+pub use component::{ComponentOutcome, Member, components, run_component};

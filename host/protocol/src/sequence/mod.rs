@@ -1,0 +1,10 @@
+//! Sequencing: requests become transactions with TIDs, and an epoch's cut becomes a record of the log.
+//!
+//! The catalog stands here because deployments are sequenced too: which functions there are changes
+//! between two epochs, by the log alone.
+
+pub mod catalog;
+pub mod record;
+pub mod route;
+pub mod sequencer;
+pub mod transaction;

@@ -1,0 +1,129 @@
+//! What stands in the log: the requests and cuts of epochs, and what was true before the first.
+
+use std::sync::Arc;
+
+use rkyv::rancor;
+use rkyv::with::{Map, Unshare};
+
+use crate::archive::aligned;
+use crate::ids::{EngineHash, Epoch, Generation, SequencerCounter, Tid, Timestamp};
+use crate::sequence::catalog::Control;
+use crate::sequence::sequencer::Sequencer;
+use crate::sequence::transaction::Request;
+use crate::state::StateHash;
+use crate::state::entity::Layout;
+
+/// State hash after an epoch, chained over all epochs before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Chain(pub u128);
+
+impl Chain {
+    /// The chain after one more epoch.
+    #[must_use]
+    pub fn after(self, epoch: Epoch, state: StateHash) -> Chain {
+        let mut bytes = [0u8; 40];
+        bytes[..16].copy_from_slice(&self.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&epoch.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&state.0.to_le_bytes());
+        Chain(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+}
+
+impl std::fmt::Display for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// What was decided when the log was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Genesis {
+    /// How keys are spread.
+    pub layout: Layout,
+    /// When.
+    pub created: Timestamp,
+}
+
+/// An epoch's requests and its cut: which of them, in which order, hence with which TIDs, on
+/// which membership and engine. Durable before any reply: the same requests cut otherwise
+/// give another state.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct EpochRecord {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Fences writers of an earlier generation.
+    pub generation: Generation,
+    /// Hash of the engine's configuration.
+    pub engine: EngineHash,
+    /// The epoch's time.
+    pub time: Timestamp,
+    /// Sequencers: one per worker.
+    pub sequencers: u16,
+    /// TIDs that each sequencer had passed: where its counter stands before its first request.
+    pub counter: SequencerCounter,
+    /// Rescheduled transactions that run in this epoch again, for a check.
+    pub carried: Vec<Tid>,
+    /// State hash chain after the epoch before, for a check.
+    pub before: Chain,
+    /// Deployments that take effect with this epoch.
+    pub controls: Vec<Control>,
+    /// The requests of each sequencer, in order.
+    pub sequences: Vec<Sequence>,
+}
+
+/// What one sequencer adds to an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Sequence {
+    /// Requests in order.
+    #[rkyv(with = Map<Unshare>)]
+    pub requests: Vec<Arc<Request>>,
+}
+
+impl EpochRecord {
+    /// Requests with their TIDs, sequencer by sequencer.
+    pub fn transactions(&self) -> impl Iterator<Item = (Tid, &Arc<Request>)> {
+        self.sequences.iter().enumerate().flat_map(|(index, sequence)| {
+            let mut sequencer = Sequencer::new(index as u64 + 1, u64::from(self.sequencers));
+            sequencer.level(self.counter);
+            sequence.requests.iter().map(move |request| (sequencer.assign(), request))
+        })
+    }
+
+    /// The counter that no sequencer has reached after this epoch.
+    pub fn counter_after(&self) -> SequencerCounter {
+        let longest = self.sequences.iter().map(|sequence| sequence.requests.len() as u64).max().unwrap_or(0);
+        SequencerCounter(self.counter.0 + longest)
+    }
+
+    /// No TID up to this epoch's end is higher.
+    pub fn highest(&self) -> Tid {
+        Tid(self.counter_after().0 * u64::from(self.sequencers))
+    }
+}
+
+/// One record of the log.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Record {
+    /// The first record.
+    Genesis(Genesis),
+    /// One epoch.
+    Epoch(#[rkyv(with = Unshare)] Arc<EpochRecord>),
+    /// A generation begins: lower ones append nothing after this.
+    Generation(Generation),
+}
+
+impl Record {
+    /// Bytes of the record.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = rkyv::to_bytes::<rancor::Error>(self).expect("a record in memory can be written to memory");
+        bytes.to_vec()
+    }
+
+    /// Reads a record, validating it before it is believed.
+    ///
+    /// # Errors
+    /// The bytes are not a record.
+    pub fn decode(bytes: &[u8]) -> Result<Record, rancor::Error> {
+        rkyv::from_bytes::<Record, rancor::Error>(&aligned(bytes))
+    }
+}

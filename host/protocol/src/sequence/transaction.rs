@@ -1,0 +1,54 @@
+//! Requests and the transactions that they become.
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::ids::{OperatorId, RequestId, Tid, Timestamp};
+use crate::state::entity::{Key, Value};
+
+/// A request as the gateway has validated it and as it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Request {
+    /// Its id.
+    pub id: RequestId,
+    /// The operator called.
+    pub operator: OperatorId,
+    /// The function called, by name: the version that is live at the cut counts.
+    #[rkyv(with = crate::archive::Plain)]
+    pub function: Arc<str>,
+    /// The entity's key.
+    #[rkyv(with = crate::archive::Plain)]
+    pub key: Key,
+    /// Arguments.
+    #[rkyv(with = crate::archive::Plain)]
+    pub args: Value,
+    /// Whether the reply is kept, by id: the client brought an idempotency key, or will ask later.
+    pub retained: bool,
+}
+
+impl Request {
+    /// Hash of what is asked, to tell a retry from another request under the same id.
+    pub fn body_hash(&self) -> u64 {
+        let mut hasher = Xxh3::new();
+        hasher.update(&self.operator.0.to_le_bytes());
+        for part in [self.function.as_bytes(), self.key.as_bytes(), &self.args[..]] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        hasher.digest()
+    }
+}
+
+/// A sequenced request.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Its rank.
+    pub tid: Tid,
+    /// When it was first sequenced; kept when it is rescheduled.
+    pub time: Timestamp,
+    /// What is asked.
+    pub request: Arc<Request>,
+    /// A read-only request: not logged, runs on the last committed epoch.
+    pub query: bool,
+}

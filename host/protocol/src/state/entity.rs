@@ -1,0 +1,201 @@
+//! An entity is an operator and a key: the unit of state, of routing and of conflict.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::ids::{OperatorId, PartitionId};
+
+/// Key of an entity inside its operator. Ordered by bytes.
+pub type Key = Arc<str>;
+/// Value of an entity, arguments or result of a call. Shared, never copied, between versions.
+pub type Value = Arc<[u8]>;
+
+/// How keys are spread over partitions. Fixed when a cluster is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Layout {
+    /// Secret of the cluster, so that nobody can choose keys that collide.
+    pub seed: u64,
+    /// Number of partitions, many more than there will ever be workers.
+    pub partitions: u16,
+}
+
+impl Layout {
+    /// The partition of `key`; with `composite` keys all `prefix:…` of one prefix share it,
+    /// whatever the operator (Styx with state migration, §8: composite keys).
+    pub fn partition(&self, key: &str, composite: bool) -> PartitionId {
+        let local = if composite { key.split_once(':').map_or(key, |(prefix, _)| prefix) } else { key };
+        let hash = xxh3_64_with_seed(local.as_bytes(), self.seed);
+        // Multiply-shift: uniform without a division.
+        PartitionId(((u128::from(hash) * u128::from(self.partitions)) >> 64) as u16)
+    }
+
+    /// The partition that holds every key of an operator that starts with `prefix`, if there is just one.
+    pub fn partition_of_prefix(&self, prefix: &str, composite: bool) -> Option<PartitionId> {
+        (composite && prefix.contains(':')).then(|| self.partition(prefix, true))
+    }
+}
+
+/// An operator and a key, with the hash and the partition worked out once.
+#[derive(Clone, Debug, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Entity {
+    hash: u64,
+    operator: OperatorId,
+    partition: PartitionId,
+    #[rkyv(with = crate::archive::Plain)]
+    key: Key,
+}
+
+impl Entity {
+    /// Names the entity `key` of `operator`.
+    pub fn new(layout: &Layout, operator: OperatorId, composite: bool, key: Key) -> Self {
+        let partition = layout.partition(&key, composite);
+        Entity::within(layout, operator, partition, key)
+    }
+
+    /// Names the entity `key` of `operator`, of which it is known that it lives in `partition`.
+    pub fn within(layout: &Layout, operator: OperatorId, partition: PartitionId, key: Key) -> Self {
+        let hash = xxh3_64_with_seed(
+            key.as_bytes(),
+            layout.seed ^ (u64::from(operator.0) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        );
+        Entity { hash, operator, partition, key }
+    }
+
+    /// An end of an ordered range: compared by operator and key, never looked up.
+    pub(crate) fn probe(operator: OperatorId, key: Key) -> Self {
+        Entity { hash: 0, operator, partition: PartitionId(0), key }
+    }
+
+    /// Hash of operator and key under the cluster's seed.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+    /// The operator.
+    pub fn operator(&self) -> OperatorId {
+        self.operator
+    }
+    /// The partition that owns the entity.
+    pub fn partition(&self) -> PartitionId {
+        self.partition
+    }
+    /// The key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl PartialEq for Entity {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.operator == other.operator && self.key == other.key
+    }
+}
+impl Eq for Entity {}
+
+/// A map from entities that remembers insertion order, so that walking it is deterministic.
+/// `E` is an entity or a reference to one.
+///
+/// Small maps (most RW sets) are searched linearly by hash; an index is built past that.
+#[derive(Clone, Debug)]
+pub struct EntityMap<T, E = Entity> {
+    entries: Vec<(E, T)>,
+    index: HashTable<u32>,
+}
+
+const LINEAR_MAX: usize = 12;
+
+impl<T, E> Default for EntityMap<T, E> {
+    fn default() -> Self {
+        EntityMap { entries: Vec::new(), index: HashTable::new() }
+    }
+}
+
+impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
+    /// An empty map that has room for so many entities.
+    pub fn with_capacity(entities: usize) -> Self {
+        let indexed = if entities > LINEAR_MAX { entities } else { 0 };
+        EntityMap { entries: Vec::with_capacity(entities), index: HashTable::with_capacity(indexed) }
+    }
+
+    /// Number of entities.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// Entities and values in insertion order.
+    pub fn iter(&self) -> std::slice::Iter<'_, (E, T)> {
+        self.entries.iter()
+    }
+    /// The same, values to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&E, &mut T)> {
+        self.entries.iter_mut().map(|(entity, value)| (&*entity, value))
+    }
+    /// Takes everything out, in insertion order.
+    pub fn into_entries(self) -> Vec<(E, T)> {
+        self.entries
+    }
+
+    /// Where an entity stands, if it does.
+    pub fn find(&self, entity: &Entity) -> Option<usize> {
+        if self.entries.len() <= LINEAR_MAX {
+            return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity);
+        }
+        let found = self.index.find(entity.hash, |&at| self.entries[at as usize].0.borrow() == entity);
+        found.map(|&at| at as usize)
+    }
+
+    /// The value of an entity.
+    pub fn get(&self, entity: &Entity) -> Option<&T> {
+        self.find(entity).map(|at| &self.entries[at].1)
+    }
+
+    /// The value at a place that [`EntityMap::place`] gave.
+    pub fn at(&self, place: usize) -> &T {
+        &self.entries[place].1
+    }
+
+    /// The value of an entity, made by `make` if absent.
+    pub fn entry(&mut self, entity: &E, make: impl FnOnce() -> T) -> &mut T {
+        let place = self.place(entity, make);
+        &mut self.entries[place].1
+    }
+
+    /// Where an entity stands, for good; put there with the value of `make` if absent.
+    pub fn place(&mut self, entity: &E, make: impl FnOnce() -> T) -> usize {
+        self.find(entity.borrow()).unwrap_or_else(|| self.add(entity.clone(), make()))
+    }
+
+    /// Where an entity that is absent will stand, for good.
+    pub fn add(&mut self, entity: E, value: T) -> usize {
+        debug_assert!(self.find(entity.borrow()).is_none(), "an entity stands in one place");
+        self.push(entity, value);
+        self.entries.len() - 1
+    }
+
+    /// The value at a place, to be changed.
+    pub fn at_mut(&mut self, place: usize) -> &mut T {
+        &mut self.entries[place].1
+    }
+
+    fn push(&mut self, entity: E, value: T) {
+        let (entries, index) = (&mut self.entries, &mut self.index);
+        if entries.capacity() == 0 {
+            entries.reserve_exact(2); // Most RW sets are this small, and thousands are kept.
+        }
+        entries.push((entity, value));
+        let len = entries.len();
+        let unindexed = match len {
+            ..=LINEAR_MAX => return,
+            _ if len == LINEAR_MAX + 1 => 0,
+            _ => len - 1,
+        };
+        for at in unindexed..len {
+            index.insert_unique(entries[at].0.borrow().hash, at as u32, |&at| entries[at as usize].0.borrow().hash);
+        }
+    }
+}

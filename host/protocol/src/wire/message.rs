@@ -1,0 +1,443 @@
+//! What the nodes of a cluster tell each other. All messages of one step and one destination
+//! travel together.
+
+#![allow(missing_docs, reason = "one field that rkyv derives lacks them; all of ours have them")]
+
+use std::sync::Arc;
+
+use rkyv::rancor;
+use rkyv::with::{Map, Unshare};
+
+use crate::archive::aligned;
+use crate::cluster::worker_set::WorkerSet;
+use crate::commit::share::Share;
+use crate::commit::validate::{Bits, Kind};
+use crate::execute::attempt::{Mode, RemoteRequest, RemoteResponse, Report, Usage};
+use crate::execute::task::GraphId;
+use crate::ids::{Epoch, OperatorId, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
+use crate::sequence::catalog::Control;
+use crate::sequence::record::Chain;
+use crate::sequence::transaction::Request;
+use crate::state::StateHash;
+
+/// One end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// The coordinator.
+    Coordinator,
+    /// A worker.
+    Worker(WorkerId),
+}
+
+/// A message between nodes of one generation. Rounds count what the coordinator begins: epochs,
+/// and rounds of read-only requests, which are none.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Message {
+    /// To the coordinator: there is something to do.
+    WorkAvailable,
+    /// To all workers: a round begins.
+    Begin(Begin),
+    /// To the coordinator: what this worker's sequencer adds.
+    Share {
+        /// The round.
+        round: Round,
+        /// Requests in order.
+        #[rkyv(with = Map<Unshare>)]
+        requests: Vec<Arc<Request>>,
+    },
+    /// To the coordinator: every graph that is rooted here is complete.
+    Executed {
+        /// The round.
+        round: Round,
+        /// Those that others took part in.
+        ends: Vec<GraphEnd>,
+    },
+    /// To all workers: every graph is complete.
+    Settle {
+        /// The round.
+        round: Round,
+        /// Whether it is an epoch.
+        logged: bool,
+        /// Graphs of several workers, in TID order.
+        ends: Vec<GraphEnd>,
+    },
+    /// To the coordinator: dependencies of graphs of several workers, as seen here.
+    Bits {
+        /// The round.
+        round: Round,
+        /// Those that have any, in TID order.
+        bits: Vec<(Tid, Bits)>,
+    },
+    /// To all workers: the same, of all workers together.
+    Decide {
+        /// The round.
+        round: Round,
+        /// Those that have any, in TID order.
+        bits: Vec<(Tid, Bits)>,
+    },
+    /// To the coordinator: the round is over here.
+    Finished(Finished),
+    /// To all workers: the record of an epoch is durable.
+    Durable(
+        /// The epoch.
+        Epoch,
+    ),
+    /// To all workers, between rounds: note your part of a snapshot.
+    Snapshot,
+    /// To all workers: cut nothing new, for the generation is to end.
+    Drain,
+    /// Between workers: parts of graphs.
+    Graphs(
+        /// The parts.
+        Mail,
+    ),
+}
+
+impl Message {
+    /// Bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = Vec::with_capacity(self.bytes_expected());
+        rkyv::api::high::to_bytes_in::<_, rancor::Error>(self, bytes)
+            .expect("a message in memory can be written to memory")
+    }
+
+    /// About as many bytes as it takes: memory is taken once.
+    fn bytes_expected(&self) -> usize {
+        let entries = match self {
+            Message::Share { requests, .. } => requests.len() * 128,
+            Message::Executed { ends, .. } | Message::Settle { ends, .. } => ends.len() * 32,
+            Message::Graphs(mail) => mail.orders.len() * 352 + mail.len() * 128,
+            _ => 0,
+        };
+        256 + entries
+    }
+
+    /// Reads a message, validating it before it is believed.
+    ///
+    /// # Errors
+    /// The bytes are not a message.
+    pub fn decode(bytes: &[u8]) -> Result<Message, rancor::Error> {
+        // Archived data is aligned; what comes from a socket may not be.
+        if bytes.as_ptr().cast::<u128>().is_aligned() {
+            return rkyv::from_bytes::<Message, rancor::Error>(bytes);
+        }
+        rkyv::from_bytes::<Message, rancor::Error>(&aligned(bytes))
+    }
+}
+
+/// Begins a round.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Begin {
+    /// The round.
+    pub round: Round,
+    /// The epoch that it is, if anything is logged.
+    pub epoch: Epoch,
+    /// Its time.
+    pub time: Timestamp,
+    /// Where all sequencers' counters stand.
+    pub counter: SequencerCounter,
+    /// State hash chain before it.
+    pub before: Chain,
+    /// Deployments that take effect with it.
+    pub controls: Vec<Control>,
+    /// In a replay: what is rooted at this worker.
+    pub replay: Option<Vec<Replayed>>,
+}
+
+/// A transaction of the log.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Replayed {
+    /// Its TID.
+    pub tid: Tid,
+    /// What was asked.
+    #[rkyv(with = Unshare)]
+    pub request: Arc<Request>,
+}
+
+/// How a graph of several workers ended on the state of the epoch's start.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct GraphEnd {
+    /// The transaction.
+    pub tid: Tid,
+    /// The attempt that counts.
+    pub number: u32,
+    /// What it came to.
+    pub kind: Kind,
+    /// Whether its reads are not validated.
+    pub snapshot: bool,
+    /// Whether its calls can be invoked again from their cached parameters, all at once.
+    pub cacheable: bool,
+    /// Who took part in it.
+    pub workers: WorkerSet,
+}
+
+/// How many transactions came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Counts {
+    /// Committed in the lock-free phase.
+    pub committed: u64,
+    /// Committed in the fallback.
+    pub fell_back: u64,
+    /// Ended without effect, by their own doing.
+    pub aborted: u64,
+    /// Moved to the next epoch.
+    pub rescheduled: u64,
+    /// Queries answered.
+    pub queries: u64,
+    /// Fuel used.
+    pub fuel: u64,
+}
+
+impl Counts {
+    /// Adds what another worker did.
+    pub fn add(&mut self, other: Counts) {
+        self.committed += other.committed;
+        self.fell_back += other.fell_back;
+        self.aborted += other.aborted;
+        self.rescheduled += other.rescheduled;
+        self.queries += other.queries;
+        self.fuel += other.fuel;
+    }
+}
+
+/// A worker's end of a round.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Finished {
+    /// The round.
+    pub round: Round,
+    /// Hash of the state that is here.
+    pub hash: StateHash,
+    /// Hash of what is deployed.
+    pub deployment: u64,
+    /// Transactions rooted here that moved to the next epoch.
+    pub carried: Vec<Tid>,
+    /// Whether there is more to do.
+    pub more: bool,
+    /// What it did of the round.
+    pub counts: Counts,
+}
+
+/// What one worker tells another about graphs, in one round and one phase of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Mail {
+    /// The round.
+    pub round: Round,
+    /// Whether it belongs to the fallback.
+    pub fallback: bool,
+    /// Work to be done.
+    pub orders: Vec<Order>,
+    /// Answers to work that somebody waits for.
+    pub replies: Vec<OrderReply>,
+    /// Ack shares, to the root.
+    pub acks: Vec<Ack>,
+    /// Results of calls that were re-invoked from cached parameters.
+    pub results: Vec<CachedResult>,
+    /// What becomes of graphs in the fallback.
+    pub decisions: Vec<Decision>,
+}
+
+impl Mail {
+    /// Adds another mail of the same phase, if whoever reads it hears everything in the same order
+    /// as if it came after this one; gives it back otherwise.
+    pub fn append(&mut self, mut other: Mail) -> Option<Mail> {
+        let follows = self.last().is_none_or(|last| other.first().is_none_or(|first| last <= first));
+        if (self.round, self.fallback) != (other.round, other.fallback) || !follows {
+            return Some(other);
+        }
+        self.orders.append(&mut other.orders);
+        self.replies.append(&mut other.replies);
+        self.acks.append(&mut other.acks);
+        self.results.append(&mut other.results);
+        self.decisions.append(&mut other.decisions);
+        None
+    }
+
+    /// Splits it into mails of at most `most` entries that mean the same one after the other.
+    pub fn split(self, most: usize) -> Vec<Mail> {
+        if self.len() <= most {
+            return vec![self];
+        }
+        let Mail { round, fallback, orders, replies, acks, results, decisions } = self;
+        let mut mails = Vec::new();
+        let empty = Mail { round, fallback, ..Mail::default() };
+        in_pieces(orders, most, |orders| mails.push(Mail { orders, ..empty.clone() }));
+        in_pieces(replies, most, |replies| mails.push(Mail { replies, ..empty.clone() }));
+        in_pieces(acks, most, |acks| mails.push(Mail { acks, ..empty.clone() }));
+        in_pieces(results, most, |results| mails.push(Mail { results, ..empty.clone() }));
+        in_pieces(decisions, most, |decisions| mails.push(Mail { decisions, ..empty.clone() }));
+        mails
+    }
+
+    /// How many entries there are, of all kinds.
+    pub fn len(&self) -> usize {
+        self.counts().iter().sum()
+    }
+
+    /// Entries of each kind, in the order in which they are heard.
+    fn counts(&self) -> [usize; 5] {
+        [self.orders.len(), self.replies.len(), self.acks.len(), self.results.len(), self.decisions.len()]
+    }
+
+    fn first(&self) -> Option<usize> {
+        self.counts().iter().position(|count| *count > 0)
+    }
+
+    fn last(&self) -> Option<usize> {
+        self.counts().iter().rposition(|count| *count > 0)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Hands a list on in tasks, without copying what is in it.
+fn in_pieces<T>(list: Vec<T>, most: usize, mut task: impl FnMut(Vec<T>)) {
+    let mut rest = list.into_iter();
+    while rest.len() > 0 {
+        task(rest.by_ref().take(most).collect());
+    }
+}
+
+/// What a worker must know of a graph to take part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Header {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// How it is run.
+    pub mode: Mode,
+    /// Where its root is.
+    pub root: WorkerId,
+    /// The transaction's TID.
+    pub tid: Tid,
+    /// The transaction's time.
+    pub time: Timestamp,
+    /// The request.
+    pub request: RequestId,
+    /// The operator that it asks for.
+    pub operator: OperatorId,
+    /// Whether it is a read-only request.
+    pub query: bool,
+}
+
+/// Names what a function waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Question {
+    /// The waiting fragment.
+    pub fragment: u32,
+    /// Which of its questions.
+    pub index: u32,
+}
+
+/// Work for a graph.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Order {
+    /// The graph.
+    pub header: Header,
+    /// What to do.
+    pub asked: RemoteRequest,
+    /// Who waits for the answer, if anybody.
+    pub question: Option<Question>,
+    /// The ack share that goes with a call.
+    pub share: Option<Share>,
+    /// What is known so far and not yet told to the root.
+    pub report: Report,
+}
+
+/// The answer to an order.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct OrderReply {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// What is answered.
+    pub question: Question,
+    /// The answer.
+    pub answer: RemoteResponse,
+    /// The ack share, if it was not passed on.
+    pub share: Option<Share>,
+    /// In strict mode: what the transaction has used up to now.
+    pub used: Usage,
+    /// What was done.
+    pub report: Report,
+}
+
+/// An ack share that goes back to the root (Styx §5.3); without one, a worker's part of a graph
+/// that was re-invoked from cached parameters is complete.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Ack {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// The share.
+    pub share: Option<Share>,
+    /// What was done.
+    pub report: Report,
+}
+
+/// The result of a call that its caller reaches by itself.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CachedResult {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt at it.
+    pub number: u32,
+    /// The call's place in it.
+    pub place: u64,
+    /// What it came to.
+    pub answer: RemoteResponse,
+}
+
+/// What becomes of a graph in the fallback: now its locks may be released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Decision {
+    /// The graph.
+    pub graph: GraphId,
+    /// The attempt that counts.
+    pub number: u32,
+    /// Whether its writes are applied.
+    pub commits: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(graph: u64) -> Decision {
+        Decision { graph: GraphId(graph), number: 1, commits: true }
+    }
+
+    fn ack(graph: u64) -> Ack {
+        Ack { graph: GraphId(graph), number: 1, share: None, report: Report::default() }
+    }
+
+    #[test]
+    fn mails_are_joined_only_where_their_order_stays() {
+        let acks =
+            |graphs: std::ops::Range<u64>| Mail { round: Round(7), acks: graphs.map(ack).collect(), ..Mail::default() };
+        let decisions = |graphs: std::ops::Range<u64>| Mail {
+            round: Round(7),
+            decisions: graphs.map(decision).collect(),
+            ..Mail::default()
+        };
+        let mut mail = acks(0..2);
+        assert_eq!(mail.append(acks(2..3)), None);
+        assert_eq!(mail.append(decisions(0..2)), None);
+        assert_eq!(mail.append(acks(3..4)), Some(acks(3..4)), "acks are heard before decisions");
+        assert_eq!(mail.append(Mail { round: Round(8), ..decisions(4..5) }).map(|other| other.round), Some(Round(8)));
+        assert_eq!(mail, Mail { decisions: decisions(0..2).decisions, ..acks(0..3) });
+
+        let whole = mail.clone();
+        let mut tasks = mail.split(2).into_iter();
+        assert_eq!(tasks.len(), 3);
+        let mut joined = tasks.next().unwrap();
+        assert_eq!(joined.len(), 2);
+        tasks.for_each(|task| assert_eq!(joined.append(task), None));
+        assert_eq!(joined, whole);
+    }
+}

@@ -1,0 +1,4 @@
+//! Messages between the nodes of a generation. Below both of their users, the machines and what
+//! carries their messages.
+
+pub mod message;
