@@ -10,7 +10,12 @@
 //! What decides whether a transaction commits is `styx_protocol`'s; its machines are inside these
 //! drivers.
 
+pub mod admin_query;
+pub mod client;
 pub mod diagnostic;
+pub mod gateway;
+pub mod leader_search;
+pub mod network;
 pub mod snapshots;
 pub mod time;
 pub mod wire;

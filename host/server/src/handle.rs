@@ -5,52 +5,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
+use styx_driver::client;
+pub use styx_driver::client::{Answer, Failure};
+use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::RequestId;
-use styx_protocol::replies::Reply;
+use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
 use crate::snapshots::Taken;
 use crate::stats::Stats;
-use styx_driver::wire::{AdminQuery, Response};
 
 /// A message of a client of this process.
-pub(crate) enum ClientMessage {
-    /// A call of a function, counted in [`Handle`]'s queue.
-    Call(Call),
-    /// A question for the end of an earlier request.
-    Await {
-        /// The request.
-        id: RequestId,
-        /// Who waits.
-        waiter: Waiter,
-    },
-    /// An admin query; answered once all that the answer tells is durable.
-    Read(AdminQuery, oneshot::Sender<Response>),
-}
-
-/// A call of a function.
-pub(crate) enum Call {
-    /// A request that may write.
-    Submit {
-        /// The request.
-        request: Arc<Request>,
-        /// Who waits.
-        waiter: Waiter,
-        /// Answer with [`Answer::Accepted`] once durable, instead of with the reply.
-        receipt: bool,
-    },
-    /// A request to a read-only function.
-    Query {
-        /// The request.
-        request: Request,
-        /// Who waits.
-        waiter: Waiter,
-    },
-}
+pub(crate) type ClientMessage = client::ClientMessage<Waiter, oneshot::Sender<Response>>;
 
 /// A message of an operator of this process, where there is a log.
 pub(crate) enum OperatorMessage {
@@ -85,35 +55,6 @@ impl<M: From<ClientMessage> + From<OperatorMessage> + Send> Inbox for Everybody<
     fn operator(&self, message: OperatorMessage) {
         let _ = self.0.send(message.into());
     }
-}
-
-/// Answer to a client.
-#[derive(Debug)]
-pub enum Answer {
-    /// The end of its request, or why it was refused.
-    Reply(Reply),
-    /// Its request is durable and will be carried out.
-    Accepted(RequestId),
-    /// Nothing is known of the request that it asked for.
-    Unknown,
-    /// Its deployment took effect, or was refused.
-    Controlled(Result<(), Abort>),
-    /// The cluster cannot say.
-    Failed(Failure),
-}
-
-/// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// No worker serves, for longer than a request waits. Nothing has happened.
-    Unavailable,
-    /// The worker that had the request was lost before it answered, and whether the request was
-    /// carried out is not known. Those that can be asked again are asked again instead.
-    OutcomeUnknown,
-    /// The disk of the log is nearly full. Nothing has happened.
-    DiskFull,
-    /// The log waits for its brokers. Nothing has happened.
-    LogStalled,
 }
 
 /// Somebody who waits for an answer.
@@ -159,7 +100,7 @@ pub struct Handle {
 
 impl Handle {
     /// A handle for clients, which sends to `inbox`, where at most `queued_max` requests may wait. Whoever
-    /// reads there says [`Handle::taken`] for each call, and shows what is deployed.
+    /// reads there says [`Handle::taken`] for each message, and shows what is deployed.
     pub(crate) fn new<M>(inbox: Sender<M>, queued_max: usize, stats: Arc<Stats>) -> Self
     where
         M: From<ClientMessage> + Send + 'static,
@@ -179,9 +120,11 @@ impl Handle {
         Handle { inbox, queued: Arc::default(), queued_max, catalog: Arc::default(), stats, admission: Arc::default() }
     }
 
-    /// A request has been taken out of the inbox.
-    pub(crate) fn taken(&self) {
-        self.queued.fetch_sub(1, Ordering::Relaxed);
+    /// A message has been taken out of the inbox.
+    pub(crate) fn taken(&self, message: &ClientMessage) {
+        if let ClientMessage::Request(ClientRequest::Submit { .. } | ClientRequest::Query { .. }) = message {
+            self.queued.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Requests sent and not yet taken.
@@ -225,7 +168,7 @@ impl Handle {
         if let Some(failure) = self.admission.refuses_writes() {
             return waiter.answer(Answer::Failed(failure));
         }
-        self.request(request.id, waiter, |waiter| Call::Submit { request, waiter, receipt });
+        self.request(request.id, waiter, |waiter| ClientRequest::Submit { request, waiter, receipt });
     }
 
     /// Sends a request to a read-only function; refused while what it would read cannot become durable.
@@ -233,23 +176,21 @@ impl Handle {
         if let Some(failure) = self.admission.refuses_reads() {
             return waiter.answer(Answer::Failed(failure));
         }
-        self.request(request.id, waiter, |waiter| Call::Query { request, waiter });
+        self.request(request.id, waiter, |waiter| ClientRequest::Query { request, waiter });
     }
 
-    fn request(&self, id: RequestId, waiter: Waiter, call: impl FnOnce(Waiter) -> Call) {
+    fn request(&self, id: RequestId, waiter: Waiter, request: impl FnOnce(Waiter) -> ClientRequest<Waiter>) {
         if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queued_max {
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
-            waiter.answer(Answer::Reply(Reply { id, tid: Default::default(), epoch: Default::default(), outcome }));
-            return;
+            return waiter.answer(Answer::overloaded(id));
         }
-        self.inbox.client(ClientMessage::Call(call(waiter)));
+        self.inbox.client(ClientMessage::Request(request(waiter)));
     }
 
     /// Asks for the end of an earlier request: [`Answer::Reply`], now or when it ends, or [`Answer::Unknown`].
     pub async fn wait_for(&self, id: RequestId) -> Option<Answer> {
         let (to, answer) = oneshot::channel();
-        self.inbox.client(ClientMessage::Await { id, waiter: Waiter::Once(to) });
+        self.inbox.client(ClientMessage::Request(ClientRequest::Await { id, waiter: Waiter::Once(to) }));
         answer.await.ok()
     }
 

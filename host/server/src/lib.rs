@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cluster;
 pub mod components;
 pub mod config;
+pub(crate) mod diagnostics;
 pub mod error;
 pub(crate) mod execution;
 pub(crate) mod fatal;

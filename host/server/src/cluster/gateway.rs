@@ -1,20 +1,20 @@
-//! A gateway process: the relay with a network and a thread of its own.
+//! A gateway process: the gateway's driver with a network and a thread of its own.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
-use tokio::sync::watch;
+use styx_driver::gateway::{GatewayDriver, GatewayEffect, GatewayEvent, TICK};
+use styx_driver::wire::{Envelope, Response};
+use styx_transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, SendError, same_build};
+use tokio::sync::{oneshot, watch};
 
-use super::COORDINATOR;
-use super::coordinators::{Coordinators, is_standby};
-use super::relay::Relay;
+use super::{COORDINATOR, network_event};
+use crate::clock::MonotonicClock;
+use crate::diagnostics;
 use crate::fatal::fatal_on_panic;
-use crate::handle::{ClientMessage, Handle};
+use crate::handle::{ClientMessage, Handle, Waiter};
 use crate::stats::Stats;
-use styx_driver::wire::{CatalogVersion, Envelope};
-use styx_transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 
 /// How a gateway is connected.
 #[derive(Clone, Debug)]
@@ -29,14 +29,8 @@ pub struct GatewayNodeOptions {
     pub backlog_max: usize,
 }
 
-/// Between two looks at what waits.
-const TICK: Duration = Duration::from_millis(50);
-
-/// How often the coordinator hears that this gateway is there, and says that it is.
-const WATCH: Duration = Duration::from_millis(500);
-
 /// Messages taken before what they asked for is sent.
-const BURST_MAX: usize = 1024;
+const BATCH_MAX: usize = 1024;
 
 /// A request of this very process.
 enum Request {
@@ -67,28 +61,31 @@ impl GatewayNode {
     /// # Errors
     /// The thread cannot be started.
     pub async fn start(options: GatewayNodeOptions) -> anyhow::Result<GatewayNode> {
-        let (inbox, messages) = unbounded();
+        let (inbox, requests) = unbounded();
         let (events, incoming) = unbounded();
         let id = NodeId(rand::random::<u64>() | 2);
         let hello = Hello::new(NodeKind::Gateway, id, options.name, 0);
-        let network = Network::start(hello, options.network, same_build, move |event| drop(events.send(event)));
+        let network = Network::start(hello, options.network, same_build, move |event| {
+            // The thread has ended only when the gateway has.
+            let _ = events.send(event);
+        });
         let network = Arc::new(network.await?);
-        let coordinators = Coordinators::dial(network.clone(), options.coordinators);
+        network.connect(COORDINATOR, options.coordinators.first().expect("there is a coordinator").clone());
         let handle = Handle::new(inbox.clone(), options.backlog_max, Arc::new(Stats::default()));
         let (inform, informed) = watch::channel(false);
-        let driver = Driver {
+        let clock = MonotonicClock::start();
+        let shell = Shell {
+            driver: GatewayDriver::new(clock.now(), options.coordinators, options.backlog_max),
+            clock,
             inform,
-            relay: Relay::of_gateway(network.clone(), handle.clone(), options.backlog_max),
+            handle: handle.clone(),
             network: network.clone(),
-            coordinators,
-            messages,
+            requests,
             incoming,
-            watched: None,
-            told: CatalogVersion::default(),
         };
         let thread = std::thread::Builder::new()
-            .name("styx-relay".into())
-            .spawn(move || fatal_on_panic("relay", move || driver.serve()))?;
+            .name("styx-gateway".into())
+            .spawn(move || fatal_on_panic("gateway", move || shell.serve()))?;
         Ok(GatewayNode { handle, inbox, thread: Some(thread), network, informed })
     }
 
@@ -109,98 +106,97 @@ impl GatewayNode {
 
     /// Ends the thread. Whoever still waits sees that.
     pub fn stop(mut self) {
-        drop(self.inbox.send(Request::Stop));
+        // The thread may have ended already.
+        let _ = self.inbox.send(Request::Stop);
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            let _ = thread.join();
         }
     }
 }
 
-struct Driver {
+type Event = GatewayEvent<Waiter, oneshot::Sender<Response>>;
+
+/// The driver's thread: takes events, and carries out what the driver wants done.
+struct Shell {
+    driver: GatewayDriver<Waiter, oneshot::Sender<Response>>,
+    clock: MonotonicClock,
     inform: watch::Sender<bool>,
-    relay: Relay,
+    handle: Handle,
     network: Arc<Network>,
-    coordinators: Coordinators,
-    messages: Receiver<Request>,
+    requests: Receiver<Request>,
     incoming: Receiver<Incoming>,
-    watched: Option<Instant>,
-    /// What the coordinator was told to be known here.
-    told: CatalogVersion,
 }
 
-impl Driver {
+impl Shell {
     fn serve(mut self) {
+        let mut effects = Vec::new();
         loop {
-            let now = Instant::now();
-            let due = self.watched.is_none_or(|watched| now.saturating_duration_since(watched) >= WATCH);
-            if due || self.told != self.relay.known() {
-                self.watch(now);
-            }
-            if self.incoming.is_empty() {
-                self.coordinators.look();
-            }
-            self.relay.tick(now);
-            self.relay.flush();
+            self.step(Event::Tick, &mut effects);
             let mut select = Select::new();
-            select.recv(&self.messages);
+            select.recv(&self.requests);
             select.recv(&self.incoming);
             if select.ready_timeout(TICK).is_err() {
                 continue;
             }
-            for _ in 0..BURST_MAX {
-                let (message, event) = (self.messages.try_recv().ok(), self.incoming.try_recv().ok());
-                if message.is_none() && event.is_none() {
+            for _ in 0..BATCH_MAX {
+                let (request, incoming) = (self.requests.try_recv().ok(), self.incoming.try_recv().ok());
+                if request.is_none() && incoming.is_none() {
                     break;
                 }
-                match message {
+                match request {
                     Some(Request::Stop) => return,
-                    Some(Request::Client(message)) => self.relay.take(message),
+                    Some(Request::Client(message)) => {
+                        self.handle.taken(&message);
+                        self.step(Event::Client(message), &mut effects);
+                    }
                     None => {}
                 }
-                event.into_iter().for_each(|event| self.hear(event));
+                if let Some(incoming) = incoming {
+                    self.step(Event::Network(network_event::read(incoming)), &mut effects);
+                }
             }
+            self.step(Event::Settled, &mut effects);
         }
     }
 
-    fn watch(&mut self, now: Instant) {
-        (self.watched, self.told) = (Some(now), self.relay.known());
-        let watch = Envelope::Watch { known: self.told };
-        // The coordinator that cannot be reached now is told again.
-        drop(self.network.send_control(COORDINATOR, watch.encode()));
-    }
-
-    fn hear(&mut self, event: Incoming) {
-        self.coordinators.hear(&event);
-        match event {
-            Incoming::Control { peer, body, .. } => match Envelope::decode(&body) {
-                Ok(Envelope::View(view)) if peer == COORDINATOR => {
-                    let live = view.live;
-                    self.relay.attended(true);
-                    self.relay.view(view);
-                    self.inform.send_if_modified(|informed| live && !std::mem::replace(informed, true));
+    /// Steps the driver; `effects` is empty before and after.
+    fn step(&mut self, event: Event, effects: &mut Vec<GatewayEffect<Waiter, oneshot::Sender<Response>>>) {
+        self.driver.step(self.clock.now(), event, effects);
+        let mut undelivered = Vec::new();
+        for effect in effects.drain(..) {
+            match effect {
+                GatewayEffect::Ask { to, queries } => {
+                    let envelope = Envelope::Queries(queries);
+                    let Err(error) = self.network.send_control_now(to, envelope.encode()) else { continue };
+                    if !matches!(error, SendError::NotConnected(_)) {
+                        tracing::warn!(node = to.0, "questions cannot be sent: {error}");
+                    }
+                    if let Envelope::Queries(queries) = envelope {
+                        undelivered.push(Event::Undelivered { to, queries });
+                    }
                 }
-                Ok(Envelope::Responses(responses)) => self.relay.told(peer, responses),
-                Ok(other) => {
-                    tracing::warn!(node = peer.0, "a message that is not for a gateway was dropped: {other:?}")
+                GatewayEffect::Send(envelope) => {
+                    // Who cannot be reached now is told again.
+                    let _ = self.network.send_control(COORDINATOR, envelope.encode());
                 }
-                Err(error) => tracing::warn!(node = peer.0, "a message that cannot be read was dropped: {error}"),
-            },
-            Incoming::Connected { peer: COORDINATOR, .. } => {
-                self.relay.attended(true);
-                self.watched = None;
-                self.relay.resume();
+                GatewayEffect::Connect { node, address } => self.network.connect(node, address),
+                GatewayEffect::Disconnect(node) => self.network.forget(node),
+                GatewayEffect::Redirect(address) => self.network.redirect(COORDINATOR, address),
+                GatewayEffect::Answer(waiter, answer) => waiter.answer(answer),
+                GatewayEffect::Respond(to, response) => {
+                    // Whoever asked may be gone.
+                    let _ = to.send(response);
+                }
+                GatewayEffect::Catalog(catalog) => self.handle.show_catalog(catalog),
+                GatewayEffect::Admit { full, stalled } => self.handle.admission().show(full, stalled),
+                GatewayEffect::Informed => {
+                    self.inform.send_replace(true);
+                }
+                GatewayEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
             }
-            Incoming::Connected { .. } => self.relay.resume(),
-            Incoming::Lost { peer, why } => {
-                tracing::info!(node = peer.0, "connection lost: {why}");
-                if peer == COORDINATOR {
-                    self.relay.attended(false);
-                }
-            }
-            Incoming::Refused { reason, .. } if is_standby(&reason) => {}
-            Incoming::Unreached { peer, why, .. } => tracing::debug!(node = peer.0, "{why}"),
-            Incoming::Refused { peer, reason, message } => tracing::error!(node = peer.0, reason, "refused: {message}"),
-            Incoming::Message { .. } | Incoming::Broken { .. } => {}
+        }
+        for event in undelivered {
+            self.step(event, effects);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A cluster of processes: one coordinator, workers, gateways.
 
-pub(crate) mod admin_query;
 pub(crate) mod archive;
 pub mod coordinator;
 pub(crate) mod coordinators;
 pub mod gateway;
+mod network_event;
 pub(crate) mod relay;
 pub mod worker;
 

@@ -9,10 +9,11 @@ use crossbeam_channel::{Receiver, unbounded};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::ids::{Epoch, Tid};
+use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
 
 use super::pipeline::Pipeline;
-use crate::handle::{Answer, Call, ClientMessage, Handle};
+use crate::handle::{Answer, ClientMessage, Handle};
 use crate::http::Shutdown;
 use crate::services::{HttpOptions, Services};
 
@@ -49,12 +50,13 @@ impl Rehearsal {
 
     /// Does as a worker does.
     fn answer(&mut self, value: &Value) {
-        while let Ok(ClientMessage::Call(call)) = self.inbox.try_recv() {
-            let (id, waiter) = match call {
-                Call::Submit { request, waiter, .. } => (request.id, waiter),
-                Call::Query { request, waiter } => (request.id, waiter),
+        while let Ok(message) = self.inbox.try_recv() {
+            self.handle.taken(&message);
+            let (id, waiter) = match message {
+                ClientMessage::Request(ClientRequest::Submit { request, waiter, .. }) => (request.id, waiter),
+                ClientMessage::Request(ClientRequest::Query { request, waiter }) => (request.id, waiter),
+                ClientMessage::Request(ClientRequest::Await { .. }) | ClientMessage::Read(..) => continue,
             };
-            self.handle.taken();
             self.answered += 1;
             let reply = Reply { id, tid: Tid(self.answered), epoch: Epoch(1), outcome: Ok(value.clone()) };
             waiter.answer(Answer::Reply(reply));

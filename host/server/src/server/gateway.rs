@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::parts::{Surface, failed, kafka_front};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
-use crate::cluster::relay::PATIENCE;
+use styx_driver::gateway::PATIENCE;
 use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::handle::Failure;

@@ -18,11 +18,11 @@ use super::appender::ToLog;
 use super::snapshots::Snapshots;
 use super::{Event, Prepare, Recovered};
 use crate::clock::now;
-use crate::cluster::admin_query::QueryView;
+use styx_driver::admin_query::QueryView;
 use crate::execution::{Dispatcher, ExecutionPool};
 use crate::fatal::fatal;
 use crate::guest_logs::show;
-use crate::handle::{Answer, Call, ClientMessage, Failure, Handle, OperatorMessage, Waiter};
+use crate::handle::{Answer, ClientMessage, Failure, Handle, OperatorMessage, Waiter};
 use crate::log::read_record;
 use crate::snapshots::{Beginning, Noted};
 use crate::stats::Phases;
@@ -215,17 +215,15 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     }
 
     fn take(&mut self, event: Event) {
+        if let Event::Client(message) = &event {
+            self.handle.taken(message);
+        }
         match event {
-            Event::Client(ClientMessage::Call(call)) => {
-                self.handle.taken();
-                if !self.stopping {
-                    self.step(match call {
-                        Call::Submit { request, waiter, receipt } => ClientRequest::Submit { request, waiter, receipt },
-                        Call::Query { request, waiter } => ClientRequest::Query { request, waiter },
-                    });
+            Event::Client(ClientMessage::Request(request)) => {
+                if !self.stopping || matches!(request, ClientRequest::Await { .. }) {
+                    self.step(request);
                 }
             }
-            Event::Client(ClientMessage::Await { id, waiter }) => self.step(ClientRequest::Await { id, waiter }),
             Event::Machine(input) => self.step(input),
             Event::Client(ClientMessage::Read(query, to)) => {
                 let (seen, answer) = self.read(&query);

@@ -99,7 +99,7 @@ impl Driver {
                 self.ticked = Instant::now();
                 self.member(membership::Input::Tick);
                 self.give_up();
-                self.relay.tick(Instant::now());
+                self.relay.tick();
                 self.expire();
                 self.show_room();
             }
@@ -326,7 +326,7 @@ impl Driver {
                 });
                 self.control(peer, &Envelope::Responses(responses.collect()));
             }
-            Envelope::Responses(responses) => self.relay.told(peer, responses),
+            Envelope::Responses(responses) => self.relay.responses(peer, responses),
             other => tracing::warn!(node = peer.0, "a message that is not for the coordinator was dropped: {other:?}"),
         }
     }

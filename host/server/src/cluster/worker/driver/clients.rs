@@ -6,7 +6,7 @@ use styx_protocol::machine::worker::{ClientRequest, Input};
 
 use super::Driver;
 use super::serving::{Asker, Looker};
-use crate::handle::{self, Call, ClientMessage, Waiter};
+use crate::handle::{self, ClientMessage, Waiter};
 use styx_driver::wire::{Envelope, Query, Question, Response, TicketedResponse};
 use styx_transport::NodeId;
 
@@ -36,16 +36,9 @@ impl Driver {
 
     /// Takes what a client in this process asks for.
     pub(super) fn local(&mut self, message: ClientMessage) {
+        self.handle.taken(&message);
         match message {
-            ClientMessage::Call(call) => {
-                self.handle.taken();
-                let request = match call {
-                    Call::Submit { request, waiter, receipt } => ClientRequest::Submit { request, waiter, receipt },
-                    Call::Query { request, waiter } => ClientRequest::Query { request, waiter },
-                };
-                self.step_local(request);
-            }
-            ClientMessage::Await { id, waiter } => self.step_local(ClientRequest::Await { id, waiter }),
+            ClientMessage::Request(request) => self.step_local(request),
             ClientMessage::Read(query, to) => {
                 // Outside of a generation nobody can say; the asker sees the channel close.
                 if let Some(serving) = &mut self.serving {

@@ -11,7 +11,7 @@ use styx_protocol::message::{Mail, Message, Node};
 use styx_protocol::route::memory_of;
 use tokio::sync::oneshot;
 
-use crate::cluster::admin_query::QueryView;
+use styx_driver::admin_query::QueryView;
 use crate::handle::Waiter;
 use crate::snapshots::{Collector, Written};
 use styx_driver::wire::{AdminQuery, Invite, Response, TicketedResponse};

@@ -9,9 +9,9 @@ use styx_protocol::ids::{Epoch, OperatorId, PartitionId, WorkerId};
 use styx_protocol::range::KeyRange;
 use styx_protocol::state::State;
 
-use styx_driver::wire::{AdminQuery, Bytes, PartitionStats, Response, WorkerStatus};
+use crate::wire::{AdminQuery, Bytes, PartitionStats, Response, WorkerStatus};
 
-/// What a worker can see of itself between two steps.
+/// A worker's view of itself between two steps of its machine.
 pub struct QueryView<'a> {
     /// Which worker it is.
     pub worker: WorkerId,

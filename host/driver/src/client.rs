@@ -1,0 +1,55 @@
+//! Clients of the process that a driver is in: what they ask, and what they are told.
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::ids::RequestId;
+use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::replies::Reply;
+
+use crate::wire::AdminQuery;
+
+/// A message of a client. `W` names whoever waits for an [`Answer`], `R` whoever waits for a response
+/// to an admin query; a driver that drops one of them will not answer.
+#[derive(Debug)]
+pub enum ClientMessage<W, R> {
+    /// A request.
+    Request(ClientRequest<W>),
+    /// An admin query; answered once all that the answer tells is durable.
+    Read(AdminQuery, R),
+}
+
+/// Answer to a client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The end of its request, or why it was refused.
+    Reply(Reply),
+    /// Its request is durable and will be carried out.
+    Accepted(RequestId),
+    /// Nothing is known of the request that it asked for.
+    Unknown,
+    /// Its deployment took effect, or was refused.
+    Controlled(Result<(), Abort>),
+    /// The cluster cannot say.
+    Failed(Failure),
+}
+
+/// Reason for which there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No worker serves, for longer than a request waits. Nothing has happened.
+    Unavailable,
+    /// The worker that had the request was lost before it answered, and whether the request was
+    /// carried out is not known. Those that can be asked again are asked again instead.
+    OutcomeUnknown,
+    /// The disk of the log is nearly full. Nothing has happened.
+    DiskFull,
+    /// The log waits for its brokers. Nothing has happened.
+    LogStalled,
+}
+
+impl Answer {
+    /// Refuses a request because too many wait. Nothing has happened.
+    pub fn overloaded(id: RequestId) -> Answer {
+        let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));
+        Answer::Reply(Reply { id, tid: Default::default(), epoch: Default::default(), outcome })
+    }
+}
