@@ -203,10 +203,8 @@ impl<W, R> Router<W, R> {
         let before = self.view.iter().flat_map(|before| &before.members);
         let gone = before.filter(|before| !view.members.iter().any(|member| member.node == before.node));
         effects.extend(gone.map(|gone| RouterEffect::Disconnect(gone.node)));
-        let connect = |member: &crate::wire::Member| RouterEffect::Connect {
-            node: member.node,
-            address: member.address.clone(),
-        };
+        let connect =
+            |member: &crate::wire::Member| RouterEffect::Connect { node: member.node, address: member.address.clone() };
         effects.extend(view.members.iter().map(connect));
     }
 
@@ -256,13 +254,7 @@ impl<W, R> Router<W, R> {
         }
     }
 
-    fn ask(
-        &mut self,
-        since: Instant,
-        tried: bool,
-        asked: Asked<W, R>,
-        effects: &mut Vec<RouterEffect<W, R>>,
-    ) {
+    fn ask(&mut self, since: Instant, tried: bool, asked: Asked<W, R>, effects: &mut Vec<RouterEffect<W, R>>) {
         if let Asked::Admin(AdminQuery::Cluster, to) = asked {
             if self.place == Place::Gateway {
                 // Of no generation: the coordinator always knows.
@@ -315,9 +307,7 @@ impl<W, R> Router<W, R> {
     /// The worker that alone can answer an admin query.
     fn only_worker_for(&self, view: &View, query: &AdminQuery) -> Option<WorkerId> {
         let partition = match query {
-            AdminQuery::Get { operator, key } => {
-                view.layout.partition(key, self.is_composite(OperatorId(*operator)))
-            }
+            AdminQuery::Get { operator, key } => view.layout.partition(key, self.is_composite(OperatorId(*operator))),
             AdminQuery::Scan { operator, prefix, .. } => {
                 view.layout.partition_of_prefix(prefix, self.is_composite(OperatorId(*operator)))?
             }
@@ -354,12 +344,7 @@ impl<W, R> Router<W, R> {
     }
 
     /// Hands responses on.
-    pub fn responses(
-        &mut self,
-        from: NodeId,
-        responses: Vec<TicketedResponse>,
-        effects: &mut Vec<RouterEffect<W, R>>,
-    ) {
+    pub fn responses(&mut self, from: NodeId, responses: Vec<TicketedResponse>, effects: &mut Vec<RouterEffect<W, R>>) {
         for TicketedResponse { ticket, response } in responses {
             // An answer to what has been asked elsewhere since comes too late.
             if self.in_flight.get(&ticket).is_none_or(|in_flight| in_flight.node != from) {

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use styx_protocol::placement::Placement;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, OperatorId, RequestId, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::placement::Placement;
 use styx_protocol::route::memory_of;
 use styx_protocol::transaction::Request;
 

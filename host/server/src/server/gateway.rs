@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 
 use super::parts::{Surface, failed, kafka_front};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
-use styx_driver::gateway::PATIENCE;
 use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::handle::Failure;
 use crate::http::{ApiError, Shutdown};
 use crate::services::{HttpOptions, Services};
 use crate::{admin, gateway};
+use styx_driver::gateway::PATIENCE;
 use styx_transport::Options;
 
 /// A running gateway.

@@ -18,7 +18,6 @@ use super::appender::ToLog;
 use super::snapshots::Snapshots;
 use super::{Event, Prepare, Recovered};
 use crate::clock::now;
-use styx_driver::admin_query::QueryView;
 use crate::execution::{Dispatcher, ExecutionPool};
 use crate::fatal::fatal;
 use crate::guest_logs::show;
@@ -26,6 +25,7 @@ use crate::handle::{Answer, ClientMessage, Failure, Handle, OperatorMessage, Wai
 use crate::log::read_record;
 use crate::snapshots::{Beginning, Noted};
 use crate::stats::Phases;
+use styx_driver::admin_query::QueryView;
 use styx_driver::wire::{AdminQuery, Overview, Response};
 use styx_storage::log::Log;
 

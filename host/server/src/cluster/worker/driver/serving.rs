@@ -11,9 +11,9 @@ use styx_protocol::message::{Mail, Message, Node};
 use styx_protocol::route::memory_of;
 use tokio::sync::oneshot;
 
-use styx_driver::admin_query::QueryView;
 use crate::handle::Waiter;
 use crate::snapshots::{Collector, Written};
+use styx_driver::admin_query::QueryView;
 use styx_driver::wire::{AdminQuery, Invite, Response, TicketedResponse};
 use styx_transport::NodeId;
 
