@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use output::Output;
-use styx_server::config::ServerFlags;
+use styx_server::config::Flags;
 use styx_server::error::CliError;
 
 /// Transactional stateful functions on WebAssembly.
@@ -65,7 +65,7 @@ enum Verb {
     /// Run a server: everything in one process, or one part of a cluster with --role
     Server {
         #[command(flatten)]
-        flags: Box<ServerFlags>,
+        flags: Flags,
         /// Print the configuration in force, and end
         #[arg(long)]
         print_config: bool,
@@ -116,7 +116,17 @@ enum Verb {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match styx_server::config::refused_value(&error) {
+            Some((_, refused)) => {
+                let json = std::env::args_os().any(|argument| argument == "--json");
+                Output::new(json).error(&refused);
+                return ExitCode::from(refused.status);
+            }
+            None => error.exit(),
+        },
+    };
     let output = Output::new(cli.global.json);
     match run(cli, &output) {
         Ok(()) => ExitCode::SUCCESS,
@@ -130,7 +140,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
     let client = || client::Client::new(&cli.global.admin_url, &cli.global.ingress_url);
     match cli.verb {
-        Verb::Server { flags, print_config } => server::run(*flags, print_config, output),
+        Verb::Server { flags, print_config } => server::run(flags, print_config, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
         Verb::Deploy { source, app, dry_run } => deploy::run(&client()?, &source, app, dry_run, output),
         Verb::Call(invocation) => invoke::call(&client()?, &invocation, output),

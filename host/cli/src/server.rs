@@ -6,11 +6,11 @@ use std::time::Instant;
 use tracing_subscriber::EnvFilter;
 
 use crate::output::Output;
-use styx_server::config::{ServerConfig, ServerFlags};
+use styx_server::config::{Flags, ServerConfig};
 use styx_server::error::CliError;
 use styx_server::server::Process;
 
-pub(crate) fn run(flags: ServerFlags, print_config: bool, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(), CliError> {
     let directory = std::env::current_dir().unwrap_or_else(|_| ".".into());
     let config = ServerConfig::resolve(flags, &directory)?;
     if print_config {

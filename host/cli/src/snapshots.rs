@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::client::Client;
 use crate::output::Output;
 use styx_server::clock::now;
-use styx_server::config::{LogKind, ServerConfig, ServerFlags, store_location};
+use styx_server::config::{Flags, ServerConfig, store_location};
 use styx_server::error::CliError;
 use styx_server::snapshots::{Found, describe, identity};
 
@@ -128,12 +128,13 @@ fn runtime() -> Result<Runtime, CliError> {
 }
 
 fn configured(at: &At) -> Result<(PathBuf, StoreLocation), CliError> {
-    let flags = ServerFlags {
-        store: at.store.clone(),
-        data_dir: at.data_dir.clone(),
-        log: Some(LogKind::Embedded),
-        ..Default::default()
-    };
+    let mut flags = Flags::default().with("log", "embedded");
+    if let Some(store) = &at.store {
+        flags = flags.with("store", store);
+    }
+    if let Some(data_dir) = &at.data_dir {
+        flags = flags.with("data_dir", data_dir);
+    }
     let config = ServerConfig::resolve(flags, Path::new("."))?;
     match config.store {
         Some(place) => Ok((config.data_dir, store_location(place))),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use styx_engine::{Cluster, Compiler, Determinism, Engine, EngineOptions};
+use styx_engine::{Cluster, Compiler, Engine, EngineOptions};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::replies::Retention;
 use tokio::net::TcpListener;
@@ -113,7 +113,7 @@ pub(super) fn open_log(
             let identity = identity(&config.data_dir, cluster_metadata)?;
             let options = KafkaOptions {
                 replication,
-                settings: config.kafka_option.clone(),
+                settings: config.kafka_settings(),
                 ..KafkaOptions::new(brokers, topic, identity)
             };
             KafkaLog::open(options).map(|log| Box::new(log) as Box<dyn Log>)
@@ -240,7 +240,7 @@ pub(super) fn store_error(error: &SnapshotError) -> CliError {
 pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, CliError> {
     let Some(brokers) = config.kafka.clone() else { return Ok(None) };
     let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
-    let settings = config.kafka_option.clone();
+    let settings = config.kafka_settings();
     let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication };
     let front = Front::connect(options).await;
     front.map(Some).map_err(|error| CliError::new("KAFKA", error.to_string(), ""))
@@ -248,19 +248,11 @@ pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, 
 
 /// The engine of this process; `cluster` if its guests may have to wait for other workers.
 pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Cluster>) -> anyhow::Result<Arc<Engine>> {
-    let determinism = match config.determinism_check.as_str() {
-        "off" => Determinism::Off,
-        "all" => Determinism::All,
-        every => match every.parse() {
-            Ok(every) if every > 0 => Determinism::Sample(every),
-            _ => anyhow::bail!("determinism_check is \"{every}\"; it can be off, all, or a number such as 1000"),
-        },
-    };
     // Untrusted code is compiled in a child, where its appetite for time and memory is bounded.
     let compiler = Compiler::Child(compiler_binary()?);
     Engine::new(EngineOptions {
         cache_dir: config.cache_dir.clone(),
-        determinism,
+        determinism: config.determinism_check,
         executors: threads + 1,
         compiler,
         cluster,

@@ -1,0 +1,311 @@
+//! Configuration of the server: flags over environment over `styx.toml` over defaults.
+//!
+//! [`ServerConfig`] is the only list of settings: flag, key of the file, name in the environment, default,
+//! unit, help and the roles that take a setting are all read off its fields. Nothing else in the server reads
+//! a setting from the environment.
+
+mod layers;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{CommandFactory, FromArgMatches, Parser, parser::ValueSource};
+use serde::Serialize;
+use styx_engine::Determinism;
+use styx_protocol::worker_set::WORKERS_MAX;
+use styx_storage::log::kafka::Settings;
+use styx_storage::snapshot::StoreLocation;
+use styx_transport::Compress;
+
+use crate::error::CliError;
+use layers::Layers;
+use values::{address, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term, some_time};
+
+pub use layers::{Flags, refused_value};
+pub use values::{KafkaOption, LogKind};
+
+/// Headings of the help, which name the roles that take the settings below them.
+mod roles {
+    pub(super) const ALL: &str = "Single, coordinator, worker, gateway";
+    pub(super) const CLUSTER: &str = "Coordinator, worker, gateway";
+    pub(super) const COORDINATOR: &str = "Coordinator";
+    pub(super) const LOG: &str = "Single, coordinator";
+    pub(super) const KAFKA: &str = "Single, coordinator, gateway";
+    pub(super) const INGRESS: &str = "Single, gateway";
+    pub(super) const DATA: &str = "Single, coordinator, worker";
+    pub(super) const EXECUTION: &str = "Single, worker";
+    pub(super) const MEMBERS: &str = "Worker, gateway";
+    pub(super) const NODES: &str = "Coordinator, worker";
+}
+
+/// The configuration in force, section `[server]` of `styx.toml`.
+#[derive(Clone, Debug, Serialize, Parser)]
+#[command(name = "styx server", no_binary_name = true, disable_help_flag = true)]
+pub struct ServerConfig {
+    /// Role of this process: everything, or one part of a cluster
+    #[arg(help_heading = roles::ALL, long, value_enum, default_value_t)]
+    pub role: Role,
+    /// Where apps are deployed and watched; of a worker, its metrics and health, if it is given this flag
+    /// [default: 127.0.0.1:9070; none for a worker]
+    #[arg(help_heading = roles::ALL, long, value_name = "ADDR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_addr: Option<SocketAddr>,
+    /// Requests that may wait before new ones are refused
+    #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "100000")]
+    pub backlog_max: usize,
+
+    /// Directory of the log, the components and the compiled code [default: .styx; for a worker .styx/worker]
+    #[arg(help_heading = roles::DATA, long, value_name = "DIR", default_value = ".styx", hide_default_value = true)]
+    pub data_dir: PathBuf,
+    /// Directory of the compiled code; processes on one machine may share it [default: cache, in the data directory]
+    #[arg(help_heading = roles::DATA, long, value_name = "DIR", default_value = "", hide_default_value = true)]
+    pub cache_dir: PathBuf,
+    /// How often a transaction is run again in fresh instances, to find functions that are not
+    /// deterministic: `off`, `all`, or one in so many
+    #[arg(help_heading = roles::DATA, long, value_name = "off|all|N", value_parser = determinism, default_value = "1000")]
+    #[serde(serialize_with = "determinism_text")]
+    pub determinism_check: Determinism,
+
+    /// Where clients call functions
+    #[arg(help_heading = roles::INGRESS, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub ingress_addr: SocketAddr,
+    /// Brokers of Kafka clients: requests from topic styx-ingress, replies to styx-egress [default: those of --log, if it is Kafka]
+    #[arg(help_heading = roles::INGRESS, long, value_name = "HOST:PORT,…")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kafka: Option<String>,
+    /// Partitions of the topics of Kafka clients, where they are created
+    #[arg(help_heading = roles::INGRESS, long, value_name = "N", value_parser = count::<10_000>, default_value = "4")]
+    pub kafka_partitions: usize,
+
+    /// Brokers that keep each topic, where it is created
+    #[arg(help_heading = roles::KAFKA, long, value_name = "N", value_parser = count::<100>, default_value = "1")]
+    pub kafka_replication: usize,
+    /// A setting of librdkafka for all connections to brokers, such as `security.protocol=ssl`; may be repeated
+    #[arg(help_heading = roles::KAFKA, long, value_name = "KEY=VALUE")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "kafka_options")]
+    pub kafka_option: Vec<KafkaOption>,
+
+    /// Where requests are made durable: `embedded`, `kafka://HOST:PORT,…` with a topic of one partition
+    /// after a slash, or `memory` to lose everything at exit
+    #[arg(help_heading = roles::LOG, long, value_name = "KIND", default_value = "embedded")]
+    pub log: LogKind,
+    /// Free space on the disk of the embedded log below which nothing that may write is taken, such as
+    /// 1GiB; what is under way must fit into it
+    // Several of the log's segments, and more than a log takes between two reads of its disk's free space.
+    #[arg(help_heading = roles::LOG, long, value_name = "SIZE", value_parser = bytes, default_value = "256MiB")]
+    pub disk_reserve: u64,
+    /// Where snapshots go: a directory, `s3://bucket/prefix` (key, region and endpoint by the usual
+    /// AWS_ variables), or `none` [default: snapshots, in the data directory; none with --log memory]
+    #[arg(help_heading = roles::LOG, long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Time between snapshots
+    #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = some_time, default_value = "10s")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub snapshot_interval: Duration,
+    /// How many snapshots are kept, and the log behind them
+    #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "3")]
+    pub snapshot_keep: usize,
+    /// Snapshots younger than this are kept, however many they are
+    #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub snapshot_keep_for: Duration,
+    /// How long an epoch may fill while earlier ones are not yet durable
+    #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1ms")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub epoch_max_wait: Duration,
+    /// How long replies to requests with an idempotency key are remembered
+    #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "24h")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub reply_retention: Duration,
+    /// How many replies are remembered at most
+    #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "1000000")]
+    pub reply_max: usize,
+
+    /// Threads that execute transactions [default: all cores]
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
+    pub threads: usize,
+    /// Most transactions of an epoch
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
+    pub epoch_max_size: usize,
+
+    /// Name of this process, for people [default: its role and node id]
+    #[arg(help_heading = roles::CLUSTER, long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When messages between processes of a cluster are compressed
+    #[arg(help_heading = roles::CLUSTER, long, value_enum, value_name = "WHEN", default_value_t)]
+    pub compress: Compress,
+    /// Where other processes of the cluster reach this one [default: 127.0.0.1:7000 for a coordinator, a free port for a worker]
+    #[arg(help_heading = roles::NODES, long, value_name = "ADDR", default_value = "127.0.0.1:0", hide_default_value = true)]
+    pub cluster_addr: SocketAddr,
+    /// Where a worker or a gateway finds the coordinator, as host:port; several, with commas, if some stand by
+    #[arg(help_heading = roles::MEMBERS, long, value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = address)]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "comma_separated")]
+    pub coordinator: Vec<String>,
+    /// Workers that a coordinator waits for before the cluster first serves
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "N", value_parser = count::<{ WORKERS_MAX as usize }>, default_value = "1")]
+    pub workers: usize,
+    /// Of coordinators that share a log on Kafka and a store: for how long one that is silent still leads
+    // Longer than workers wait for it, who then say nothing more to it.
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "TIME", value_parser = lease_term, default_value = "2s")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub lease_term: Duration,
+}
+
+/// Role of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Everything, in one process
+    #[default]
+    Single,
+    /// Owns the log, runs the epochs, takes deployments
+    Coordinator,
+    /// Owns partitions and executes
+    Worker,
+    /// Takes calls
+    Gateway,
+}
+
+impl Role {
+    /// Name of the role, as the flag has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Single => "single",
+            Role::Coordinator => "coordinator",
+            Role::Worker => "worker",
+            Role::Gateway => "gateway",
+        }
+    }
+}
+
+/// Location of the store at `url`, with the key, region and endpoint in the process's `AWS_*` variables.
+pub fn store_location(url: impl Into<String>) -> StoreLocation {
+    StoreLocation::with_settings(url, std::env::vars())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+impl ServerConfig {
+    /// Names of all settings, as the file has them.
+    pub fn keys() -> Vec<String> {
+        let command = ServerConfig::command();
+        command.get_arguments().map(|argument| argument.get_id().to_string()).collect()
+    }
+
+    /// Resolves the layers: `flags`, then `STYX__SERVER__KEY`, then `[server]` of `styx.toml` in `directory`.
+    ///
+    /// # Errors
+    /// A key that is unknown, or a value that does not fit; the message names it.
+    pub fn resolve(flags: Flags, directory: &Path) -> Result<ServerConfig, CliError> {
+        let layers = Layers::read(&ServerConfig::command(), directory)?;
+        let arguments = layers.under(&flags);
+        let matches =
+            ServerConfig::command().try_get_matches_from(arguments).map_err(|error| layers.refused(&flags, &error))?;
+        let mut config = ServerConfig::from_arg_matches(&matches).map_err(|error| layers.refused(&flags, &error))?;
+        let is_set = |key: &str| matches.value_source(key) == Some(ValueSource::CommandLine);
+        fits_role(&flags, config.role)?;
+
+        // Defaults that follow from other settings.
+        if config.role == Role::Coordinator && !is_set("cluster_addr") {
+            config.cluster_addr = ([127, 0, 0, 1], 7000).into();
+        }
+        if config.role == Role::Worker && !is_set("data_dir") {
+            config.data_dir = ".styx/worker".into();
+        }
+        if !is_set("cache_dir") {
+            config.cache_dir = config.data_dir.join("cache");
+        }
+        config.admin_addr = match config.role {
+            // A file that all roles share names the coordinator's.
+            Role::Worker => config.admin_addr.filter(|_| flags.has("admin_addr")),
+            _ => Some(config.admin_addr.unwrap_or_else(|| ([127, 0, 0, 1], 9070).into())),
+        };
+        if let (Role::Single, LogKind::Kafka { brokers, .. }) = (config.role, &config.log) {
+            config.kafka.get_or_insert_with(|| brokers.clone());
+        }
+        config.store = match config.store {
+            Some(none) if none == "none" => None,
+            None if config.log != LogKind::Memory => {
+                Some(config.data_dir.join("snapshots").to_string_lossy().into_owned())
+            }
+            given => given,
+        };
+        Settings::read(&config.kafka_option).map_err(|problem| invalid(problem.to_string()))?;
+        config.can_be_joined()?;
+        Ok(config)
+    }
+
+    /// Settings of librdkafka.
+    pub fn kafka_settings(&self) -> Settings {
+        Settings::read(&self.kafka_option).expect("they were read when the configuration was resolved")
+    }
+
+    /// Whether this is a coordinator beside which another one may stand by: nothing that is acknowledged is in its
+    /// data directory alone.
+    pub fn may_stand_by(&self) -> bool {
+        let elsewhere = self.store.as_ref().is_some_and(|store| !Path::new(store).starts_with(&self.data_dir));
+        self.role == Role::Coordinator && matches!(self.log, LogKind::Kafka { .. }) && elsewhere
+    }
+
+    /// Checks that the parts of a cluster can find each other.
+    fn can_be_joined(&self) -> Result<(), CliError> {
+        let role = self.role.name();
+        if matches!(self.role, Role::Worker | Role::Gateway) {
+            if self.coordinator.is_empty() {
+                return Err(CliError::usage(
+                    "CONFIG_INVALID",
+                    format!("a {role} must know where the coordinator is"),
+                    "give --coordinator HOST:PORT, the coordinator's --cluster-addr",
+                ));
+            }
+            let is_address = |address: &&String| {
+                let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+                matches!(port.map(|(_, port)| port.parse()), Some(Ok(1u16..)))
+            };
+            if let Some(address) = self.coordinator.iter().find(|address| !is_address(address)) {
+                return Err(CliError::usage(
+                    "CONFIG_INVALID",
+                    format!("\"{address}\" is no address of a coordinator"),
+                    "it is HOST:PORT, such as 127.0.0.1:7000; several have commas between them",
+                ));
+            }
+        }
+        if self.role == Role::Worker && self.cluster_addr.ip().is_unspecified() {
+            return Err(CliError::usage(
+                "CONFIG_INVALID",
+                format!("other processes cannot reach a worker at {}", self.cluster_addr),
+                "give --cluster-addr the address of this machine in the cluster's network",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a role takes all flags that were given.
+fn fits_role(flags: &Flags, role: Role) -> Result<(), CliError> {
+    for argument in ServerConfig::command().get_arguments().filter(|argument| flags.has(argument.get_id().as_str())) {
+        let heading = argument.get_help_heading().unwrap_or_default().to_lowercase();
+        let roles: Vec<&str> = heading.split(", ").collect();
+        if !roles.contains(&role.name()) {
+            let flag = argument.get_long().unwrap_or_default();
+            return Err(CliError::usage(
+                "CONFIG_INVALID",
+                format!("role {} has no use for --{flag}", role.name()),
+                format!("drop it, or choose --role {}", roles.join(" or ")),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn invalid(message: impl Into<String>) -> CliError {
+    CliError::usage("CONFIG_INVALID", message, "see styx server --help for the keys and their values")
+}

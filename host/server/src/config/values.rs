@@ -1,0 +1,143 @@
+//! Values of settings: how they are read from text, and shown again.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use serde::{Serialize, Serializer};
+use styx_engine::Determinism;
+use styx_storage::log::kafka::Settings;
+
+/// Kind of the log, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum LogKind {
+    /// Files in the data directory.
+    Embedded,
+    /// A topic of a Kafka cluster.
+    Kafka {
+        /// Brokers to ask first, as `host:port,host:port`.
+        brokers: String,
+        /// The topic, with one partition.
+        topic: String,
+    },
+    /// Memory: lost at exit.
+    Memory,
+}
+
+/// Topic of the log, where none is named.
+const LOG_TOPIC: &str = "styx-log";
+
+impl FromStr for LogKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let place = match text {
+            "embedded" => return Ok(LogKind::Embedded),
+            "memory" => return Ok(LogKind::Memory),
+            _ => text.strip_prefix("kafka://"),
+        };
+        let (brokers, topic) =
+            place.map(|place| place.split_once('/').unwrap_or((place, LOG_TOPIC))).unwrap_or_default();
+        if brokers.is_empty() || topic.is_empty() {
+            return Err("it can be embedded, memory or kafka://HOST:PORT,HOST:PORT".to_owned());
+        }
+        Ok(LogKind::Kafka { brokers: brokers.into(), topic: topic.into() })
+    }
+}
+
+impl From<LogKind> for String {
+    fn from(kind: LogKind) -> Self {
+        match kind {
+            LogKind::Embedded => "embedded".into(),
+            LogKind::Kafka { brokers, topic } => format!("kafka://{brokers}/{topic}"),
+            LogKind::Memory => "memory".into(),
+        }
+    }
+}
+
+/// A setting of librdkafka, as `KEY=VALUE`; it may be a password, and is shown without.
+#[derive(Clone)]
+pub struct KafkaOption(String);
+
+impl From<String> for KafkaOption {
+    fn from(text: String) -> Self {
+        KafkaOption(text)
+    }
+}
+
+impl AsRef<str> for KafkaOption {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KafkaOption {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}", Settings::read([self]).unwrap_or_default())
+    }
+}
+
+/// Shows settings of librdkafka without secrets.
+pub(super) fn kafka_options<S: Serializer>(options: &[KafkaOption], serializer: S) -> Result<S::Ok, S::Error> {
+    Settings::read(options).unwrap_or_default().shown().serialize(serializer)
+}
+
+/// Reads a count, which is never 0.
+pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
+    match text.parse().map_err(|error: std::num::ParseIntError| error.to_string())? {
+        0 => Err("must be at least 1".to_owned()),
+        count if count > MAX => Err(format!("must be at most {MAX}")),
+        count => Ok(count),
+    }
+}
+
+/// Reads a size as people write it.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let size: Result<ByteSize, _> = text.parse();
+    size.map(|size| size.as_u64()).map_err(|_| "it is a size, such as 256MiB, or a number of bytes".to_owned())
+}
+
+/// Reads a time that is more than none.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    (!time.is_zero()).then_some(time).ok_or_else(|| "must be more than nothing".to_owned())
+}
+
+const LEASE_TERM_MIN: Duration = Duration::from_secs(1);
+const LEASE_TERM_MAX: Duration = Duration::from_secs(60);
+
+pub(super) fn lease_term(text: &str) -> Result<Duration, String> {
+    let term = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let fits = (LEASE_TERM_MIN..=LEASE_TERM_MAX).contains(&term);
+    fits.then_some(term).ok_or_else(|| "must be at least 1s and at most 1m".to_owned())
+}
+
+pub(super) fn determinism(text: &str) -> Result<Determinism, String> {
+    match text {
+        "off" => Ok(Determinism::Off),
+        "all" => Ok(Determinism::All),
+        every => match every.parse() {
+            Ok(every @ 1..) => Ok(Determinism::Sample(every)),
+            _ => Err("it can be off, all, or a number such as 1000".to_owned()),
+        },
+    }
+}
+
+pub(super) fn determinism_text<S: Serializer>(check: &Determinism, serializer: S) -> Result<S::Ok, S::Error> {
+    match check {
+        Determinism::Off => serializer.serialize_str("off"),
+        Determinism::All => serializer.serialize_str("all"),
+        Determinism::Sample(every) => serializer.collect_str(every),
+    }
+}
+
+/// Reads one of several addresses between commas.
+pub(super) fn address(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.trim().to_owned())
+}
+
+pub(super) fn comma_separated<S: Serializer>(list: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&list.join(","))
+}
