@@ -110,7 +110,7 @@ fn a_guest_in_python_with_a_package() {
     );
 }
 
-/// What `styx new` gives to editors and `styx test` to the project's own tests.
+/// For editors, and for the project's own tests.
 #[test]
 fn the_sdk_can_be_used_without_a_build() {
     let rust = sdk_directory(Language::Rust).unwrap().unwrap();

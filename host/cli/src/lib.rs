@@ -14,7 +14,7 @@ mod state;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use output::Output;
 use styx_server::config::Flags;
@@ -112,6 +112,17 @@ enum Verb {
     },
     /// Check the machine and the server
     Doctor,
+}
+
+/// Variables of the environment that the command line reads itself, besides those that are flags too.
+pub const VARIABLES: [&str; 1] = [LOG_FILTER];
+
+/// Says which lines of the log are shown, as `tracing` writes filters.
+const LOG_FILTER: &str = "STYX_LOG";
+
+/// The verbs, their flags and their help.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command line of this process.

@@ -21,7 +21,7 @@ pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(
         }
         return Ok(());
     }
-    let filter = EnvFilter::try_from_env("STYX_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env(crate::LOG_FILTER).unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -142,8 +142,8 @@ pub fn refused_value(error: &clap::Error) -> Option<(String, CliError)> {
     let value = context(ContextKind::InvalidValue)?;
     let reason = match (error.source(), context(ContextKind::ValidValue)) {
         (Some(source), _) => source.to_string(),
-        (None, Some(valid)) => format!("it can be {valid}"),
-        (None, None) => "it does not fit".to_owned(),
+        (None, Some(valid)) if !valid.is_empty() => format!("it can be {valid}"),
+        (None, _) => "it does not fit".to_owned(),
     };
     let message = if reason.starts_with("must ") {
         format!("{key} {reason}")

@@ -63,7 +63,7 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::DATA, long, value_name = "DIR", default_value = ".styx", hide_default_value = true)]
     pub data_dir: PathBuf,
     /// Directory of the compiled code; processes on one machine may share it [default: cache, in the data directory]
-    #[arg(help_heading = roles::DATA, long, value_name = "DIR", default_value = "", hide_default_value = true)]
+    #[arg(help_heading = roles::DATA, long, value_name = "DIR", default_value = ".styx/cache", hide_default_value = true)]
     pub cache_dir: PathBuf,
     /// How often a transaction is run again in fresh instances, to find functions that are not
     /// deterministic: `off`, `all`, or one in so many

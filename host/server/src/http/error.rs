@@ -155,7 +155,7 @@ fn hint_of(code: Code) -> &'static str {
     match code {
         Code::Aborted => "the function refused; nothing was written",
         Code::BadArguments => "GET /v1/apps/{app}/openapi.json on the admin port shows what the function takes",
-        Code::GuestTrap => "the function crashed; nothing was written; `styx logs` shows what it said",
+        Code::GuestTrap => "the function crashed; nothing was written; what it logged is in the server's log",
         Code::OutOfFuel => "make the function do less, or raise `fuel` or `transaction_fuel` in [limits] of styx.toml",
         Code::LimitExceeded => "make the transaction smaller, or raise the limit in [limits] of styx.toml",
         Code::ReadOnly => "declare the function without read-only, or keep it from writing",

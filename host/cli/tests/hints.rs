@@ -1,0 +1,180 @@
+//! What messages, hints, help and documents tell people to type exists: every verb, flag, setting, limit and
+//! variable that a text of the product names is looked up where it would be used.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
+use styx_server::config::ServerConfig;
+
+const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
+
+/// Flags of other programs: those that build guests, and cargo, which builds and tests Styx.
+const FLAGS_OF_OTHERS: [&str; 25] = [
+    "clear",
+    "config",
+    "crate-type",
+    "deps",
+    "disable-pip-version-check",
+    "exact",
+    "features",
+    "ignored",
+    "installed",
+    "lib",
+    "manifest-path",
+    "message-format",
+    "no-compile",
+    "no-input",
+    "nocapture",
+    "path",
+    "print",
+    "quiet",
+    "release",
+    "target",
+    "test",
+    "version",
+    "wit",
+    // Of every verb, before it is parsed.
+    "help",
+    "flag",
+];
+
+/// Words that follow the product's name in sentences.
+const NO_VERBS: [&str; 2] = ["sets", "is"];
+
+/// The texts of a Rust source, its documentation among them, or the whole of any other file.
+fn texts(path: &Path) -> Vec<String> {
+    fn collect(tokens: TokenStream, texts: &mut Vec<String>) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => collect(group.stream(), texts),
+                TokenTree::Literal(literal) => texts.push(literal.to_string()),
+                TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+            }
+        }
+    }
+    let content = std::fs::read_to_string(path).unwrap();
+    if path.extension().is_none_or(|extension| extension != "rs") {
+        return vec![content];
+    }
+    let mut texts = Vec::new();
+    collect(content.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display())), &mut texts);
+    // A text that goes on behind the end of a line.
+    texts.iter().map(|text| text.split("\\\n").map(str::trim_start).collect()).collect()
+}
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => sources(&path, found),
+            false if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// What stands behind each `mark` in `text`, as long as its characters are such.
+fn behind<'a>(text: &'a str, mark: &str, is_part: impl Fn(char) -> bool) -> Vec<&'a str> {
+    let whole = |at: &usize| !text[..*at].ends_with(|before: char| before.is_alphanumeric() || "-_/.:".contains(before));
+    let ends = |rest: &str| rest.find(|char| !is_part(char)).unwrap_or(rest.len());
+    let starts = text.match_indices(mark).map(|(at, _)| at).filter(whole).map(|at| &text[at + mark.len()..]);
+    starts.map(|rest| &rest[..ends(rest)]).filter(|found| !found.is_empty()).collect()
+}
+
+/// What is wrong with the verbs that a text names.
+fn unknown_verbs(text: &str) -> Vec<String> {
+    let command = styx_cli::command();
+    let mut unknown = Vec::new();
+    for words in behind(text, "styx ", |char| char.is_ascii_lowercase() || char == ' ') {
+        let mut words = words.split(' ');
+        let verb = words.next().unwrap_or_default();
+        if verb.is_empty() || NO_VERBS.contains(&verb) {
+            continue;
+        }
+        match command.find_subcommand(verb) {
+            None => unknown.push(format!("styx {verb}")),
+            Some(found) if found.has_subcommands() => {
+                let below = words.next().unwrap_or_default();
+                if !below.is_empty() && found.find_subcommand(below).is_none() {
+                    unknown.push(format!("styx {verb} {below}"));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    unknown
+}
+
+fn flags(command: &clap::Command) -> BTreeSet<String> {
+    let own = command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned));
+    own.chain(command.get_subcommands().flat_map(flags)).collect()
+}
+
+fn variables(command: &clap::Command) -> BTreeSet<String> {
+    let own = command.get_arguments().filter_map(|argument| Some(argument.get_env()?.to_str()?.to_owned()));
+    own.chain(command.get_subcommands().flat_map(variables)).collect()
+}
+
+/// Whether the manifest of an app has such a limit, with a value as numbers and sizes have it.
+fn is_limit(name: &str) -> bool {
+    styx_build::Manifest::parse(&format!("[limits]\n{name} = 1024\n")).is_ok()
+}
+
+/// Everything that a text names and that is not there.
+fn unknown(text: &str) -> Vec<String> {
+    let mut unknown = unknown_verbs(text);
+    let flags = flags(&styx_cli::command());
+    for flag in behind(text, "--", |char| char.is_ascii_lowercase() || char == '-') {
+        if !flags.contains(flag) && !FLAGS_OF_OTHERS.contains(&flag) {
+            unknown.push(format!("--{flag}"));
+        }
+    }
+    for limit in behind(text, "limits.", |char| char.is_ascii_lowercase() || char == '_') {
+        if !is_limit(limit) {
+            unknown.push(format!("limits.{limit}"));
+        }
+    }
+    let variables = variables(&styx_cli::command());
+    for name in behind(text, "STYX_", |char| char.is_ascii_uppercase() || char == '_') {
+        let known = match name.strip_prefix("_SERVER__") {
+            Some("") | Some("KEY") => true,
+            Some(key) => ServerConfig::keys().contains(&key.to_lowercase()),
+            None => variables.contains(&format!("STYX_{name}")) || styx_cli::VARIABLES.contains(&&*format!("STYX_{name}")),
+        };
+        if !known {
+            unknown.push(format!("STYX_{name}"));
+        }
+    }
+    unknown
+}
+
+#[test]
+fn what_is_named_is_found_and_what_is_not_there_is_not() {
+    let right = "`styx snapshots create`, styx server --threads 2, limits.fuel, STYX__SERVER__DATA_DIR, STYX_LOG";
+    assert_eq!(unknown(right), [""; 0]);
+    let wrong = "`styx logs`, `styx snapshots burn`, give --thread, raise limits.feul, STYX__SERVER__TREADS";
+    assert_eq!(
+        unknown(wrong),
+        ["styx logs", "styx snapshots burn", "--thread", "limits.feul", "STYX__SERVER__TREADS"]
+    );
+}
+
+#[test]
+fn nothing_tells_people_to_use_what_does_not_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = vec![root.join("docs/errors.md")];
+    if !files[0].is_file() {
+        files = vec![root.join("docs/reference/errors.md")];
+    }
+    for name in CRATES {
+        sources(&root.join("host").join(name).join("src"), &mut files);
+    }
+    let mut wrong = Vec::new();
+    for file in files {
+        for name in texts(&file).iter().flat_map(|text| unknown(text)) {
+            wrong.push(format!("{}: {name}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "texts name what does not exist:\n{}", wrong.join("\n"));
+}
