@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use styx_protocol::catalog::{Catalog, Control, Digest, Parameter};
 use styx_protocol::entity::Value;
-use styx_server::gateway::Rehearsal;
+use styx_server::gateway::Loopback;
 
 use super::Work;
 use super::transfers::{Transfer, Transfers};
@@ -17,19 +17,19 @@ const WARM_UP: usize = 1000;
 
 /// Transfers, read and answered.
 pub fn door(calls: usize) -> anyhow::Result<Work> {
-    let mut rehearsal = Rehearsal::new(catalog());
+    let mut loopback = Loopback::new(catalog());
     let mut transfers = Transfers::new()?;
     let value = Value::from(&b"999999"[..]);
     let mut out = Vec::new();
-    exchange(&mut rehearsal, messages(&mut transfers, WARM_UP), &value, &mut out);
+    exchange(&mut loopback, messages(&mut transfers, WARM_UP), &value, &mut out);
     let mut counted = messages(&mut transfers, calls);
-    Ok(Box::new(move || exchange(&mut rehearsal, std::mem::take(&mut counted), &value, &mut out)))
+    Ok(Box::new(move || exchange(&mut loopback, std::mem::take(&mut counted), &value, &mut out)))
 }
 
-fn exchange(rehearsal: &mut Rehearsal, messages: Vec<Bytes>, value: &Value, out: &mut Vec<u8>) -> usize {
+fn exchange(loopback: &mut Loopback, messages: Vec<Bytes>, value: &Value, out: &mut Vec<u8>) -> usize {
     let exchange = |message| {
         out.clear();
-        rehearsal.exchange(message, value, out)
+        loopback.exchange(message, value, out)
     };
     messages.into_iter().map(exchange).sum()
 }

@@ -9,12 +9,12 @@ use crate::output::Output;
 use styx_build::{self, BuildReport, ComponentReport, Progress};
 use styx_server::error::CliError;
 
-struct Shown {
+struct BuildProgress {
     bar: ProgressBar,
     plain: bool,
 }
 
-impl Progress for Shown {
+impl Progress for BuildProgress {
     fn step(&self, line: &str) {
         if self.plain {
             eprintln!("  {line}");
@@ -45,7 +45,7 @@ pub(crate) fn build(source: &Path, file: Option<PathBuf>, output: &Output) -> Re
         source.canonicalize().ok().and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
     let file = file.unwrap_or_else(|| source.join("target").join(format!("{}.zip", name.as_deref().unwrap_or("app"))));
     let bar = output.spinner("building");
-    let shown = Shown { plain: bar.is_hidden() && !output.is_json(), bar };
+    let shown = BuildProgress { plain: bar.is_hidden() && !output.is_json(), bar };
     let built = styx_build::build(source, &file, &shown);
     shown.bar.finish_and_clear();
     let report = built.map_err(|error| CliError {

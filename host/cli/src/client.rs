@@ -16,7 +16,7 @@ pub(crate) struct Client {
 }
 
 /// An answer of the server: status, headers worth showing, body.
-pub(crate) struct Answered {
+pub(crate) struct Response {
     pub(crate) body: Value,
     pub(crate) tid: Option<String>,
     pub(crate) epoch: Option<String>,
@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Sends a request; an error reply becomes an error.
-    pub(crate) fn send(&self, request: RequestBuilder) -> Result<Answered, CliError> {
+    pub(crate) fn send(&self, request: RequestBuilder) -> Result<Response, CliError> {
         self.runtime.block_on(async {
             let response = request.send().await.map_err(|error| unreachable_server(&error, &self.admin))?;
             let status = response.status();
@@ -68,7 +68,7 @@ impl Client {
                 CliError::new("CONNECTION", error.to_string(), "the server closed the connection; look at its log")
             })?;
             let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-            if status.is_success() { Ok(Answered { body, tid, epoch }) } else { Err(refused(status, &body)) }
+            if status.is_success() { Ok(Response { body, tid, epoch }) } else { Err(refused(status, &body)) }
         })
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::client::{Answered, Client};
+use crate::client::{Client, Response};
 use crate::output::Output;
 use styx_server::error::CliError;
 
@@ -35,7 +35,7 @@ pub(crate) fn send(client: &Client, invocation: &Invocation, output: &Output) ->
     Ok(())
 }
 
-fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Answered, CliError> {
+fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Response, CliError> {
     // The key may hold slashes; the other three parts may not.
     let target = &invocation.target;
     let parts = target.split_once('/').and_then(|(app, rest)| {

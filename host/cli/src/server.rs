@@ -58,7 +58,7 @@ pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(
                 recovered.chain
             ));
         }
-        let (done, next) = server.told(&config);
+        let (done, next) = server.summary(&config);
         output.done(&done);
         output.note(&next);
     }

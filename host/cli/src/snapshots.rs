@@ -23,7 +23,7 @@ pub(crate) enum SnapshotsVerb {
     /// List the snapshots of a running server, or of a store
     List {
         #[command(flatten)]
-        at: At,
+        at: StoreArgs,
     },
     /// Have a running server take a snapshot now
     Create,
@@ -32,14 +32,14 @@ pub(crate) enum SnapshotsVerb {
         /// Its number [default: the newest]
         sequence: Option<u64>,
         #[command(flatten)]
-        at: At,
+        at: StoreArgs,
     },
     /// Begin again where a snapshot was taken: what came after it is set aside. The server must be stopped
     Restore {
         /// Its number [default: the newest]
         sequence: Option<u64>,
         #[command(flatten)]
-        at: At,
+        at: StoreArgs,
     },
     /// Copy a snapshot to another place: a backup
     Export {
@@ -49,20 +49,20 @@ pub(crate) enum SnapshotsVerb {
         #[arg(long)]
         sequence: Option<u64>,
         #[command(flatten)]
-        at: At,
+        at: StoreArgs,
     },
     /// Begin a new server with a snapshot that was exported, perhaps of another cluster
     Import {
         /// Directory, or s3://bucket/prefix
         from: String,
         #[command(flatten)]
-        at: At,
+        at: StoreArgs,
     },
 }
 
 /// Which store, as the server would choose it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct At {
+pub(crate) struct StoreArgs {
     /// Where snapshots are [default: as the server has it: from styx.toml, or snapshots in the data directory]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
@@ -82,7 +82,7 @@ pub(crate) fn run(
             show(client.send(client.admin(Method::GET, "/v1/snapshots"))?.body, output);
         }
         SnapshotsVerb::List { at } => {
-            let listed = Opened::at(&at)?.store.list().map_err(failed)?;
+            let listed = OpenStore::at(&at)?.store.list().map_err(failed)?;
             show(json!({ "snapshots": listed.iter().map(describe).collect::<Vec<_>>() }), output);
         }
         SnapshotsVerb::Create => {
@@ -93,10 +93,10 @@ pub(crate) fn run(
             output.done(&format!("snapshot {} of epoch {}", taken["sequence"], taken["epoch"]));
             output.value(&taken);
         }
-        SnapshotsVerb::Verify { sequence, at } => verify(&Opened::at(&at)?, sequence, output)?,
-        SnapshotsVerb::Restore { sequence, at } => restore(&Opened::at(&at)?, sequence, output)?,
+        SnapshotsVerb::Verify { sequence, at } => verify(&OpenStore::at(&at)?, sequence, output)?,
+        SnapshotsVerb::Restore { sequence, at } => restore(&OpenStore::at(&at)?, sequence, output)?,
         SnapshotsVerb::Export { to, sequence, at } => {
-            let opened = Opened::at(&at)?;
+            let opened = OpenStore::at(&at)?;
             let sequence = opened.choose(sequence)?;
             let bar = output.bytes("copying");
             let place = store_location(to);
@@ -112,7 +112,7 @@ pub(crate) fn run(
 }
 
 /// A store, opened beside the server or without one.
-struct Opened {
+struct OpenStore {
     /// Does the input and output.
     _runtime: Runtime,
     store: SnapshotStore,
@@ -127,7 +127,7 @@ fn runtime() -> Result<Runtime, CliError> {
         .map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))
 }
 
-fn configured(at: &At) -> Result<(PathBuf, StoreLocation), CliError> {
+fn configured(at: &StoreArgs) -> Result<(PathBuf, StoreLocation), CliError> {
     let mut flags = Flags::default().with("log", "embedded");
     if let Some(store) = &at.store {
         flags = flags.with("store", store);
@@ -142,8 +142,8 @@ fn configured(at: &At) -> Result<(PathBuf, StoreLocation), CliError> {
     }
 }
 
-impl Opened {
-    fn at(at: &At) -> Result<Self, CliError> {
+impl OpenStore {
+    fn at(at: &StoreArgs) -> Result<Self, CliError> {
         let (data_dir, place) = configured(at)?;
         let missing = || {
             CliError::new(
@@ -159,7 +159,7 @@ impl Opened {
         let runtime = runtime()?;
         let identity = SnapshotStore::identify(&place, runtime.handle()).map_err(failed)?.ok_or_else(missing)?;
         let store = SnapshotStore::open(&place, identity, runtime.handle()).map_err(failed)?;
-        Ok(Opened { _runtime: runtime, store, data_dir })
+        Ok(OpenStore { _runtime: runtime, store, data_dir })
     }
 
     fn choose(&self, sequence: Option<u64>) -> Result<u64, CliError> {
@@ -177,7 +177,7 @@ impl Opened {
     }
 }
 
-fn verify(opened: &Opened, sequence: Option<u64>, output: &Output) -> Result<(), CliError> {
+fn verify(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result<(), CliError> {
     let sequence = opened.choose(sequence)?;
     let bar = output.bytes("reading");
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -194,7 +194,7 @@ fn verify(opened: &Opened, sequence: Option<u64>, output: &Output) -> Result<(),
     Ok(())
 }
 
-fn restore(opened: &Opened, sequence: Option<u64>, output: &Output) -> Result<(), CliError> {
+fn restore(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result<(), CliError> {
     let sequence = opened.choose(sequence)?;
     verify(opened, Some(sequence), &Output::new(output.is_json()).silent())?;
     let manifest = opened.store.manifest(sequence).map_err(failed)?;
@@ -211,7 +211,7 @@ fn restore(opened: &Opened, sequence: Option<u64>, output: &Output) -> Result<()
     Ok(())
 }
 
-fn import(at: &At, from: String, output: &Output) -> Result<(), CliError> {
+fn import(at: &StoreArgs, from: String, output: &Output) -> Result<(), CliError> {
     let (data_dir, place) = configured(at)?;
     let from = store_location(from);
     let runtime = runtime()?;
@@ -262,7 +262,7 @@ fn new_log(data_dir: &Path, genesis: &Genesis) -> Result<(Option<PathBuf>, u64),
     let io = |error: std::io::Error| CliError::new("DATA_DIR", format!("{}: {error}", data_dir.display()), "");
     let mut set_aside = None;
     if directory.is_dir() {
-        // Opened, so that no server has it; and closed again. It may be damaged: that is why one restores.
+        // OpenStore, so that no server has it; and closed again. It may be damaged: that is why one restores.
         match EmbeddedLog::open(&directory, EmbeddedOptions::default()) {
             Ok(_) | Err(LogError::Corrupt { .. }) => {}
             Err(error) => return Err(log_failed(error)),

@@ -76,7 +76,8 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 
 /// What stands behind each `mark` in `text`, as long as its characters are such.
 fn behind<'a>(text: &'a str, mark: &str, is_part: impl Fn(char) -> bool) -> Vec<&'a str> {
-    let whole = |at: &usize| !text[..*at].ends_with(|before: char| before.is_alphanumeric() || "-_/.:".contains(before));
+    let whole =
+        |at: &usize| !text[..*at].ends_with(|before: char| before.is_alphanumeric() || "-_/.:".contains(before));
     let ends = |rest: &str| rest.find(|char| !is_part(char)).unwrap_or(rest.len());
     let starts = text.match_indices(mark).map(|(at, _)| at).filter(whole).map(|at| &text[at + mark.len()..]);
     starts.map(|rest| &rest[..ends(rest)]).filter(|found| !found.is_empty()).collect()
@@ -140,7 +141,9 @@ fn unknown(text: &str) -> Vec<String> {
         let known = match name.strip_prefix("_SERVER__") {
             Some("") | Some("KEY") => true,
             Some(key) => ServerConfig::keys().contains(&key.to_lowercase()),
-            None => variables.contains(&format!("STYX_{name}")) || styx_cli::VARIABLES.contains(&&*format!("STYX_{name}")),
+            None => {
+                variables.contains(&format!("STYX_{name}")) || styx_cli::VARIABLES.contains(&&*format!("STYX_{name}"))
+            }
         };
         if !known {
             unknown.push(format!("STYX_{name}"));
@@ -154,10 +157,7 @@ fn what_is_named_is_found_and_what_is_not_there_is_not() {
     let right = "`styx snapshots create`, styx server --threads 2, limits.fuel, STYX__SERVER__DATA_DIR, STYX_LOG";
     assert_eq!(unknown(right), [""; 0]);
     let wrong = "`styx logs`, `styx snapshots burn`, give --thread, raise limits.feul, STYX__SERVER__TREADS";
-    assert_eq!(
-        unknown(wrong),
-        ["styx logs", "styx snapshots burn", "--thread", "limits.feul", "STYX__SERVER__TREADS"]
-    );
+    assert_eq!(unknown(wrong), ["styx logs", "styx snapshots burn", "--thread", "limits.feul", "STYX__SERVER__TREADS"]);
 }
 
 #[test]

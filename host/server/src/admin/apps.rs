@@ -9,7 +9,7 @@ use styx_protocol::abort::Code;
 use styx_protocol::catalog::{App, Catalog, Control, Deployment, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 
-use super::{needs_room, openapi};
+use super::{admit_write, openapi};
 use crate::http::{ApiError, PathParts, nearest::suggestion, shorten, status_of};
 use crate::services::Services;
 
@@ -52,7 +52,7 @@ pub async fn remove(
     PathParts(app): PathParts<String>,
 ) -> Result<Json<Value>, ApiError> {
     app_of(&services.handle.catalog(), &app)?;
-    needs_room(&services)?;
+    admit_write(&services)?;
     services.handle.control(Control::Remove(app.clone())).await?;
     tracing::info!(app, "removed");
     Ok(Json(json!({ "app": app, "removed": true })))

@@ -14,14 +14,14 @@ use styx_driver::wire::{AdminQuery, Member, Overview, PartitionStats, Response, 
 async fn overview(services: &Services) -> Result<Overview, ApiError> {
     match ask(services, AdminQuery::Cluster).await? {
         Response::Cluster(overview) => Ok(overview),
-        other => Err(super::misunderstood(&other)),
+        other => Err(super::unexpected_answer(&other)),
     }
 }
 
 async fn statuses(services: &Services) -> Result<Vec<WorkerStatus>, ApiError> {
     match ask(services, AdminQuery::Workers).await? {
         Response::Workers(statuses) => Ok(statuses),
-        other => Err(super::misunderstood(&other)),
+        other => Err(super::unexpected_answer(&other)),
     }
 }
 
@@ -88,7 +88,7 @@ fn number(worker: WorkerId) -> u32 {
 pub async fn partitions(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
     let stats = match ask(&services, AdminQuery::Partitions).await? {
         Response::Partitions(stats) => stats,
-        other => return Err(super::misunderstood(&other)),
+        other => return Err(super::unexpected_answer(&other)),
     };
     let view = |holding: &PartitionStats| json!({ "partition": holding.partition, "worker": number(holding.worker), "entities": holding.entities, "bytes": holding.bytes });
     Ok(Json(json!({ "partitions": stats.iter().map(view).collect::<Vec<_>>() })))

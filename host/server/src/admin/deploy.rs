@@ -11,14 +11,14 @@ use styx_protocol::catalog::{Activation, Control};
 
 use super::apps::{app_of, deployment_view, summary};
 use super::upload::{Kind, Upload, refused_change};
-use super::{elsewhere, needs_room};
+use super::{admit_write, misdirected_error};
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
 use crate::services::Services;
 
 /// What an upload may be asked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wishes {
+pub struct DeployQuery {
     /// Check only.
     #[serde(default)]
     dry_run: bool,
@@ -30,7 +30,7 @@ pub struct Wishes {
 pub async fn deploy(
     State(services): State<Services>,
     PathParts(app): PathParts<String>,
-    Options(wishes): Options<Wishes>,
+    Options(query): Options<DeployQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
@@ -39,9 +39,9 @@ pub async fn deploy(
         Err(error) => return Err(refuse(error, &headers, body).await),
     };
     let Some(deploys) = services.deploys.clone() else {
-        return Err(refuse(elsewhere(&services).await, &headers, body).await);
+        return Err(refuse(misdirected_error(&services).await, &headers, body).await);
     };
-    if let Err(error) = needs_room(&services) {
+    if let Err(error) = admit_write(&services) {
         return Err(refuse(error, &headers, body).await);
     }
     let Ok(held) = services.uploads.clone().try_acquire_owned() else {
@@ -60,7 +60,7 @@ pub async fn deploy(
             let _held = (held, checking);
             let upload = Upload::check(&deploys.engine, &services.options, &app, kind, &body)?;
             services.handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
-            if !wishes.dry_run {
+            if !query.dry_run {
                 upload.store(&deploys.components)?;
             }
             Ok(upload)
@@ -74,7 +74,7 @@ pub async fn deploy(
         "operators": summary(&upload.deployment.operators),
         "components": upload.deployment.components,
     });
-    if wishes.dry_run {
+    if query.dry_run {
         told["dry_run"] = true.into();
         told.as_object_mut().expect("an object").remove("deployment");
         return Ok(Json(told).into_response());
@@ -119,7 +119,7 @@ pub async fn activate(
     if !known.deployments.iter().any(|deployment| deployment.id == id) {
         return Err(unknown_deployment(known, &id));
     }
-    needs_room(&services)?;
+    admit_write(&services)?;
     services.handle.control(Control::Activate(Activation { app: app.clone(), deployment: id.clone() })).await?;
     Ok(Json(json!({ "app": app, "deployment": id, "active": true })))
 }

@@ -30,7 +30,7 @@ pub async fn readyz(State(services): State<Services>) -> Result<Json<Value>, Api
             let epoch = standings.iter().map(|standing| standing.epoch).max();
             Ok(Json(json!({ "status": "ready", "epoch": epoch })))
         }
-        Ok(Ok(other)) => Err(super::misunderstood(&other)),
+        Ok(Ok(other)) => Err(super::unexpected_answer(&other)),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,

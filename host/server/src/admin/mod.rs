@@ -17,7 +17,7 @@ mod state;
 mod upload;
 
 pub use api::{ENDPOINTS, Endpoint};
-pub use standby::Desk;
+pub use standby::StandbyProxy;
 pub use upload::{Kind, Upload};
 
 use std::pin::pin;
@@ -100,11 +100,11 @@ async fn misdirected_to_worker(headers: HeaderMap, body: Body) -> ApiError {
 }
 
 async fn misdirected(State(services): State<Services>, headers: HeaderMap, body: Body) -> ApiError {
-    refuse(elsewhere(&services).await, &headers, body).await
+    refuse(misdirected_error(&services).await, &headers, body).await
 }
 
 /// This is a gateway, and the coordinator is asked for what only it can do.
-async fn elsewhere(services: &Services) -> ApiError {
+async fn misdirected_error(services: &Services) -> ApiError {
     let hint = match services.handle.read(AdminQuery::Cluster).await {
         Some(Response::Cluster(Overview { admin: Some(admin), .. })) => {
             format!("ask the coordinator, at http://{admin}")
@@ -115,7 +115,7 @@ async fn elsewhere(services: &Services) -> ApiError {
 }
 
 /// How often whoever waits looks whether there is still something to wait for.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Asks how things are.
 ///
@@ -124,7 +124,7 @@ const LOOK: Duration = Duration::from_millis(250);
 async fn ask(services: &Services, query: AdminQuery) -> Result<Response, ApiError> {
     let mut answer = pin!(services.handle.read(query));
     loop {
-        match tokio::time::timeout(LOOK, &mut answer).await {
+        match tokio::time::timeout(POLL_INTERVAL, &mut answer).await {
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) if services.shutdown.begun() => return Err(ApiError::shutting_down()),
             Ok(None) => return Err(Failure::Unavailable.into()),
@@ -140,12 +140,12 @@ async fn ask(services: &Services, query: AdminQuery) -> Result<Response, ApiErro
 ///
 /// # Errors
 /// It does not.
-fn needs_room(services: &Services) -> Result<(), ApiError> {
+fn admit_write(services: &Services) -> Result<(), ApiError> {
     services.handle.admission().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// An answer to something that was not asked.
-fn misunderstood(answer: &Response) -> ApiError {
+fn unexpected_answer(answer: &Response) -> ApiError {
     tracing::error!(?answer, "an query was answered with something else");
     ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", "another node answered what was not asked")
         .hint("run the same release on all nodes")

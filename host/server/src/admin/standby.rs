@@ -16,9 +16,9 @@ use crate::cluster::coordinator::Tenure;
 use crate::http::{ApiError, check_origin, refuse};
 use crate::services::HttpOptions;
 
-/// What stands before the surface. Clones are the same.
+/// Proxy before the admin surface: forwards requests while this coordinator leads. Clones share state.
 #[derive(Clone)]
-pub struct Desk(Arc<Parts>);
+pub struct StandbyProxy(Arc<Parts>);
 
 struct Parts {
     tenure: Tenure,
@@ -27,10 +27,10 @@ struct Parts {
     leader: Mutex<String>,
 }
 
-impl Desk {
+impl StandbyProxy {
     /// For a coordinator that may act for as long as `tenure` says, and does not lead yet.
     pub fn new(tenure: Tenure) -> Self {
-        Desk(Arc::new(Parts { tenure, leads: OnceLock::new(), leader: Mutex::default() }))
+        StandbyProxy(Arc::new(Parts { tenure, leads: OnceLock::new(), leader: Mutex::default() }))
     }
 
     /// The routes of the port.
@@ -38,7 +38,7 @@ impl Desk {
         let origins = HttpOptions::default().origins;
         Router::new()
             .route("/healthz", get(health::healthz))
-            .fallback(attend)
+            .fallback(forward)
             .with_state(self.clone())
             .layer(middleware::from_fn_with_state(origins, check_origin))
     }
@@ -50,7 +50,8 @@ impl Desk {
 
     /// From now on this coordinator leads, and answers like this.
     pub fn lead(&self, router: Router) {
-        drop(self.0.leads.set(router));
+        // It leads once only: a second call changes nothing.
+        let _ = self.0.leads.set(router);
     }
 
     fn refusal(&self) -> ApiError {
@@ -60,20 +61,21 @@ impl Desk {
                 .hint("see to the store of snapshots, where the lease is; or ask the coordinator that leads by now");
         }
         let leader = self.0.leader.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let hint = match leader.is_empty() {
-            true => "nobody leads at this moment; try again, here or at the other coordinator".to_owned(),
-            false => format!("ask the one that leads: {leader}"),
+        let hint = if leader.is_empty() {
+            "nobody leads at this moment; try again, here or at the other coordinator".to_owned()
+        } else {
+            format!("ask the one that leads: {leader}")
         };
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "STANDBY", "this coordinator stands by").hint(hint)
     }
 }
 
-async fn attend(State(desk): State<Desk>, request: Request) -> Response {
-    match desk.0.leads.get().filter(|_| desk.0.tenure.holds()) {
+async fn forward(State(proxy): State<StandbyProxy>, request: Request) -> Response {
+    match proxy.0.leads.get().filter(|_| proxy.0.tenure.holds()) {
         Some(router) => router.clone().oneshot(request).await.into_response(),
         None => {
             let (parts, body): (_, Body) = request.into_parts();
-            refuse(desk.refusal(), &parts.headers, body).await.into_response()
+            refuse(proxy.refusal(), &parts.headers, body).await.into_response()
         }
     }
 }

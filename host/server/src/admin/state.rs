@@ -75,7 +75,7 @@ pub async fn get(
     let (value, partition, epoch) =
         match ask(&services, AdminQuery::Get { operator: found, key: key.to_string() }).await? {
             Response::Value { value, partition, epoch } => (value, partition, epoch.0),
-            other => return Err(super::misunderstood(&other)),
+            other => return Err(super::unexpected_answer(&other)),
         };
     let Bytes(value) = value.ok_or_else(|| {
         ApiError::new(
@@ -128,7 +128,7 @@ pub async fn scan(
     };
     let (found, more, epoch) = match ask(&services, scan).await? {
         Response::Entries { entries, more, epoch } => (entries, more, epoch.0),
-        other => return Err(super::misunderstood(&other)),
+        other => return Err(super::unexpected_answer(&other)),
     };
     let next = found.last().filter(|_| more).map(|found| found.0.clone());
     let entries = found.into_iter().map(|found| Entry { shown: Shown::of(&found.1), key: found.0 }).collect();

@@ -18,7 +18,7 @@ use styx_build::error::Code;
 use styx_build::manifest::{self, Manifest, check_name};
 use styx_build::{BuildError, Bundle};
 
-/// What is uploaded.
+/// Kind of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One component.
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the headers say.
+    /// Reads the kind from the headers.
     ///
     /// # Errors
     /// 415 if it is neither.
@@ -191,12 +191,9 @@ pub fn refused_change(abort: Abort) -> ApiError {
 /// The limits of the deployment: what the manifest says, or the defaults.
 fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError> {
     let default = Limits::default();
-    let bounded = |name: &str, value: u64, most: u64| match value <= most {
-        true => Ok(value),
-        false => Err(refused(
-            format!("limits.{name} is {value}, and this server allows at most {most}"),
-            "lower it in styx.toml",
-        )),
+    let bounded = |name: &str, value: u64, most: u64| {
+        let message = || format!("limits.{name} is {value}, and this server allows at most {most}");
+        if value <= most { Ok(value) } else { Err(refused(message(), "lower it in styx.toml")) }
     };
     let payload_max = payload_max.min(u64::from(Limits::PAYLOAD_MAX));
     let payload = given.payload.map_or(u64::from(default.payload).min(payload_max), |size| size.0);

@@ -24,7 +24,9 @@ use styx_transport::Compress;
 
 use crate::error::CliError;
 use layers::Layers;
-use values::{address, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term, some_time};
+use values::{
+    address, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term, some_time,
+};
 
 pub use layers::{Flags, refused_value};
 pub use values::{KafkaOption, LogKind};

@@ -24,12 +24,12 @@ pub fn normalise(function: &Function, body: &[u8], out: &mut Vec<u8>) -> Result<
     let mut fault = None;
     let reader = &mut serde_json::Deserializer::from_str(text);
     let read = match text.as_bytes().first() {
-        None => {
-            Positional { function, out, fault: &mut fault }.finish(0).map_err(|Told| serde_json::Error::custom("told"))
-        }
-        _ if text == "null" => {
-            Positional { function, out, fault: &mut fault }.finish(0).map_err(|Told| serde_json::Error::custom("told"))
-        }
+        None => Positional { function, out, fault: &mut fault }
+            .finish(0)
+            .map_err(|Reported| serde_json::Error::custom("reported")),
+        _ if text == "null" => Positional { function, out, fault: &mut fault }
+            .finish(0)
+            .map_err(|Reported| serde_json::Error::custom("reported")),
         Some(b'[') => {
             reader.deserialize_seq(Positional { function, out, fault: &mut fault }).and_then(|()| reader.end())
         }
@@ -60,8 +60,8 @@ fn refuse(function: &Function, message: String) -> ApiError {
     ApiError::bad_arguments(message).hint(format!("it takes {}({})", function.name, parameters.join(", ")))
 }
 
-/// What is wrong stands in `fault`.
-struct Told;
+/// Error whose text is in `fault`.
+struct Reported;
 
 /// Arguments by position, written as they are read.
 struct Positional<'a> {
@@ -71,10 +71,10 @@ struct Positional<'a> {
 }
 
 impl Positional<'_> {
-    fn finish(self, given: usize) -> Result<(), Told> {
+    fn finish(self, given: usize) -> Result<(), Reported> {
         if let Some(missing) = self.function.parameters[given..].iter().find(|parameter| parameter.required) {
             *self.fault = Some(format!("parameter `{}` is missing", missing.name));
-            return Err(Told);
+            return Err(Reported);
         }
         self.out.extend_from_slice(if given == 0 { b"[]" } else { b"]" });
         Ok(())
@@ -98,16 +98,16 @@ impl<'de> Visitor<'de> for Positional<'_> {
                     self.function.name,
                     if takes == 1 { "" } else { "s" }
                 ));
-                return Err(A::Error::custom("told"));
+                return Err(A::Error::custom("reported"));
             };
             self.out.push(if given == 0 { b'[' } else { b',' });
             if let Err(why) = parameter.take(element.get(), self.out) {
                 *self.fault = Some(format!("parameter `{}` {why}", parameter.name));
-                return Err(A::Error::custom("told"));
+                return Err(A::Error::custom("reported"));
             }
             given += 1;
         }
-        self.finish(given).map_err(|Told| A::Error::custom("told"))
+        self.finish(given).map_err(|Reported| A::Error::custom("reported"))
     }
 }
 
@@ -134,11 +134,11 @@ impl<'de> Visitor<'de> for Named<'_> {
                 let suggestion = suggestion(&name.0, known, "it takes none");
                 *self.fault =
                     Some(format!("{} has no parameter `{}`; {suggestion}", self.function.name, shorten(&name.0)));
-                return Err(A::Error::custom("told"));
+                return Err(A::Error::custom("reported"));
             };
             if given[at].replace(entries.next_value()?).is_some() {
                 *self.fault = Some(format!("parameter `{}` is given twice", parameters[at].name));
-                return Err(A::Error::custom("told"));
+                return Err(A::Error::custom("reported"));
             }
         }
         let last = given.iter().rposition(Option::is_some).map_or(0, |at| at + 1);
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for Named<'_> {
             };
             if let Err(why) = taken {
                 *self.fault = Some(format!("parameter `{}` {why}", parameter.name));
-                return Err(A::Error::custom("told"));
+                return Err(A::Error::custom("reported"));
             }
         }
         let empty = last == 0 && !parameters.iter().any(|parameter| parameter.required);

@@ -72,9 +72,9 @@ async fn submit(
     receipt: bool,
 ) -> Result<(Answer, bool), Option<ApiError>> {
     let directory = services.directories.of(services.handle.catalog());
-    let found = path::parse(uri.path(), prefix).and_then(|place| {
-        let target = directory.resolve(&place.app, &place.operator, &place.function)?;
-        Ok((target, place.key, idempotency_key(headers)?))
+    let found = path::parse(uri.path(), prefix).and_then(|path| {
+        let target = directory.resolve(&path.app, &path.operator, &path.function)?;
+        Ok((target, path.key, idempotency_key(headers)?))
     });
     let (target, key, idempotency_key) = match found {
         Ok(found) => found,
@@ -90,9 +90,10 @@ async fn submit(
     let request = prepare(target, call, &mut scratch)?;
     let read_only = target.function.read_only;
     let (to, answered) = oneshot::channel();
-    match read_only && !receipt {
-        true => services.handle.query(request, Waiter::Once(to)),
-        false => services.handle.submit(Arc::new(request), Waiter::Once(to), receipt),
+    if read_only && !receipt {
+        services.handle.query(request, Waiter::Once(to));
+    } else {
+        services.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
     }
     let answer = answered.await.map_err(|_| None)?;
     Ok((answer, read_only))
@@ -149,10 +150,10 @@ fn number(id: RequestId) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(id.to_string())).expect("hexadecimal digits may stand in a header")
 }
 
-/// What `GET /v1/requests/{id}` may be asked.
+/// Options of `GET /v1/requests/{id}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wait {
+pub struct RequestQuery {
     wait: Option<String>,
 }
 
@@ -160,7 +161,7 @@ pub struct Wait {
 pub async fn request(
     State(services): State<Services>,
     PathParts(id): PathParts<String>,
-    Options(Wait { wait }): Options<Wait>,
+    Options(RequestQuery { wait }): Options<RequestQuery>,
 ) -> Result<Response, ApiError> {
     let id = parse_id(&id)?;
     let wait = match wait {

@@ -13,10 +13,10 @@ mod call;
 mod directory;
 mod json;
 mod latency;
+mod loopback;
 mod parameter;
 mod path;
 mod pipeline;
-mod rehearsal;
 mod reply;
 mod request;
 #[cfg(test)]
@@ -26,9 +26,9 @@ mod websocket;
 pub use directory::{Directories, Directory, Function, Operator, Target, check_schemas};
 pub use json::is_json;
 pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
+pub use loopback::Loopback;
 pub use parameter::Parameter;
 pub use path::decode;
-pub use rehearsal::Rehearsal;
 pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, derived_id, fresh_id, parse_id, prepare};
 
 use axum::routing::{get, post};

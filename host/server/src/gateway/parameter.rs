@@ -1,4 +1,4 @@
-//! One parameter of a function, ready to check what is given for it.
+//! Parameter of a function, compiled to check arguments.
 //!
 //! The common schemas (a plain string, an integer with bounds) are checked on the text itself;
 //! everything else, and everything that such a check does not settle at a glance, by a compiled
@@ -15,25 +15,23 @@ use crate::http::shorten;
 /// Bytes of one schema.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 
-/// A parameter.
+/// Compiled parameter of a function.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Name.
     pub name: String,
-    /// Whether it must be given.
     pub required: bool,
     /// The schema's default as compact JSON.
     pub default: Option<Vec<u8>>,
     /// A word for its type, in messages.
     pub kind: String,
-    quick: Quick,
+    fast_path: FastPath,
     /// `None`: anything.
     validator: Option<Validator>,
 }
 
-/// A check that often settles the matter.
+/// Check of the text itself, which often settles the matter.
 #[derive(Debug, PartialEq)]
-enum Quick {
+enum FastPath {
     Never,
     Any,
     Integer { minimum: i64, maximum: i64 },
@@ -54,9 +52,9 @@ impl Parameter {
             return Err(wrong(&format_args!("has more than {SCHEMA_BYTES_MAX} bytes")));
         }
         let schema = json::strict(&declared.schema).map_err(|error| wrong(&format_args!("is not JSON: {error}")))?;
-        let quick = Quick::of(&schema);
-        let validator = match quick {
-            Quick::Any => None,
+        let fast_path = FastPath::of(&schema);
+        let validator = match fast_path {
+            FastPath::Any => None,
             _ => Some(validator(&schema).map_err(|why| wrong(&format_args!("is no JSON Schema: {why}")))?),
         };
         let default = schema.get("default").map(|default| default.to_string().into_bytes());
@@ -65,7 +63,7 @@ impl Parameter {
             required: declared.required,
             default,
             kind: kind(&schema),
-            quick,
+            fast_path,
             validator,
         })
     }
@@ -77,14 +75,14 @@ impl Parameter {
             required: declared.required,
             default: None,
             kind: String::from("any"),
-            quick: Quick::Any,
+            fast_path: FastPath::Any,
             validator: None,
         }
     }
 
     /// Checks JSON text without white space around it, and appends it compacted. Says what is wrong.
     pub fn take(&self, raw: &str, out: &mut Vec<u8>) -> Result<(), String> {
-        if self.quick.accepts(raw) {
+        if self.fast_path.accepts(raw) {
             out.extend_from_slice(raw.as_bytes());
             return Ok(());
         }
@@ -113,61 +111,61 @@ pub fn validator(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| shorten_message(&error.to_string()))
 }
 
-impl Quick {
-    fn of(schema: &Value) -> Quick {
+impl FastPath {
+    fn of(schema: &Value) -> FastPath {
         let object = match schema {
-            Value::Bool(true) => return Quick::Any,
+            Value::Bool(true) => return FastPath::Any,
             Value::Object(object) => object,
-            _ => return Quick::Never,
+            _ => return FastPath::Never,
         };
         let mut asserting = object
             .keys()
             .filter(|key| !matches!(key.as_str(), "title" | "description" | "default" | "examples" | "$comment"));
         if asserting.clone().next().is_none() {
-            return Quick::Any;
+            return FastPath::Any;
         }
         match object.get("type").and_then(Value::as_str) {
             Some("integer") if asserting.all(|key| matches!(key.as_str(), "type" | "minimum" | "maximum")) => {
                 let bound = |key: &str, otherwise| object.get(key).map_or(Some(otherwise), Value::as_i64);
                 match (bound("minimum", i64::MIN), bound("maximum", i64::MAX)) {
-                    (Some(minimum), Some(maximum)) => Quick::Integer { minimum, maximum },
-                    _ => Quick::Never,
+                    (Some(minimum), Some(maximum)) => FastPath::Integer { minimum, maximum },
+                    _ => FastPath::Never,
                 }
             }
             Some(kind) if asserting.all(|key| key == "type") => match kind {
-                "number" => Quick::Number,
-                "string" => Quick::String,
-                "boolean" => Quick::Boolean,
-                _ => Quick::Never,
+                "number" => FastPath::Number,
+                "string" => FastPath::String,
+                "boolean" => FastPath::Boolean,
+                _ => FastPath::Never,
             },
-            _ => Quick::Never,
+            _ => FastPath::Never,
         }
     }
 
-    /// Whether the text is certainly of the schema. `false` decides nothing.
+    /// Returns true if the text is certainly of the schema. `false` decides nothing.
     fn accepts(&self, raw: &str) -> bool {
         /// Digits that fit an `i64` and, as a float, lose nothing.
         const DIGITS: usize = 15;
         let first = raw.as_bytes().first().copied().unwrap_or_default();
         match self {
-            Quick::Never => false,
+            FastPath::Never => false,
             // What has an inside needs a look at it; scalars without escapes do not.
-            Quick::Any => match first {
+            FastPath::Any => match first {
                 b'"' => memchr::memchr(b'\\', raw.as_bytes()).is_none(),
                 b'[' | b'{' => false,
                 _ => raw.len() <= DIGITS && !raw.contains(['e', 'E']) || matches!(raw, "true" | "false"),
             },
-            Quick::Integer { minimum, maximum } => {
+            FastPath::Integer { minimum, maximum } => {
                 let digits = raw.strip_prefix('-').unwrap_or(raw);
                 digits.len() <= DIGITS
                     && digits.bytes().all(|byte| byte.is_ascii_digit())
                     && raw.parse::<i64>().is_ok_and(|value| (*minimum..=*maximum).contains(&value))
             }
-            Quick::Number => {
+            FastPath::Number => {
                 raw.len() <= DIGITS && (first == b'-' || first.is_ascii_digit()) && !raw.contains(['e', 'E'])
             }
-            Quick::String => first == b'"' && memchr::memchr(b'\\', raw.as_bytes()).is_none(),
-            Quick::Boolean => matches!(raw, "true" | "false"),
+            FastPath::String => first == b'"' && memchr::memchr(b'\\', raw.as_bytes()).is_none(),
+            FastPath::Boolean => matches!(raw, "true" | "false"),
         }
     }
 }
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_yes_is_never_wrong() {
+    fn a_fast_yes_is_never_wrong() {
         let schemas = [
             r#"{"type":"integer","minimum":-5,"maximum":5}"#,
             r#"{"type":"integer"}"#,
@@ -297,7 +295,7 @@ mod tests {
             for raw in values {
                 if let Ok(value) = json::strict(raw) {
                     let valid = validator(&tree).unwrap().is_valid(&value);
-                    assert!(!compiled.quick.accepts(raw) || valid, "{schema} {raw}");
+                    assert!(!compiled.fast_path.accepts(raw) || valid, "{schema} {raw}");
                     assert_eq!(compiled.take(raw, &mut Vec::new()).is_ok(), valid, "{schema} {raw}");
                 }
             }

@@ -6,16 +6,12 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::{ApiError, shorten};
 
-/// What a path names.
+/// Target of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The app.
+pub struct CallPath<'a> {
     pub app: Cow<'a, str>,
-    /// The operator.
     pub operator: Cow<'a, str>,
-    /// The entity's key.
     pub key: Cow<'a, str>,
-    /// The function.
     pub function: Cow<'a, str>,
 }
 
@@ -23,7 +19,7 @@ pub struct Place<'a> {
 ///
 /// # Errors
 /// 404 if it has another number of parts; 400 if it is not properly encoded.
-pub fn parse<'a>(path: &'a str, prefix: &str) -> Result<Place<'a>, ApiError> {
+pub fn parse<'a>(path: &'a str, prefix: &str) -> Result<CallPath<'a>, ApiError> {
     let rest = path.strip_prefix(prefix).unwrap_or(path);
     let mut parts = rest.split('/');
     let (Some(app), Some(operator), Some(key), Some(function), None) =
@@ -33,7 +29,7 @@ pub fn parse<'a>(path: &'a str, prefix: &str) -> Result<Place<'a>, ApiError> {
         return Err(ApiError::not_found(format!("{} has {count} parts behind {prefix}, not 4", shorten(path)))
             .hint(format!("{prefix}{{app}}/{{operator}}/{{key}}/{{function}}; a `/` in a key is written %2F")));
     };
-    Ok(Place {
+    Ok(CallPath {
         app: decode("app", app)?,
         operator: decode("operator", operator)?,
         key: decode("key", key)?,
@@ -79,9 +75,9 @@ mod tests {
                 Err((400, "the function in the path has a `%` without two hexadecimal digits behind it")),
             ),
         ] {
-            let place = parse(path, "/v1/call/");
-            let place = place.as_ref().map(|place| [&*place.app, &*place.operator, &*place.key, &*place.function]);
-            assert_eq!(place.map_err(|error| (error.status.as_u16(), error.message.as_str())), expect, "{path}");
+            let parsed = parse(path, "/v1/call/");
+            let parsed = parsed.as_ref().map(|call| [&*call.app, &*call.operator, &*call.key, &*call.function]);
+            assert_eq!(parsed.map_err(|error| (error.status.as_u16(), error.message.as_str())), expect, "{path}");
         }
     }
 }

@@ -201,9 +201,10 @@ impl Pipeline {
         let (request, read_only) = prepared.map_err(|why| (echo(envelope.id), why))?;
         let ticket = self.slot(envelope.id, started, read_only);
         let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-        match read_only {
-            true => self.services.handle.query(request, waiter),
-            false => self.services.handle.submit(Arc::new(request), waiter, false),
+        if read_only {
+            self.services.handle.query(request, waiter);
+        } else {
+            self.services.handle.submit(Arc::new(request), waiter, false);
         }
         Ok(())
     }

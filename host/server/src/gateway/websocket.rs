@@ -25,7 +25,7 @@ use crate::services::Services;
 /// What `GET /v1/ws` may be asked.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wishes {
+pub struct UpgradeQuery {
     /// Whether several replies may stand in one message, a line each.
     #[serde(default)]
     batch: bool,
@@ -45,7 +45,7 @@ const SILENT_MAX: Duration = Duration::from_secs(100);
 /// `GET /v1/ws`
 pub async fn upgrade(
     State(services): State<Services>,
-    Options(wishes): Options<Wishes>,
+    Options(query): Options<UpgradeQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|error| {
@@ -62,7 +62,7 @@ pub async fn upgrade(
             services,
             socket,
             out: Vec::with_capacity(16 << 10),
-            batch: wishes.batch,
+            batch: query.batch,
             reading: true,
             heard: Instant::now(),
         }
@@ -152,12 +152,8 @@ impl Connection {
             // A client that is gone does not mind.
             let _ = self.send(Message::Close(close)).await;
             // Until the client agrees, so that nothing that was written is lost.
-            drop(
-                timeout(Duration::from_secs(1), async {
-                    while let Some(Ok(_)) = futures_util::StreamExt::next(&mut self.socket).await {}
-                })
-                .await,
-            );
+            let closed = async { while let Some(Ok(_)) = futures_util::StreamExt::next(&mut self.socket).await {} };
+            let _ = timeout(Duration::from_secs(1), closed).await;
         }
     }
 
@@ -172,9 +168,10 @@ impl Connection {
                 Poll::Ready(None) => return Some(End::Client),
                 Poll::Ready(Some(Err(error))) => {
                     let text = error.to_string();
-                    return Some(match text.contains("too long") || text.contains("too big") {
-                        true => End::Refused(close_code::SIZE, String::from("the message is too long")),
-                        false => End::Client,
+                    return Some(if text.contains("too long") || text.contains("too big") {
+                        End::Refused(close_code::SIZE, String::from("the message is too long"))
+                    } else {
+                        End::Client
                     });
                 }
                 Poll::Ready(Some(Ok(message))) => message,

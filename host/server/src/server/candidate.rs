@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::node::Identity;
 use super::parts::{failed, not_started, open_log, store_error};
-use crate::admin::{self, Desk};
+use crate::admin::{self, StandbyProxy};
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Holding, Reception, Tenure};
 use crate::components::ComponentStore;
 use crate::config::ServerConfig;
@@ -37,7 +37,7 @@ pub(super) struct Candidacy {
     pub(super) options: CoordinatorNodeOptions,
     pub(super) engine: Arc<Engine>,
     pub(super) reception: Reception,
-    pub(super) desk: Desk,
+    pub(super) proxy: StandbyProxy,
     pub(super) shutdown: Shutdown,
 }
 
@@ -113,7 +113,7 @@ impl Candidacy {
             options,
             engine,
             reception,
-            desk,
+            proxy,
             shutdown,
             ..
         } = self;
@@ -130,7 +130,7 @@ impl Candidacy {
         };
         let deploys = Deploys { engine, components };
         let services = Services::new(node.handle().clone(), Some(deploys), HttpOptions::default(), shutdown);
-        desk.lead(admin::router(services));
+        proxy.lead(admin::router(services));
         tracing::info!("leads now");
         say(first, false);
         // Until the other end is dropped.
@@ -164,7 +164,7 @@ impl Candidacy {
                     if leader.as_ref() != Some(&record.holder) {
                         let who = person(&record.holder);
                         tracing::info!("standing by; {who} leads");
-                        self.desk.point_to(who);
+                        self.proxy.point_to(who);
                         leader = Some(record.holder);
                     }
                     say(first, true);

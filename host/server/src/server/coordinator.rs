@@ -13,7 +13,7 @@ use super::node::Identity;
 use super::parts::{
     Surface, components, engine, failed, not_started, open_log, retention, snapshots, store_error, watch_disk,
 };
-use crate::admin::{self, Desk};
+use crate::admin::{self, StandbyProxy};
 use crate::admission::DiskWatch;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE, Reception, Tenure};
 use crate::components::ComponentStore;
@@ -87,8 +87,8 @@ impl CoordinatorServer {
         let reception = Reception::start(&options, &engine, tenure.clone()).await;
         let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;
         let cluster = reception.address().expect("it listens");
-        let desk = Desk::new(tenure.clone());
-        let serving = surface.serve(desk.router(), &shutdown);
+        let proxy = StandbyProxy::new(tenure.clone());
+        let serving = surface.serve(proxy.router(), &shutdown);
         let candidate = Candidate::start(Candidacy {
             config: config.clone(),
             identity,
@@ -99,7 +99,7 @@ impl CoordinatorServer {
             options,
             engine,
             reception,
-            desk,
+            proxy,
             shutdown: shutdown.clone(),
         });
         Ok(CoordinatorServer { seat: Seat::OneOfSeveral(candidate.await?), cluster, admin, shutdown, serving })

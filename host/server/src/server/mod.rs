@@ -80,7 +80,7 @@ impl Process {
     }
 
     /// Where it is reached, for people, and what to do next.
-    pub fn told(&self, config: &ServerConfig) -> (String, String) {
+    pub fn summary(&self, config: &ServerConfig) -> (String, String) {
         let data = config.data_dir.display();
         let coordinator = config.coordinator.join(" or ");
         match self {
@@ -96,9 +96,10 @@ impl Process {
                 format!(
                     "coordinator at {}, {}, data in {data}",
                     server.cluster_addr(),
-                    match server.standby() {
-                        true => "stands by".to_owned(),
-                        false => format!("apps at http://{}", server.admin_addr()),
+                    if server.standby() {
+                        "stands by".to_owned()
+                    } else {
+                        format!("apps at http://{}", server.admin_addr())
                     }
                 ),
                 format!(

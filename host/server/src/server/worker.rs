@@ -93,9 +93,9 @@ impl WorkerServer {
     pub async fn stop(self) {
         self.shutdown.begin();
         if let Some(serving) = self.serving {
-            drop(serving.await);
+            let _ = serving.await; // It ends when told to; a panic in it was logged.
         }
         let worker = self.worker;
-        drop(tokio::task::spawn_blocking(move || worker.leave()).await);
+        let _ = tokio::task::spawn_blocking(move || worker.leave()).await;
     }
 }

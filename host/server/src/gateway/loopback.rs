@@ -1,5 +1,5 @@
-//! A pipelined connection with neither a network before it nor a worker behind it: what calls cost
-//! at the door alone, for measurements.
+//! Pipelined connection with neither a network before it nor a worker behind it: measures what calls cost
+//! in the ingress alone.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,22 +17,22 @@ use crate::handle::{Answer, ClientMessage, Handle};
 use crate::http::Shutdown;
 use crate::services::{HttpOptions, Services};
 
-/// The connection, and the place of the worker.
-pub struct Rehearsal {
+/// Connection whose requests are answered here, in place of a worker.
+pub struct Loopback {
     pipeline: Pipeline,
     handle: Handle,
     inbox: Receiver<ClientMessage>,
     answered: u64,
 }
 
-impl Rehearsal {
+impl Loopback {
     /// A connection where `catalog` is deployed.
     pub fn new(catalog: Catalog) -> Self {
         let (to, inbox) = unbounded();
         let handle = Handle::new(to, usize::MAX, Arc::default());
         handle.show_catalog(Arc::new(catalog));
         let services = Services::new(handle.clone(), None, HttpOptions::default(), Shutdown::default());
-        Rehearsal { pipeline: Pipeline::new(services), handle, inbox, answered: 0 }
+        Loopback { pipeline: Pipeline::new(services), handle, inbox, answered: 0 }
     }
 
     /// Takes a message as a client sends it, one call a line; every call comes to `value`. Appends
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn every_line_has_an_answer() {
-        let mut rehearsal = Rehearsal::new(crate::gateway::tests::shop());
+        let mut loopback = Loopback::new(crate::gateway::tests::shop());
         let line = |id, function| {
             format!(r#"{{"id":{id},"app":"shop","operator":"stock","key":"k","function":"{function}","args":[]}}"#)
         };
         let message = [line(1, "read"), line(2, "nothing"), line(3, "read")].join("\n");
         let mut out = Vec::new();
-        let reached = rehearsal.exchange(message.into(), &Value::from(&b"7"[..]), &mut out);
+        let reached = loopback.exchange(message.into(), &Value::from(&b"7"[..]), &mut out);
         assert_eq!(reached, 2);
         let out = String::from_utf8(out).expect("replies are text");
         let mut replies: Vec<&str> = out.lines().collect();
