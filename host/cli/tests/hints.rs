@@ -63,13 +63,17 @@ fn texts(path: &Path) -> Vec<String> {
     texts.iter().map(|text| text.split("\\\n").map(str::trim_start).collect()).collect()
 }
 
+/// The sources below a directory; tests have guests, flags and variables of their own.
 fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => sources(&path, found),
-            false if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
-            false => {}
+        let of_tests = path.file_stem().is_some_and(|name| name == "tests");
+        if of_tests {
+            continue;
+        } else if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
         }
     }
 }
@@ -127,7 +131,10 @@ fn unknown(text: &str) -> Vec<String> {
     let mut unknown = unknown_verbs(text);
     let flags = flags(&styx_cli::command());
     for flag in behind(text, "--", |char| char.is_ascii_lowercase() || char == '-') {
-        if !flags.contains(flag) && !FLAGS_OF_OTHERS.contains(&flag) {
+        if flag.starts_with(|first: char| first.is_ascii_lowercase())
+            && !flags.contains(flag)
+            && !FLAGS_OF_OTHERS.contains(&flag)
+        {
             unknown.push(format!("--{flag}"));
         }
     }
@@ -138,6 +145,9 @@ fn unknown(text: &str) -> Vec<String> {
     }
     let variables = variables(&styx_cli::command());
     for name in behind(text, "STYX_", |char| char.is_ascii_uppercase() || char == '_') {
+        if name.starts_with("TEST_") {
+            continue;
+        }
         let known = match name.strip_prefix("_SERVER__") {
             Some("") | Some("KEY") => true,
             Some(key) => ServerConfig::keys().contains(&key.to_lowercase()),

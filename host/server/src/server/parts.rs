@@ -266,7 +266,7 @@ fn compiler_binary() -> anyhow::Result<std::path::PathBuf> {
         return Ok(current);
     }
     let beside = current.ancestors().skip(1).map(|directory| directory.join("styx")).find(|path| path.is_file());
-    beside.ok_or_else(|| anyhow::anyhow!("there is no styx binary near {}", current.display()))
+    beside.ok_or_else(|| anyhow::anyhow!("there is no program `styx` near {}", current.display()))
 }
 
 /// Loads the components of a catalog before the first transaction that may call them.
