@@ -162,7 +162,7 @@ async fn one_goes_back_to_an_older_snapshot() {
     server.child.kill().await.unwrap();
 
     // A damaged log ends the server; it may be set aside for a snapshot.
-    let segment = data.join("log/00000000000000000001.wal");
+    let segment = data.join("log/00000000000000000000.log");
     let mut bytes = std::fs::read(&segment).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[used / 2] ^= 1;
@@ -188,7 +188,7 @@ async fn one_goes_back_to_an_older_snapshot() {
 /// Offsets of what a file of the log holds, one a commit.
 fn commits(bytes: &[u8]) -> Vec<usize> {
     let length = |at: usize| u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
-    std::iter::successors(Some(64), |at| Some((at + 20 + length(*at)).next_multiple_of(8)))
+    std::iter::successors(Some(64), |at| Some((at + 24 + length(*at)).next_multiple_of(8)))
         .take_while(|at| length(*at) > 0)
         .collect()
 }
@@ -199,11 +199,11 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     let data = directory.path().join("data");
     let (mut server, answers) = begun(&data).await;
     let (state, position) = (server.state(LISTS).await, server.position().await);
-    let segment = data.join("log/00000000000000000001.wal");
+    let segment = data.join("log/00000000000000000000.log");
     // The very first record, with what was decided when the cluster was created, and one a little later.
     for commit in [0, 4] {
         server.child.kill().await.unwrap();
-        let file = newest_of(&data.join("log"), ".wal");
+        let file = newest_of(&data.join("log"), ".log");
         let mut bytes = std::fs::read(&file).unwrap();
         let at = commits(&bytes)[commit];
         bytes[at + 24] ^= 1;
@@ -219,7 +219,7 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     let mut server = server;
     server.child.kill().await.unwrap();
 
-    let file = newest_of(&data.join("log"), ".wal");
+    let file = newest_of(&data.join("log"), ".log");
     let mut bytes = std::fs::read(&file).unwrap();
     let at = *commits(&bytes).last().unwrap();
     bytes[at + 24] ^= 1;

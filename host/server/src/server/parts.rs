@@ -177,6 +177,7 @@ pub fn log_error(error: &LogError) -> CliError {
     let code = match error {
         LogError::Locked(_) => "LOG_LOCKED",
         LogError::Corrupt { .. } => "LOG_CORRUPT",
+        LogError::OlderFormat { .. } => "LOG_OLDER_FORMAT",
         LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
         LogError::FullDisk(_) => "DISK_FULL",
         LogError::Fenced { .. } => "LOG_FENCED",

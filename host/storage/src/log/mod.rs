@@ -87,6 +87,21 @@ pub enum LogError {
         detail: String,
     },
 
+    /// Written by an older version of this program, in a format that this one does not read.
+    #[error(
+        "{}: log format {found} of an older version, this one has format {supported}; with the version that wrote it \
+         take a snapshot and export it (`styx snapshots export`), then import it into a new data directory \
+         (`styx snapshots import`)", .file.display()
+    )]
+    OlderFormat {
+        /// The file that says so.
+        file: PathBuf,
+        /// Its format version.
+        found: u32,
+        /// The only one that this program reads.
+        supported: u32,
+    },
+
     /// Written by a newer version of this program.
     #[error("{}: log format {found} is newer than this program's {supported}; upgrade it", .file.display())]
     NewerFormat {

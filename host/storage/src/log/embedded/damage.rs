@@ -14,10 +14,10 @@ use super::{EmbeddedLog, LogError};
 /// In several segments.
 const RECORDS: u64 = 90;
 
-/// Of the bits that nothing uses, one in so many is tried: each costs a cut and an fsync.
+/// One in so many of the bits that nothing uses is tried: each costs a cut and an fsync.
 const UNUSED_STEP: usize = 97;
 
-/// What is done to a file.
+/// A change to a file.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     /// This bit has the other value.
@@ -37,20 +37,20 @@ impl Damage {
 }
 
 /// A copy of the log, for one thread.
-struct Patient {
+struct Subject {
     directory: tempfile::TempDir,
     expect: Vec<Vec<u8>>,
 }
 
-impl Patient {
+impl Subject {
     fn new(pristine: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         copy(pristine, directory.path());
-        Patient { directory, expect: (0..RECORDS).map(record).collect() }
+        Subject { directory, expect: (0..RECORDS).map(record).collect() }
     }
 
-    /// Damages a file, opens the log, and heals it. Says whether the damage was reported.
-    fn suffer(&self, name: &Path, pristine: &[u8], damage: Damage) -> bool {
+    /// Damages a file, opens the log, and repairs it. True if the damage was reported.
+    fn check(&self, name: &Path, pristine: &[u8], damage: Damage) -> bool {
         let path = self.directory.path().join(name);
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         let mut damaged = pristine.to_vec();
@@ -95,7 +95,7 @@ fn in_use(bytes: &[u8]) -> usize {
 }
 
 /// Tries all damages, on all cores, and says how many were reported.
-fn suffer_all(pristine: &Path, damages: &[(PathBuf, Vec<u8>, Vec<Damage>)]) -> u64 {
+fn check_all(pristine: &Path, damages: &[(PathBuf, Vec<u8>, Vec<Damage>)]) -> u64 {
     let all: Vec<_> = damages
         .iter()
         .flat_map(|(name, bytes, damages)| damages.iter().map(move |damage| (name, bytes, damage)))
@@ -105,8 +105,8 @@ fn suffer_all(pristine: &Path, damages: &[(PathBuf, Vec<u8>, Vec<Damage>)]) -> u
     std::thread::scope(|scope| {
         for part in all.chunks(all.len().div_ceil(threads)) {
             scope.spawn(|| {
-                let patient = Patient::new(pristine);
-                let seen = part.iter().filter(|(name, bytes, damage)| patient.suffer(name, bytes, **damage)).count();
+                let subject = Subject::new(pristine);
+                let seen = part.iter().filter(|(name, bytes, damage)| subject.check(name, bytes, **damage)).count();
                 reported.fetch_add(seen as u64, Ordering::Relaxed);
             });
         }
@@ -136,8 +136,8 @@ fn every_flipped_bit_is_reported_or_harmless() {
     }
     let tried: usize = used.iter().map(|(.., damages)| damages.len()).sum();
     assert!(tried >= 100_000, "{tried} bits are in use");
-    assert_eq!(suffer_all(pristine.path(), &used), tried as u64, "every bit that is in use");
-    suffer_all(pristine.path(), &unused);
+    assert_eq!(check_all(pristine.path(), &used), tried as u64, "every bit that is in use");
+    check_all(pristine.path(), &unused);
 }
 
 #[test]
@@ -152,6 +152,6 @@ fn every_file_that_was_cut_is_reported_or_harmless() {
     }
     let tried: usize = short.iter().map(|(.., damages)| damages.len()).sum();
     assert!(tried >= 10_000, "{tried} lengths miss something");
-    assert_eq!(suffer_all(pristine.path(), &short), tried as u64, "every length that misses something");
-    suffer_all(pristine.path(), &long);
+    assert_eq!(check_all(pristine.path(), &short), tried as u64, "every length that misses something");
+    check_all(pristine.path(), &long);
 }

@@ -1,25 +1,26 @@
 //! The log on local files: the default, with no server to start.
 //!
-//! The storage is the crate open-wal: segment files, a CRC-32C per record, one
-//! fdatasync per commit (docs/decisions/0001-log-storage.md compares it with
-//! its rivals). What this module adds:
+//! ```text
+//! log.mark                    format, log id, committed position, first position, lock     (mark)
+//! 00000000000000000000.log    frames from position 0 on, in space that is reserved ahead   (segment)
+//! 00000000000000041727.log    the newest: the next frame goes there
+//! ```
 //!
-//! - **One group, one record.** Everything between two syncs becomes a single
-//!   record of open-wal ([`group`]). A power failure may leave any part of an
-//!   unfinished write behind, also a valid record after a torn one, which
-//!   open-wal must take for damage; with one record per commit that cannot be.
-//! - **A commit mark** ([`mark`]): the small file `log.mark` says up to where
-//!   the log was durable, and the format. It tells a torn tail, which is cut,
-//!   from damage to the last committed record, which never is.
-//! - **A look before opening** ([`segment`]): opening would cut the tail,
-//!   whether it had been committed or not, and slowly.
-//! - **A damaged beginning** ([`salvage`]) is passed over if nobody needs it.
+//! - **One sync, one frame.** Everything between two syncs becomes a single frame under one checksum ([`format`]),
+//!   written with one call and followed by one fdatasync. A power failure may leave any part of it behind; since the
+//!   next frame is only written when this one is durable, an unreadable frame before a readable one is damage.
+//! - **A commit mark** ([`mark`]) tells a torn tail, which is cut, from damage to the last committed frame, which
+//!   never is.
+//! - **One scan.** Opening verifies every frame, once, and cuts a torn tail. A replay reads the segments from the
+//!   position asked for, with the same reader ([`segment`]).
+//! - **A damaged beginning** ([`quarantine`]) is passed over if nobody needs it.
 //!
-//! Not here: retries. An error of the disk is final; see [`Log`].
+//! docs/decisions/0010-embedded-log.md says why this format is our own. Not here: retries. An error of the disk is
+//! final; see [`Log`].
 
-mod group;
+mod format;
 mod mark;
-mod salvage;
+mod quarantine;
 mod segment;
 
 #[cfg(test)]
@@ -27,21 +28,17 @@ mod damage;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
-use open_wal::{Lsn, RecoveryReport, Wal, WalConfig, WalError};
-
-use self::group::Group;
+use self::format::{HEADER, OVERHEAD, Pending};
 use self::mark::{Mark, MarkFile};
+use self::segment::Reader;
 use super::{Consumer, Guarded, Log, LogError, check_range};
 
-/// Sizes of an [`EmbeddedLog`]. A log that exists keeps the largest that it was
-/// ever opened with.
+/// Sizes of an [`EmbeddedLog`]. A log can be opened with others than it was written with.
 #[derive(Debug, Clone, Copy)]
 pub struct EmbeddedOptions {
     /// Disk space is reserved, and given back, in files of this many bytes.
@@ -60,7 +57,7 @@ impl Default for EmbeddedOptions {
 impl EmbeddedOptions {
     /// The longest record that fits.
     pub fn record_bytes_max(&self) -> usize {
-        self.group_bytes_max as usize - group::OVERHEAD_BYTES
+        self.group_bytes_max as usize - OVERHEAD
     }
 }
 
@@ -68,18 +65,23 @@ impl EmbeddedOptions {
 pub struct EmbeddedLog {
     directory: PathBuf,
     options: EmbeddedOptions,
-    wal: Wal,
     mark: MarkFile,
+    /// Positions of the first records of the segments, ascending; the last one is written to.
+    segments: Vec<u64>,
+    newest: Newest,
     /// Appended and not yet written.
-    pending: Group,
-    /// First sequence number of each group on disk, from the LSN `oldest` on.
-    groups: VecDeque<u64>,
-    oldest: u64,
+    pending: Pending,
     failed: bool,
 }
 
-/// Takes the groups on disk: first sequence number and records.
-type Visitor<'a> = dyn FnMut(u64, Vec<&[u8]>) -> Result<(), LogError> + 'a;
+/// The segment that frames are written to.
+struct Newest {
+    file: File,
+    /// Where the next frame goes.
+    at: u64,
+    /// Space that is reserved.
+    bytes: u64,
+}
 
 impl EmbeddedLog {
     /// Opens the log in `directory`, or creates it. Cuts a torn tail; reports
@@ -91,111 +93,89 @@ impl EmbeddedLog {
     /// The same, if of the log only the records from `needed` on are: damage before it is told in a
     /// warning, and the log begins behind it.
     pub fn open_from(directory: &Path, options: EmbeddedOptions, needed: u64) -> Result<Self, LogError> {
-        match Self::open_whole(directory, options) {
+        create_directory(directory).map_err(|error| LogError::io(directory, error))?;
+        let mut mark = MarkFile::open(directory)?;
+        match verify(directory, mark.mark(), options) {
             Err(why @ LogError::Corrupt { .. }) => {
-                let mut mark = MarkFile::open(directory, options)?;
                 // Nobody needs what was trimmed.
                 let needed = needed.max(mark.mark().first);
                 if needed == 0 {
                     return Err(why);
                 }
-                salvage::set_aside(directory, &mut mark, options, needed, why)?;
-                drop(mark);
-                Self::open_whole(directory, options)
+                quarantine::quarantine(directory, &mut mark, options, needed, why)?;
+                let found = verify(directory, mark.mark(), options)?;
+                Self::continue_from(directory, options, mark, found)
             }
-            result => result,
+            found => Self::continue_from(directory, options, mark, found?),
         }
     }
 
-    fn open_whole(directory: &Path, options: EmbeddedOptions) -> Result<Self, LogError> {
-        create_directory(directory).map_err(|error| LogError::io(directory, error))?;
-        let mark = MarkFile::open(directory, options)?;
-        let options =
-            EmbeddedOptions { segment_bytes: mark.mark().segment_bytes, group_bytes_max: mark.mark().group_bytes_max };
-
-        segment::prepare(directory, mark.mark().lsn, options)?;
-
-        let config = WalConfig { segment_size: options.segment_bytes, max_record_size: options.group_bytes_max };
-        let (wal, report) = open_storage(directory, config)?;
-        let mut log = Self {
-            directory: directory.to_owned(),
-            options,
-            wal,
-            pending: Group::new(0),
-            groups: VecDeque::new(),
-            oldest: report.oldest_lsn.0,
-            mark,
-            failed: false,
-        };
-        log.index()?;
+    fn continue_from(
+        directory: &Path,
+        options: EmbeddedOptions,
+        mark: MarkFile,
+        found: Found,
+    ) -> Result<Self, LogError> {
+        let Found { segments, newest, next } = found;
+        let (directory, pending) = (directory.to_owned(), Pending::new(next));
+        let mut log = Self { directory, options, mark, segments, newest, pending, failed: false };
+        // What survived a crash just before its commit was marked counts from here on.
+        log.mark_committed()?;
         Ok(log)
     }
 
-    /// Reads every group once: where it begins, and that none is missing.
-    fn index(&mut self) -> Result<(), LogError> {
-        let mark = *self.mark.mark();
-        let mut groups = VecDeque::new();
-        let mut end = None;
-        self.read_groups(&mut |first, records| {
-            if end.is_some_and(|end| end != first) {
-                return Err(LogError::corrupt(&self.directory, 0, format!("records before {first} are missing")));
-            }
-            groups.push_back(first);
-            end = Some(first + records.len() as u64);
-            Ok(())
-        })?;
-        // A log without a group has been trimmed to its end, or is new.
-        let end = end.unwrap_or(mark.first);
-        let start = groups.front().copied().unwrap_or(mark.first);
-        if start > mark.first || end < mark.committed {
-            let detail = format!(
-                "holds records {start}..{end}, but {}..{} were committed; a segment file is missing",
-                mark.first, mark.committed
-            );
-            return Err(LogError::corrupt(&self.directory, 0, detail));
-        }
-        self.groups = groups;
-        self.pending = Group::new(end);
-        // What survived a crash just before its commit was marked counts from here on.
-        self.mark_committed(end)
+    fn mark_committed(&mut self) -> Result<(), LogError> {
+        self.mark.write(Mark { committed: self.pending.first(), ..*self.mark.mark() })
     }
 
-    /// Calls `visit` with the first sequence number and the records of each group on disk.
-    fn read_groups(&self, visit: &mut Visitor<'_>) -> Result<(), LogError> {
-        let mut reader = self.wal.reader_from(Lsn(0)).map_err(|error| from_wal(&self.directory, error))?;
-        let mut read = self.oldest;
-        while let Some(next) = reader.next() {
-            let (lsn, bytes) = next.map_err(|error| from_wal(&self.directory, error))?;
-            let (first, records) = group::decode(bytes)
-                .ok_or_else(|| LogError::corrupt(&self.directory, 0, format!("group {lsn} is not one of this log")))?;
-            visit(first, records)?;
-            read = lsn.0 + 1;
-        }
-        // The reader takes damage for the end; it was checked when the log was opened.
-        let end = self.wal.durable_lsn().0 + 1;
-        if read != end {
-            return Err(LogError::corrupt(&self.directory, 0, format!("group {read} of {end} became unreadable")));
-        }
-        Ok(())
-    }
-
-    fn mark_committed(&mut self, committed: u64) -> Result<(), LogError> {
-        let lsn = self.wal.durable_lsn().0;
-        self.mark.write(Mark { committed, lsn, ..*self.mark.mark() })
-    }
-
-    /// Writes the pending group and waits for the disk.
+    /// Writes the pending frame and waits for the disk.
     fn commit(&mut self) -> Result<(), LogError> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let (first, next) = (self.pending.first(), self.pending.next());
-        self.wal.append(self.pending.bytes()).map_err(|error| from_wal(&self.directory, error))?;
-        let durable = self.wal.commit().map_err(|error| from_wal(&self.directory, error))?;
-        assert_eq!(durable, self.wal.last_lsn(), "a commit makes everything durable");
-        self.groups.push_back(first);
+        let (log_id, first, next) = (self.mark.mark().log_id, self.pending.first(), self.pending.next());
+        let frame = self.pending.seal(log_id);
+        let end = self.newest.at + frame.len() as u64;
+        if end > self.newest.bytes {
+            let bytes = self.options.segment_bytes.max((HEADER + frame.len()) as u64);
+            // An empty segment has the name of the new one; it grows instead.
+            if self.newest.at > HEADER as u64 {
+                let file = segment::create(&self.directory, first, log_id, &[], bytes)?;
+                self.newest = Newest { file, at: HEADER as u64, bytes };
+                self.segments.push(first);
+            } else {
+                segment::reserve(&self.newest.file, bytes).map_err(|error| LogError::io(&self.directory, error))?;
+                self.newest.bytes = bytes;
+            }
+        }
+        let Newest { file, at, .. } = &mut self.newest;
+        file.write_all_at(frame, *at).and_then(|()| file.sync_data()).map_err(|error| {
+            let base = self.segments.last().expect("there is always a segment");
+            LogError::io(&segment::path(&self.directory, *base), error)
+        })?;
+        *at += frame.len() as u64;
         self.pending.restart(next);
-        self.mark_committed(next)
+        self.mark_committed()
+    }
+
+    /// Calls `consumer` for each record from `from` on; all of them are on disk.
+    fn read(&self, from: u64, consumer: &mut Consumer<'_>) -> Result<(), LogError> {
+        let begin = self.segments.partition_point(|base| *base <= from).saturating_sub(1);
+        for (at, base) in self.segments.iter().enumerate().skip(begin) {
+            let end = self.segments.get(at + 1).copied().unwrap_or(self.durable());
+            let mut reader = Reader::open(&self.directory, *base, self.mark.mark().log_id)?;
+            while reader.position() < end {
+                let (offset, position) = (reader.at(), reader.position());
+                let Some(frame) = reader.next()? else {
+                    let detail = format!("record {position} became unreadable");
+                    return Err(LogError::corrupt(reader.path(), offset, detail));
+                };
+                for (sequence, record) in frame.records().skip_while(|(sequence, _)| *sequence < from) {
+                    consumer(sequence, record).map_err(|source| LogError::Consumer { sequence, source })?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -239,13 +219,7 @@ impl Log for EmbeddedLog {
         self.guarded(|log| {
             log.commit()?;
             check_range(from, log.first(), log.next())?;
-            log.read_groups(&mut |first, records| {
-                let numbered = (first..).zip(records);
-                for (sequence, record) in numbered.skip_while(|(sequence, _)| *sequence < from) {
-                    consumer(sequence, record).map_err(|source| LogError::Consumer { sequence, source })?;
-                }
-                Ok(())
-            })
+            log.read(from, consumer)
         })
     }
 
@@ -259,32 +233,66 @@ impl Log for EmbeddedLog {
             // Durably marked before anything is deleted: a crash in between leaves too much, never too little.
             log.mark.write(Mark { first: until, ..*log.mark.mark() })?;
             log.mark.sync()?;
-            // A group goes when its last record goes: where the one after it begins.
-            let ends = log.groups.iter().skip(1).copied().chain([log.pending.first()]);
-            let count = ends.take_while(|end| *end <= until).count();
-            if count > 0 {
-                log.groups.drain(..count);
-                log.oldest += count as u64;
-                log.wal.checkpoint(Lsn(log.oldest - 1)).map_err(|error| from_wal(&log.directory, error))?;
+            // A segment goes when the next one begins at or before `until`; the newest stays.
+            let count = log.segments.iter().skip(1).take_while(|base| **base <= until).count();
+            for base in log.segments.drain(..count) {
+                let path = segment::path(&log.directory, base);
+                fs::remove_file(&path).map_err(|error| LogError::io(&path, error))?;
             }
-            salvage::forget(&log.directory)
+            quarantine::clear(&log.directory)
         })
     }
 }
 
-/// Opens the storage under the lock of the mark. Its own lock can then only be
-/// held by a child process of the last owner between fork and exec: that passes.
-fn open_storage(directory: &Path, config: WalConfig) -> Result<(Wal, RecoveryReport), LogError> {
-    let mut attempts = 0;
-    loop {
-        match Wal::open(directory, config) {
-            Err(WalError::Locked) if attempts < 100 => {
-                attempts += 1;
-                thread::sleep(Duration::from_millis(10));
+/// The files of a log that was found whole.
+struct Found {
+    segments: Vec<u64>,
+    newest: Newest,
+    /// Position of the next record.
+    next: u64,
+}
+
+/// Reads every frame once and checks that none is missing, then cuts a torn tail; creates the first segment of a new
+/// log. Changes nothing if there is damage.
+fn verify(directory: &Path, mark: &Mark, options: EmbeddedOptions) -> Result<Found, LogError> {
+    let mut segments = segment::bases(directory)?;
+    let Some(oldest) = segments.first().copied() else {
+        if mark.first < mark.committed {
+            let detail = format!("records {}..{} are missing, with all segment files", mark.first, mark.committed);
+            return Err(LogError::corrupt(directory, 0, detail));
+        }
+        let (next, bytes) = (mark.committed, options.segment_bytes);
+        let file = segment::create(directory, next, mark.log_id, &[], bytes)?;
+        segments.push(next);
+        return Ok(Found { segments, newest: Newest { file, at: HEADER as u64, bytes }, next });
+    };
+    if oldest > mark.first {
+        let detail = format!("records {}..{oldest} are missing, with their segment file", mark.first);
+        return Err(LogError::corrupt(directory, 0, detail));
+    }
+    let mut last = None;
+    for (at, base) in segments.iter().enumerate() {
+        let mut reader = Reader::open(directory, *base, mark.log_id)?;
+        reader.check_header()?;
+        while reader.next()?.is_some() {}
+        let (position, offset) = (reader.position(), reader.at());
+        match segments.get(at + 1) {
+            Some(next) if *next != position => {
+                let detail = format!("record {position} is unreadable, and the next file begins with {next}");
+                return Err(LogError::corrupt(reader.path(), offset, detail));
             }
-            result => return result.map_err(|error| from_wal(directory, error)),
+            Some(_) => {}
+            None => last = Some(reader),
         }
     }
+    let reader = last.expect("there is a segment");
+    let (next, at) = (reader.position(), reader.at());
+    if next < mark.committed {
+        let detail = format!("record {next} is unreadable, and {} were committed", mark.committed);
+        return Err(LogError::corrupt(reader.path(), at, detail));
+    }
+    let (file, bytes) = reader.cut(options.segment_bytes)?;
+    Ok(Found { segments, newest: Newest { file, at, bytes }, next })
 }
 
 /// Creates `directory` and makes its name durable.
@@ -296,22 +304,5 @@ fn create_directory(directory: &Path) -> io::Result<()> {
     match directory.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),
-    }
-}
-
-/// An error of open-wal in the words of this log.
-fn from_wal(directory: &Path, error: WalError) -> LogError {
-    let damaged =
-        |base: Lsn, offset, detail: &str| LogError::corrupt(&segment::path(directory, base.0), offset, detail);
-    match error {
-        WalError::Io(source) => LogError::io(directory, source),
-        WalError::FsyncFailed => LogError::io(directory, io::Error::other("fdatasync failed; the disk may be failing")),
-        WalError::Corruption { segment, offset, detail } => damaged(segment, offset, detail),
-        WalError::TornMidLog { segment, offset } => damaged(segment, offset, "a record is damaged, and others follow"),
-        WalError::BadSegmentHeader => LogError::corrupt(directory, 0, "a segment header is damaged"),
-        WalError::ContiguityViolation => LogError::corrupt(directory, 0, "a segment file is missing"),
-        WalError::Locked => LogError::Locked(directory.to_owned()),
-        WalError::Poisoned => LogError::Failed,
-        other => LogError::io(directory, io::Error::new(io::ErrorKind::InvalidInput, other.to_string())),
     }
 }

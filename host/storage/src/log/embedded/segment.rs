@@ -1,176 +1,234 @@
-//! The segment files, looked at before the storage opens them.
-//!
-//! The storage cuts an unreadable end of its newest segment, as a torn write.
-//! Two things are done better with what is known here:
-//!
-//! - Whether that end had been committed only the commit mark knows. Damage to
-//!   it is reported with file and offset, and keeps its bytes.
-//! - The storage searches behind a torn write for a record that would prove it
-//!   damage instead, and verifies whatever might be one: half a minute for some
-//!   megabytes of noise. Records have dense numbers, so hardly anything might.
-//!
-//! The layout is the one that open-wal documents for external readers: a header
-//! of 64 bytes, then records of `crc u32, length u32, number u64, type u8,
-//! 3 reserved, payload, padding to 8`, then zeros.
+//! Segment files: created with their space reserved, and read frame by frame.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use open_wal::crc32c;
+use rustix::fs::FallocateFlags;
 
 use super::super::LogError;
-use super::EmbeddedOptions;
+use super::format::{self, ALIGNMENT, FORMAT, FRAME_HEADER, Frame, HEADER, HeaderError};
 
-pub(super) const HEADER: usize = 64;
-const HEADER_CHECKSUM_AT: usize = 60;
-const MAGIC: [u8; 8] = *b"WAL\0SEG1";
-/// The segment format of the storage in use.
-const SEGMENT_FORMAT: u16 = 1;
-pub(super) const RECORD_HEADER: usize = 20;
-pub(super) const RECORD_ALIGNMENT: usize = 8;
-const RECORD_TYPE: u8 = 1;
+/// Suffix of a file that is being made.
+pub(super) const UNFINISHED: &str = ".new";
 
-/// The file whose first record has the number `base`.
+/// Bytes read at a time; a longer frame is read whole.
+const READ_BYTES: usize = 512 << 10;
+
+/// The file whose first record has the position `base`.
 pub(super) fn path(directory: &Path, base: u64) -> PathBuf {
-    directory.join(format!("{base:020}.wal"))
+    directory.join(format!("{base:020}.log"))
 }
 
-/// First record numbers of the segment files in `directory`, ascending.
+/// Positions of the first records of the segment files in `directory`, ascending.
 pub(super) fn bases(directory: &Path) -> Result<Vec<u64>, LogError> {
     let failed = |error| LogError::io(directory, error);
     let mut bases = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        let digits = name.to_str().and_then(|name| name.strip_suffix(".wal")).filter(|digits| digits.len() == 20);
+        let digits = name.to_str().and_then(|name| name.strip_suffix(".log")).filter(|digits| digits.len() == 20);
         bases.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
     }
     bases.sort_unstable();
     Ok(bases)
 }
 
-/// Checks that all records up to the number `committed` can be in `directory`,
-/// and cuts a torn write off the newest segment. Writes nothing if there is
-/// damage. The records of the other segments are left to the storage, which
-/// takes any damage there for what it is.
-pub(super) fn prepare(directory: &Path, committed: u64, options: EmbeddedOptions) -> Result<(), LogError> {
-    let bases = bases(directory)?;
-    let Some((newest, others)) = bases.split_last().filter(|_| bases[0] <= committed + 1) else {
-        if bases.is_empty() && committed == 0 {
-            return Ok(());
+/// Makes the names in a directory durable.
+pub(super) fn sync_directory(directory: &Path) -> Result<(), LogError> {
+    File::open(directory).and_then(|file| file.sync_all()).map_err(|error| LogError::io(directory, error))
+}
+
+/// Creates, durably and with a space of `bytes`, the segment of the log `log_id` that begins with the position `base`
+/// and holds `frames`. A file of this name is replaced.
+pub(super) fn create(directory: &Path, base: u64, log_id: u32, frames: &[u8], bytes: u64) -> Result<File, LogError> {
+    let path = path(directory, base);
+    let unfinished = with_suffix(&path, UNFINISHED);
+    let failed = |error| LogError::io(&unfinished, error);
+    let mut opening = OpenOptions::new();
+    let file = opening.read(true).write(true).create(true).truncate(true).open(&unfinished).map_err(failed)?;
+    file.write_all_at(&format::header(format::SEGMENT, log_id, [base, 0]), 0).map_err(failed)?;
+    file.write_all_at(frames, HEADER as u64).map_err(failed)?;
+    reserve(&file, bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+    // Under its name only when it is whole: a segment without a header is damaged.
+    fs::rename(&unfinished, &path).map_err(|error| LogError::io(&path, error))?;
+    sync_directory(directory)?;
+    Ok(file)
+}
+
+/// Reserves the space of a file up to `bytes`, so that a sync need not write where its blocks are. They read as zeros.
+pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // Some file systems reserve nothing; then a sync takes a little longer.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            if file.metadata()?.len() < bytes {
+                file.set_len(bytes)?;
+            }
+            Ok(())
         }
-        let detail = format!("the segment files up to record {committed} are missing");
-        return Err(LogError::corrupt(directory, 0, detail));
-    };
-    for base in others {
-        check_header(directory, *base)?;
-    }
-    match check_header(directory, *newest) {
-        // Nothing in it was committed: its creation was interrupted, and the storage drops it.
-        Err(LogError::Corrupt { .. }) if *newest > committed => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => check_newest(directory, *newest, committed, options),
+        result => Ok(result?),
     }
 }
 
-/// Checks the header of a segment file.
-pub(super) fn check_header(directory: &Path, base: u64) -> Result<(), LogError> {
-    let path = path(directory, base);
-    let mut header = [0; HEADER];
-    let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut header));
-    match read {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(LogError::io(&path, error)),
-        _ => {}
-    }
-    if header[..8] != MAGIC || crc32c(&header[..HEADER_CHECKSUM_AT]).to_le_bytes() != header[HEADER_CHECKSUM_AT..] {
-        return Err(LogError::corrupt(&path, 0, "the segment header is damaged"));
-    }
-    let found = u16::from_le_bytes([header[8], header[9]]);
-    if found > SEGMENT_FORMAT {
-        let (found, supported) = (found.into(), SEGMENT_FORMAT.into());
-        return Err(LogError::NewerFormat { file: path, found, supported });
-    }
-    if header[12..20] != base.to_le_bytes() {
-        return Err(LogError::corrupt(&path, 0, "the segment file has the name of another"));
-    }
-    Ok(())
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
-fn check_newest(directory: &Path, base: u64, committed: u64, options: EmbeddedOptions) -> Result<(), LogError> {
-    let path = path(directory, base);
-    let failed = |error| LogError::io(&path, error);
-    let bytes = fs::read(&path).map_err(failed)?;
-    let (mut at, mut number) = (HEADER, base);
-    while let Some(framed) = record_at(&bytes, at, number..=number, options.group_bytes_max) {
-        at += framed;
-        number += 1;
-    }
-    if number <= committed {
-        let detail = format!("group {number} is unreadable, and {committed} were committed");
-        return Err(LogError::corrupt(&path, at as u64, detail));
-    }
-    // No group but the last can be torn: the next is written when it is durable.
-    let last = number + (bytes.len() / RECORD_ALIGNMENT) as u64;
-    let mut behind = (at + RECORD_ALIGNMENT..bytes.len()).step_by(RECORD_ALIGNMENT);
-    if behind.any(|at| record_at(&bytes, at, number..=last, options.group_bytes_max).is_some()) {
-        return Err(LogError::corrupt(&path, at as u64, format!("group {number} is unreadable, and others follow")));
-    }
-
-    let torn = bytes[at..].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let too_short = (bytes.len() as u64) < options.segment_bytes;
-    if torn == 0 && !too_short {
-        return Ok(());
-    }
-    if torn > 0 {
-        tracing::info!(file = %path.display(), offset = at, "cut an unfinished write off the end of the log");
-    }
-    let file = OpenOptions::new().write(true).open(&path).map_err(failed)?;
-    file.write_all_at(&vec![0; torn], at as u64).map_err(failed)?;
-    if too_short {
-        // The storage takes the end of the file for a torn write too.
-        file.set_len(options.segment_bytes).map_err(failed)?;
-    }
-    file.sync_all().map_err(failed)
+/// Reads a segment from its beginning, frame by frame.
+pub(super) struct Reader {
+    path: PathBuf,
+    file: File,
+    log_id: u32,
+    /// Length of the file.
+    length: u64,
+    buffer: Vec<u8>,
+    /// The bytes of the buffer that were read and not yet used, and the offset of the first of them.
+    unused: std::ops::Range<usize>,
+    at: u64,
+    /// Position of the next record.
+    position: u64,
 }
 
-/// The header of the segment file whose first record has the number `base`.
-pub(super) fn header(base: u64) -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    header[..8].copy_from_slice(&MAGIC);
-    header[8..10].copy_from_slice(&SEGMENT_FORMAT.to_le_bytes());
-    header[12..20].copy_from_slice(&base.to_le_bytes());
-    let checksum = crc32c(&header[..HEADER_CHECKSUM_AT]);
-    header[HEADER_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
-    header
-}
-
-/// The number of the valid record that these bytes begin with.
-pub(super) fn number(record: &[u8]) -> u64 {
-    u64::from_le_bytes(record[8..16].try_into().expect("eight bytes"))
-}
-
-/// The payload of the valid record that these bytes begin with.
-pub(super) fn payload(record: &[u8]) -> &[u8] {
-    let length = u32::from_le_bytes(record[4..8].try_into().expect("four bytes"));
-    &record[RECORD_HEADER..RECORD_HEADER + length as usize]
-}
-
-/// Length of the valid record at `at`, if there is one, with a number in `numbers`.
-pub(super) fn record_at(
-    bytes: &[u8],
-    at: usize,
-    numbers: std::ops::RangeInclusive<u64>,
-    record_bytes_max: u32,
-) -> Option<usize> {
-    let header: &[u8; RECORD_HEADER] = bytes.get(at..)?.first_chunk()?;
-    let short = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    let number = number(header);
-    let length = short(4);
-    if !numbers.contains(&number) || header[16] != RECORD_TYPE || length > record_bytes_max {
-        return None;
+impl Reader {
+    /// Opens the segment whose first record has the position `base`.
+    pub(super) fn open(directory: &Path, base: u64, log_id: u32) -> Result<Self, LogError> {
+        let path = path(directory, base);
+        let failed = |error| LogError::io(&path, error);
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len();
+        let buffer = vec![0; READ_BYTES];
+        Ok(Self { path, file, log_id, length, buffer, unused: 0..0, at: HEADER as u64, position: base })
     }
-    let framed = (RECORD_HEADER + length as usize).next_multiple_of(RECORD_ALIGNMENT);
-    let record = bytes.get(at..at + framed)?;
-    (crc32c(&record[4..]) == short(0)).then_some(framed)
+
+    /// Checks the header.
+    pub(super) fn check_header(&self) -> Result<(), LogError> {
+        let mut bytes = [0; HEADER];
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(LogError::corrupt(&self.path, 0, "shorter than a header"));
+            }
+            Err(error) => return Err(self.failed(error)),
+        }
+        let (file, supported) = (self.path.clone(), FORMAT);
+        match format::decode_header(format::SEGMENT, &bytes) {
+            Err(HeaderError::Damaged) => Err(LogError::corrupt(&self.path, 0, "the header is damaged")),
+            Err(HeaderError::Version(found)) if found < FORMAT => Err(LogError::OlderFormat { file, found, supported }),
+            Err(HeaderError::Version(found)) => Err(LogError::NewerFormat { file, found, supported }),
+            Ok((log_id, _)) if log_id != self.log_id => {
+                Err(LogError::corrupt(&self.path, 12, "the segment file is one of another log"))
+            }
+            Ok((_, [base, _])) if base != self.position => {
+                Err(LogError::corrupt(&self.path, 16, "the segment file has the name of another"))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Offset of the next frame.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Position of the next record.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn failed(&self, error: io::Error) -> LogError {
+        LogError::io(&self.path, error)
+    }
+
+    /// The next frame, verified; `None` if the next bytes are none, which is for the caller to judge.
+    pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, LogError> {
+        if !self.fill(FRAME_HEADER)? {
+            return Ok(None);
+        }
+        let header = self.buffer[self.unused.clone()].first_chunk().expect("a header was read");
+        let Some(bytes) = format::frame_bytes(header, self.position..=self.position) else { return Ok(None) };
+        if !self.fill(bytes)? {
+            return Ok(None);
+        }
+        let start = self.unused.start;
+        let Some(frame) = format::decode_frame(&self.buffer[start..start + bytes], self.log_id) else {
+            return Ok(None);
+        };
+        self.unused.start += bytes;
+        self.at += bytes as u64;
+        self.position = frame.end();
+        Ok(Some(frame))
+    }
+
+    /// Has at least so many bytes in the buffer; false if the file ends before.
+    fn fill(&mut self, bytes: usize) -> Result<bool, LogError> {
+        if self.unused.len() >= bytes {
+            return Ok(true);
+        }
+        if self.length.saturating_sub(self.at) < bytes as u64 {
+            return Ok(false);
+        }
+        self.buffer.copy_within(self.unused.clone(), 0);
+        self.unused = 0..self.unused.len();
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+        while self.unused.len() < bytes {
+            let offset = self.at + self.unused.len() as u64;
+            let read = self.file.read_at(&mut self.buffer[self.unused.end..], offset);
+            match read.map_err(|error| LogError::io(&self.path, error))? {
+                0 => return Ok(false),
+                read => self.unused.end += read,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Cuts an unfinished write off the end, behind the last frame that could be read, and returns the file with its
+    /// space, of at least `bytes`.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if frames follow, so that this one is damaged: the next is only written when it is
+    /// durable. Nothing was changed then.
+    pub(super) fn cut(mut self, bytes: u64) -> Result<(File, u64), LogError> {
+        if let Some(torn) = self.rest()? {
+            let first = self.position;
+            if format::find_frame(&torn, ALIGNMENT, first, self.log_id).is_some() {
+                let detail = format!("record {first} is unreadable, and others follow");
+                return Err(LogError::corrupt(&self.path, self.at, detail));
+            }
+            tracing::info!(file = %self.path.display(), offset = self.at, "cut an unfinished write off the end of the log");
+            let used = torn.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            self.file.write_all_at(&vec![0; used], self.at).map_err(|error| self.failed(error))?;
+        } else if self.length >= bytes {
+            return Ok((self.file, self.length));
+        }
+        reserve(&self.file, bytes).and_then(|()| self.file.sync_all()).map_err(|error| self.failed(error))?;
+        Ok((self.file, self.length.max(bytes)))
+    }
+
+    /// The bytes from the next frame's offset to the end of the file, unless all are zero.
+    fn rest(&mut self) -> Result<Option<Vec<u8>>, LogError> {
+        self.unused = 0..0;
+        let mut offset = self.at;
+        loop {
+            let read = self.file.read_at(&mut self.buffer, offset).map_err(|error| self.failed(error))?;
+            if read == 0 {
+                return Ok(None);
+            }
+            // Without an early end this is a few instructions per cache line.
+            if self.buffer[..read].iter().fold(0, |all, byte| all | byte) != 0 {
+                break;
+            }
+            offset += read as u64;
+        }
+        let mut rest = vec![0; usize::try_from(self.length - self.at).expect("a segment fits into memory")];
+        self.file.read_exact_at(&mut rest, self.at).map_err(|error| self.failed(error))?;
+        Ok(Some(rest))
+    }
 }

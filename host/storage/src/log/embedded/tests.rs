@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use super::super::contract::{self, Random, Storage};
+use super::format::FORMAT;
 use super::*;
 
 /// Small enough that a test crosses many segments.
@@ -73,7 +74,7 @@ fn used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// Offset after the last record of a segment, which is padded to 8 bytes.
+/// Offset after the last frame of a segment, which is padded to 8 bytes.
 pub(super) fn end_of_records(bytes: &[u8]) -> usize {
     used(bytes).next_multiple_of(8)
 }
@@ -160,7 +161,7 @@ fn a_long_torn_write_is_cut_in_no_time() {
         fs::OpenOptions::new().write(true).open(path).unwrap().write_all_at(&rest, end as u64).unwrap();
         expect_records(directory.path(), options, 10);
     }
-    // A third of a second; the storage alone takes about a minute.
+    // A fraction of a second.
     assert!(start.elapsed().as_secs() < 15, "{:?}", start.elapsed());
 }
 
@@ -207,12 +208,13 @@ fn a_newer_segment_is_not_called_damaged() {
     write(directory.path(), SMALL, 3);
     let path = last_segment(directory.path());
     let mut bytes = fs::read(&path).unwrap();
-    bytes[8] = 2;
-    let checksum = open_wal::crc32c(&bytes[..60]);
+    bytes[8] = 9;
+    let checksum = crc32c::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
-    fs::write(&path, bytes).unwrap();
+    fs::write(&path, &bytes).unwrap();
     let error = EmbeddedLog::open(directory.path(), SMALL).err().unwrap();
-    assert!(matches!(error, LogError::NewerFormat { found: 2, supported: 1, .. }), "{error}");
+    assert!(matches!(error, LogError::NewerFormat { found: 9, supported: FORMAT, .. }), "{error}");
+    assert!(fs::read(&path).unwrap() == bytes, "nothing is changed");
 }
 
 #[test]
@@ -326,14 +328,20 @@ fn child_writer() {
     }
 }
 
-/// Numbers and offsets of the groups of a segment file.
-fn groups(bytes: &[u8]) -> Vec<(u64, usize)> {
-    let (mut groups, mut at) = (Vec::new(), segment::HEADER);
-    while let Some(framed) = segment::record_at(bytes, at, 0..=u64::MAX, TINY.group_bytes_max) {
-        groups.push((segment::number(&bytes[at..]), at));
-        at += framed;
+/// Number by which the log in `directory` is told from others.
+fn log_id(directory: &Path) -> u32 {
+    MarkFile::open(directory).unwrap().mark().log_id
+}
+
+/// Offset, position of the first record and position after the last, of the frames of a segment file.
+fn frames(bytes: &[u8], base: u64, log_id: u32) -> Vec<(usize, u64, u64)> {
+    let (mut frames, mut at, mut next) = (Vec::new(), HEADER, base);
+    while let Some((frame, length)) = format::frame_at(bytes, at, next..=next, log_id) {
+        frames.push((at, frame.position, frame.end()));
+        at += length;
+        next = frame.end();
     }
-    groups
+    frames
 }
 
 fn flip(path: &Path, at: usize) {
@@ -364,52 +372,46 @@ fn names(directory: &Path) -> Vec<String> {
 fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
     let pristine = tempfile::tempdir().unwrap();
     write(pristine.path(), TINY, 60);
-    let bases = segment::bases(pristine.path()).unwrap();
+    let (bases, log_id) = (segment::bases(pristine.path()).unwrap(), log_id(pristine.path()));
     assert!(bases.len() >= 3);
-    // The first record of each group, by the group's number.
-    let log = EmbeddedLog::open(pristine.path(), TINY).unwrap();
-    let firsts: Vec<u64> = log.groups.iter().copied().chain([log.next()]).collect();
-    drop(log);
     for base in bases {
         let bytes = fs::read(segment::path(pristine.path(), base)).unwrap();
-        // In every group its number, its length and its records; and the header, which belongs to the first.
-        let all =
-            groups(&bytes).into_iter().flat_map(|(number, at)| [(number, at + 4), (number, at + 8), (number, at + 25)]);
-        for (number, at) in all.chain([((base - 1).max(1), 3)]) {
+        // In every frame its length, its position and its records; what is needed then is the record after it.
+        let frames = frames(&bytes, base, log_id).into_iter();
+        let within = frames.flat_map(|(at, _, end)| [at + 4, at + 8, at + 29].map(|at| (at, end)));
+        // And in the header, without which a file is whole, but for that.
+        for (at, needed) in within.chain([(3, base)]) {
             let damaged = tempfile::tempdir().unwrap();
             copy(pristine.path(), damaged.path());
             let path = segment::path(damaged.path(), base);
             flip(&path, at);
             let before = fs::read(&path).unwrap();
-            let needed = firsts[number as usize];
             let open = |needed| EmbeddedLog::open_from(damaged.path(), TINY, needed);
-            // Without its header a file is whole, but for that.
-            for lacking in if at == 3 && base == 1 { [0, 0] } else { [0, needed - 1] } {
+            for lacking in if needed == 0 { vec![0] } else { vec![0, needed - 1] } {
                 match open(lacking) {
                     Err(LogError::Corrupt { file, offset, .. }) => assert!(file == path && offset as usize <= at),
                     Err(error) => panic!("{error}"),
-                    Ok(_) => panic!("group {number} is damaged at {at}, and {lacking} is needed"),
+                    Ok(_) => panic!("{} is damaged at {at}, and {lacking} is needed", path.display()),
                 }
             }
-            // Nothing is behind the last group that could be read.
+            // Nothing is behind the last frame that could be read.
             if needed == 60 {
                 assert!(matches!(open(60), Err(LogError::Corrupt { .. })));
                 assert!(fs::read(&path).unwrap() == before);
                 continue;
             }
             assert!(fs::read(&path).unwrap() == before, "damage is not changed while it is reported");
-            let mut log = open(needed).unwrap();
-            let first = if at == 3 && base == 1 { 0 } else { needed };
-            expect_from(damaged.path(), &mut log, first, 60);
-            let aside = names(damaged.path()).into_iter().filter(|name| name.ends_with(".aside")).count();
-            assert!(aside > 0, "what was damaged is kept");
+            let mut log = open(needed.max(1)).unwrap();
+            expect_from(damaged.path(), &mut log, needed, 60);
+            let kept = names(damaged.path()).into_iter().filter(|name| name.ends_with(".quarantined")).count();
+            assert!(kept > 0, "what was damaged is kept");
             drop(log);
             // From now on it is a log like any other.
             write(damaged.path(), TINY, 66);
             let mut log = EmbeddedLog::open(damaged.path(), TINY).unwrap();
-            expect_from(damaged.path(), &mut log, first, 66);
+            expect_from(damaged.path(), &mut log, needed, 66);
             log.trim(needed + 1).unwrap();
-            assert!(!names(damaged.path()).iter().any(|name| name.ends_with(".aside")), "until the next trim");
+            assert!(!names(damaged.path()).iter().any(|name| name.ends_with(".quarantined")), "until the next trim");
             drop(log);
             expect_from(damaged.path(), &mut EmbeddedLog::open(damaged.path(), TINY).unwrap(), needed + 1, 66);
         }
@@ -421,7 +423,7 @@ fn a_lost_beginning_is_passed_over_if_it_is_not_needed() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), TINY, 60);
     let bases = segment::bases(directory.path()).unwrap();
-    let first = EmbeddedLog::open(directory.path(), TINY).unwrap().groups[bases[1] as usize - 1];
+    let first = bases[1];
     fs::remove_file(segment::path(directory.path(), bases[0])).unwrap();
     assert!(matches!(EmbeddedLog::open_from(directory.path(), TINY, first - 1), Err(LogError::Corrupt { .. })));
     expect_from(directory.path(), &mut EmbeddedLog::open_from(directory.path(), TINY, first).unwrap(), first, 60);
@@ -429,18 +431,19 @@ fn a_lost_beginning_is_passed_over_if_it_is_not_needed() {
 }
 
 #[test]
-fn a_crash_while_damage_is_set_aside_is_finished_by_the_next_start() {
+fn a_crash_during_a_quarantine_is_finished_by_the_next_start() {
     let pristine = tempfile::tempdir().unwrap();
     write(pristine.path(), TINY, 60);
     let bases = segment::bases(pristine.path()).unwrap();
     let path = segment::path(pristine.path(), bases[1]);
-    let (number, at) = groups(&fs::read(&path).unwrap())[1];
-    flip(&path, at + 25);
+    let (at, _, end) = frames(&fs::read(&path).unwrap(), bases[1], log_id(pristine.path()))[1];
+    flip(&path, at + 29);
     let log = tempfile::tempdir().unwrap();
     copy(pristine.path(), log.path());
     drop(EmbeddedLog::open_from(log.path(), TINY, 60).unwrap());
     let done = EmbeddedLog::open(log.path(), TINY).unwrap().first();
-    assert!(names(log.path()).contains(&format!("{:020}.wal", number + 1)), "{:?}", names(log.path()));
+    assert_eq!(done, end);
+    assert!(names(log.path()).contains(&format!("{end:020}.log")), "{:?}", names(log.path()));
     // With each of the old files still there, and the new one not yet.
     for again in [&bases[..1], &bases[..2], &bases[1..2]] {
         for made in [true, false] {
@@ -450,8 +453,8 @@ fn a_crash_while_damage_is_set_aside_is_finished_by_the_next_start() {
                 fs::copy(segment::path(pristine.path(), *base), segment::path(crashed.path(), *base)).unwrap();
             }
             if !made && again.contains(&bases[1]) {
-                let new = segment::path(crashed.path(), number + 1);
-                fs::rename(&new, salvage_name(&new)).unwrap();
+                let new = segment::path(crashed.path(), end);
+                fs::rename(&new, segment::with_suffix(&new, segment::UNFINISHED)).unwrap();
             }
             let mut log = EmbeddedLog::open_from(crashed.path(), TINY, 60).unwrap();
             expect_from(crashed.path(), &mut log, done, 60);
@@ -459,7 +462,55 @@ fn a_crash_while_damage_is_set_aside_is_finished_by_the_next_start() {
     }
 }
 
-/// The name of a segment file that is being made.
-fn salvage_name(path: &Path) -> PathBuf {
-    path.with_extension("wal.new")
+#[test]
+fn a_record_that_imitates_a_frame_is_none() {
+    // A client's record with the bytes of a later frame, in a write that was torn.
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), SMALL, 10);
+    let log_id = log_id(directory.path());
+    let imitation = |log_id| {
+        let mut pending = Pending::new(12);
+        pending.push(b"imitation");
+        pending.seal(log_id).to_vec()
+    };
+    for (guess, opens) in [(log_id.wrapping_add(1), true), (log_id, false)] {
+        let torn = tempfile::tempdir().unwrap();
+        copy(directory.path(), torn.path());
+        let path = last_segment(torn.path());
+        let end = end_of_records(&fs::read(&path).unwrap());
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&[1; 64], end as u64).unwrap();
+        file.write_all_at(&imitation(guess), end as u64 + 64).unwrap();
+        assert_eq!(EmbeddedLog::open(torn.path(), SMALL).is_ok(), opens, "only the log's id makes it a frame");
+    }
+}
+
+#[test]
+fn files_of_two_logs_do_not_mix() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(one.path(), TINY, 60);
+    write(other.path(), TINY, 60);
+    let base = segment::bases(one.path()).unwrap()[1];
+    let path = segment::path(one.path(), base);
+    fs::copy(segment::path(other.path(), base), &path).unwrap();
+    let error = EmbeddedLog::open(one.path(), TINY).err().unwrap();
+    assert!(matches!(&error, LogError::Corrupt { file, .. } if *file == path), "{error}");
+}
+
+#[test]
+fn an_error_of_the_disk_is_final() {
+    // The newest segment cannot be written any more, as after an error of the device.
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), SMALL, 5);
+    let mut log = EmbeddedLog::open(directory.path(), SMALL).unwrap();
+    let path = last_segment(directory.path());
+    log.newest.file = File::open(&path).unwrap();
+    log.append(b"never durable").unwrap();
+    let error = log.sync().unwrap_err();
+    assert!(matches!(&error, LogError::Io { path: named, .. } if *named == path), "{error}");
+    assert!(matches!(log.append(b"more"), Err(LogError::Failed)));
+    assert!(matches!(log.sync(), Err(LogError::Failed)));
+    assert_eq!(log.durable(), 5);
+    drop(log);
+    expect_records(directory.path(), SMALL, 5);
 }

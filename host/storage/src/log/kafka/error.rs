@@ -48,6 +48,22 @@ pub enum KafkaProblem {
         detail: String,
     },
 
+    /// A message of this log has another format.
+    #[error(
+        "topic {topic}: the message at offset {offset} has log format {found}, this version of Styx reads {known}; \
+         use the version that wrote it, or a newer one"
+    )]
+    Format {
+        /// The topic.
+        topic: String,
+        /// Offset of the message.
+        offset: i64,
+        /// Its format's version.
+        found: u32,
+        /// The only version that this program reads.
+        known: u32,
+    },
+
     /// The brokers were away for longer than may be waited.
     #[error(
         "topic {topic}: the brokers have not answered for {} s; restart when they are back",

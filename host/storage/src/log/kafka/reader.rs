@@ -80,8 +80,15 @@ impl Reader {
                 Some(Ok(message)) if message.offset() >= until => break,
                 Some(Ok(message)) => {
                     wait.progress();
-                    visit(message.offset(), stamp::stamp(message.headers()), message.payload().unwrap_or_default())?;
-                    at = message.offset() + 1;
+                    let offset = message.offset();
+                    let stamp = stamp::stamp(message.headers()).map_err(|found| KafkaProblem::Format {
+                        topic: self.topic.clone(),
+                        offset,
+                        found,
+                        known: stamp::FORMAT,
+                    })?;
+                    visit(offset, stamp, message.payload().unwrap_or_default())?;
+                    at = offset + 1;
                 }
                 // What remains below `until` is nothing that a consumer is shown, unless the end has moved back.
                 Some(Err(KafkaError::PartitionEOF(_))) => {
