@@ -23,7 +23,7 @@ pub enum Level {
 pub struct Diagnostic {
     /// How much it matters.
     pub level: Level,
-    /// Its code in docs/errors, if it has one.
+    /// Its code in docs/reference/errors.md, if it has one.
     pub code: Option<&'static str>,
     /// The node that it is about.
     pub node: Option<NodeId>,
@@ -59,7 +59,7 @@ impl Diagnostic {
         Diagnostic::new(Level::Error, message)
     }
 
-    /// With a code of docs/errors.
+    /// With a code of docs/reference/errors.md.
     #[must_use]
     pub fn code(self, code: &'static str) -> Self {
         Diagnostic { code: Some(code), ..self }
