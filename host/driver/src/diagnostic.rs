@@ -3,7 +3,7 @@
 //! They are effects like any other, not calls of a logging library: a simulator records them with
 //! everything else, and a test can say what people must be told.
 
-use styx_protocol::ids::NodeId;
+use styx_protocol::ids::{Generation, NodeId};
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub struct Diagnostic {
     /// The node that it is about.
     pub node: Option<NodeId>,
     /// The generation that it is about.
-    pub generation: Option<u64>,
+    pub generation: Option<Generation>,
     /// What has happened.
     pub message: String,
 }
@@ -73,7 +73,7 @@ impl Diagnostic {
 
     /// About a generation.
     #[must_use]
-    pub fn generation(self, generation: u64) -> Self {
+    pub fn generation(self, generation: Generation) -> Self {
         Diagnostic { generation: Some(generation), ..self }
     }
 }

@@ -19,6 +19,7 @@ pub mod network;
 pub mod snapshots;
 pub mod time;
 pub mod wire;
+pub mod worker;
 
 use styx_protocol::ids::NodeId;
 

@@ -73,6 +73,8 @@ pub struct Stats {
     pub entities: AtomicU64,
     /// Bytes of keys and values in the committed state.
     pub state_bytes: AtomicU64,
+    /// Messages of peers that could not be read or were for somebody else.
+    pub peer_errors: AtomicU64,
     /// Snapshots taken.
     pub snapshots: Arc<KeeperStats>,
     recent: Mutex<VecDeque<EpochReport>>,

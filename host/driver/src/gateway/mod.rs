@@ -90,7 +90,9 @@ pub enum GatewayEffect<W, R> {
     },
     /// Requests can be judged from now on: it is known what is deployed.
     Informed,
-    /// Something for people.
+    /// Count a message that could not be read or was not for a gateway.
+    PeerError,
+    /// Tell people.
     Diagnostic(Diagnostic),
 }
 
@@ -173,9 +175,11 @@ impl<W, R> GatewayDriver<W, R> {
                 Ok(other) => {
                     let message = format!("a message that is not for a gateway was dropped: {other:?}");
                     say(Diagnostic::warn(message).node(from));
+                    effects.push(GatewayEffect::PeerError);
                 }
                 Err(error) => {
                     say(Diagnostic::warn(format!("a message that cannot be read was dropped: {error}")).node(from));
+                    effects.push(GatewayEffect::PeerError);
                 }
             },
             NetworkEvent::Connected(node) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{NodeId, OperatorId, WorkerId};
+use styx_protocol::ids::{Generation, NodeId, OperatorId, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
 use styx_protocol::route::{memory_of, sequencer_of};
@@ -180,7 +180,7 @@ impl<W, R> Router<W, R> {
         let (workers, partitions) = (usize::from(view.placement.workers()), view.placement.partitions());
         if view.live && (workers == 0 || workers != view.members.len() || partitions != view.layout.partitions) {
             let message = "the coordinator sent a view that contradicts itself; it is ignored";
-            effects.push(RouterEffect::Diagnostic(Diagnostic::error(message).generation(view.generation)));
+            effects.push(RouterEffect::Diagnostic(Diagnostic::error(message).generation(Generation(view.generation))));
             return false;
         }
         if let Some(image) = &view.catalog {

@@ -28,6 +28,7 @@ struct Rig {
     responses: Vec<(u64, Response)>,
     admitted: Option<(bool, bool)>,
     informed: u32,
+    peer_errors: u32,
 }
 
 impl Rig {
@@ -44,6 +45,7 @@ impl Rig {
             responses: Vec::new(),
             admitted: None,
             informed: 0,
+            peer_errors: 0,
         }
     }
 
@@ -77,6 +79,7 @@ impl Rig {
                     GatewayEffect::Respond(client, response) => self.responses.push((client, response)),
                     GatewayEffect::Admit { full, stalled } => self.admitted = Some((full, stalled)),
                     GatewayEffect::Informed => self.informed += 1,
+                    GatewayEffect::PeerError => self.peer_errors += 1,
                     GatewayEffect::Catalog(_) | GatewayEffect::Redirect(_) | GatewayEffect::Diagnostic(_) => {}
                 }
             }
@@ -367,7 +370,7 @@ fn only_the_coordinator_says_how_the_cluster_is_and_noise_is_dropped() {
     rig.step(GatewayEvent::Network(NetworkEvent::Control { from: COORDINATOR, message: noise }));
     rig.submit(1, "a", false);
     assert_eq!(rig.pass()[0].1.generation, 1);
-    assert_eq!(rig.informed, 1);
+    assert_eq!((rig.informed, rig.peer_errors), (1, 2));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A gateway process: the gateway's driver with a network and a thread of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Select, Sender, unbounded};
@@ -191,6 +192,9 @@ impl Shell {
                 GatewayEffect::Admit { full, stalled } => self.handle.admission().show(full, stalled),
                 GatewayEffect::Informed => {
                     self.inform.send_replace(true);
+                }
+                GatewayEffect::PeerError => {
+                    self.handle.stats().peer_errors.fetch_add(1, Ordering::Relaxed);
                 }
                 GatewayEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
             }

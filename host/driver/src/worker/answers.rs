@@ -1,0 +1,131 @@
+//! Answers that a worker has and may not give yet.
+//!
+//! What is read is told once all of it is durable. That nothing is known of a request is told once the
+//! coordinator has shown that this generation was still the current one when the question came; what
+//! was read after such a question waits behind it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use styx_protocol::ids::{Epoch, Generation, NodeId};
+use styx_protocol::membership::{Beat, Doubt};
+
+use super::io::{Asker, WorkerEffect};
+use crate::client::Answer;
+use crate::wire::{Response, TicketedResponse};
+
+/// Somebody who waits for an admin query: `R` names one in this process.
+#[derive(Debug)]
+pub(super) enum Reader<R> {
+    Remote(NodeId, u64),
+    Local(R),
+}
+
+/// An answer that waits for the coordinator's word.
+#[derive(Debug)]
+enum Unconfirmed<L, R> {
+    Unknown(Asker<L>),
+    Read(Reader<R>, Response),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Answers<L, R> {
+    durable: Epoch,
+    /// Answers about an epoch that is not yet durable.
+    undurable: VecDeque<(Epoch, Reader<R>, Response)>,
+    unconfirmed: VecDeque<(Doubt, Unconfirmed<L, R>)>,
+    /// Responses to gateways that leave with what else this batch of events brings.
+    outgoing: BTreeMap<NodeId, Vec<TicketedResponse>>,
+}
+
+impl<L, R> Answers<L, R> {
+    pub(super) fn new() -> Self {
+        Answers {
+            durable: Epoch(0),
+            undurable: VecDeque::new(),
+            unconfirmed: VecDeque::new(),
+            outgoing: BTreeMap::new(),
+        }
+    }
+
+    /// Answers a client.
+    pub(super) fn answer(&mut self, asker: Asker<L>, remote: Response, local: Answer) -> Option<WorkerEffect<L, R>> {
+        match asker {
+            Asker::Local(client) => Some(WorkerEffect::Answer(client, local)),
+            Asker::Remote(node, ticket) => {
+                self.respond(node, ticket, remote);
+                None
+            }
+        }
+    }
+
+    /// Answers a gateway.
+    pub(super) fn respond(&mut self, node: NodeId, ticket: u64, response: Response) {
+        self.outgoing.entry(node).or_default().push(TicketedResponse { ticket, response });
+    }
+
+    fn respond_to(&mut self, reader: Reader<R>, response: Response) -> Option<WorkerEffect<L, R>> {
+        match reader {
+            Reader::Local(to) => Some(WorkerEffect::Respond(to, response)),
+            Reader::Remote(node, ticket) => {
+                self.respond(node, ticket, response);
+                None
+            }
+        }
+    }
+
+    /// Answers an admin query about `epoch`, when it may be known.
+    pub(super) fn read(
+        &mut self,
+        epoch: Epoch,
+        reader: Reader<R>,
+        response: Response,
+    ) -> Option<WorkerEffect<L, R>> {
+        if epoch > self.durable {
+            self.undurable.push_back((epoch, reader, response));
+            return None;
+        }
+        if self.unconfirmed.is_empty() {
+            return self.respond_to(reader, response);
+        }
+        self.unconfirmed.push_back((Doubt::default(), Unconfirmed::Read(reader, response)));
+        None
+    }
+
+    /// Answers a client that nothing is known, when that is sure.
+    pub(super) fn unknown(&mut self, asker: Asker<L>) {
+        self.unconfirmed.push_back((Doubt::default(), Unconfirmed::Unknown(asker)));
+    }
+
+    /// Gives what was read up to an epoch, which is durable now.
+    pub(super) fn durable(&mut self, epoch: Epoch, effects: &mut Vec<WorkerEffect<L, R>>) {
+        self.durable = self.durable.max(epoch);
+        while let Some((_, reader, response)) = self.undurable.pop_front_if(|(read, ..)| *read <= epoch) {
+            effects.extend(self.respond_to(reader, response));
+        }
+    }
+
+    /// Gives what the coordinator's word to a member of `generation` confirms, in the order in which it was
+    /// asked: a read must not show what an earlier question was told is unknown.
+    pub(super) fn confirm(&mut self, beat: Beat, generation: Generation, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let over: Vec<bool> = self.unconfirmed.iter_mut().map(|(doubt, _)| doubt.hear(beat, generation)).collect();
+        for _ in over.into_iter().take_while(|over| *over) {
+            match self.unconfirmed.pop_front() {
+                None => return,
+                Some((_, Unconfirmed::Read(reader, response))) => effects.extend(self.respond_to(reader, response)),
+                Some((_, Unconfirmed::Unknown(asker))) => {
+                    effects.extend(self.answer(asker, Response::Unknown, Answer::Unknown));
+                }
+            }
+        }
+    }
+
+    /// Sends gateways what has gathered.
+    pub(super) fn flush(&mut self, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let all = std::mem::take(&mut self.outgoing).into_iter();
+        effects.extend(all.map(|(to, responses)| WorkerEffect::SendControl {
+            to,
+            envelope: crate::wire::Envelope::Responses(responses),
+        }));
+    }
+}

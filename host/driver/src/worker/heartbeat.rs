@@ -1,0 +1,121 @@
+//! Heartbeat: what a worker says of itself to the coordinator, and when.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use styx_protocol::ids::{Generation, NodeId, WorkerId};
+use styx_protocol::membership::{Beat, Build, Hello, Member};
+
+use crate::time::{Instant, earliest};
+
+/// Time between two heartbeats.
+pub(super) const HEARTBEAT: Duration = Duration::from_millis(50);
+
+/// A member that was not reachable for so long is reported to the coordinator.
+pub(super) const SILENT: Duration = Duration::from_millis(1500);
+
+/// How long a worker that is to end waits to be released.
+pub(super) const LEAVE_MAX: Duration = Duration::from_secs(15);
+
+/// How long the last answers may travel.
+pub(super) const LINGER: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Heartbeat {
+    member: Member,
+    build: Build,
+    /// The next one is due then.
+    due: Instant,
+    /// Nodes that cannot be reached, and when that is to be reported.
+    unreachable: BTreeMap<NodeId, Instant>,
+    /// The coordinator can be reached.
+    attended: bool,
+    /// If the process is to end: how long it waits to be released.
+    leaving: Option<Instant>,
+}
+
+impl Heartbeat {
+    /// The heartbeat of a process in its `life`, which says hello at once.
+    pub(super) fn new(now: Instant, life: u64, build: Build) -> Self {
+        Heartbeat {
+            member: Member::new(life, build.clone()),
+            build,
+            due: now,
+            unreachable: BTreeMap::new(),
+            attended: false,
+            leaving: None,
+        }
+    }
+
+    /// Begins another life, as if the process had been started anew: the coordinator counts on nothing that
+    /// was before.
+    pub(super) fn begin_life(&mut self, life: u64) {
+        self.member = Member::new(life, self.build.clone());
+        if self.leaving.is_some() {
+            self.member.leave();
+        }
+    }
+
+    /// The next heartbeat, if it is due.
+    pub(super) fn hello(&mut self, now: Instant, workers: &BTreeMap<NodeId, WorkerId>) -> Option<Hello> {
+        if now < self.due {
+            return None;
+        }
+        self.due = now.after(HEARTBEAT);
+        let silent = self.unreachable.iter().filter(|(_, report)| now > **report);
+        Some(self.member.hello(silent.filter_map(|(node, _)| workers.get(node).copied()).collect()))
+    }
+
+    /// When something is due.
+    pub(super) fn wake(&self) -> Instant {
+        earliest(Some(self.due), self.leaving).unwrap_or(self.due)
+    }
+
+    pub(super) fn connected(&mut self, node: NodeId) {
+        self.attended |= node == crate::COORDINATOR;
+        self.unreachable.remove(&node);
+    }
+
+    pub(super) fn lost(&mut self, now: Instant, node: NodeId) {
+        self.attended &= node != crate::COORDINATOR;
+        self.unreachable.entry(node).or_insert_with(|| now.after(SILENT));
+    }
+
+    /// Messages to or from a node are lost: only a new generation helps.
+    pub(super) fn broken(&mut self, node: NodeId) {
+        self.unreachable.insert(node, Instant(0));
+    }
+
+    /// A generation begins, with connections that were never lost.
+    pub(super) fn restart(&mut self) {
+        self.unreachable.clear();
+    }
+
+    /// Takes the coordinator's answer; gives whether the own generation is over.
+    pub(super) fn beat(&mut self, beat: Beat) -> bool {
+        self.member.beat(beat)
+    }
+
+    /// Takes an invitation; gives whether to follow it.
+    pub(super) fn invited(&mut self, generation: Generation, life: u64) -> bool {
+        self.member.invited(generation, life)
+    }
+
+    /// Asks to be released from now on.
+    pub(super) fn leave(&mut self, now: Instant) {
+        self.leaving = Some(now.after(LEAVE_MAX));
+        self.member.leave();
+        self.due = now;
+    }
+
+    /// The coordinator has released this worker. What it has just said is on its way.
+    pub(super) fn released(&mut self, now: Instant) {
+        self.leaving = self.leaving.map(|until| until.min(now.after(LINGER)));
+    }
+
+    /// Tells whether the process has waited long enough to be released, or for nobody.
+    pub(super) fn may_end(&self, now: Instant) -> bool {
+        self.leaving.is_some_and(|until| !self.attended || until <= now)
+    }
+}

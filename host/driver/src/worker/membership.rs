@@ -1,0 +1,401 @@
+//! Membership: a worker's part in one generation, from the invitation to its end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::ids::{Generation, NodeId, RequestId, WorkerId};
+use styx_protocol::machine::Worker;
+use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Config, Input};
+use styx_protocol::membership::Beat;
+use styx_protocol::message::{Message, Node};
+use styx_protocol::route::memory_of;
+use styx_protocol::task::LocalView;
+
+use super::answers::{Answers, Reader};
+use super::components::Components;
+use super::io::{Asker, WorkerConfig, WorkerEffect};
+use super::mailbox::Mailbox;
+use crate::COORDINATOR;
+use crate::admin_query::QueryView;
+use crate::client::{Answer, ClientMessage, Failure};
+use crate::time::Instant;
+use crate::wire::{AdminQuery, Bytes, Envelope, Invite, Query, Question, Reply, Response, WrittenPart};
+
+/// Bytes of arguments in one worker's part of a record.
+const EPOCH_BYTES_MAX: usize = 16 << 20;
+
+/// Parts of graphs taken from a mail at a time: what they need stays in the processor's caches.
+const MAIL_PIECE: usize = 64;
+
+/// How far a membership is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// What it begins with is read, or components of that are compiled.
+    Beginning,
+    /// The log is replayed: a request might be one that is still to come again.
+    Replaying,
+    /// Clients may come.
+    Live,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Membership<L, R> {
+    invite: Invite,
+    machine: Worker<Asker<L>>,
+    workers: BTreeMap<NodeId, WorkerId>,
+    progress: Progress,
+    /// Messages that wait until the components of a deployment are compiled, in order.
+    postponed: VecDeque<(Node, Message)>,
+    /// Those components.
+    missing: BTreeSet<Digest>,
+    answers: Answers<L, R>,
+    mailbox: Mailbox,
+    writes_parts: bool,
+    /// What was written of the last snapshot.
+    part: Option<WrittenPart>,
+    /// The last round began then.
+    began: Instant,
+    /// The version of the catalog that this process's endpoints were shown.
+    published: u64,
+    /// Empty between steps; its memory is used again.
+    actions: Vec<Action<Asker<L>>>,
+}
+
+/// A machine that begins with nothing, as an invitation says.
+fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
+    let settings = Config {
+        layout: invite.layout,
+        modes: config.modes,
+        epoch_size_max: config.epoch_size_max,
+        epoch_bytes_max: EPOCH_BYTES_MAX,
+        backlog_max: config.backlog_max,
+        suspended_max: config.suspended_max,
+        retention: invite.retention,
+        generation: Generation(invite.generation),
+        snapshots: invite.store.is_some(),
+        claim_order: false,
+    };
+    Worker::new(settings, LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) })
+}
+
+impl<L, R> Membership<L, R> {
+    pub(super) fn new(now: Instant, config: &WorkerConfig, invite: Invite) -> Self {
+        let members = invite.members.iter().enumerate();
+        Membership {
+            machine: machine(config, &invite),
+            workers: members.map(|(worker, member)| (member.node, WorkerId(worker as u16))).collect(),
+            invite,
+            progress: Progress::Beginning,
+            postponed: VecDeque::new(),
+            missing: BTreeSet::new(),
+            answers: Answers::new(),
+            mailbox: Mailbox::default(),
+            writes_parts: false,
+            part: None,
+            began: now,
+            published: 0,
+            actions: Vec::new(),
+        }
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        Generation(self.invite.generation)
+    }
+
+    pub(super) fn workers(&self) -> &BTreeMap<NodeId, WorkerId> {
+        &self.workers
+    }
+
+    pub(super) fn view(&self) -> &LocalView {
+        self.machine.seat()
+    }
+
+    /// The sender of a message, if it is a part of the generation.
+    pub(super) fn sender(&self, from: NodeId) -> Option<Node> {
+        match self.workers.get(&from) {
+            Some(worker) => Some(Node::Worker(*worker)),
+            None => (from == COORDINATOR).then_some(Node::Coordinator),
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        self.progress == Progress::Live
+    }
+
+    /// What it begins with has been read; gives the components that have to be compiled for that.
+    pub(super) fn restored(
+        &mut self,
+        restored: Option<Box<styx_protocol::snapshot::RestoredState>>,
+        components: &Components,
+        effects: &mut Vec<WorkerEffect<L, R>>,
+    ) -> Vec<Digest> {
+        self.writes_parts = true;
+        effects.push(WorkerEffect::BeginParts {
+            generation: self.generation(),
+            partitions: self.invite.layout.partitions,
+            restored: restored.is_some(),
+        });
+        if let Some(restored) = restored {
+            self.machine.restore(*restored);
+            self.missing = components.missing(self.machine.catalog());
+        }
+        self.missing.iter().copied().collect()
+    }
+
+    /// Tells the coordinator that this worker is ready for the log.
+    pub(super) fn join(&mut self, effects: &mut Vec<WorkerEffect<L, R>>) {
+        assert!(self.missing.is_empty() && self.progress == Progress::Beginning, "a worker joins once, when it is ready");
+        self.progress = Progress::Replaying;
+        let envelope = Envelope::Joined { generation: self.invite.generation };
+        effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+    }
+
+    /// Tells whether a component is waited for.
+    pub(super) fn misses(&self, digest: Digest) -> bool {
+        self.missing.contains(&digest)
+    }
+
+    /// A component is compiled: goes on with what waited for it.
+    pub(super) fn prepared(
+        &mut self,
+        now: Instant,
+        digest: Digest,
+        components: &Components,
+        effects: &mut Vec<WorkerEffect<L, R>>,
+    ) -> Vec<Digest> {
+        self.missing.remove(&digest);
+        if !self.missing.is_empty() {
+            return Vec::new();
+        }
+        if self.progress == Progress::Beginning {
+            self.join(effects);
+            return Vec::new();
+        }
+        let mut wanted = Vec::new();
+        for (from, message) in std::mem::take(&mut self.postponed) {
+            wanted.extend(self.on_message(now, from, message, components, effects));
+        }
+        wanted
+    }
+
+    /// Takes a message of the protocol, unless it has to wait for components; gives those.
+    pub(super) fn on_message(
+        &mut self,
+        now: Instant,
+        from: Node,
+        message: Message,
+        components: &Components,
+        effects: &mut Vec<WorkerEffect<L, R>>,
+    ) -> Vec<Digest> {
+        if !self.postponed.is_empty() {
+            self.postponed.push_back((from, message));
+            return Vec::new();
+        }
+        match message {
+            Message::Begin(begin) => {
+                self.began = now;
+                if !begin.controls.is_empty() {
+                    let mut catalog = (**self.machine.catalog()).clone();
+                    for control in &begin.controls {
+                        // One that is refused changes nothing.
+                        let _ = catalog.apply(control);
+                    }
+                    self.missing = components.missing(&catalog);
+                    if !self.missing.is_empty() {
+                        self.postponed.push_back((from, Message::Begin(begin)));
+                        return self.missing.iter().copied().collect();
+                    }
+                }
+                self.step(now, Input::Message { from, message: Message::Begin(begin) }, effects);
+            }
+            Message::Durable(epoch) => {
+                if self.progress == Progress::Replaying {
+                    self.progress = Progress::Live;
+                }
+                self.answers.durable(epoch, effects);
+                self.step(now, Input::Message { from, message: Message::Durable(epoch) }, effects);
+            }
+            Message::Graphs(mail) => {
+                for mail in mail.split(MAIL_PIECE) {
+                    self.step(now, Input::Message { from, message: Message::Graphs(mail) }, effects);
+                }
+            }
+            message => self.step(now, Input::Message { from, message }, effects),
+        }
+        Vec::new()
+    }
+
+    /// Takes a gateway's question.
+    pub(super) fn query(&mut self, now: Instant, from: NodeId, query: Query, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let Query { ticket, generation, question } = query;
+        let waiter = Asker::Remote(from, ticket);
+        if !self.is_live() || generation != self.invite.generation {
+            return self.answers.respond(from, ticket, Response::WrongGeneration);
+        }
+        let request = match question {
+            Question::Submit(request, _) if request.retained && !self.remembers(request.id) => None,
+            Question::Await(id) if !self.remembers(id) => None,
+            Question::Submit(request, receipt) => Some(ClientRequest::Submit { request, waiter, receipt }),
+            Question::Query(request) => Some(ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter }),
+            Question::Await(id) => Some(ClientRequest::Await { id, waiter }),
+            Question::Admin(query) => return self.read(Reader::Remote(from, ticket), &query, effects),
+        };
+        match request {
+            Some(request) => self.step(now, Input::Client(request), effects),
+            None => self.answers.respond(from, ticket, Response::WrongGeneration),
+        }
+    }
+
+    /// Takes what a client of this process asks for. Outside of a live generation it is dropped, and whoever
+    /// waits sees that.
+    pub(super) fn client(&mut self, now: Instant, message: ClientMessage<L, R>, effects: &mut Vec<WorkerEffect<L, R>>) {
+        match message {
+            ClientMessage::Request(request) if self.is_live() => {
+                self.step(now, Input::Client(request.map_waiter(Asker::Local)), effects);
+            }
+            ClientMessage::Request(_) => {}
+            ClientMessage::Read(query, to) => self.read(Reader::Local(to), &query, effects),
+        }
+    }
+
+    fn remembers(&self, id: RequestId) -> bool {
+        memory_of(id, &self.invite.placement) == self.invite.me
+    }
+
+    /// Reads the machine; the answer is given once all that it tells is durable.
+    fn read(&mut self, reader: Reader<R>, query: &AdminQuery, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let (machine, seat) = (&self.machine, self.machine.seat());
+        let (epoch, _) = machine.position();
+        let view = QueryView {
+            worker: seat.me,
+            owns: &|partition| seat.placement.owner(partition) == seat.me,
+            state: machine.state(),
+            catalog: machine.catalog(),
+            epoch,
+            waiting: machine.backlog(),
+            remembered: machine.remembered(),
+        };
+        let response = view.answer(query);
+        effects.extend(self.answers.read(epoch, reader, response));
+    }
+
+    /// Takes the coordinator's answer to a heartbeat.
+    pub(super) fn beat(&mut self, beat: Beat, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let generation = self.generation();
+        self.answers.confirm(beat, generation, effects);
+    }
+
+    /// Its part of a snapshot is written.
+    pub(super) fn part_written(&mut self, part: WrittenPart, effects: &mut Vec<WorkerEffect<L, R>>) {
+        self.part = Some(part);
+        self.resend_part(effects);
+    }
+
+    /// Tells the coordinator what was written, perhaps again.
+    pub(super) fn resend_part(&self, effects: &mut Vec<WorkerEffect<L, R>>) {
+        if let Some(part) = self.part.clone() {
+            let envelope = Envelope::PartWritten { generation: self.invite.generation, part };
+            effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+        }
+    }
+
+    /// Steps the machine, and says what it wants done.
+    pub(super) fn step(&mut self, now: Instant, input: Input<Asker<L>>, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.machine.step(input, &mut actions);
+        for action in actions.drain(..) {
+            self.perform(now, action, effects);
+        }
+        self.actions = actions;
+    }
+
+    fn perform(&mut self, now: Instant, action: Action<Asker<L>>, effects: &mut Vec<WorkerEffect<L, R>>) {
+        match action {
+            Action::Send { to, message } => {
+                let to = match to {
+                    Node::Coordinator => COORDINATOR,
+                    Node::Worker(worker) => self.invite.members[usize::from(worker.0)].node,
+                };
+                let message = match message {
+                    Message::Graphs(mail) => self.mailbox.post(to, mail).map(Message::Graphs),
+                    message => Some(message),
+                };
+                effects.extend(message.map(|message| WorkerEffect::Send { to, message }));
+            }
+            Action::Execute(batch) => effects.push(WorkerEffect::Execute(batch)),
+            Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),
+            Action::FallBack(batch) => effects.push(WorkerEffect::FallBack(batch)),
+            Action::Respond(response) => self.respond(response, effects),
+            Action::Logs { tid, lines } => {
+                effects.push(WorkerEffect::Logs { catalog: self.machine.catalog().clone(), tid, lines });
+            }
+            Action::Finished(summary) => {
+                let catalog = self.machine.catalog();
+                if catalog.version() != self.published {
+                    self.published = catalog.version();
+                    effects.push(WorkerEffect::PublishCatalog(catalog.clone()));
+                }
+                effects.push(WorkerEffect::EpochEnded {
+                    summary,
+                    duration: now.since(self.began),
+                    entities: self.machine.state().len(),
+                    state_bytes: self.machine.state().bytes(),
+                });
+            }
+            Action::WorkerSnapshot(part) => {
+                self.part = None;
+                effects.push(WorkerEffect::WritePart(part));
+            }
+            Action::Changes { changes, last } => effects.push(WorkerEffect::WriteChanges { changes, last }),
+        }
+    }
+
+    fn respond(&mut self, response: ClientResponse<Asker<L>>, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let answer = match response {
+            ClientResponse::Reply { waiter: Asker::Local(client), reply } => {
+                Some(WorkerEffect::Answer(client, Answer::Reply(reply)))
+            }
+            ClientResponse::Reply { waiter: Asker::Remote(node, ticket), reply } => {
+                let outcome = reply.outcome.map(Bytes);
+                let reply = Reply { id: reply.id, tid: reply.tid, epoch: reply.epoch, outcome };
+                self.answers.respond(node, ticket, Response::Reply(reply));
+                None
+            }
+            ClientResponse::Accepted { waiter, id } => {
+                self.answers.answer(waiter, Response::Accepted(id), Answer::Accepted(id))
+            }
+            ClientResponse::Unknown { waiter } => {
+                self.answers.unknown(waiter);
+                None
+            }
+            ClientResponse::Returned { waiter } => {
+                self.answers.answer(waiter, Response::WrongGeneration, Answer::Failed(Failure::Unavailable))
+            }
+        };
+        effects.extend(answer);
+    }
+
+    /// Sends mail and answers that have come together.
+    pub(super) fn flush(&mut self, effects: &mut Vec<WorkerEffect<L, R>>) {
+        let mail = self.mailbox.drain();
+        effects.extend(mail.map(|(to, mail)| WorkerEffect::Send { to, message: Message::Graphs(mail) }));
+        self.answers.flush(effects);
+    }
+
+    /// Ends it: returns what clients wait for. Gives the machine, if it holds anything of use.
+    pub(super) fn end(mut self, now: Instant, effects: &mut Vec<WorkerEffect<L, R>>) -> Option<Box<Worker<Asker<L>>>> {
+        let mut actions = Vec::new();
+        self.machine.leave(&mut actions);
+        for action in actions {
+            self.perform(now, action, effects);
+        }
+        self.flush(effects);
+        if self.writes_parts {
+            effects.push(WorkerEffect::AbandonParts);
+        }
+        effects.push(WorkerEffect::PublishCatalog(Arc::new(Catalog::default())));
+        (self.progress != Progress::Beginning).then(|| Box::new(self.machine))
+    }
+}

@@ -1,0 +1,423 @@
+//! Worker driver: says heartbeats, is a member of one generation after the other, and runs the protocol's
+//! machine in each.
+//!
+//! | part | decides |
+//! |---|---|
+//! | `Heartbeat` | when a word to the coordinator is due and what it says; when a process that leaves may end |
+//! | [`LeaderSearch`] | at which address the coordinator is looked for |
+//! | `Membership` | what a message of the generation, a gateway's question or a client's request comes to |
+//! | `Answers` | when what was read, or that nothing is known, may be told |
+//! | `Components` | what has to be compiled before a deployment takes effect |
+//!
+//! Guests run beside it: heartbeats go out whatever is executed. What another worker sends that cannot be
+//! read has that worker reported to the coordinator, which then begins a new generation; where it comes
+//! from the coordinator, this worker begins a new life, with the same result. What anybody else sends is
+//! dropped. All of it is counted.
+
+mod answers;
+mod components;
+mod heartbeat;
+mod io;
+mod mailbox;
+mod membership;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use styx_protocol::catalog::Digest;
+use styx_protocol::ids::{Generation, NodeId};
+use styx_protocol::machine::worker::Input;
+use styx_protocol::message::Message;
+
+pub use io::{Asker, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
+
+use self::components::Components;
+use self::heartbeat::Heartbeat;
+use self::membership::Membership;
+use crate::COORDINATOR;
+use crate::diagnostic::Diagnostic;
+use crate::leader_search::{LeaderSearch, SearchEffect};
+use crate::network::{NetworkEvent, Refusal};
+use crate::time::{Instant, Now};
+use crate::wire::{Envelope, Invite, Response, TicketedResponse};
+
+/// See the module. `L` names a client of this process, `R` somebody in it who waits for an admin query.
+#[derive(Debug)]
+pub struct WorkerDriver<L, R> {
+    config: WorkerConfig,
+    search: LeaderSearch,
+    heartbeat: Heartbeat,
+    components: Components,
+    membership: Option<Box<Membership<L, R>>>,
+    handover: Handover<L>,
+}
+
+/// What lies between two memberships.
+#[derive(Debug)]
+struct Handover<L> {
+    /// What was executed in the last one may still run.
+    is_executing: bool,
+    /// The invitation to the next one, which waits for that.
+    invite: Option<Invite>,
+    /// Messages of the next one, in order.
+    postponed: Vec<(NodeId, Message)>,
+    /// The machine of the last one.
+    former: Option<FormerMachine<L>>,
+}
+
+type Effects<L, R> = Vec<WorkerEffect<L, R>>;
+
+impl<L, R> WorkerDriver<L, R> {
+    /// A worker that nobody has invited, and that dials the first of its coordinators.
+    pub fn new(now: Now, config: WorkerConfig) -> Self {
+        WorkerDriver {
+            search: LeaderSearch::new(now.monotonic, config.coordinators.clone()),
+            heartbeat: Heartbeat::new(now.monotonic, now.wall.0, config.build.clone()),
+            components: Components::default(),
+            membership: None,
+            handover: Handover { is_executing: false, invite: None, postponed: Vec::new(), former: None },
+            config,
+        }
+    }
+
+    /// When it wants to be stepped at the latest.
+    pub fn wake(&self) -> Instant {
+        self.heartbeat.wake()
+    }
+
+    /// The generation that it is a member of.
+    pub fn generation(&self) -> Option<Generation> {
+        self.membership.as_ref().map(|membership| membership.generation())
+    }
+
+    /// Takes one event; pushes what is to be done.
+    ///
+    /// # Panics
+    /// When an invariant of this process is broken.
+    pub fn step(&mut self, now: Now, event: WorkerEvent<L, R>, effects: &mut Effects<L, R>) {
+        self.say_hello(now.monotonic, effects);
+        match event {
+            WorkerEvent::Client(message) => {
+                if let Some(membership) = &mut self.membership {
+                    membership.client(now.monotonic, message, effects);
+                }
+            }
+            WorkerEvent::Network(event) => self.network(now, event, effects),
+            WorkerEvent::Unsent { to, why } => {
+                effects.push(WorkerEffect::Diagnostic(
+                    Diagnostic::warn(format!("a message cannot be sent: {why}")).node(to),
+                ));
+                self.heartbeat.broken(to);
+            }
+            WorkerEvent::Executed(executed) => self.machine(now, Input::Executed(executed), effects),
+            WorkerEvent::TaskProgress(progress) => self.machine(now, Input::TaskProgress(progress), effects),
+            WorkerEvent::FellBack(outcomes) => self.machine(now, Input::FellBack(outcomes), effects),
+            WorkerEvent::ExecutionForgotten => self.execution_forgotten(now, effects),
+            WorkerEvent::ComponentAbsent(digest) => {
+                let envelope = Envelope::FetchComponent(digest);
+                effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+            }
+            WorkerEvent::ComponentPrepared(digest, result) => self.prepared(now, digest, result, effects),
+            WorkerEvent::Restored { generation, result } => {
+                if self.generation() == Some(generation) {
+                    self.restored(generation, result, effects);
+                }
+            }
+            WorkerEvent::HandOver(generation) => {
+                if self.generation() == Some(generation) {
+                    self.machine(now, Input::HandOver, effects);
+                }
+            }
+            WorkerEvent::PartWritten(generation, part) => {
+                if let Some(membership) = self.member_of(generation) {
+                    membership.part_written(*part, effects);
+                }
+            }
+            WorkerEvent::Leave => {
+                effects.push(WorkerEffect::Diagnostic(Diagnostic::info("leaves the cluster")));
+                self.heartbeat.leave(now.monotonic);
+                self.say_hello(now.monotonic, effects);
+            }
+            WorkerEvent::Settled => self.settle(now, effects),
+            WorkerEvent::Tick => {
+                let mut found = Vec::new();
+                self.search.review(now.monotonic, &mut found);
+                effects.extend(found.into_iter().map(WorkerEffect::from));
+                self.settle(now, effects);
+            }
+        }
+    }
+
+    /// Sends what has gathered, and ends if it is time to.
+    fn settle(&mut self, now: Now, effects: &mut Effects<L, R>) {
+        if let Some(membership) = &mut self.membership {
+            membership.flush(effects);
+        }
+        if self.heartbeat.may_end(now.monotonic) {
+            self.leave(now, effects);
+            effects.push(WorkerEffect::End);
+        }
+    }
+
+    fn say_hello(&mut self, now: Instant, effects: &mut Effects<L, R>) {
+        let nobody = BTreeMap::new();
+        let workers = self.membership.as_ref().map_or(&nobody, |membership| membership.workers());
+        if let Some(hello) = self.heartbeat.hello(now, workers) {
+            let envelope = Envelope::Hello { hello, address: self.config.address.clone() };
+            effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+        }
+    }
+
+    fn member_of(&mut self, generation: Generation) -> Option<&mut Membership<L, R>> {
+        self.membership.as_deref_mut().filter(|membership| membership.generation() == generation)
+    }
+
+    fn machine(&mut self, now: Now, input: Input<Asker<L>>, effects: &mut Effects<L, R>) {
+        if let Some(membership) = &mut self.membership {
+            membership.step(now.monotonic, input, effects);
+        }
+    }
+
+    fn network(&mut self, now: Now, event: NetworkEvent, effects: &mut Effects<L, R>) {
+        let mut found = Vec::new();
+        self.search.on_event(now.monotonic, &event, &mut found);
+        effects.extend(found.into_iter().map(WorkerEffect::from));
+        let mut say = |diagnostic: Diagnostic| effects.push(WorkerEffect::Diagnostic(diagnostic));
+        match event {
+            NetworkEvent::Message { from, generation, message } => {
+                self.message(now, from, generation, message, effects);
+            }
+            NetworkEvent::Control { from, message: Ok(envelope) } => self.envelope(now, from, *envelope, effects),
+            NetworkEvent::Control { from, message: Err(error) } => {
+                say(Diagnostic::warn(format!("a message that cannot be read was dropped: {error}")).node(from));
+                effects.push(WorkerEffect::PeerError);
+            }
+            NetworkEvent::Connected(node) => self.heartbeat.connected(node),
+            NetworkEvent::Lost { peer, why } => {
+                say(Diagnostic::info(format!("connection lost: {why}")).node(peer));
+                self.heartbeat.lost(now.monotonic, peer);
+            }
+            NetworkEvent::Broken { peer, generation, why } => {
+                say(Diagnostic::warn(format!("messages are lost: {why}")).node(peer).generation(generation));
+                self.heartbeat.broken(peer);
+            }
+            NetworkEvent::Unreached { peer, why, .. } => say(Diagnostic::debug(why).node(peer)),
+            NetworkEvent::Refused { peer: COORDINATOR, refusal: Refusal::Build, message, .. } => {
+                effects.push(WorkerEffect::Refused(message));
+            }
+            NetworkEvent::Refused { refusal: Refusal::Standby, .. } => {}
+            NetworkEvent::Refused { peer, reason, message, .. } => {
+                say(Diagnostic::error(format!("refused ({reason}): {message}")).node(peer));
+            }
+        }
+    }
+
+    /// Takes a message of a generation; those of one that is over are dropped.
+    fn message(
+        &mut self,
+        now: Now,
+        from: NodeId,
+        generation: Generation,
+        message: Result<Box<Message>, String>,
+        effects: &mut Effects<L, R>,
+    ) {
+        let next = self.handover.invite.as_ref().map(|invite| Generation(invite.generation));
+        if self.generation() != Some(generation) && next != Some(generation) {
+            return;
+        }
+        let message = match message {
+            Ok(message) => *message,
+            Err(why) => return self.unreadable(now, from, &why, effects),
+        };
+        if next == Some(generation) {
+            return self.handover.postponed.push((from, message));
+        }
+        let Some(membership) = &mut self.membership else { return };
+        let Some(sender) = membership.sender(from) else {
+            let message = "a node that is no member sent a message, which was dropped";
+            effects.push(WorkerEffect::Diagnostic(Diagnostic::warn(message).node(from).generation(generation)));
+            return effects.push(WorkerEffect::PeerError);
+        };
+        let wanted = membership.on_message(now.monotonic, sender, message, &self.components, effects);
+        self.prepare(wanted, effects);
+    }
+
+    /// A peer sent in the generation what cannot be read: what it said is lost to this worker, so that only a
+    /// new generation helps.
+    fn unreadable(&mut self, now: Now, from: NodeId, why: &str, effects: &mut Effects<L, R>) {
+        effects.push(WorkerEffect::PeerError);
+        let message = format!("sent a message that cannot be read, and is given up: {why}");
+        effects.push(WorkerEffect::Diagnostic(Diagnostic::error(message).node(from)));
+        if from == COORDINATOR {
+            self.leave(now, effects);
+            self.heartbeat.begin_life(now.wall.0);
+        } else {
+            self.heartbeat.broken(from);
+        }
+    }
+
+    fn envelope(&mut self, now: Now, from: NodeId, envelope: Envelope, effects: &mut Effects<L, R>) {
+        match envelope {
+            Envelope::Beat(beat) if from == COORDINATOR => {
+                if self.heartbeat.beat(beat) {
+                    self.leave(now, effects);
+                }
+                if let Some(membership) = &mut self.membership {
+                    membership.beat(beat, effects);
+                }
+            }
+            Envelope::Refused(why) if from == COORDINATOR => effects.push(WorkerEffect::Refused(why)),
+            Envelope::Released if from == COORDINATOR => self.heartbeat.released(now.monotonic),
+            Envelope::Invite(invite) if from == COORDINATOR => {
+                if self.heartbeat.invited(Generation(invite.generation), invite.life) {
+                    self.leave(now, effects);
+                    self.handover.invite = Some(invite);
+                    self.join(now, effects);
+                }
+            }
+            Envelope::ResendPart { generation } => {
+                if let Some(membership) = self.member_of(Generation(generation)) {
+                    membership.resend_part(effects);
+                }
+            }
+            Envelope::PrepareComponent(digest) => {
+                if self.components.is_prepared(digest) {
+                    self.prepared(now, digest, Ok(()), effects);
+                } else {
+                    self.prepare(vec![digest], effects);
+                }
+            }
+            Envelope::Component(digest, Some(bytes)) => effects.push(WorkerEffect::KeepComponent(digest, bytes)),
+            Envelope::Component(digest, None) => {
+                let why = format!("the coordinator has no component {digest}");
+                self.prepared(now, digest, Err(why), effects);
+            }
+            Envelope::Queries(queries) => match &mut self.membership {
+                Some(membership) => {
+                    queries.into_iter().for_each(|query| membership.query(now.monotonic, from, query, effects));
+                }
+                None => {
+                    let moved = |ticket| TicketedResponse { ticket, response: Response::WrongGeneration };
+                    let responses = queries.into_iter().map(|query| moved(query.ticket)).collect();
+                    let envelope = Envelope::Responses(responses);
+                    effects.push(WorkerEffect::SendControl { to: from, envelope });
+                }
+            },
+            other => {
+                let message = format!("a message that is not for a worker was dropped: {other:?}");
+                effects.push(WorkerEffect::Diagnostic(Diagnostic::warn(message).node(from)));
+                effects.push(WorkerEffect::PeerError);
+            }
+        }
+    }
+
+    /// Has components compiled that are not on their way.
+    fn prepare(&mut self, wanted: Vec<Digest>, effects: &mut Effects<L, R>) {
+        let news = wanted.into_iter().filter(|digest| self.components.begin(*digest));
+        effects.extend(news.map(WorkerEffect::PrepareComponent));
+    }
+
+    fn prepared(&mut self, now: Now, digest: Digest, result: Result<(), String>, effects: &mut Effects<L, R>) {
+        self.components.end(digest, result.is_ok());
+        let envelope = Envelope::ComponentPrepared(digest, result.clone());
+        effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+        let Some(membership) = self.membership.as_mut().filter(|membership| membership.misses(digest)) else { return };
+        if let Err(error) = result {
+            // It runs on others, or ran once: this worker is not fit.
+            return effects.push(WorkerEffect::Halt(format!("a deployed component cannot be loaded: {error}")));
+        }
+        let wanted = membership.prepared(now.monotonic, digest, &self.components, effects);
+        self.prepare(wanted, effects);
+    }
+
+    /// Drops everything of the generation.
+    fn leave(&mut self, now: Now, effects: &mut Effects<L, R>) {
+        (self.handover.invite, self.handover.postponed) = (None, Vec::new());
+        let Some(membership) = self.membership.take() else { return };
+        let generation = membership.generation();
+        if let Some(machine) = membership.end(now.monotonic, effects) {
+            self.handover.former = Some(FormerMachine(machine));
+        }
+        effects.push(WorkerEffect::Diagnostic(Diagnostic::info("the generation is over").generation(generation)));
+        effects.push(WorkerEffect::ForgetExecution);
+        self.handover.is_executing = true;
+    }
+
+    fn execution_forgotten(&mut self, now: Now, effects: &mut Effects<L, R>) {
+        self.handover.is_executing = false;
+        self.join(now, effects);
+    }
+
+    /// Becomes a member of the generation that it was invited to, once nothing of the last one runs.
+    fn join(&mut self, now: Now, effects: &mut Effects<L, R>) {
+        if self.handover.is_executing {
+            return;
+        }
+        let Some(invite) = self.handover.invite.take() else { return };
+        let (generation, place) = (Generation(invite.generation), invite.store.clone());
+        let message = format!("joined as worker {} of {}", invite.me.0, invite.members.len());
+        effects.push(WorkerEffect::Diagnostic(Diagnostic::info(message).generation(generation)));
+        effects.push(WorkerEffect::SetGeneration(generation));
+        self.heartbeat.restart();
+        let others = invite.members.iter().enumerate().filter(|(worker, _)| *worker != usize::from(invite.me.0));
+        effects.extend(others.map(|(_, member)| WorkerEffect::Connect {
+            node: member.node,
+            address: member.address.clone(),
+        }));
+        let mut membership = Box::new(Membership::new(now.monotonic, &self.config, invite));
+        let former = self.handover.former.take();
+        match place {
+            Some(place) => {
+                let view = membership.view().clone();
+                effects.push(WorkerEffect::Restore { generation, place, view, former });
+            }
+            None => {
+                effects.extend(former.map(WorkerEffect::Discard));
+                membership.join(effects);
+            }
+        }
+        self.membership = Some(membership);
+        for (from, message) in std::mem::take(&mut self.handover.postponed) {
+            self.message(now, from, generation, Ok(Box::new(message)), effects);
+        }
+    }
+
+    fn restored(
+        &mut self,
+        generation: Generation,
+        result: Result<Option<Box<styx_protocol::snapshot::RestoredState>>, RestoreFailure>,
+        effects: &mut Effects<L, R>,
+    ) {
+        let Some(membership) = &mut self.membership else { return };
+        match result {
+            Ok(restored) => {
+                if let Some(restored) = &restored {
+                    let message = format!("a snapshot of epoch {} was restored", restored.frame.epoch);
+                    effects.push(WorkerEffect::Diagnostic(Diagnostic::info(message).generation(generation)));
+                }
+                let missing = membership.restored(restored, &self.components, effects);
+                if missing.is_empty() {
+                    membership.join(effects);
+                }
+                self.prepare(missing, effects);
+            }
+            Err(RestoreFailure { why, damaged }) => {
+                let message = format!("this worker cannot begin: {why}");
+                let diagnostic = Diagnostic::error(message).code("SNAPSHOT_STORE").generation(generation);
+                effects.push(WorkerEffect::Diagnostic(diagnostic));
+                let envelope = Envelope::RestoreFailed { generation: generation.0, why, damaged };
+                effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+            }
+        }
+    }
+}
+
+impl<L, R> From<SearchEffect> for WorkerEffect<L, R> {
+    fn from(effect: SearchEffect) -> Self {
+        match effect {
+            SearchEffect::Redirect(address) => WorkerEffect::Redirect(address),
+            SearchEffect::Diagnostic(diagnostic) => WorkerEffect::Diagnostic(diagnostic),
+        }
+    }
+}

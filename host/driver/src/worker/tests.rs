@@ -1,0 +1,386 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use styx_protocol::attempt::Execution;
+use styx_protocol::entity::Layout;
+use styx_protocol::ids::{EngineHash, Epoch, OperatorId, RequestId, Timestamp, WorkerId};
+use styx_protocol::machine::worker::{Batch, ClientRequest, Executed};
+use styx_protocol::machine::{Coordinator, coordinator};
+use styx_protocol::membership::{Beat, Build, Hello};
+use styx_protocol::modes::Modes;
+use styx_protocol::placement::Placement;
+use styx_protocol::replies::Retention;
+use styx_protocol::task::Started;
+use styx_protocol::transaction::Request;
+
+use super::heartbeat::{HEARTBEAT, LEAVE_MAX, LINGER, SILENT};
+use super::*;
+use crate::client::{Answer, ClientMessage};
+use crate::wire::{AdminQuery, Member, Query, Question};
+
+const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
+const ME: NodeId = NodeId(10);
+const OTHER: NodeId = NodeId(20);
+const GATEWAY: NodeId = NodeId(30);
+const LIFE: u64 = 77;
+
+fn build() -> Build {
+    Build { version: "1".into(), engine: EngineHash(5) }
+}
+
+/// A worker, and everything around it. The coordinator's machine is a real one; guests do nothing.
+struct Rig {
+    worker: WorkerDriver<u64, u64>,
+    coordinator: Option<Coordinator<u64>>,
+    now: Now,
+    /// Batches that are out.
+    batches: Vec<Batch>,
+    /// Records that are not durable.
+    records: Vec<Epoch>,
+    hellos: Vec<Hello>,
+    controls: Vec<(NodeId, Envelope)>,
+    answers: Vec<(u64, Answer)>,
+    responses: Vec<(u64, Response)>,
+    /// Everything else, in a word each.
+    others: Vec<String>,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let config = WorkerConfig {
+            build: build(),
+            address: "127.0.0.1:10".into(),
+            coordinators: vec!["127.0.0.1:1".into()],
+            modes: Modes::default(),
+            epoch_size_max: 100,
+            backlog_max: 100,
+            suspended_max: 10,
+        };
+        let now = Now { monotonic: Instant(1), wall: Timestamp(LIFE) };
+        Rig {
+            worker: WorkerDriver::new(now, config),
+            coordinator: None,
+            now,
+            batches: Vec::new(),
+            records: Vec::new(),
+            hellos: Vec::new(),
+            controls: Vec::new(),
+            answers: Vec::new(),
+            responses: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+
+    /// A worker that is alone in its first generation, which is live.
+    fn live() -> Rig {
+        let mut rig = Rig::new();
+        rig.network(NetworkEvent::Connected(COORDINATOR));
+        rig.invite(1, &[ME]);
+        rig.go_live(1);
+        rig
+    }
+
+    fn step(&mut self, event: WorkerEvent<u64, u64>) {
+        let mut effects = Vec::new();
+        self.worker.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                WorkerEffect::Send { to: COORDINATOR, message } => {
+                    self.coordinate(coordinator::Input::Message { from: WorkerId(0), message });
+                }
+                WorkerEffect::Execute(batch) => self.batches.push(batch),
+                WorkerEffect::SendControl { to: COORDINATOR, envelope: Envelope::Hello { hello, .. } } => {
+                    self.hellos.push(hello);
+                }
+                WorkerEffect::SendControl { to, envelope } => self.controls.push((to, envelope)),
+                WorkerEffect::Answer(client, answer) => self.answers.push((client, answer)),
+                WorkerEffect::Respond(client, response) => self.responses.push((client, response)),
+                WorkerEffect::ForgetExecution => self.others.push("forget execution".into()),
+                WorkerEffect::SetGeneration(generation) => self.others.push(format!("generation {}", generation.0)),
+                WorkerEffect::PeerError => self.others.push("peer error".into()),
+                WorkerEffect::Refused(why) => self.others.push(format!("refused: {why}")),
+                WorkerEffect::End => self.others.push("end".into()),
+                WorkerEffect::Halt(why) => self.others.push(format!("halt: {why}")),
+                _ => {}
+            }
+        }
+    }
+
+    /// Steps the coordinator's machine.
+    fn coordinate(&mut self, input: coordinator::Input<u64>) {
+        let Some(machine) = &mut self.coordinator else { return };
+        let mut actions = Vec::new();
+        machine.step(input, &mut actions);
+        let generation = self.worker.generation().expect("its worker is a member");
+        for action in actions {
+            match action {
+                coordinator::Action::Send { message, .. } => self.message(COORDINATOR, generation.0, message),
+                coordinator::Action::Append(record) => self.records.push(record.epoch),
+                _ => {}
+            }
+        }
+    }
+
+    fn network(&mut self, event: NetworkEvent) {
+        self.step(WorkerEvent::Network(event));
+    }
+
+    fn message(&mut self, from: NodeId, generation: u64, message: Message) {
+        let (generation, message) = (Generation(generation), Ok(Box::new(message)));
+        self.network(NetworkEvent::Message { from, generation, message });
+    }
+
+    fn control(&mut self, from: NodeId, envelope: Envelope) {
+        self.network(NetworkEvent::Control { from, message: Ok(Box::new(envelope)) });
+    }
+
+    fn invite(&mut self, generation: u64, members: &[NodeId]) {
+        let member = |node: &NodeId| Member { node: *node, address: format!("127.0.0.1:{}", node.0) };
+        let invite = Invite {
+            generation,
+            life: LIFE,
+            me: WorkerId(0),
+            members: members.iter().map(member).collect(),
+            placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
+            layout: LAYOUT,
+            retention: Retention::default(),
+            store: None,
+        };
+        let config =
+            coordinator::Config { layout: LAYOUT, engine: EngineHash(5), generation: Generation(generation) };
+        self.coordinator = Some(Coordinator::new(config, Arc::new(invite.placement.clone())));
+        self.control(COORDINATOR, Envelope::Invite(invite));
+    }
+
+    fn go_live(&mut self, generation: u64) {
+        self.message(COORDINATOR, generation, Message::Durable(Epoch(0)));
+    }
+
+    /// A gateway asks; the answers that it gets at once.
+    fn ask(&mut self, ticket: u64, generation: u64, question: Question) -> Vec<Response> {
+        self.control(GATEWAY, Envelope::Queries(vec![Query { ticket, generation, question }]));
+        self.settle()
+    }
+
+    /// What the gateway is told.
+    fn settle(&mut self) -> Vec<Response> {
+        self.step(WorkerEvent::Settled);
+        let mut told = Vec::new();
+        for (to, envelope) in std::mem::take(&mut self.controls) {
+            match envelope {
+                Envelope::Responses(responses) if to == GATEWAY => {
+                    told.extend(responses.into_iter().map(|ticketed| ticketed.response));
+                }
+                envelope => self.controls.push((to, envelope)),
+            }
+        }
+        told
+    }
+
+    fn later(&mut self, time: Duration) {
+        self.now.monotonic = self.now.monotonic.after(time);
+        self.step(WorkerEvent::Tick);
+    }
+
+    /// An epoch is cut.
+    fn cut(&mut self) {
+        self.coordinate(coordinator::Input::Tick { now: Timestamp(1000) });
+    }
+
+    /// The batch that is out is done.
+    fn execute(&mut self) {
+        let batch = self.batches.remove(0);
+        let run = |_: &_| Started::Local(Execution::default());
+        let transactions = batch.transactions.iter().map(run).collect();
+        let queries = batch.queries.iter().map(run).collect();
+        drop(batch);
+        self.step(WorkerEvent::Executed(Executed { transactions, queries }));
+    }
+
+    fn beat(&mut self, number: u64, generation: u64, answers: u64) {
+        self.control(COORDINATOR, Envelope::Beat(Beat { number, generation: Generation(generation), answers }));
+    }
+
+    fn has(&self, other: &str) -> usize {
+        self.others.iter().filter(|found| *found == other).count()
+    }
+}
+
+fn submit(id: u128) -> Question {
+    Question::Submit(Arc::new(request(id)), false)
+}
+
+fn request(id: u128) -> Request {
+    let (id, operator) = (RequestId(id), OperatorId(0));
+    Request { id, operator, function: "f".into(), key: "a".into(), args: b"[]"[..].into(), retained: false }
+}
+
+#[test]
+fn a_worker_outside_of_a_generation_or_in_another_one_says_so_and_does_nothing() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.ask(1, 1, submit(1)), [Response::WrongGeneration], "nobody's worker");
+    rig.invite(1, &[ME]);
+    assert_eq!(rig.ask(2, 1, submit(1)), [Response::WrongGeneration], "the log is not replayed yet");
+    rig.go_live(1);
+    for other in [0, 2] {
+        assert_eq!(rig.ask(3, other, submit(1)), [Response::WrongGeneration], "{other}");
+    }
+    rig.cut();
+    assert!(rig.batches.is_empty(), "nothing was taken");
+    assert_eq!(rig.ask(4, 1, submit(1)), []);
+    rig.cut();
+    assert_eq!(rig.batches.len(), 1);
+}
+
+#[test]
+fn heartbeats_go_out_while_a_batch_is_out_and_while_it_is_awaited_between_generations() {
+    let mut rig = Rig::live();
+    rig.ask(1, 1, submit(1));
+    rig.cut();
+    assert_eq!(rig.batches.len(), 1);
+    let before = rig.hellos.len();
+    for _ in 0..10 {
+        assert!(rig.worker.wake() <= rig.now.monotonic.after(HEARTBEAT));
+        rig.later(HEARTBEAT);
+    }
+    assert_eq!(rig.hellos.len(), before + 10);
+    rig.beat(1, 2, 0);
+    assert_eq!(rig.has("forget execution"), 1);
+    // Events alone bring the time, too.
+    for _ in 0..10 {
+        rig.now.monotonic = rig.now.monotonic.after(HEARTBEAT);
+        rig.network(NetworkEvent::Connected(OTHER));
+    }
+    assert_eq!(rig.hellos.len(), before + 20);
+    assert_eq!(rig.hellos.last().unwrap().generation, Generation(0));
+}
+
+#[test]
+fn nothing_is_told_before_it_is_durable() {
+    let mut rig = Rig::live();
+    rig.ask(1, 1, submit(1));
+    rig.cut();
+    rig.execute();
+    assert_eq!(rig.records, [Epoch(1)]);
+    assert_eq!(rig.ask(2, 1, Question::Admin(AdminQuery::Workers)), [], "what is read is of an epoch that may be lost");
+    rig.step(WorkerEvent::Client(ClientMessage::Read(AdminQuery::Workers, 9)));
+    assert!(rig.responses.is_empty());
+    rig.coordinate(coordinator::Input::Durable(Epoch(1)));
+    let told = rig.settle();
+    assert!(matches!(&told[..], [Response::Workers(_), Response::Reply(reply)] if reply.outcome.is_ok()), "{told:?}");
+    assert_eq!(rig.responses.len(), 1);
+}
+
+#[test]
+fn that_nothing_is_known_is_told_when_the_coordinator_shows_that_nobody_else_can_know() {
+    let mut rig = Rig::live();
+    assert_eq!(rig.ask(1, 1, Question::Await(RequestId(5))), []);
+    assert_eq!(rig.ask(2, 1, Question::Admin(AdminQuery::Workers)), [], "a later read must not come first");
+    rig.beat(10, 1, 0);
+    assert_eq!(rig.settle(), [], "the beat may have been on its way before");
+    rig.beat(11, 1, 10);
+    let told = rig.settle();
+    assert!(matches!(told[..], [Response::Unknown, Response::Workers(_)]), "{told:?}");
+}
+
+#[test]
+fn the_next_generation_waits_for_what_is_executed_and_its_messages_keep_their_order() {
+    let mut rig = Rig::live();
+    rig.ask(1, 1, submit(1));
+    rig.cut();
+    rig.invite(2, &[ME]);
+    assert_eq!((rig.has("forget execution"), rig.has("generation 2")), (1, 0));
+    assert_eq!(rig.worker.generation(), None);
+    rig.go_live(2);
+    rig.message(COORDINATOR, 2, Message::Durable(Epoch(3)));
+    rig.message(COORDINATOR, 1, Message::Durable(Epoch(9)));
+    rig.step(WorkerEvent::ExecutionForgotten);
+    assert_eq!((rig.worker.generation(), rig.has("generation 2")), (Some(Generation(2)), 1));
+    assert_eq!(rig.ask(2, 2, submit(2)), [], "it is live: the messages that came meanwhile were heard");
+    assert!(rig.controls.contains(&(COORDINATOR, Envelope::Joined { generation: 2 })));
+    // A third that comes before the second has begun takes its place.
+    rig.invite(3, &[ME]);
+    assert_eq!(rig.settle(), [Response::WrongGeneration], "what was taken and not begun is returned");
+    rig.go_live(3);
+    rig.invite(4, &[ME]);
+    rig.step(WorkerEvent::ExecutionForgotten);
+    assert_eq!(rig.worker.generation(), Some(Generation(4)));
+    assert_eq!(rig.ask(3, 4, submit(3)), [Response::WrongGeneration], "it has not heard that it is live");
+}
+
+#[test]
+fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
+    let mut rig = Rig::new();
+    rig.network(NetworkEvent::Connected(COORDINATOR));
+    rig.invite(1, &[ME, OTHER]);
+    let noise = |from| NetworkEvent::Message { from, generation: Generation(1), message: Err("noise".into()) };
+    rig.network(noise(OTHER));
+    rig.later(HEARTBEAT);
+    assert_eq!(rig.hellos.last().unwrap().silent, [WorkerId(1)]);
+    let control = Envelope::decode(&[1, 0, 9, 9, 9]).map(Box::new);
+    rig.network(NetworkEvent::Control { from: GATEWAY, message: control });
+    rig.message(GATEWAY, 1, Message::Drain);
+    assert_eq!((rig.has("peer error"), rig.worker.generation()), (3, Some(Generation(1))));
+    // The coordinator's own: this worker is as good as restarted.
+    rig.now.wall = Timestamp(LIFE + 1);
+    rig.network(noise(COORDINATOR));
+    rig.later(HEARTBEAT);
+    let hello = rig.hellos.last().unwrap();
+    assert_eq!((rig.worker.generation(), hello.generation, hello.life), (None, Generation(0), LIFE + 1));
+}
+
+#[test]
+fn a_member_that_is_cut_off_is_reported_after_a_while_and_not_when_it_is_back() {
+    let mut rig = Rig::new();
+    rig.invite(1, &[ME, OTHER]);
+    rig.network(NetworkEvent::Lost { peer: OTHER, why: "gone".into() });
+    rig.later(SILENT);
+    assert_eq!(rig.hellos.last().unwrap().silent, []);
+    rig.later(HEARTBEAT);
+    assert_eq!(rig.hellos.last().unwrap().silent, [WorkerId(1)]);
+    rig.network(NetworkEvent::Connected(OTHER));
+    rig.later(HEARTBEAT);
+    assert_eq!(rig.hellos.last().unwrap().silent, []);
+}
+
+#[test]
+fn a_worker_that_leaves_waits_to_be_released_but_not_for_nobody_and_not_for_ever() {
+    for released in [true, false] {
+        let mut rig = Rig::live();
+        rig.step(WorkerEvent::Leave);
+        assert!(rig.hellos.last().unwrap().leaving);
+        rig.later(LEAVE_MAX / 2);
+        assert_eq!(rig.has("end"), 0);
+        if released {
+            rig.control(COORDINATOR, Envelope::Released);
+            rig.later(LINGER);
+        } else {
+            rig.later(LEAVE_MAX / 2);
+        }
+        assert_eq!(rig.has("end"), 1);
+    }
+    let mut alone = Rig::new();
+    alone.step(WorkerEvent::Leave);
+    alone.step(WorkerEvent::Settled);
+    assert_eq!(alone.has("end"), 1);
+}
+
+#[test]
+fn requests_of_this_process_are_answered_here_and_returned_when_the_generation_ends() {
+    let mut rig = Rig::live();
+    let ask = |waiter, id| {
+        let request = Arc::new(request(id));
+        WorkerEvent::Client(ClientMessage::Request(ClientRequest::Submit { request, waiter, receipt: false }))
+    };
+    rig.step(ask(1, 1));
+    rig.cut();
+    rig.execute();
+    rig.coordinate(coordinator::Input::Durable(Epoch(1)));
+    assert!(matches!(&rig.answers[..], [(1, Answer::Reply(reply))] if reply.outcome.is_ok()), "{:?}", rig.answers);
+    rig.step(ask(2, 2));
+    rig.beat(1, 2, 0);
+    let returned = Answer::Failed(crate::client::Failure::Unavailable);
+    assert_eq!(rig.answers[1..], [(2, returned)]);
+    rig.step(ask(3, 3));
+    assert_eq!(rig.answers.len(), 2, "outside of a generation it is dropped");
+}
