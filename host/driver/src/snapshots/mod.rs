@@ -339,7 +339,9 @@ impl<W> SnapshotScheduler<W> {
         };
         (self.newest, self.last) = (Some((epoch, position)), Some(summary.clone()));
         let message = format!("a snapshot of epoch {epoch} was taken: {} bytes written", put.written_bytes);
-        effects.push(SnapshotEffect::Diagnostic(Diagnostic::debug(message).generation(styx_protocol::ids::Generation(self.generation))));
+        effects.push(SnapshotEffect::Diagnostic(
+            Diagnostic::debug(message).generation(styx_protocol::ids::Generation(self.generation)),
+        ));
         effects.extend(wanted.into_iter().map(|waiter| SnapshotEffect::Answer(waiter, Ok(summary.clone()))));
         effects.push(SnapshotEffect::Taken(summary));
         self.stage = Stage::Maintaining { cut_short: false };

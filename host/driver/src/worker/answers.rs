@@ -75,12 +75,7 @@ impl<L, R> Answers<L, R> {
     }
 
     /// Answers an admin query about `epoch`, when it may be known.
-    pub(super) fn read(
-        &mut self,
-        epoch: Epoch,
-        reader: Reader<R>,
-        response: Response,
-    ) -> Option<WorkerEffect<L, R>> {
+    pub(super) fn read(&mut self, epoch: Epoch, reader: Reader<R>, response: Response) -> Option<WorkerEffect<L, R>> {
         if epoch > self.durable {
             self.undurable.push_back((epoch, reader, response));
             return None;

@@ -15,11 +15,8 @@ pub(super) struct Mailbox(BTreeMap<NodeId, Mail>);
 impl Mailbox {
     /// Keeps mail until the batch of events is over; gives what is to be sent now, if there is much.
     pub(super) fn post(&mut self, to: NodeId, mail: Mail) -> Option<Mail> {
-        let held = self.0.entry(to).or_insert_with(|| Mail {
-            round: mail.round,
-            fallback: mail.fallback,
-            ..Mail::default()
-        });
+        let held =
+            self.0.entry(to).or_insert_with(|| Mail { round: mail.round, fallback: mail.fallback, ..Mail::default() });
         match held.append(mail) {
             Some(next) => Some(std::mem::replace(held, next)),
             None if held.len() < MAIL_MAX => None,

@@ -146,7 +146,10 @@ impl<L, R> Membership<L, R> {
 
     /// Tells the coordinator that this worker is ready for the log.
     pub(super) fn join(&mut self, effects: &mut Vec<WorkerEffect<L, R>>) {
-        assert!(self.missing.is_empty() && self.progress == Progress::Beginning, "a worker joins once, when it is ready");
+        assert!(
+            self.missing.is_empty() && self.progress == Progress::Beginning,
+            "a worker joins once, when it is ready"
+        );
         self.progress = Progress::Replaying;
         let envelope = Envelope::Joined { generation: self.invite.generation };
         effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });

@@ -361,10 +361,9 @@ impl<L, R> WorkerDriver<L, R> {
         effects.push(WorkerEffect::SetGeneration(generation));
         self.heartbeat.restart();
         let others = invite.members.iter().enumerate().filter(|(worker, _)| *worker != usize::from(invite.me.0));
-        effects.extend(others.map(|(_, member)| WorkerEffect::Connect {
-            node: member.node,
-            address: member.address.clone(),
-        }));
+        effects.extend(
+            others.map(|(_, member)| WorkerEffect::Connect { node: member.node, address: member.address.clone() }),
+        );
         let mut membership = Box::new(Membership::new(now.monotonic, &self.config, invite));
         let former = self.handover.former.take();
         match place {

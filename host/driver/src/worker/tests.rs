@@ -146,8 +146,7 @@ impl Rig {
             retention: Retention::default(),
             store: None,
         };
-        let config =
-            coordinator::Config { layout: LAYOUT, engine: EngineHash(5), generation: Generation(generation) };
+        let config = coordinator::Config { layout: LAYOUT, engine: EngineHash(5), generation: Generation(generation) };
         self.coordinator = Some(Coordinator::new(config, Arc::new(invite.placement.clone())));
         self.control(COORDINATOR, Envelope::Invite(invite));
     }
