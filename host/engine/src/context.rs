@@ -183,10 +183,11 @@ impl Context {
                 Instances::Fresh => self.means.pool.offer(job.kind, instance),
             }
         }
-        match self.means.suspect {
+        if self.means.suspect {
             // Nothing comes of this attempt: it need not reach for anybody any more.
-            true => Err(Abort::new(Code::Aborted, "the attempt is made again in fresh instances")),
-            false => ended.result,
+            Err(Abort::new(Code::Aborted, "the attempt is made again in fresh instances"))
+        } else {
+            ended.result
         }
     }
 

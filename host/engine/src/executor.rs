@@ -162,9 +162,10 @@ impl Executor {
             Some(Fallback { overlay, cached }) => (Box::new(begin().fall_back(overlay, cached.clone())), Some(cached)),
             None => (Box::new(begin()), None),
         };
-        let (mut attempt, outcome) = match self.engine.is_clustered() {
-            false => self.run(attempt, instances),
-            true => self.run_on_fibers(attempt, instances),
+        let (mut attempt, outcome) = if self.engine.is_clustered() {
+            self.run_on_fibers(attempt, instances)
+        } else {
+            self.run(attempt, instances)
         };
         let execution = attempt.take_execution(outcome);
         if let (Some(overlay), Some(cached)) = (attempt.take_overlay(), cached) {

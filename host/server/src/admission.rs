@@ -148,16 +148,17 @@ impl Probe {
             return;
         }
         let (directory, reserve) = (self.directory.display(), self.reserve);
-        match full {
-            true => tracing::error!(
+        if full {
+            tracing::error!(
                 code = "DISK_FULL",
                 %directory,
                 free,
                 reserve,
                 "the disk of the log is nearly full, and nothing that may write is taken; free some space, or lower \
                  --disk-reserve"
-            ),
-            false => tracing::info!(%directory, free, reserve, "the disk of the log has room again"),
+            )
+        } else {
+            tracing::info!(%directory, free, reserve, "the disk of the log has room again")
         }
     }
 }

@@ -27,21 +27,23 @@ fn is_natural(size: usize, align: usize) -> bool {
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match is_natural(layout.size(), layout.align()) {
+        if is_natural(layout.size(), layout.align()) {
             // SAFETY: any size will do.
-            true => unsafe { mi_malloc(layout.size()) }.cast(),
+            unsafe { mi_malloc(layout.size()) }.cast()
+        } else {
             // SAFETY: as the caller promises.
-            false => unsafe { MiMalloc.alloc(layout) },
+            unsafe { MiMalloc.alloc(layout) }
         }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match is_natural(layout.size(), layout.align()) {
+        if is_natural(layout.size(), layout.align()) {
             // SAFETY: any size will do.
-            true => unsafe { mi_zalloc(layout.size()) }.cast(),
+            unsafe { mi_zalloc(layout.size()) }.cast()
+        } else {
             // SAFETY: as the caller promises.
-            false => unsafe { MiMalloc.alloc_zeroed(layout) },
+            unsafe { MiMalloc.alloc_zeroed(layout) }
         }
     }
 
@@ -53,11 +55,12 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        match is_natural(size, layout.align()) {
+        if is_natural(size, layout.align()) {
             // SAFETY: the block was allocated here, as the caller promises.
-            true => unsafe { mi_realloc(block.cast(), size) }.cast(),
+            unsafe { mi_realloc(block.cast(), size) }.cast()
+        } else {
             // SAFETY: as the caller promises.
-            false => unsafe { MiMalloc.realloc(block, layout, size) },
+            unsafe { MiMalloc.realloc(block, layout, size) }
         }
     }
 }

@@ -176,10 +176,8 @@ impl Cluster {
             self.ready.swap_remove(at);
         }
         let nodes = self.workers.len() + 1;
-        let [from, to] = [pair / nodes, pair % nodes].map(|node| match node + 1 == nodes {
-            true => Peer::Coordinator,
-            false => Peer::Worker(WorkerId(node as u16)),
-        });
+        let [from, to] = [pair / nodes, pair % nodes]
+            .map(|node| if node + 1 == nodes { Peer::Coordinator } else { Peer::Worker(WorkerId(node as u16)) });
         match (from, to) {
             (Peer::Worker(from), Peer::Coordinator) => {
                 self.step_coordinator(coordinator::Input::Message { from, message })

@@ -247,9 +247,10 @@ impl Store {
         let shared: BTreeSet<u64> = other.parts().collect();
         let own: Vec<u64> = newest.parts().filter(|part| !shared.contains(part)).collect();
         self.damaged = Some(newest.number);
-        match own.is_empty() || random.chance(500) {
-            true => drop(self.manifests.insert(newest.number, None)),
-            false => drop(self.parts.remove(&random.pick(&own))),
+        if own.is_empty() || random.chance(500) {
+            drop(self.manifests.insert(newest.number, None))
+        } else {
+            drop(self.parts.remove(&random.pick(&own)))
         }
         true
     }

@@ -208,7 +208,7 @@ impl World {
     fn verify(&mut self) -> Checked {
         let Outside { plan, random, judge, figures, .. } = &mut self.outside;
         let partitions = plan.config.layout.partitions;
-        let mut machine = styx_protocol::machine::Machine::new(plan.config.clone());
+        let mut machine = styx_protocol::machine::Machine::new(plan.config);
         let mut threads = Threads::new(plan, false, Random::new(random.number()));
         for (record, ended) in judge.records.iter().zip(&judge.ended) {
             again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
@@ -244,7 +244,7 @@ impl World {
         let rest = judge.records.iter().zip(&judge.ended).skip(from);
         let workers = random.below(5) as u16;
         if workers == 0 {
-            let mut machine = styx_protocol::machine::Machine::new(plan.config.clone());
+            let mut machine = styx_protocol::machine::Machine::new(plan.config);
             machine.restore(store.load(&snapshot, |_| true)?);
             let mut threads = Threads::new(plan, false, Random::new(random.number()));
             for (record, ended) in rest {

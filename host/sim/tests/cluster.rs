@@ -311,20 +311,19 @@ fn check(seed: u64) -> [usize; 5] {
                 args: toy::args(0, shape.keys, &program).into(),
                 retained: random.chance(200),
             };
-            let worker = match random.chance(900) {
-                true => sequencer_of(&request, &layout, live.coordinator.catalog(), &live.placement),
-                false => WorkerId(random.below(u64::from(workers)) as u16),
+            let worker = if random.chance(900) {
+                sequencer_of(&request, &layout, live.coordinator.catalog(), &live.placement)
+            } else {
+                WorkerId(random.below(u64::from(workers)) as u16)
             };
-            let request = match query {
-                true => ClientRequest::Query { request, waiter: id },
-                false => ClientRequest::Submit { request: Arc::new(request), waiter: id, receipt: false },
+            let request = if query {
+                ClientRequest::Query { request, waiter: id }
+            } else {
+                ClientRequest::Submit { request: Arc::new(request), waiter: id, receipt: false }
             };
             live.work(usize::from(worker.0), worker::Input::Client(request));
         }
-        match random.chance(500) {
-            true => live.round_with_snapshot(epoch),
-            false => live.round(epoch),
-        }
+        if random.chance(500) { live.round_with_snapshot(epoch) } else { live.round(epoch) }
     }
     let mut now = 100;
     while live.coordinator.has_work() {

@@ -174,7 +174,7 @@ fn replies_are_forgotten_by_age_and_count_and_bytes_alike_in_a_replay() {
     let by_bytes = Retention { bytes: 300, ..Retention::default() };
     for (retention, kept) in [(by_count, 3), (by_age, 3), (by_bytes, 3), (Retention::default(), 6)] {
         let config = Config { retention, ..config(true, true) };
-        let mut driver = Driver::deployed(config.clone());
+        let mut driver = Driver::deployed(config);
         for id in 1..=6 {
             submit(&mut driver, request(u128::from(id), 0, id as u8, &add(), true), id);
             driver.tick();

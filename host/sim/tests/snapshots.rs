@@ -82,7 +82,7 @@ fn holds(driver: &Driver) -> impl PartialEq + std::fmt::Debug {
 
 /// Returns how many epochs were not replayed.
 fn check(config: &Config, before: &[Step], after: &[Step]) -> u64 {
-    let mut driver = Driver::deployed(config.clone());
+    let mut driver = Driver::deployed(*config);
     for (at, step) in before.iter().enumerate() {
         perform(&mut driver, at, *step, at as u64);
     }
@@ -93,7 +93,7 @@ fn check(config: &Config, before: &[Step], after: &[Step]) -> u64 {
         driver.tick();
     }
     driver.step(coordinator::Input::Durable(Epoch(1 << 40)));
-    let mut restored = Driver::restored(config.clone(), &driver);
+    let mut restored = Driver::restored(*config, &driver);
     restored.step(coordinator::Input::Durable(Epoch(1 << 40)));
     assert_eq!(holds(&restored), holds(&driver), "after a restart from epoch {epoch}");
     // Both go on. Who asks again is told the same.

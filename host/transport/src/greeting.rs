@@ -58,9 +58,10 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
                     drop(peer.commands.send(Command::Adopt(Box::new(adoption))));
                 }
                 Ok(Err(refusal)) => {
-                    match refusal.reason.is_ordinary() {
-                        true => tracing::debug!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message),
-                        false => tracing::warn!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message),
+                    if refusal.reason.is_ordinary() {
+                        tracing::debug!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message)
+                    } else {
+                        tracing::warn!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message)
                     }
                     connection.refuse(&refusal);
                     connection.farewell().await;

@@ -14,17 +14,8 @@ type Cx<'a> = StoreContextMut<'a, Guest>;
 type Target = (WasmStr, WasmStr, WasmStr, WasmList<u8>);
 
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Result<()> {
-    match clustered {
-        false => linker.func_wrap("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
-            let mut carrier = Carrier::new(take(&mut cx)?);
-            // The callee runs in another Store while this guest's memory is borrowed.
-            let result: Result<_> = (|| {
-                let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
-                Ok(call(&mut carrier, &operator, &key, &function, args.as_le_slice(&cx)))
-            })();
-            returned(&mut cx, carrier.into_inner(), args.len(), result)
-        }),
-        true => linker.func_wrap_async("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
+    if clustered {
+        linker.func_wrap_async("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
             Box::new(async move {
                 let mut context = take(&mut cx)?;
                 let next: Result<Next> = (|| {
@@ -40,7 +31,17 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
                 };
                 returned(&mut cx, context, args.len(), result)
             })
-        }),
+        })
+    } else {
+        linker.func_wrap("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
+            let mut carrier = Carrier::new(take(&mut cx)?);
+            // The callee runs in another Store while this guest's memory is borrowed.
+            let result: Result<_> = (|| {
+                let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
+                Ok(call(&mut carrier, &operator, &key, &function, args.as_le_slice(&cx)))
+            })();
+            returned(&mut cx, carrier.into_inner(), args.len(), result)
+        })
     }?;
     linker.func_wrap("call-async", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
         with_attempt(&mut cx, |cx, attempt| {

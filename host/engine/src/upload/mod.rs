@@ -60,17 +60,18 @@ impl Engine {
         // `describe` has nobody to wait for.
         let ready = Ready::link(self.wasmtime(), &component, digest, false).map_err(|error| {
             let message = artifact::one_line(&error);
-            match error.is::<crate::component::TooManyParts>() {
-                true => UploadError::new(
+            if error.is::<crate::component::TooManyParts>() {
+                UploadError::new(
                     UploadCode::TooComplex,
                     message,
                     "leave parts out, or split it into several components",
-                ),
-                false => UploadError::new(
+                )
+            } else {
+                UploadError::new(
                     UploadCode::ForeignImport,
                     format!("the component's imports are not those of the contract: {message}"),
                     "build it with the SDK of this version, for the world styx:guest/function@0.1.0",
-                ),
+                )
             }
         })?;
         let described = {

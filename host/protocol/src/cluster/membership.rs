@@ -345,9 +345,10 @@ impl<P: Ord + Clone> Membership<P> {
             return actions.push(Action::Suspend);
         }
         actions.push(Action::Persist(self.generation.next()));
-        match planted(Bug::GenerationNotDurable) {
-            true => self.begin(self.generation.next(), able, actions),
-            false => self.phase = Phase::Persisting(able),
+        if planted(Bug::GenerationNotDurable) {
+            self.begin(self.generation.next(), able, actions)
+        } else {
+            self.phase = Phase::Persisting(able)
         }
     }
 

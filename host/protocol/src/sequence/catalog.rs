@@ -437,15 +437,9 @@ impl Catalog {
             },
             Control::Activate(Activation { app, deployment }) => {
                 let found = self.apps.get(app.as_str()).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
-                match found.deployments.iter().any(|candidate| candidate.id == *deployment) {
-                    true => Ok(()),
-                    false => Err(Abort::new(Code::UnknownApp, format!("app \"{app}\" has no deployment \"{deployment}\""))),
-                }
+                if found.deployments.iter().any(|candidate| candidate.id == *deployment) { Ok(()) } else { Err(Abort::new(Code::UnknownApp, format!("app \"{app}\" has no deployment \"{deployment}\""))) }
             }
-            Control::Remove(app) => match self.apps.contains_key(app.as_str()) {
-                true => Ok(()),
-                false => Err(Abort::new(Code::UnknownApp, format!("no app \"{app}\""))),
-            },
+            Control::Remove(app) => if self.apps.contains_key(app.as_str()) { Ok(()) } else { Err(Abort::new(Code::UnknownApp, format!("no app \"{app}\""))) },
         }
     }
 

@@ -114,9 +114,10 @@ impl State {
             None => &self.partitions[..],
         };
         let scans = asked.iter().map(|partition| partition.scan(operator, range));
-        match reverse {
-            false => merge(scans.collect(), limit, |a, b| b.cmp(a)),
-            true => merge(scans.map(Iterator::rev).collect(), limit, |a, b| a.cmp(b)),
+        if reverse {
+            merge(scans.map(Iterator::rev).collect(), limit, |a, b| a.cmp(b))
+        } else {
+            merge(scans.collect(), limit, |a, b| b.cmp(a))
         }
     }
 

@@ -86,10 +86,7 @@ impl Coordinators {
         if now.duration_since(std::mem::replace(&mut self.looked, now)) > ASLEEP {
             self.heard = now;
         }
-        let patience = match self.connected {
-            true => SILENCE,
-            false => SILENCE.min(GREETING + GREETING_MORE * self.tries),
-        };
+        let patience = if self.connected { SILENCE } else { SILENCE.min(GREETING + GREETING_MORE * self.tries) };
         let silent = now.saturating_duration_since(self.heard) > patience;
         if self.addresses.len() < 2 || !(self.useless || silent) || now.duration_since(self.dialed) < PAUSE {
             return;
@@ -116,10 +113,8 @@ mod tests {
     async fn coordinator(leads: bool) -> (Network, String) {
         let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, "c", 0);
         let options = Options { listen: Some(([127, 0, 0, 1], 0).into()), ..Options::default() };
-        let admit = move |_: &Hello, _: &Hello| match leads {
-            true => Ok(()),
-            false => Err(Refusal::new(Reason::Standby, "stands by")),
-        };
+        let admit =
+            move |_: &Hello, _: &Hello| if leads { Ok(()) } else { Err(Refusal::new(Reason::Standby, "stands by")) };
         let network = Network::start(hello, options, admit, |_| {}).await.unwrap();
         let address = network.address().unwrap().to_string();
         (network, address)

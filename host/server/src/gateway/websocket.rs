@@ -110,14 +110,15 @@ impl Connection {
                 }
                 let replied = self.pipeline.poll_replies(context, &mut self.out).is_ready();
                 ended = self.poll_messages(context);
-                match !self.out.is_empty()
+                if !self.out.is_empty()
                     || replied
                     || asked
                     || ended.is_some()
                     || !self.reading && self.pipeline.is_empty()
                 {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
                 }
             })
             .await;

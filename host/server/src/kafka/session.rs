@@ -223,9 +223,10 @@ impl Session {
     fn ask(&self, ticket: u64) {
         let Some(flight) = self.flights.get(&ticket) else { return };
         let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-        match flight.read_only {
-            true => self.services.handle.query(Request::clone(&flight.request), waiter),
-            false => self.services.handle.submit(flight.request.clone(), waiter, false),
+        if flight.read_only {
+            self.services.handle.query(Request::clone(&flight.request), waiter)
+        } else {
+            self.services.handle.submit(flight.request.clone(), waiter, false)
         }
     }
 

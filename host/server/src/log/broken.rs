@@ -68,10 +68,7 @@ impl BrokenLog {
 
 impl Log for BrokenLog {
     fn append(&mut self, record: &[u8]) -> Result<u64, LogError> {
-        match self.fails(&[Fault::Append]) {
-            true => Err(self.error()),
-            false => self.log.append(record),
-        }
+        if self.fails(&[Fault::Append]) { Err(self.error()) } else { self.log.append(record) }
     }
 
     fn sync(&mut self) -> Result<(), LogError> {
@@ -100,10 +97,7 @@ impl Log for BrokenLog {
     }
 
     fn trim(&mut self, until: u64) -> Result<(), LogError> {
-        match self.fails(&[Fault::Trim]) {
-            true => Err(self.error()),
-            false => self.log.trim(until),
-        }
+        if self.fails(&[Fault::Trim]) { Err(self.error()) } else { self.log.trim(until) }
     }
 }
 

@@ -48,9 +48,10 @@ impl CoordinatorServer {
         let surface = Surface::admin(config).await?;
         // It executes nothing, but it checks what is deployed.
         let engine = engine(config, 1, None).map_err(failed)?;
-        match config.may_stand_by() {
-            true => CoordinatorServer::start_one_of_several(config, surface, engine).await,
-            false => CoordinatorServer::start_only(config, surface, engine).await,
+        if config.may_stand_by() {
+            CoordinatorServer::start_one_of_several(config, surface, engine).await
+        } else {
+            CoordinatorServer::start_only(config, surface, engine).await
         }
     }
 

@@ -114,7 +114,7 @@ impl Judge {
         Judge {
             oracle: Oracle::new(config.layout.seed, notes),
             remembered: Remembered::new(config.retention, placement),
-            config: config.clone(),
+            config: *config,
             sequenced: BTreeMap::new(),
             by_id: BTreeMap::new(),
             records: Vec::new(),

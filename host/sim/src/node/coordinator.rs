@@ -166,9 +166,10 @@ impl CoordinatorNode {
             NodeEvent::Raised(generation, end, _) => {
                 outside.disk.sync(end);
                 // Another one may have begun a later generation in the meantime.
-                match outside.disk.fence().admits(Generation(generation)) {
-                    true => self.member(membership::Input::Persisted(Generation(generation)), outside)?,
-                    false => self.deposed = true,
+                if outside.disk.fence().admits(Generation(generation)) {
+                    self.member(membership::Input::Persisted(Generation(generation)), outside)?
+                } else {
+                    self.deposed = true
                 }
             }
             NodeEvent::Wish => {
@@ -358,9 +359,10 @@ impl CoordinatorNode {
         if let Some(office) = &mut self.office {
             if let Some(keeper) = &mut office.keeper {
                 // Who was replaced writes no more, as far as it knows.
-                match outside.disk.fence().admits(Generation(office.generation)) {
-                    true => keeper.go_on(outside)?,
-                    false => self.deposed = true,
+                if outside.disk.fence().admits(Generation(office.generation)) {
+                    keeper.go_on(outside)?
+                } else {
+                    self.deposed = true
                 }
             }
             office.pace(outside);

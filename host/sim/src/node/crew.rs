@@ -236,9 +236,10 @@ impl Crew {
         let Some(job) = self.job.as_mut().filter(|_| self.jobs == id) else { return };
         let parts = job.claim(self.threads.count(), &mut outside.random);
         job.run(parts, thread, &mut self.threads);
-        match job.left.is_empty() {
-            true => inputs.push_back(self.job.take().expect("just seen").finish()),
-            false => self.schedule_share(thread, outside),
+        if job.left.is_empty() {
+            inputs.push_back(self.job.take().expect("just seen").finish())
+        } else {
+            self.schedule_share(thread, outside)
         }
     }
 

@@ -43,7 +43,7 @@ impl Single {
         let durable = outside.disk.durable();
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
         outside.judge.opened(&log, outside.disk.trimmed())?;
-        let mut machine = Machine::new(outside.plan.config.clone());
+        let mut machine = Machine::new(outside.plan.config);
         machine.hand_over_most(outside.plan.snapshotting.chunk);
         let snapshot = outside.take_over(life, outside.plan.config.generation.0)?;
         if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {

@@ -47,10 +47,7 @@ impl Collector {
     /// Changes of entities, the last or not.
     pub(super) fn changes(&mut self, changes: Vec<Write>, last: bool, life: Life, outside: &mut Outside) {
         self.changes.extend(changes);
-        match last {
-            true => upload(life, outside),
-            false => more(life, outside),
-        }
+        if last { upload(life, outside) } else { more(life, outside) }
     }
 
     /// An upload is over. If it failed it is tried again; some of it may be in the store for nothing.
@@ -269,9 +266,10 @@ impl Outside {
         let snapshotting = self.plan.snapshotting;
         // Lost on the way there, or the answer on the way back.
         let fails = !self.calm && self.random.chance(snapshotting.failures);
-        let put = match fails && self.random.chance(500) {
-            true => Put::Unanswered,
-            false => match self.store.put(manifest) {
+        let put = if fails && self.random.chance(500) {
+            Put::Unanswered
+        } else {
+            match self.store.put(manifest) {
                 Ok(()) => {
                     let (now, epoch) = (self.queue.now(), manifest.frame.epoch);
                     self.trace.event(now, [17, manifest.number, epoch.0], || {
@@ -286,7 +284,7 @@ impl Outside {
                     if fails { Put::Unanswered } else { Put::Done }
                 }
                 Err(other) => Put::Taken(other),
-            },
+            }
         };
         let delay = self.delay(snapshotting.store) / 2;
         self.later(life, delay, NodeEvent::Put(put));

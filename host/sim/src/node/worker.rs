@@ -270,9 +270,10 @@ impl Part {
     /// A beat has come: what this worker does not know, nobody knows, unless another generation has begun.
     fn hear(&mut self, beat: Beat, outside: &mut Outside) -> Checked {
         for (mut doubt, waiter, known) in std::mem::take(&mut self.doubts) {
-            match doubt.hear(beat, Generation(self.generation)) {
-                true => outside.tell_unknown(self.life, waiter, known)?,
-                false => self.doubts.push((doubt, waiter, known)),
+            if doubt.hear(beat, Generation(self.generation)) {
+                outside.tell_unknown(self.life, waiter, known)?
+            } else {
+                self.doubts.push((doubt, waiter, known))
             }
         }
         Ok(())

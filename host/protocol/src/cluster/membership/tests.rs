@@ -175,12 +175,11 @@ fn who_falls_silent_or_hears_nothing_is_lost_and_may_come_back() {
         cluster.join(1, 1);
         cluster.join(2, 1);
         cluster.pass(30);
-        let gone = match deaf {
-            true => {
-                cluster.deaf.push(2);
-                None
-            }
-            false => cluster.members.remove(&2),
+        let gone = if deaf {
+            cluster.deaf.push(2);
+            None
+        } else {
+            cluster.members.remove(&2)
         };
         cluster.pass(80);
         assert_eq!(cluster.generations().len(), 1, "patience");

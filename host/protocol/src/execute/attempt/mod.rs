@@ -535,9 +535,10 @@ impl Attempt {
     pub fn get(&mut self, key: &str) -> Locality<Option<Value>> {
         let entity = self.entity(key);
         if let Some(owner) = self.elsewhere(&entity) {
-            return match self.is_doomed() || !self.may_reach() {
-                true => Locality::Local(None),
-                false => Locality::Remote(self.ask(owner, Operation::Get(entity))),
+            return if self.is_doomed() || !self.may_reach() {
+                Locality::Local(None)
+            } else {
+                Locality::Remote(self.ask(owner, Operation::Get(entity)))
             };
         }
         let stamp = self.stamp();
@@ -644,9 +645,10 @@ impl Attempt {
         }
         let value = value.map(Value::from);
         if let Some(owner) = self.elsewhere(&entity) {
-            return match self.may_reach() {
-                true => Locality::Remote(self.ask(owner, Operation::Put(entity, value))),
-                false => Locality::Local(()),
+            return if self.may_reach() {
+                Locality::Remote(self.ask(owner, Operation::Put(entity, value)))
+            } else {
+                Locality::Local(())
             };
         }
         let stamp = self.stamp();

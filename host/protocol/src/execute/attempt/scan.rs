@@ -201,8 +201,9 @@ fn merge(committed: Vec<(Key, Value)>, pending: BTreeMap<Key, Option<Value>>, re
 }
 
 fn sort(entries: &mut [(Key, Value)], reverse: bool) {
-    match reverse {
-        false => entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b)),
-        true => entries.sort_unstable_by(|(a, _), (b, _)| b.cmp(a)),
+    if reverse {
+        entries.sort_unstable_by(|(a, _), (b, _)| b.cmp(a))
+    } else {
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b))
     }
 }

@@ -255,9 +255,10 @@ impl<W> Worker<W> {
     pub(super) fn hear_early(&mut self) {
         let here = self.here();
         for (from, mail) in std::mem::take(&mut self.early) {
-            match (mail.round, mail.fallback) == here {
-                true => self.graphs.receive(from, mail),
-                false => self.early.push((from, mail)),
+            if (mail.round, mail.fallback) == here {
+                self.graphs.receive(from, mail)
+            } else {
+                self.early.push((from, mail))
             }
         }
     }
@@ -272,9 +273,10 @@ impl<W> Worker<W> {
     pub(super) fn go_on(&mut self, actions: &mut Vec<Action<W>>) {
         let falling_back =
             matches!(&self.phase, Phase::Running(running) if matches!(running.stage, Stage::FallBack(_)));
-        match falling_back {
-            true => self.fall_on(actions),
-            false => self.execute_on(actions),
+        if falling_back {
+            self.fall_on(actions)
+        } else {
+            self.execute_on(actions)
         }
         self.send_mails(actions);
         let tasks = self.graphs.take_pieces();
@@ -429,9 +431,10 @@ impl<W> Worker<W> {
             // Nothing was executed but queries.
             return self.finish(false, actions);
         }
-        match alone {
-            true => self.commit(&[], actions),
-            false => self.send(Node::Coordinator, Message::Bits { round, bits: shared }, actions),
+        if alone {
+            self.commit(&[], actions)
+        } else {
+            self.send(Node::Coordinator, Message::Bits { round, bits: shared }, actions)
         }
     }
 

@@ -119,15 +119,14 @@ impl<W> Worker<W> {
         let mut granted = members;
         while let Some(member) = granted.pop() {
             let locked = &self.falling_back().graphs[member];
-            match locked.decided {
+            if locked.decided {
                 // Its second run had nothing to do here.
-                true => granted.extend(self.falling_back().locks.release(member)),
-                false => {
-                    let graph = locked.graph;
-                    self.graphs.grant(graph);
-                    if planted(Bug::LocksEarly) {
-                        granted.extend(self.falling_back().locks.release(member));
-                    }
+                granted.extend(self.falling_back().locks.release(member));
+            } else {
+                let graph = locked.graph;
+                self.graphs.grant(graph);
+                if planted(Bug::LocksEarly) {
+                    granted.extend(self.falling_back().locks.release(member));
                 }
             }
         }
@@ -176,9 +175,10 @@ impl<W> Worker<W> {
             writes.into_iter().for_each(|write| state.apply(write));
             // They ended in any order; what follows from them is told in TID order.
             for (index, execution) in ended {
-                match execution.drifted {
-                    true => self.reschedule(index),
-                    false => self.end_fallen(index, *execution, actions),
+                if execution.drifted {
+                    self.reschedule(index);
+                } else {
+                    self.end_fallen(index, *execution, actions);
                 }
             }
             self.finish(true, actions);

@@ -322,9 +322,10 @@ impl<W> Worker<W> {
             // A duplicate: the first one's end is the answer.
             match known {
                 Some(Known::Done(reply)) => {
-                    let response = match receipt {
-                        true => ClientResponse::Accepted { waiter, id: request.id },
-                        false => ClientResponse::Reply { waiter, reply: reply.clone() },
+                    let response = if receipt {
+                        ClientResponse::Accepted { waiter, id: request.id }
+                    } else {
+                        ClientResponse::Reply { waiter, reply: reply.clone() }
                     };
                     self.respond(reply.epoch, response, actions);
                 }

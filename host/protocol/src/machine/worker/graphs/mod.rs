@@ -172,9 +172,10 @@ impl Graphs {
         participants: WorkerSet,
         cached: Arc<Execution>,
     ) {
-        let mut part = match root == self.seat.me {
-            true => Part::rooted(graph, transaction, root, mode),
-            false => Part::foreign(graph, transaction, root, mode),
+        let mut part = if root == self.seat.me {
+            Part::rooted(graph, transaction, root, mode)
+        } else {
+            Part::foreign(graph, transaction, root, mode)
         };
         part.granted = false;
         if mode.cached {
@@ -463,10 +464,7 @@ impl Graphs {
                     let share = self.part(graph).fragment(fragment).shares.halve();
                     self.call_async(graph, to, target, share, Report::default());
                 }
-                match mode.cached {
-                    true => self.part(graph).await_cached(fragment, ask),
-                    false => self.ask(graph, fragment, ask),
-                }
+                if mode.cached { self.part(graph).await_cached(fragment, ask) } else { self.ask(graph, fragment, ask) }
             }
             Progress::Done(result) if mode.cached => self.entry_done(graph, fragment, result),
             Progress::Done(result) => {
@@ -559,10 +557,7 @@ impl Graphs {
     fn acknowledge(&mut self, graph: GraphId, share: Option<Share>, report: Report) {
         let Header { root, number, .. } = self.part(graph).header;
         let ack = Ack { graph, number, share, report };
-        match root == self.seat.me {
-            true => self.ack(root, ack),
-            false => self.mail(root).acks.push(ack),
-        }
+        if root == self.seat.me { self.ack(root, ack) } else { self.mail(root).acks.push(ack) }
     }
 
     fn mail(&mut self, to: WorkerId) -> &mut Mail {
@@ -575,10 +570,8 @@ impl Graphs {
         let part = self.part(graph);
         let mode = part.header.mode;
         let root = part.root.as_ref().expect("it is rooted here");
-        let complete = match mode.cached {
-            true => root.missing.is_empty(),
-            false => root.gathered.is_whole() && root.result.is_some(),
-        };
+        let complete =
+            if mode.cached { root.missing.is_empty() } else { root.gathered.is_whole() && root.result.is_some() };
         if !complete {
             return;
         }
@@ -605,12 +598,11 @@ impl Graphs {
                 return self.start_reserved();
             }
         };
-        match again.reserved {
-            true => {
-                self.room.line_up(graph, again);
-                self.start_reserved();
-            }
-            false => self.run_again(graph, again),
+        if again.reserved {
+            self.room.line_up(graph, again);
+            self.start_reserved();
+        } else {
+            self.run_again(graph, again)
         }
     }
 
@@ -619,9 +611,10 @@ impl Graphs {
     /// the lowest of all can always run.
     fn start_reserved(&mut self) {
         let Some(next) = self.room.next_in_line() else { return };
-        let may = match self.fallback {
-            false => self.room.is_reserve_free(),
-            true => self.parts.lowest(|part| part.root.is_some()) == Some(next),
+        let may = if self.fallback {
+            self.parts.lowest(|part| part.root.is_some()) == Some(next)
+        } else {
+            self.room.is_reserve_free()
         };
         if may && let Some((graph, mode)) = self.room.reserve() {
             self.run_again(graph, mode);

@@ -19,9 +19,10 @@ impl Driver {
         if !self.loading.insert(digest) {
             return;
         }
-        match self.components.contains(digest) {
-            true => self.load(digest),
-            false => self.control(COORDINATOR, &Envelope::FetchComponent(digest)),
+        if self.components.contains(digest) {
+            self.load(digest)
+        } else {
+            self.control(COORDINATOR, &Envelope::FetchComponent(digest))
         }
     }
 

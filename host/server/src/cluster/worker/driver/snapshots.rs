@@ -76,9 +76,10 @@ impl Driver {
             serving.machine.restore(restored);
             serving.missing = missing(&self.engine, serving.machine.catalog());
         }
-        match serving.missing.is_empty() {
-            true => self.begun(),
-            false => serving.missing.clone().into_iter().for_each(|digest| self.make_ready(digest)),
+        if serving.missing.is_empty() {
+            self.begun()
+        } else {
+            serving.missing.clone().into_iter().for_each(|digest| self.make_ready(digest))
         }
     }
 
