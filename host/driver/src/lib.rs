@@ -14,6 +14,7 @@ pub mod admin_query;
 pub mod client;
 pub mod diagnostic;
 pub mod gateway;
+pub mod kafka;
 pub mod leader_search;
 pub mod network;
 pub mod snapshots;

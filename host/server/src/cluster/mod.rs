@@ -2,7 +2,6 @@
 
 pub(crate) mod archive;
 pub mod coordinator;
-pub(crate) mod coordinators;
 pub mod gateway;
 mod network_event;
 pub(crate) mod relay;

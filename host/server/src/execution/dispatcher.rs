@@ -1,22 +1,41 @@
 //! Dispatcher: hands what a machine wants executed to the pool and puts the shares together again.
-//! What is small runs at once on the caller's own thread: handing over costs more.
+//! What is small may run at once on the caller's own thread: handing over costs more.
 
 use std::collections::HashMap;
 
 use styx_protocol::executor::Executor;
 use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch, Input};
-use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind};
+use styx_protocol::task::{Progress, Started, Task, TaskExecutor, TaskKind, TaskProgress};
 
 use super::pool::{Completion, ExecutionPool, execute};
 
-/// Batches and tasks up to this many run on the caller's own thread.
-const INLINE_MAX: usize = 3;
+/// Batches and tasks up to this many may run on the caller's own thread, if it has nothing else to do.
+pub(crate) const INLINE_MAX: usize = 3;
+
+/// Work that is done.
+pub(crate) enum Finished {
+    Executed(Executed),
+    TaskProgress(Vec<TaskProgress>),
+    FellBack(Vec<ComponentOutcome>),
+}
+
+impl<W> From<Finished> for Input<W> {
+    fn from(finished: Finished) -> Self {
+        match finished {
+            Finished::Executed(executed) => Input::Executed(executed),
+            Finished::TaskProgress(progress) => Input::TaskProgress(progress),
+            Finished::FellBack(outcomes) => Input::FellBack(outcomes),
+        }
+    }
+}
 
 /// An executor for the caller's own thread, the pool, and what is out. One batch, or the components
 /// of one fallback, is out at a time; tasks beside it.
 pub(crate) struct Dispatcher<E> {
     executor: E,
+    /// Batches and tasks up to this many run on the caller's own thread.
+    inline_max: usize,
     pool: ExecutionPool,
     /// Completions that threads still owe, tasks included.
     owed: usize,
@@ -37,19 +56,21 @@ struct Job {
 }
 
 impl<E: Executor + TaskExecutor> Dispatcher<E> {
-    pub(crate) fn new(executor: E, pool: ExecutionPool) -> Self {
-        Dispatcher { executor, pool, owed: 0, job: None, parked: HashMap::new() }
+    /// A dispatcher that runs up to `inline_max` transactions or tasks on its caller's own thread; 0 if that
+    /// must not wait for guests.
+    pub(crate) fn new(executor: E, inline_max: usize, pool: ExecutionPool) -> Self {
+        Dispatcher { executor, inline_max, pool, owed: 0, job: None, parked: HashMap::new() }
     }
 
-    /// Has a batch executed. What was done at once is the machine's next input.
-    pub(crate) fn execute<W>(&mut self, batch: Batch) -> Option<Input<W>> {
+    /// Has a batch executed. Gives what was done at once.
+    pub(crate) fn execute(&mut self, batch: Batch) -> Option<Finished> {
         let (transactions, queries) = (batch.transactions.len(), batch.queries.len());
-        if transactions + queries <= INLINE_MAX {
+        if transactions + queries <= self.inline_max {
             let mut run = |transaction| execute(&mut self.executor, &batch, transaction);
             let transactions = batch.transactions.iter().map(&mut run).collect();
             let queries = batch.queries.iter().map(&mut run).collect();
             drop(batch);
-            return Some(Input::Executed(Executed { transactions, queries }));
+            return Some(Finished::Executed(Executed { transactions, queries }));
         }
         let executions = std::iter::repeat_with(|| None).take(transactions + queries).collect();
         let missing = self.pool.execute(batch);
@@ -57,14 +78,14 @@ impl<E: Executor + TaskExecutor> Dispatcher<E> {
         None
     }
 
-    /// Has components run. What was done at once is the machine's next input.
-    pub(crate) fn fall_back<W>(&mut self, batch: FallbackBatch) -> Option<Input<W>> {
+    /// Has components run. Gives what was done at once.
+    pub(crate) fn fall_back(&mut self, batch: FallbackBatch) -> Option<Finished> {
         let members: usize = batch.components.iter().map(Vec::len).sum();
-        if members <= INLINE_MAX {
+        if members <= self.inline_max {
             let run = |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
             let outcomes = batch.components.iter().map(run).collect();
             drop(batch);
-            return Some(Input::FellBack(outcomes));
+            return Some(Finished::FellBack(outcomes));
         }
         let missing = self.pool.fall_back(batch);
         self.hand_out(Job { missing, transactions: 0, executions: Vec::new(), outcomes: Vec::new() });
@@ -77,10 +98,10 @@ impl<E: Executor + TaskExecutor> Dispatcher<E> {
         self.job = Some(job);
     }
 
-    /// Has tasks advanced: where their guest waits, or anywhere if they begin. What was done at
-    /// once is the machine's next input.
-    pub(crate) fn advance<W>(&mut self, tasks: Vec<Task>) -> Option<Input<W>> {
-        let few = tasks.len() <= INLINE_MAX;
+    /// Has tasks advanced: where their guest waits, or anywhere if they begin. Gives what was done at
+    /// once.
+    pub(crate) fn advance(&mut self, tasks: Vec<Task>) -> Option<Finished> {
+        let few = tasks.len() <= self.inline_max;
         let (mut here, mut there) = (Vec::new(), Vec::new());
         for task in tasks {
             let home = match &task.kind {
@@ -99,18 +120,18 @@ impl<E: Executor + TaskExecutor> Dispatcher<E> {
         if here.is_empty() {
             return None;
         }
-        Some(Input::TaskProgress(here.into_iter().map(|task| self.executor.advance(task)).collect()))
+        Some(Finished::TaskProgress(here.into_iter().map(|task| self.executor.advance(task)).collect()))
     }
 
-    /// Takes a thread's share. What is complete with it is the machine's next input.
-    pub(crate) fn take<W>(&mut self, completion: Completion) -> Option<Input<W>> {
+    /// Takes a thread's share. Gives what is complete with it.
+    pub(crate) fn take(&mut self, completion: Completion) -> Option<Finished> {
         self.owed -= 1;
         let (executions, outcomes) = match completion {
             Completion::TaskProgress(thread, advanced) => {
                 for progress in advanced.iter().map(|advanced| &advanced.progress) {
                     self.noted(thread, progress);
                 }
-                return Some(Input::TaskProgress(advanced));
+                return Some(Finished::TaskProgress(advanced));
             }
             Completion::Executed(thread, executions) => {
                 for (_, started) in &executions {
@@ -133,11 +154,11 @@ impl<E: Executor + TaskExecutor> Dispatcher<E> {
         }
         let Job { transactions, executions, outcomes, .. } = self.job.take().expect("just seen");
         if executions.is_empty() {
-            return Some(Input::FellBack(outcomes));
+            return Some(Finished::FellBack(outcomes));
         }
         let mut executions = executions.into_iter().map(|started| started.expect("every position was claimed"));
         let transactions = executions.by_ref().take(transactions).collect();
-        Some(Input::Executed(Executed { transactions, queries: executions.collect() }))
+        Some(Finished::Executed(Executed { transactions, queries: executions.collect() }))
     }
 
     /// Notes where a guest waits, if one does.

@@ -4,5 +4,5 @@
 pub(crate) mod dispatcher;
 pub(crate) mod pool;
 
-pub(crate) use dispatcher::Dispatcher;
+pub(crate) use dispatcher::{Dispatcher, Finished, INLINE_MAX};
 pub(crate) use pool::{Completion, ExecutionPool};

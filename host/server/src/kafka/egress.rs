@@ -5,6 +5,7 @@ use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
+use styx_driver::kafka::Place;
 use styx_protocol::replies::Reply;
 use tokio::sync::mpsc;
 
@@ -24,36 +25,34 @@ pub(super) const WATERMARK: &str = "styx-ingress-watermark";
 /// A reply that waits to be sent.
 #[derive(Debug, Clone)]
 pub(super) struct Answered {
-    pub partition: i32,
-    pub offset: i64,
+    pub place: Place,
     id: String,
     status: &'static str,
     /// TID and epoch, if it was sequenced.
-    place: Option<(u64, u64)>,
+    sequenced: Option<(u64, u64)>,
     value: Vec<u8>,
 }
 
 impl Answered {
     /// The end of a request.
-    pub fn reply(partition: i32, offset: i64, id: String, reply: Reply) -> Self {
+    pub fn reply(place: Place, id: String, reply: Reply) -> Self {
         // What was refused before it was sequenced has neither.
-        let place = (reply.epoch.0 > 0).then_some((reply.tid.0, reply.epoch.0));
+        let sequenced = (reply.epoch.0 > 0).then_some((reply.tid.0, reply.epoch.0));
         let (status, value) = match reply.outcome {
             Ok(value) if value.is_empty() => ("committed", b"null".to_vec()),
             Ok(value) => ("committed", value.to_vec()),
             Err(abort) => ("aborted", ApiError::from(abort).to_json().to_string().into_bytes()),
         };
-        Answered { partition, offset, id, status, place, value }
+        Answered { place, id, status, sequenced, value }
     }
 
     /// A record that is no request.
-    pub fn refusal(partition: i32, offset: i64, id: String, why: &ApiError) -> Self {
+    pub fn refusal(place: Place, id: String, why: &ApiError) -> Self {
         Answered {
-            partition,
-            offset,
+            place,
             id,
             status: "refused",
-            place: None,
+            sequenced: None,
             value: why.to_json().to_string().into_bytes(),
         }
     }
@@ -70,7 +69,7 @@ impl Answered {
 #[derive(Debug)]
 pub(super) enum Sent {
     /// The reply is durable.
-    Reply { partition: i32, offset: i64 },
+    Reply(Place),
     /// The dead letter is durable, or cannot be kept; its refusal may follow.
     DeadLetter(Box<Answered>),
     /// Nothing more can be sent.
@@ -130,14 +129,14 @@ impl Egress {
         };
         add(REQUEST_ID, &answered.id);
         add(STATUS, answered.status);
-        if let Some((tid, epoch)) = answered.place {
+        if let Some((tid, epoch)) = answered.sequenced {
             add(TID, &tid.to_string());
             add(EPOCH, &epoch.to_string());
         }
-        add(PARTITION, &answered.partition.to_string());
-        add(OFFSET, &answered.offset.to_string());
+        add(PARTITION, &answered.place.partition.to_string());
+        add(OFFSET, &answered.place.offset.to_string());
         add(WATERMARK, &watermark.to_string());
-        let partition = self.topics.egress_of(answered.partition);
+        let partition = self.topics.egress_of(answered.place.partition);
         let (key, value) = (answered.id.clone(), answered.value.clone());
         let record = BaseRecord::with_opaque_to(EGRESS, Box::new(Ticket::Reply(answered)))
             .partition(partition)
@@ -183,7 +182,7 @@ impl Egress {
     /// What became of a message, in words of the front.
     pub fn judge(&self, Delivered(ticket, result): Delivered) -> Sent {
         match (ticket, result) {
-            (Ticket::Reply(answered), Ok(())) => Sent::Reply { partition: answered.partition, offset: answered.offset },
+            (Ticket::Reply(answered), Ok(())) => Sent::Reply(answered.place),
             (Ticket::Reply(mut answered), Err(error)) if is_too_large(&error) => {
                 answered.too_large();
                 Sent::DeadLetter(Box::new(answered))

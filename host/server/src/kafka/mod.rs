@@ -8,14 +8,13 @@
 //! **Exactly once.** Every request has an id under which the reply is remembered: its own, or one
 //! made of its place in the topic. So it may be asked again, which happens whenever nobody can say
 //! what became of it. Every reply says which record it answers and below which offset all have been
-//! answered ([`progress`]); a front that starts reads the last replies ([`resume`]), goes on from
+//! answered ([`styx_driver::kafka`]); a front that starts reads the last replies ([`resume`]), goes on from
 //! there, and passes over what has its reply already. The broker remembers nothing for it.
 //!
 //! One process runs the front of a pair of topics: the one that holds the log, or one gateway.
 //! A broker that goes away is waited for; a session that fails begins again from the replies.
 
 mod egress;
-mod progress;
 mod record;
 mod resume;
 mod session;

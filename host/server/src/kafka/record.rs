@@ -2,6 +2,7 @@
 
 use rdkafka::Message;
 use rdkafka::message::{BorrowedMessage, Headers, OwnedHeaders};
+use styx_driver::kafka::Place;
 use styx_protocol::transaction::Request;
 
 use super::topics::INGRESS;
@@ -45,6 +46,11 @@ pub(super) struct Asked {
 }
 
 impl Record {
+    /// Its place in the topic.
+    pub fn place(&self) -> Place {
+        Place { partition: self.partition, offset: self.offset }
+    }
+
     /// The request's id, in the client's words or made of the record's place: a topic that was
     /// deleted and created again has other times at the same places.
     pub fn id(&self) -> String {

@@ -1,6 +1,6 @@
 //! From requests to replies, for as long as nothing breaks.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,35 +8,28 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
-use styx_protocol::abort::Code;
+use styx_driver::kafka::progress::Progress;
+use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, Place, Prepared};
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
 
 use super::blocking;
 use super::egress::{Answered, Delivered, Egress, Sent};
-use super::progress::{Admission, Progress};
 use super::record::{Asked, Record};
 use super::resume::resume;
 use super::topics::{INGRESS, Incoming, Topics};
+use crate::clock::MonotonicClock;
 use crate::gateway::Outcome;
 use crate::handle::{Answer, Waiter};
 use crate::http::status_of;
 use crate::services::Services;
 
-/// Requests under way, and bytes of their arguments; past that no more are taken.
-const IN_FLIGHT_MAX: usize = 4096;
-const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
-/// Records taken from the library and not looked at: bursts of them, and records of a burst.
+/// Records taken from the library and not looked at: batches of them, and records of a batch.
 const READ_AHEAD: usize = 8;
-const BURST_MAX: usize = 64;
+const BATCH_MAX: usize = 64;
 /// Deliveries and answers taken at a time.
 const TAKEN_MAX: usize = 256;
-/// Before a request is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// How long a session that ends waits for replies: at a shutdown, and before another begins.
-const LAST_REPLIES: Duration = Duration::from_secs(5);
-const ALL_REPLIES: Duration = Duration::from_secs(60);
-/// Between two looks at the number of partitions.
+/// Pause between two looks at the number of partitions.
 const REVIEW: Duration = Duration::from_secs(30);
 
 /// Why a session is over.
@@ -46,47 +39,25 @@ pub(super) enum End {
     Failed(anyhow::Error),
 }
 
-/// What the reading thread says.
+/// News of the reading thread.
 enum News {
     Records(Vec<Record>),
     Repartitioned,
     Failed(anyhow::Error),
 }
 
-/// A partition of requests.
-struct Partition {
-    progress: Progress,
-    /// Records that are too far ahead.
-    held: VecDeque<Record>,
-    paused: bool,
-}
+type Event = FrontEvent<Record, Answered>;
 
-/// A request under way.
-struct Flight {
-    partition: i32,
-    offset: i64,
-    id: String,
-    request: Arc<Request>,
-    read_only: bool,
-    started: Instant,
-}
-
+/// The front's driver with its topics, its clients' side of this process and a clock.
 pub(super) struct Session {
     services: Services,
-    partitions: BTreeMap<i32, Partition>,
+    front: FrontDriver<Record, Answered>,
+    clock: MonotonicClock,
     egress: Egress,
     delivered: mpsc::UnboundedReceiver<Delivered>,
     reader: Reader,
-    flights: HashMap<u64, Flight>,
-    flying_bytes: usize,
-    tickets: u64,
     to: mpsc::UnboundedSender<(u64, Answer)>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
-    /// Requests to be asked again, and when.
-    again: VecDeque<(Instant, u64)>,
-    /// Records whose app may be deployed any moment, and replies that there was no room for.
-    postponed: VecDeque<Record>,
-    unsent: VecDeque<Answered>,
     scratch: Vec<u8>,
 }
 
@@ -99,26 +70,9 @@ impl Session {
         };
         let (egress, delivered) = Egress::new(topics)?;
         let reader = Reader::start(topics, &resumed)?;
-        let partitions = resumed
-            .into_iter()
-            .map(|(number, progress)| (number, Partition { progress, held: VecDeque::new(), paused: false }));
         let (to, answers) = mpsc::unbounded_channel();
-        Ok(Session {
-            services,
-            partitions: partitions.collect(),
-            egress,
-            delivered,
-            reader,
-            flights: HashMap::new(),
-            flying_bytes: 0,
-            tickets: 0,
-            to,
-            answers,
-            again: VecDeque::new(),
-            postponed: VecDeque::new(),
-            unsent: VecDeque::new(),
-            scratch: Vec::new(),
-        })
+        let (front, clock) = (FrontDriver::new(resumed), MonotonicClock::start());
+        Ok(Session { services, front, clock, egress, delivered, reader, to, answers, scratch: Vec::new() })
     }
 
     /// Serves until it is over.
@@ -126,197 +80,116 @@ impl Session {
         let shutdown = self.services.shutdown.clone();
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut ending: Option<(End, Instant)> = None;
+        let mut shutting_down = false;
         let (mut delivered, mut answers) = (Vec::new(), Vec::new());
         loop {
-            let room = ending.is_none() && self.has_room();
+            let room = self.front.has_room();
             let worked = tokio::select! {
                 biased;
-                () = shutdown.wait(), if !matches!(ending, Some((End::Shutdown, _))) => {
-                    ending = Some((End::Shutdown, Instant::now() + LAST_REPLIES));
-                    Ok(())
+                () = shutdown.wait(), if !shutting_down => {
+                    shutting_down = true;
+                    self.step(FrontEvent::End(Ending::Shutdown))
                 }
                 1.. = self.delivered.recv_many(&mut delivered, TAKEN_MAX) => {
-                    delivered.drain(..).try_for_each(|delivered| self.sent(delivered))
+                    delivered.drain(..).try_for_each(|delivered| self.delivered(delivered))
                 }
                 1.. = self.answers.recv_many(&mut answers, TAKEN_MAX) => {
-                    answers.drain(..).try_for_each(|(ticket, answer)| self.answered(ticket, answer))
+                    let mut answered = |(ticket, answer)| self.step(FrontEvent::Answered(ticket, answer));
+                    answers.drain(..).try_for_each(&mut answered)
                 }
                 Some(news) = self.reader.news.recv(), if room => match news {
-                    News::Records(records) => records.into_iter().try_for_each(|record| self.meet(record)),
-                    News::Repartitioned => {
-                        ending = Some((End::Repartitioned, Instant::now() + ALL_REPLIES));
-                        Ok(())
+                    News::Records(records) => {
+                        let records = records.into_iter().map(|record| (record.place(), record));
+                        self.step(FrontEvent::Read(records.collect()))
                     }
+                    News::Repartitioned => self.step(FrontEvent::End(Ending::Repartitioned)),
                     News::Failed(why) => Err(why),
                 },
-                _ = tick.tick() => self.review(),
+                _ = tick.tick() => self.step(FrontEvent::Tick),
             };
             if let Err(why) = worked {
                 return End::Failed(why);
             }
-            match ending {
-                Some((end, until)) if self.is_empty() || Instant::now() >= until => return end,
-                other => ending = other,
+            match self.front.ended(self.clock.now()) {
+                Some(Ending::Shutdown) => return End::Shutdown,
+                Some(Ending::Repartitioned) => return End::Repartitioned,
+                None => {}
             }
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        let held = self.partitions.values().map(|partition| partition.held.len()).sum::<usize>();
-        self.flights.len() + self.unsent.len() + held + self.postponed.len() < IN_FLIGHT_MAX
-            && self.flying_bytes < IN_FLIGHT_BYTES_MAX
-    }
-
-    fn is_empty(&self) -> bool {
-        self.partitions.values().all(|partition| partition.progress.is_done())
-    }
-
-    /// A record has been read.
-    fn meet(&mut self, record: Record) -> anyhow::Result<()> {
-        let Some(partition) = self.partitions.get_mut(&record.partition) else { return Ok(()) };
-        if !partition.held.is_empty() {
-            partition.held.push_back(record);
-            return Ok(());
-        }
-        match partition.progress.meet(record.offset) {
-            Admission::Taken => self.take(record),
-            Admission::Answered => Ok(()),
-            Admission::Held => {
-                self.reader.pause(record.partition)?;
-                partition.paused = true;
-                partition.held.push_back(record);
-                Ok(())
-            }
-        }
-    }
-
-    /// Submits a record, or says why not.
-    fn take(&mut self, record: Record) -> anyhow::Result<()> {
-        // Before anything has been deployed nobody knows what is unknown.
-        if self.services.handle.catalog().version() == 0 {
-            self.postponed.push_back(record);
-            return Ok(());
-        }
-        let (id, started) = (record.id(), Instant::now());
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let asked = record.request(&self.services, &id, &mut scratch);
-        self.scratch = scratch;
-        match asked {
-            Ok(Asked { request, read_only }) => {
-                self.tickets += 1;
-                self.flying_bytes += request.args.len();
-                let (partition, offset) = (record.partition, record.offset);
-                let flight = Flight { partition, offset, id, request: Arc::new(request), read_only, started };
-                self.flights.insert(self.tickets, flight);
-                self.ask(self.tickets);
-            }
-            Err(why) => {
-                self.services.latencies.record(Outcome::of_error(why.status), started.elapsed());
-                let refusal = Answered::refusal(record.partition, record.offset, id, &why);
-                self.egress.dead_letter(&record, &why, refusal)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn ask(&self, ticket: u64) {
-        let Some(flight) = self.flights.get(&ticket) else { return };
-        let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-        if flight.read_only {
-            self.services.handle.query(Request::clone(&flight.request), waiter)
-        } else {
-            self.services.handle.submit(flight.request.clone(), waiter, false)
-        }
-    }
-
-    /// A request has been answered.
-    fn answered(&mut self, ticket: u64, answer: Answer) -> anyhow::Result<()> {
-        let reply = match answer {
-            Answer::Reply(reply) => reply,
-            // What nobody can say is asked again, under the same id.
-            _ => {
-                self.again.push_back((Instant::now() + ASK_AGAIN, ticket));
-                return Ok(());
-            }
-        };
-        let outcome = match &reply.outcome {
-            Err(abort) if abort.code == Code::Overloaded => {
-                self.again.push_back((Instant::now() + ASK_AGAIN, ticket));
-                return Ok(());
-            }
-            Ok(_) => Outcome::Committed,
-            Err(abort) => Outcome::of_error(status_of(abort.code)),
-        };
-        let Some(flight) = self.flights.remove(&ticket) else { return Ok(()) };
-        self.flying_bytes -= flight.request.args.len();
-        let outcome = if outcome == Outcome::Committed && flight.read_only { Outcome::Answered } else { outcome };
-        self.services.latencies.record(outcome, flight.started.elapsed());
-        self.send(Answered::reply(flight.partition, flight.offset, flight.id, reply))
-    }
-
-    fn send(&mut self, answered: Answered) -> anyhow::Result<()> {
-        let Some(partition) = self.partitions.get(&answered.partition) else { return Ok(()) };
-        match self.egress.reply(answered, partition.progress.watermark()) {
-            Ok(()) => Ok(()),
-            Err(Ok(answered)) => {
-                self.unsent.push_back(answered);
-                Ok(())
-            }
-            Err(Err(error)) => Err(error.into()),
         }
     }
 
     /// The broker has said something of a message.
-    fn sent(&mut self, delivered: Delivered) -> anyhow::Result<()> {
+    fn delivered(&mut self, delivered: Delivered) -> anyhow::Result<()> {
         match self.egress.judge(delivered) {
-            Sent::Reply { partition, offset } => {
-                if let Some(partition) = self.partitions.get_mut(&partition) {
-                    partition.progress.done(offset);
-                }
-                self.resume_held(partition)
-            }
-            Sent::DeadLetter(refusal) => self.send(*refusal),
+            Sent::Reply(place) => self.step(FrontEvent::Written(place)),
+            Sent::DeadLetter(refusal) => self.step(FrontEvent::Write(refusal.place, *refusal)),
             Sent::Failed(why) => anyhow::bail!("replies cannot be written: {why}"),
         }
     }
 
-    /// Takes what was too far ahead, as far as it is not any more.
-    fn resume_held(&mut self, number: i32) -> anyhow::Result<()> {
-        loop {
-            let Some(partition) = self.partitions.get_mut(&number) else { return Ok(()) };
-            let Some(record) = partition.held.front() else {
-                if std::mem::take(&mut partition.paused) {
-                    self.reader.resume(number)?;
-                }
-                return Ok(());
-            };
-            match partition.progress.meet(record.offset) {
-                Admission::Held => return Ok(()),
-                Admission::Answered => drop(partition.held.pop_front()),
-                Admission::Taken => {
-                    let record = partition.held.pop_front().expect("just seen");
-                    self.take(record)?;
-                }
+    /// Steps the driver, and carries out what it wants done.
+    fn step(&mut self, event: Event) -> anyhow::Result<()> {
+        let mut events = VecDeque::from([event]);
+        let mut effects = Vec::new();
+        while let Some(event) = events.pop_front() {
+            self.front.step(self.clock.now(), event, &mut effects);
+            for effect in effects.drain(..) {
+                events.extend(self.perform(effect)?);
             }
-        }
-    }
-
-    /// Now and then: what is to be asked again, and what there was no room for.
-    fn review(&mut self) -> anyhow::Result<()> {
-        let now = Instant::now();
-        while self.again.front().is_some_and(|(when, _)| *when <= now) {
-            if let Some((_, ticket)) = self.again.pop_front() {
-                self.ask(ticket);
-            }
-        }
-        for record in std::mem::take(&mut self.postponed) {
-            self.take(record)?;
-        }
-        for answered in std::mem::take(&mut self.unsent) {
-            self.send(answered)?;
         }
         Ok(())
+    }
+
+    /// Carries out an effect; gives what came of it at once.
+    fn perform(&mut self, effect: FrontEffect<Record, Answered>) -> anyhow::Result<Option<Event>> {
+        match effect {
+            FrontEffect::Prepare(place, record) => return self.prepare(place, record),
+            FrontEffect::Ask { ticket, request, read_only } => {
+                let waiter = Waiter::Stream { ticket, to: self.to.clone() };
+                if read_only {
+                    self.services.handle.query(Request::clone(&request), waiter);
+                } else {
+                    self.services.handle.submit(request, waiter, false);
+                }
+            }
+            FrontEffect::Reply { place, id, reply, read_only, duration } => {
+                let outcome = match &reply.outcome {
+                    Ok(_) if read_only => Outcome::Answered,
+                    Ok(_) => Outcome::Committed,
+                    Err(abort) => Outcome::of_error(status_of(abort.code)),
+                };
+                self.services.latencies.record(outcome, duration);
+                return Ok(Some(FrontEvent::Write(place, Answered::reply(place, id, reply))));
+            }
+            FrontEffect::Write { place, reply, watermark } => match self.egress.reply(reply, watermark) {
+                Ok(()) => {}
+                Err(Ok(reply)) => return Ok(Some(FrontEvent::Unwritten(place, reply))),
+                Err(Err(error)) => return Err(error.into()),
+            },
+            FrontEffect::Pause(partition) => self.reader.pause(partition)?,
+            FrontEffect::Resume(partition) => self.reader.resume(partition)?,
+        }
+        Ok(None)
+    }
+
+    /// Makes a request of a record, or says why it is none.
+    fn prepare(&mut self, place: Place, record: Record) -> anyhow::Result<Option<Event>> {
+        if self.services.handle.catalog().version() == 0 {
+            return Ok(Some(FrontEvent::TooEarly(place, record)));
+        }
+        let (id, started) = (record.id(), Instant::now());
+        match record.request(&self.services, &id, &mut self.scratch) {
+            Ok(Asked { request, read_only }) => {
+                let prepared = Prepared { id, request: Arc::new(request), read_only };
+                Ok(Some(FrontEvent::Prepared(place, prepared)))
+            }
+            Err(why) => {
+                self.services.latencies.record(Outcome::of_error(why.status), started.elapsed());
+                let refusal = Answered::refusal(place, id, &why);
+                self.egress.dead_letter(&record, &why, refusal)?;
+                Ok(None)
+            }
+        }
     }
 }
 
@@ -368,11 +241,11 @@ fn one(partition: i32) -> TopicPartitionList {
 fn read(consumer: &Incoming, stop: &AtomicBool, to: &mpsc::Sender<News>, partitions: usize) {
     let mut reviewed = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let (mut burst, mut failed) = (Vec::new(), None);
+        let (mut batch, mut failed) = (Vec::new(), None);
         let mut patience = Duration::from_millis(100);
-        while burst.len() < BURST_MAX {
+        while batch.len() < BATCH_MAX {
             match consumer.poll(patience) {
-                Some(Ok(message)) => burst.push(Record::from(&message)),
+                Some(Ok(message)) => batch.push(Record::from(&message)),
                 Some(Err(KafkaError::MessageConsumptionFatal(code))) => {
                     failed = Some(News::Failed(anyhow::anyhow!("requests cannot be read: {code}")));
                     break;
@@ -389,12 +262,12 @@ fn read(consumer: &Incoming, stop: &AtomicBool, to: &mpsc::Sender<News>, partiti
             (found > partitions).then_some(News::Repartitioned)
         };
         let mut news = Vec::new();
-        if burst.is_empty() && reviewed.elapsed() >= REVIEW {
+        if batch.is_empty() && reviewed.elapsed() >= REVIEW {
             reviewed = Instant::now();
             news.extend(grown());
         }
-        if !burst.is_empty() {
-            news.push(News::Records(burst));
+        if !batch.is_empty() {
+            news.push(News::Records(batch));
         }
         for news in news.into_iter().chain(failed) {
             if to.blocking_send(news).is_err() {

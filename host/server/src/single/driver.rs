@@ -18,7 +18,7 @@ use super::appender::ToLog;
 use super::snapshots::Snapshots;
 use super::{Event, Prepare, Recovered};
 use crate::clock::now;
-use crate::execution::{Dispatcher, ExecutionPool};
+use crate::execution::{Dispatcher, ExecutionPool, INLINE_MAX};
 use crate::fatal::fatal;
 use crate::guest_logs::show;
 use crate::handle::{Answer, ClientMessage, Failure, Handle, OperatorMessage, Waiter};
@@ -83,7 +83,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     ) -> Self {
         Driver {
             machine,
-            dispatcher: Dispatcher::new(executor, pool),
+            dispatcher: Dispatcher::new(executor, INLINE_MAX, pool),
             messages,
             handle,
             prepare,
@@ -235,8 +235,8 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 }
             }
             Event::Completed(completion) => {
-                if let Some(input) = self.dispatcher.take(completion) {
-                    self.step(input);
+                if let Some(finished) = self.dispatcher.take(completion) {
+                    self.step(worker::Input::from(finished));
                 }
             }
             Event::Operator(OperatorMessage::Deploy(control, waiter)) => {
@@ -377,11 +377,11 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             worker::Action::Execute(batch) => {
                 self.prepare_catalog();
                 self.batch_out = Instant::now();
-                return self.dispatcher.execute(batch);
+                return self.dispatcher.execute(batch).map(worker::Input::from);
             }
             worker::Action::FallBack(batch) => {
                 self.batch_out = Instant::now();
-                return self.dispatcher.fall_back(batch);
+                return self.dispatcher.fall_back(batch).map(worker::Input::from);
             }
             worker::Action::Respond(response) => match response {
                 ClientResponse::Reply { waiter, reply } => waiter.answer(Answer::Reply(reply)),
@@ -391,7 +391,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             },
             worker::Action::WorkerSnapshot(part) => self.snapshots().collector.part(part),
             worker::Action::Changes { changes, last } => self.snapshots().collector.changes(changes, last),
-            worker::Action::RunTasks(tasks) => return self.dispatcher.advance(tasks),
+            worker::Action::RunTasks(tasks) => return self.dispatcher.advance(tasks).map(worker::Input::from),
             worker::Action::Send { .. } | worker::Action::Finished(_) => {
                 debug_assert!(false, "the machine keeps these to itself");
             }

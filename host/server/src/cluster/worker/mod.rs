@@ -1,12 +1,8 @@
-//! A worker process: the protocol's [`Worker`](styx_protocol::machine::Worker) machine with threads
-//! and a network around it.
-//!
-//! One driver thread owns the machine and does what it says. A generation begins with an invitation
-//! of the coordinator: whatever the machine knew is dropped, and the log is replayed into a new one.
+//! A worker process: the worker's driver with threads, a network and a disk around it.
 
-mod driver;
+mod restore;
+mod shell;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,19 +11,22 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, unbounded};
 use styx_engine::{EXECUTION_STACK_BYTES, Engine};
 use styx_protocol::ids::EngineHash;
-use styx_protocol::membership::{Build, Member};
+use styx_protocol::membership::Build;
 use styx_protocol::modes::Modes;
 use tokio::sync::watch;
 
-use self::driver::{Driver, Event, HEARTBEAT};
-use super::coordinators::Coordinators;
-use crate::clock::now;
+use styx_driver::time::Now;
+use styx_driver::worker::{WorkerConfig, WorkerDriver, WorkerEvent};
+use styx_transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
+
+use self::shell::{Compiler, Event, Execution, Parts, Shell};
+use super::COORDINATOR;
+use crate::clock::{MonotonicClock, now};
 use crate::components::ComponentStore;
 use crate::execution::{Dispatcher, ExecutionPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::Handle;
 use crate::stats::Stats;
-use styx_transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
 
 /// How a worker process runs.
 #[derive(Clone, Debug)]
@@ -40,7 +39,7 @@ pub struct WorkerNodeOptions {
     pub network: Options,
     /// Where the coordinator is, or those are of which one leads; at least one.
     pub coordinators: Vec<String>,
-    /// Threads that execute transactions, besides the driver, which runs what is too small to hand over.
+    /// Threads that execute transactions, besides the driver's.
     pub threads: usize,
     /// Which parts of the protocol are on.
     pub modes: Modes,
@@ -78,53 +77,55 @@ impl WorkerNode {
         let incoming = events.clone();
         let hello = Hello::new(NodeKind::Worker, options.node, options.name.clone(), engine.engine_hash());
         let network = Network::start(hello, options.network.clone(), same_build, move |message| {
-            drop(incoming.send(Event::Incoming(message)));
+            // The thread has ended only when the worker has.
+            let _ = incoming.send(Event::Incoming(message));
         });
         let network = Arc::new(network.await?);
-        let coordinators = Coordinators::dial(network.clone(), options.coordinators.clone());
+        network.connect(COORDINATOR, options.coordinators.first().expect("there is a coordinator").clone());
         let stats = Arc::new(Stats::default());
         let completions = events.clone();
-        // Never on the driver's thread alone: it must say hello while a batch runs.
         let threads = options.threads.max(1);
         let pool = ExecutionPool::start(threads, EXECUTION_STACK_BYTES, &|| engine.executor(), move |completion| {
-            drop(completions.send(Event::Completed(completion)));
+            let _ = completions.send(Event::Completed(completion));
         })?;
         let address = network.address();
         let (messages, requests) = unbounded();
         let handle = Handle::new(messages, options.backlog_max, stats.clone());
         let (refuse, refused) = watch::channel(None);
-        let driver = Driver {
-            handle: handle.clone(),
-            requests,
-            member: Member::new(now().0, build(&engine)),
-            dispatcher: Dispatcher::new(engine.executor(), pool),
+        let clock = MonotonicClock::start();
+        let config = WorkerConfig {
+            build: build(&engine),
             address: address.map(|address| address.to_string()).unwrap_or_default(),
-            options,
-            engine,
-            components,
-            network: network.clone(),
-            coordinators,
+            coordinators: options.coordinators,
+            modes: options.modes,
+            epoch_size_max: options.epoch_size_max,
+            backlog_max: options.backlog_max,
+            suspended_max: options.suspended_max,
+        };
+        let shell = Shell {
+            driver: WorkerDriver::new(Now { monotonic: clock.now(), wall: now() }, config),
+            clock,
             inbox,
             events: events.clone(),
+            requests,
+            handle: handle.clone(),
             stats: stats.clone(),
-            batch_out: Instant::now(),
-            serving: None,
-            postponed: VecDeque::new(),
-            loading: BTreeSet::new(),
-            left: None,
-            store: None,
-            runtime: tokio::runtime::Handle::current(),
-            said_hello: Instant::now() - HEARTBEAT,
-            lost: BTreeMap::new(),
-            attended: false,
-            leaving: None,
+            network: network.clone(),
+            // Nothing inline: heartbeats must go out while guests run.
+            execution: Execution {
+                dispatcher: Dispatcher::new(engine.executor(), 0, pool),
+                forgetting: false,
+                batch_out: Instant::now(),
+            },
+            compiler: Compiler { engine, components },
+            parts: Parts { store: None, writer: None, runtime: tokio::runtime::Handle::current(), threads },
             refused: refuse,
-            actions: Vec::new(),
+            has_ended: false,
         };
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
             .stack_size(EXECUTION_STACK_BYTES)
-            .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
+            .spawn(move || fatal_on_panic("driver", move || shell.serve()))?;
         Ok(WorkerNode { handle, events, thread: Some(thread), address, stats, network, refused })
     }
 
@@ -164,17 +165,18 @@ impl WorkerNode {
     /// Asks the coordinator to be let go, and waits for it; then ends. Clients notice nothing, if there
     /// are other workers. Who is nobody's worker ends at once.
     pub fn leave(mut self) {
-        drop(self.events.send(Event::Leave));
+        // The thread may have ended already.
+        let _ = self.events.send(Event::Driver(WorkerEvent::Leave));
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            let _ = thread.join();
         }
     }
 
     /// Ends the driver and the connections. What was under way is somebody else's from now on.
     pub fn stop(mut self) {
-        drop(self.events.send(Event::Stop));
+        let _ = self.events.send(Event::Stop);
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            let _ = thread.join();
         }
     }
 }

@@ -1,16 +1,14 @@
-//! How far a partition of requests has been answered.
-//!
-//! Pure: offsets in, offsets out.
+//! Progress: how far a partition of requests has been answered.
 
 use std::collections::BTreeSet;
 
 /// How far apart the first and the last request under way may lie. It bounds how many replies a
 /// front has to read when it starts.
-pub(super) const WINDOW: i64 = 4096;
+pub const WINDOW: i64 = 4096;
 
-/// What has become of the records of one partition.
+/// Records of one partition, by what has become of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Progress {
+pub struct Progress {
     /// Taken and not answered.
     open: BTreeSet<i64>,
     /// Offset after the last taken.
@@ -19,9 +17,9 @@ pub(super) struct Progress {
     answered: BTreeSet<i64>,
 }
 
-/// What is to be done with a record.
+/// Decision about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
+pub enum Admission {
     /// It is a new request.
     Taken,
     /// It has its reply.
@@ -58,7 +56,7 @@ impl Progress {
         debug_assert!(was_open, "answered once");
     }
 
-    /// Whether everything met has been answered.
+    /// Tells whether everything met has been answered.
     pub fn is_done(&self) -> bool {
         self.open.is_empty()
     }

@@ -1,0 +1,78 @@
+//! Recovery of a front: where an earlier one stopped, by the replies that it left.
+
+use std::collections::BTreeSet;
+
+use super::progress::{Progress, WINDOW};
+
+/// A reply, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyMark {
+    /// The partition of the record that it answers.
+    pub partition: i32,
+    /// The offset of that record.
+    pub offset: i64,
+    /// Everything below this offset had been answered when it was written.
+    pub watermark: i64,
+}
+
+/// Replies that are read first, for so many partitions of requests whose replies stand together.
+pub fn first_span(partitions: usize) -> i64 {
+    (ENOUGH + WINDOW / 4) * partitions.max(1) as i64
+}
+
+/// The span to be read instead of `span`, if what was read of it does not tell all. Replies to records beyond
+/// the watermark were written while it was at most a window below, so that at most two windows of replies can
+/// follow. `reached_first`: there are no earlier replies.
+pub fn wider_span(span: i64, reached_first: bool, partitions: &[i32], read: &[ReplyMark]) -> Option<i64> {
+    let of = |partition: i32| read.iter().filter(|mark| mark.partition == partition).count() as i64;
+    (!reached_first && partitions.iter().any(|partition| of(*partition) < ENOUGH)).then_some(span * 4)
+}
+
+const ENOUGH: i64 = 2 * WINDOW;
+
+/// Progress of a partition whose records stand from `first` to before `end`, or the watermark that lies beyond
+/// them: the topic was created anew.
+///
+/// # Errors
+/// The topic ends before what has been answered.
+pub fn resume(first: i64, end: i64, marks: impl Iterator<Item = ReplyMark> + Clone) -> Result<Progress, i64> {
+    let watermark = marks.clone().map(|mark| mark.watermark).max().unwrap_or(0);
+    if watermark > end {
+        return Err(watermark);
+    }
+    let watermark = watermark.max(first);
+    let answered: BTreeSet<i64> = marks.map(|mark| mark.offset).filter(|offset| *offset >= watermark).collect();
+    Ok(Progress::new(watermark, answered))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kafka::progress::Admission;
+
+    fn mark(offset: i64, watermark: i64) -> ReplyMark {
+        ReplyMark { partition: 0, offset, watermark }
+    }
+
+    #[test]
+    fn a_front_goes_on_where_replies_end_and_passes_over_those_that_are_there() {
+        let marks = [mark(10, 10), mark(12, 11), mark(14, 11)];
+        let mut progress = resume(0, 100, marks.into_iter()).unwrap();
+        assert_eq!(progress.watermark(), 11);
+        for (offset, admission) in
+            [(11, Admission::Taken), (12, Admission::Answered), (13, Admission::Taken), (14, Admission::Answered)]
+        {
+            assert_eq!(progress.meet(offset), admission, "{offset}");
+        }
+        assert_eq!(resume(50, 100, marks.into_iter()).unwrap().watermark(), 50, "what was trimmed is over");
+        assert_eq!(resume(0, 5, marks.into_iter()), Err(11), "the topic was created anew");
+    }
+
+    #[test]
+    fn replies_are_read_back_until_every_partition_has_shown_two_windows() {
+        let marks: Vec<ReplyMark> = (0..ENOUGH).map(|offset| mark(offset, 0)).collect();
+        assert_eq!(wider_span(10, false, &[0], &marks), None);
+        assert_eq!(wider_span(10, false, &[0, 1], &marks), Some(40), "nothing is known of the second");
+        assert_eq!(wider_span(10, true, &[0, 1], &marks), None, "there is no more");
+    }
+}

@@ -1,0 +1,180 @@
+use std::collections::BTreeSet;
+
+use styx_protocol::ids::{OperatorId, RequestId};
+
+use super::progress::WINDOW;
+use super::*;
+use crate::client::Failure;
+
+/// A front whose records are their offsets, and whose replies are words. Replies are durable when the test says so.
+struct Rig {
+    front: FrontDriver<i64, String>,
+    now: Instant,
+    deployed: bool,
+    full: bool,
+    asked: Vec<(u64, RequestId)>,
+    written: Vec<(Place, i64)>,
+    paused: Vec<i32>,
+}
+
+fn place(offset: i64) -> Place {
+    Place { partition: 0, offset }
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let progress = Progress::new(0, BTreeSet::new());
+        Rig {
+            front: FrontDriver::new([(0, progress)]),
+            now: Instant(1),
+            deployed: true,
+            full: false,
+            asked: Vec::new(),
+            written: Vec::new(),
+            paused: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: FrontEvent<i64, String>) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let mut effects = Vec::new();
+            self.front.step(self.now, event, &mut effects);
+            for effect in effects {
+                match effect {
+                    FrontEffect::Prepare(place, record) if self.deployed => {
+                        events.push_back(FrontEvent::Prepared(place, prepared(record)));
+                    }
+                    FrontEffect::Prepare(place, record) => events.push_back(FrontEvent::TooEarly(place, record)),
+                    FrontEffect::Ask { ticket, request, .. } => self.asked.push((ticket, request.id)),
+                    FrontEffect::Reply { place, id, .. } => events.push_back(FrontEvent::Write(place, id)),
+                    FrontEffect::Write { place, reply, .. } if self.full => {
+                        events.push_back(FrontEvent::Unwritten(place, reply));
+                    }
+                    FrontEffect::Write { place, watermark, .. } => self.written.push((place, watermark)),
+                    FrontEffect::Pause(partition) => self.paused.push(partition),
+                    FrontEffect::Resume(partition) => self.paused.retain(|paused| *paused != partition),
+                }
+            }
+            if self.full {
+                // The shell comes back to it at the next tick.
+                events.retain(|event| !matches!(event, FrontEvent::Tick));
+            }
+        }
+    }
+
+    fn read(&mut self, offsets: impl IntoIterator<Item = i64>) {
+        let records = offsets.into_iter().map(|offset| (place(offset), offset)).collect();
+        self.step(FrontEvent::Read(records));
+    }
+
+    fn answer(&mut self, ticket: u64, answer: Answer) {
+        self.step(FrontEvent::Answered(ticket, answer));
+    }
+
+    fn later(&mut self, time: Duration) {
+        self.now = self.now.after(time);
+        self.step(FrontEvent::Tick);
+    }
+}
+
+fn prepared(record: i64) -> Prepared {
+    let (id, operator) = (RequestId(record as u128), OperatorId(0));
+    let (function, key, args) = ("f".into(), "a".into(), b"[]"[..].into());
+    let request = Arc::new(Request { id, operator, function, key, args, retained: true });
+    Prepared { id: record.to_string(), request, read_only: false }
+}
+
+fn reply() -> Answer {
+    let outcome = Ok(b"1"[..].into());
+    Answer::Reply(Reply { id: RequestId(0), tid: Default::default(), epoch: Default::default(), outcome })
+}
+
+#[test]
+fn what_nobody_can_say_is_asked_again_under_the_same_id_and_answered_once() {
+    let mut rig = Rig::new();
+    rig.read([0]);
+    for unsure in [
+        Answer::Failed(Failure::OutcomeUnknown),
+        Answer::Failed(Failure::Unavailable),
+        Answer::overloaded(RequestId(0)),
+        Answer::Unknown,
+    ] {
+        let asked = rig.asked.len();
+        rig.answer(1, unsure);
+        rig.later(ASK_AGAIN / 2);
+        assert_eq!(rig.asked.len(), asked, "not at once, over and over");
+        rig.later(ASK_AGAIN);
+        assert_eq!(rig.asked.len(), asked + 1);
+    }
+    assert!(rig.asked.iter().all(|asked| *asked == (1, RequestId(0))));
+    rig.answer(1, reply());
+    rig.answer(1, reply());
+    assert_eq!(rig.written, [(place(0), 0)]);
+}
+
+#[test]
+fn before_anything_is_deployed_records_wait() {
+    let mut rig = Rig::new();
+    rig.deployed = false;
+    rig.read([0, 1]);
+    assert!(rig.asked.is_empty());
+    rig.deployed = true;
+    rig.later(Duration::ZERO);
+    assert_eq!(rig.asked.len(), 2);
+}
+
+#[test]
+fn records_too_far_ahead_wait_in_order_and_their_partition_is_paused() {
+    let mut rig = Rig::new();
+    rig.read([0, WINDOW, WINDOW + 1]);
+    assert_eq!((rig.asked.len(), &rig.paused[..]), (1, &[0][..]));
+    rig.answer(1, reply());
+    assert_eq!(rig.asked.len(), 1, "the reply is not durable yet");
+    rig.step(FrontEvent::Written(place(0)));
+    let ids: Vec<u128> = rig.asked.iter().map(|(_, id)| id.0).collect();
+    assert_eq!(ids, [0, WINDOW as u128, WINDOW as u128 + 1]);
+    assert!(rig.paused.is_empty());
+}
+
+#[test]
+fn a_reply_says_below_which_offset_all_have_been_answered() {
+    let mut rig = Rig::new();
+    rig.read([0, 1, 2]);
+    rig.answer(2, reply());
+    rig.step(FrontEvent::Written(place(1)));
+    rig.answer(1, reply());
+    rig.step(FrontEvent::Written(place(0)));
+    rig.answer(3, reply());
+    assert_eq!(rig.written, [(place(1), 0), (place(0), 0), (place(2), 2)]);
+}
+
+#[test]
+fn replies_without_room_are_written_later() {
+    let mut rig = Rig::new();
+    rig.read([0]);
+    rig.full = true;
+    rig.answer(1, reply());
+    assert!(rig.written.is_empty());
+    rig.full = false;
+    rig.later(Duration::ZERO);
+    assert_eq!(rig.written.len(), 1);
+}
+
+#[test]
+fn a_front_takes_no_more_than_it_may_and_ends_when_all_is_answered_or_it_takes_too_long() {
+    let mut rig = Rig::new();
+    rig.read(0..IN_FLIGHT_MAX as i64);
+    assert!(!rig.front.has_room());
+    let mut rig = Rig::new();
+    rig.read([0]);
+    rig.step(FrontEvent::End(Ending::Repartitioned));
+    assert!(!rig.front.has_room());
+    assert_eq!(rig.front.ended(rig.now), None);
+    assert_eq!(rig.front.ended(rig.now.after(ALL_REPLIES)), Some(Ending::Repartitioned));
+    rig.step(FrontEvent::End(Ending::Shutdown));
+    assert_eq!(rig.front.ended(rig.now.after(LAST_REPLIES)), Some(Ending::Shutdown));
+    rig.answer(1, reply());
+    rig.step(FrontEvent::Written(place(0)));
+    assert_eq!(rig.front.ended(rig.now), Some(Ending::Shutdown));
+}

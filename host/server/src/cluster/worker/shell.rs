@@ -1,0 +1,367 @@
+//! The driver's thread: takes events of the network, of the threads that execute and write, and of clients,
+//! and carries out what the driver wants done. Guests never run here: heartbeats are said here.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Select, Sender};
+use styx_driver::network::NetworkEvent;
+use styx_driver::time::Now;
+use styx_driver::wire::Response;
+use styx_driver::worker::{RestoreFailure, WorkerDriver, WorkerEffect, WorkerEvent};
+use styx_engine::Engine;
+use styx_protocol::catalog::Digest;
+use styx_protocol::ids::Generation;
+use styx_protocol::message::Message;
+use styx_storage::snapshot::SnapshotStore;
+use styx_transport::{Incoming, Network};
+use tokio::sync::{oneshot, watch};
+
+use super::restore::{Opened, Restore, discard};
+use crate::clock::{MonotonicClock, now};
+use crate::cluster::{COORDINATOR, network_event};
+use crate::components::ComponentStore;
+use crate::diagnostics;
+use crate::execution::{Completion, Dispatcher, Finished};
+use crate::fatal::fatal;
+use crate::guest_logs;
+use crate::handle::{ClientMessage, Handle, Waiter};
+use crate::snapshots::Collector;
+use crate::stats::{Phases, Stats};
+
+/// Messages taken before what they made possible is sent.
+const BATCH_MAX: usize = 1024;
+
+/// Events and effects of this process's driver.
+type DriverEvent = WorkerEvent<Waiter, oneshot::Sender<Response>>;
+type DriverEffect = WorkerEffect<Waiter, oneshot::Sender<Response>>;
+
+/// An event for the driver's thread.
+pub(super) enum Event {
+    /// Something has come from the network.
+    Incoming(Incoming),
+    /// A thread of the pool has done its share.
+    Completed(Completion),
+    /// What a generation begins with has been read.
+    Opened(Generation, Result<Opened, RestoreFailure>),
+    /// Something that the driver takes as it is.
+    Driver(DriverEvent),
+    /// End now.
+    Stop,
+}
+
+/// See the module.
+pub(super) struct Shell {
+    pub(super) driver: WorkerDriver<Waiter, oneshot::Sender<Response>>,
+    pub(super) clock: MonotonicClock,
+    pub(super) inbox: Receiver<Event>,
+    pub(super) events: Sender<Event>,
+    pub(super) requests: Receiver<ClientMessage>,
+    pub(super) handle: Handle,
+    pub(super) stats: Arc<Stats>,
+    pub(super) network: Arc<Network>,
+    pub(super) execution: Execution,
+    pub(super) compiler: Compiler,
+    pub(super) parts: Parts,
+    /// Says why the coordinator does not want this worker.
+    pub(super) refused: watch::Sender<Option<String>>,
+    pub(super) has_ended: bool,
+}
+
+/// Execution of guests, beside the driver.
+pub(super) struct Execution {
+    pub(super) dispatcher: Dispatcher<styx_engine::Executor>,
+    /// What is out is to be forgotten.
+    pub(super) forgetting: bool,
+    /// When the pool was given the batch that it has.
+    pub(super) batch_out: Instant,
+}
+
+impl Execution {
+    fn completed(&mut self, completion: Completion) -> Option<DriverEvent> {
+        if self.forgetting {
+            self.dispatcher.discard(completion);
+            return self.forgotten();
+        }
+        self.dispatcher.take(completion).map(event_of)
+    }
+
+    fn forget(&mut self) -> Option<DriverEvent> {
+        self.forgetting = true;
+        self.forgotten()
+    }
+
+    fn forgotten(&mut self) -> Option<DriverEvent> {
+        if self.dispatcher.is_owed() {
+            return None;
+        }
+        self.dispatcher.forget();
+        self.forgetting = false;
+        Some(WorkerEvent::ExecutionForgotten)
+    }
+}
+
+fn event_of(finished: Finished) -> DriverEvent {
+    match finished {
+        Finished::Executed(executed) => WorkerEvent::Executed(executed),
+        Finished::TaskProgress(progress) => WorkerEvent::TaskProgress(progress),
+        Finished::FellBack(outcomes) => WorkerEvent::FellBack(outcomes),
+    }
+}
+
+/// Compilation of components, each on a thread of its own.
+pub(super) struct Compiler {
+    pub(super) engine: Arc<Engine>,
+    pub(super) components: ComponentStore,
+}
+
+impl Compiler {
+    /// Compiles what is on the disk; otherwise says what is the matter.
+    fn prepare(&self, digest: Digest, events: &Sender<Event>) -> Option<DriverEvent> {
+        if self.engine.is_loaded(digest) {
+            return Some(WorkerEvent::ComponentPrepared(digest, Ok(())));
+        }
+        if !self.components.contains(digest) {
+            return Some(WorkerEvent::ComponentAbsent(digest));
+        }
+        self.load(digest, events);
+        None
+    }
+
+    fn keep(&self, digest: Digest, bytes: &[u8], events: &Sender<Event>) -> Option<DriverEvent> {
+        if ComponentStore::digest(bytes) != digest {
+            let why = format!("the coordinator has no component {digest}");
+            return Some(WorkerEvent::ComponentPrepared(digest, Err(why)));
+        }
+        if let Err(error) = self.components.put(bytes) {
+            let why = format!("cannot keep component {digest}: {error}");
+            return Some(WorkerEvent::ComponentPrepared(digest, Err(why)));
+        }
+        self.load(digest, events);
+        None
+    }
+
+    fn load(&self, digest: Digest, events: &Sender<Event>) {
+        let (engine, path, events) = (self.engine.clone(), self.components.path(digest), events.clone());
+        spawn("styx-load", move || {
+            let result = engine.load(digest, &path).map_err(|error| error.to_string());
+            // The driver has ended only when the process is about to.
+            let _ = events.send(Event::Driver(WorkerEvent::ComponentPrepared(digest, result)));
+        });
+    }
+}
+
+/// This worker's part of snapshots: where it is read from and written to.
+pub(super) struct Parts {
+    /// The store that was used last.
+    pub(super) store: Option<SnapshotStore>,
+    pub(super) writer: Option<Collector>,
+    pub(super) runtime: tokio::runtime::Handle,
+    /// Threads that read.
+    pub(super) threads: usize,
+}
+
+impl Parts {
+    fn begin(&mut self, generation: Generation, partitions: u16, restored: bool, events: &Sender<Event>) {
+        let store = self.store.clone().expect("parts are written where a generation's beginning was read");
+        let (to_hand_over, to_tell) = (events.clone(), events.clone());
+        let writer = Collector::start(
+            store,
+            partitions,
+            generation.0,
+            restored,
+            move || {
+                let _ = to_hand_over.send(Event::Driver(WorkerEvent::HandOver(generation)));
+            },
+            move |written| {
+                let written = Box::new(written.into());
+                let _ = to_tell.send(Event::Driver(WorkerEvent::PartWritten(generation, written)));
+            },
+        );
+        self.writer = Some(writer.unwrap_or_else(|error| fatal(&format!("cannot start a thread: {error}"))));
+    }
+
+    fn writer(&self) -> &Collector {
+        self.writer.as_ref().expect("parts are written between the beginning and the end of a generation")
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(work) {
+        fatal(&format!("cannot start a thread: {error}"));
+    }
+}
+
+impl Shell {
+    /// Serves until the driver has ended, or it is told to stop.
+    pub(super) fn serve(mut self) {
+        let mut effects = Vec::new();
+        while !self.has_ended {
+            // The driver may only judge how silent others were when it has heard everything.
+            let idle = self.inbox.is_empty() && self.requests.is_empty();
+            self.step(if idle { WorkerEvent::Tick } else { WorkerEvent::Settled }, &mut effects);
+            let until = self.driver.wake();
+            let patience = until.since(self.clock.now());
+            let mut select = Select::new();
+            select.recv(&self.inbox);
+            select.recv(&self.requests);
+            if select.ready_timeout(patience.max(Duration::from_micros(1))).is_err() {
+                continue;
+            }
+            for _ in 0..BATCH_MAX {
+                let (event, request) = (self.inbox.try_recv().ok(), self.requests.try_recv().ok());
+                if event.is_none() && request.is_none() || self.has_ended {
+                    break;
+                }
+                if let Some(event) = event {
+                    self.take(event, &mut effects);
+                }
+                if let Some(request) = request {
+                    self.handle.taken(&request);
+                    self.step(WorkerEvent::Client(request), &mut effects);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event, effects: &mut Vec<DriverEffect>) {
+        let event = match event {
+            Event::Incoming(incoming) => Some(WorkerEvent::Network(network_event::read(incoming))),
+            Event::Completed(completion) => self.execution.completed(completion),
+            Event::Opened(generation, opened) => {
+                let result = opened.map(|Opened { store, restored }| {
+                    self.parts.store = Some(store);
+                    restored.map(Box::new)
+                });
+                Some(WorkerEvent::Restored { generation, result })
+            }
+            Event::Driver(event) => Some(event),
+            Event::Stop => {
+                self.has_ended = true;
+                None
+            }
+        };
+        if let Some(event) = event {
+            self.step(event, effects);
+        }
+    }
+
+    /// Steps the driver; `effects` is empty before and after.
+    fn step(&mut self, event: DriverEvent, effects: &mut Vec<DriverEffect>) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let begun = self.begin_phase(&event);
+            self.driver.step(Now { monotonic: self.clock.now(), wall: now() }, event, effects);
+            if let Some((phase, begun)) = begun {
+                Phases::add(phase(&self.stats.phases), begun);
+            }
+            for effect in effects.drain(..) {
+                events.extend(self.perform(effect));
+            }
+        }
+    }
+
+    /// The phase of an epoch that an event's step belongs to, and when it began.
+    fn begin_phase(&self, event: &DriverEvent) -> Option<(Phase, Instant)> {
+        let phases = &self.stats.phases;
+        let phase: Phase = match event {
+            WorkerEvent::Network(NetworkEvent::Message { message: Ok(message), .. }) => match **message {
+                Message::Begin(_) => |phases| &phases.cut,
+                Message::Settle { .. } => |phases| &phases.validate,
+                Message::Decide { .. } => |phases| &phases.commit,
+                _ => return None,
+            },
+            WorkerEvent::Executed(_) => {
+                Phases::add(&phases.execute, self.execution.batch_out);
+                |phases| &phases.execute
+            }
+            WorkerEvent::FellBack(_) => {
+                Phases::add(&phases.fallback, self.execution.batch_out);
+                |phases| &phases.commit
+            }
+            _ => return None,
+        };
+        Some((phase, Instant::now()))
+    }
+
+    /// Carries out what the driver wants done; gives what came of it at once.
+    fn perform(&mut self, effect: DriverEffect) -> Option<DriverEvent> {
+        match effect {
+            WorkerEffect::Send { to, message } => {
+                return self
+                    .network
+                    .send(to, message.encode())
+                    .err()
+                    .map(|error| WorkerEvent::Unsent { to, why: error.to_string() });
+            }
+            WorkerEffect::SendControl { to, envelope } => {
+                // Who cannot be reached will be told again, or is no longer there.
+                let _ = self.network.send_control(to, envelope.encode());
+            }
+            WorkerEffect::SetGeneration(generation) => self.network.set_generation(generation.0),
+            WorkerEffect::Connect { node, address } => self.network.connect(node, address),
+            WorkerEffect::Redirect(address) => self.network.redirect(COORDINATOR, address),
+            WorkerEffect::Execute(batch) => {
+                self.execution.batch_out = Instant::now();
+                return self.execution.dispatcher.execute(batch).map(event_of);
+            }
+            WorkerEffect::RunTasks(tasks) => return self.execution.dispatcher.advance(tasks).map(event_of),
+            WorkerEffect::FallBack(batch) => {
+                self.execution.batch_out = Instant::now();
+                return self.execution.dispatcher.fall_back(batch).map(event_of);
+            }
+            WorkerEffect::ForgetExecution => return self.execution.forget(),
+            WorkerEffect::PrepareComponent(digest) => return self.compiler.prepare(digest, &self.events),
+            WorkerEffect::KeepComponent(digest, bytes) => return self.compiler.keep(digest, &bytes, &self.events),
+            WorkerEffect::Restore { generation, place, view, former } => {
+                let Parts { store, runtime, threads, .. } = &self.parts;
+                let (known, runtime, threads) = (store.clone(), runtime.clone(), *threads);
+                let (restore, events) = (Restore { place, view, former, known, runtime, threads }, self.events.clone());
+                spawn("styx-restore", move || {
+                    let _ = events.send(Event::Opened(generation, restore.run()));
+                });
+            }
+            WorkerEffect::Discard(former) => discard(former),
+            WorkerEffect::BeginParts { generation, partitions, restored } => {
+                self.parts.begin(generation, partitions, restored, &self.events);
+            }
+            WorkerEffect::WritePart(part) => self.parts.writer().part(part),
+            WorkerEffect::WriteChanges { changes, last } => self.parts.writer().changes(changes, last),
+            WorkerEffect::AbandonParts => {
+                if let Some(writer) = self.parts.writer.take() {
+                    writer.abandon();
+                }
+            }
+            WorkerEffect::Answer(waiter, answer) => waiter.answer(answer),
+            WorkerEffect::Respond(to, response) => {
+                // Whoever asked may be gone.
+                let _ = to.send(response);
+            }
+            WorkerEffect::PublishCatalog(catalog) => self.handle.show_catalog(catalog),
+            WorkerEffect::Logs { catalog, tid, lines } => {
+                lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
+            }
+            WorkerEffect::EpochEnded { summary, duration, entities, state_bytes } => {
+                self.stats.finished(&summary, duration.as_micros() as u64);
+                self.stats.entities.store(entities as u64, Ordering::Relaxed);
+                self.stats.state_bytes.store(state_bytes, Ordering::Relaxed);
+            }
+            WorkerEffect::PeerError => {
+                self.stats.peer_errors.fetch_add(1, Ordering::Relaxed);
+            }
+            WorkerEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
+            WorkerEffect::Refused(why) => {
+                self.refused.send_replace(Some(why));
+                self.has_ended = true;
+            }
+            WorkerEffect::End => self.has_ended = true,
+            WorkerEffect::Halt(why) => fatal(&why),
+        }
+        None
+    }
+}
+
+/// A counter of time among those of an epoch's phases.
+type Phase = fn(&Phases) -> &std::sync::atomic::AtomicU64;
