@@ -48,13 +48,7 @@ impl Answered {
 
     /// A record that is no request.
     pub fn refusal(place: Place, id: String, why: &ApiError) -> Self {
-        Answered {
-            place,
-            id,
-            status: "refused",
-            sequenced: None,
-            value: why.to_json().to_string().into_bytes(),
-        }
+        Answered { place, id, status: "refused", sequenced: None, value: why.to_json().to_string().into_bytes() }
     }
 
     /// The same without its result, which the topic does not take.
