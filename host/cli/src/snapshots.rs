@@ -201,7 +201,7 @@ fn restore(opened: &OpenStore, sequence: Option<u64>, output: &Output) -> Result
     let found = Found::read(&opened.store, manifest).map_err(|error| damaged(&error))?;
     // Above all that were there: who still writes, unseen from here, is fenced.
     let generation = opened.store.latest().map_err(failed)?.map_or(0, |newest| newest.generation) + 1;
-    let (set_aside, position) = new_log(&opened.data_dir, &found.head.genesis)?;
+    let (set_aside, position) = new_log(&opened.data_dir, &found.metadata.genesis)?;
     let again = opened.store.reinstate(sequence, generation, position, now().0).map_err(failed)?;
     output.done(&format!("the next start begins with epoch {}, as snapshot {}", again.epoch, again.sequence));
     if let Some(directory) = &set_aside {
@@ -237,7 +237,7 @@ fn import(at: &StoreArgs, from: String, output: &Output) -> Result<(), CliError>
         ));
     }
     // Keys stay where they are: the layout is theirs. The cluster is another one.
-    let genesis = Genesis { created: now(), ..found.head.genesis };
+    let genesis = Genesis { created: now(), ..found.metadata.genesis };
     let store = SnapshotStore::open(&place, identity(&genesis), runtime.handle()).map_err(failed)?;
     let bar = output.bytes("copying");
     let imported = Imported { generation: FIRST, log_position: 1, created_us: now().0 };

@@ -17,6 +17,16 @@ pub enum ClientMessage<W, R> {
     Read(AdminQuery, R),
 }
 
+impl<W, R> ClientMessage<W, R> {
+    /// The same message of somebody who goes by another name.
+    pub fn map_waiter<V>(self, name: impl FnOnce(W) -> V) -> ClientMessage<V, R> {
+        match self {
+            ClientMessage::Request(request) => ClientMessage::Request(request.map_waiter(name)),
+            ClientMessage::Read(query, to) => ClientMessage::Read(query, to),
+        }
+    }
+}
+
 /// Answer to a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {

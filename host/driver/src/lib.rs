@@ -12,10 +12,12 @@
 
 pub mod admin_query;
 pub mod client;
+pub mod coordinator;
 pub mod diagnostic;
 pub mod gateway;
 pub mod kafka;
 pub mod leader_search;
+pub mod leadership;
 pub mod network;
 pub mod snapshots;
 pub mod time;

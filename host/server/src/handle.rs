@@ -16,8 +16,8 @@ use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
-use crate::snapshots::Taken;
 use crate::stats::Stats;
+use styx_driver::snapshots::SnapshotSummary;
 
 /// A message of a client of this process.
 pub(crate) type ClientMessage = client::ClientMessage<Waiter, oneshot::Sender<Response>>;
@@ -27,7 +27,7 @@ pub(crate) enum OperatorMessage {
     /// Sequence a deployment.
     Deploy(Control, Waiter),
     /// Take a snapshot now.
-    Snapshot(oneshot::Sender<Result<Taken, String>>),
+    Snapshot(oneshot::Sender<Result<SnapshotSummary, String>>),
 }
 
 /// The way to the thread that serves. A thread that has ended takes nothing any more: the process is
@@ -156,7 +156,7 @@ impl Handle {
     ///
     /// # Errors
     /// Snapshots are off, or nothing has happened since the last one.
-    pub async fn snapshot(&self) -> Result<Taken, String> {
+    pub async fn snapshot(&self) -> Result<SnapshotSummary, String> {
         let (to, taken) = oneshot::channel();
         self.inbox.operator(OperatorMessage::Snapshot(to));
         taken.await.unwrap_or_else(|_| Err("the server stops".to_owned()))

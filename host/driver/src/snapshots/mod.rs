@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use styx_protocol::ids::{Epoch, PartitionId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, PartitionId, WorkerId};
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
 use styx_protocol::state::StateHash;
 
@@ -63,11 +63,11 @@ pub struct SnapshotSummary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestDraft {
     /// The generation that writes it.
-    pub generation: u64,
+    pub generation: Generation,
     /// The epoch of the snapshot whose deltas it continues, if there is one.
     pub builds_on: Option<Epoch>,
     /// Replay goes on with this record of the log: no later epoch stands before it.
-    pub log_position: u64,
+    pub log_position: LogPosition,
     /// The coordinator's part.
     pub header: SnapshotHeader,
     /// Sum of all partitions' hashes.
@@ -120,7 +120,7 @@ pub enum SnapshotEffect<W> {
     /// Somebody waits for a snapshot: what of the maintenance is not done may wait.
     CutMaintenanceShort,
     /// Have the log forget what stands before a position.
-    TrimLog(u64),
+    TrimLog(LogPosition),
     /// A snapshot exists.
     Taken(SnapshotSummary),
     /// Answer whoever wanted a snapshot.
@@ -137,7 +137,7 @@ pub enum SnapshotEffect<W> {
 #[derive(Debug)]
 pub struct SnapshotScheduler<W> {
     config: SnapshotConfig,
-    generation: u64,
+    generation: Generation,
     workers: usize,
     stage: Stage<W>,
     waiting: Vec<W>,
@@ -145,7 +145,7 @@ pub struct SnapshotScheduler<W> {
     reached: Epoch,
     durable: Epoch,
     /// The epoch and the log position of the newest snapshot.
-    newest: Option<(Epoch, u64)>,
+    newest: Option<(Epoch, LogPosition)>,
     /// The last snapshot that this process has taken.
     last: Option<SnapshotSummary>,
 }
@@ -167,7 +167,7 @@ struct Collecting<W> {
     started: Instant,
     wanted: Vec<W>,
     /// The coordinator's part, and a position of the log before all later epochs.
-    header: Option<(Box<SnapshotHeader>, u64)>,
+    header: Option<(Box<SnapshotHeader>, LogPosition)>,
     parts: BTreeMap<WorkerId, WrittenPart>,
     resend_at: Instant,
 }
@@ -186,9 +186,9 @@ impl<W> SnapshotScheduler<W> {
     /// a log position, or none. `last` is the last snapshot that this process has taken.
     pub fn new(
         config: SnapshotConfig,
-        generation: u64,
+        generation: Generation,
         workers: usize,
-        newest: Option<(Epoch, u64)>,
+        newest: Option<(Epoch, LogPosition)>,
         reached: Epoch,
         last: Option<SnapshotSummary>,
         now: Instant,
@@ -242,10 +242,9 @@ impl<W> SnapshotScheduler<W> {
         self.waiting.push(waiter);
         match &mut self.stage {
             Stage::Idle { .. } => self.begin(now, effects),
-            Stage::Maintaining { cut_short } => {
-                if !std::mem::replace(cut_short, true) {
-                    effects.push(SnapshotEffect::CutMaintenanceShort);
-                }
+            Stage::Maintaining { cut_short: cut_short @ false } => {
+                *cut_short = true;
+                effects.push(SnapshotEffect::CutMaintenanceShort);
             }
             _ => {}
         }
@@ -268,7 +267,7 @@ impl<W> SnapshotScheduler<W> {
     pub fn header(
         &mut self,
         header: Box<SnapshotHeader>,
-        log_position: u64,
+        log_position: LogPosition,
         now: Instant,
         effects: &mut Vec<SnapshotEffect<W>>,
     ) {
@@ -339,9 +338,7 @@ impl<W> SnapshotScheduler<W> {
         };
         (self.newest, self.last) = (Some((epoch, position)), Some(summary.clone()));
         let message = format!("a snapshot of epoch {epoch} was taken: {} bytes written", put.written_bytes);
-        effects.push(SnapshotEffect::Diagnostic(
-            Diagnostic::debug(message).generation(styx_protocol::ids::Generation(self.generation)),
-        ));
+        effects.push(SnapshotEffect::Diagnostic(Diagnostic::debug(message).generation(self.generation)));
         effects.extend(wanted.into_iter().map(|waiter| SnapshotEffect::Answer(waiter, Ok(summary.clone()))));
         effects.push(SnapshotEffect::Taken(summary));
         self.stage = Stage::Maintaining { cut_short: false };
@@ -356,7 +353,7 @@ impl<W> SnapshotScheduler<W> {
     /// The store has answered [`SnapshotEffect::Maintain`]: the log must be kept from a position on, or nothing of it.
     pub fn maintained(
         &mut self,
-        result: Result<Option<u64>, StoreFailure>,
+        result: Result<Option<LogPosition>, StoreFailure>,
         now: Instant,
         effects: &mut Vec<SnapshotEffect<W>>,
     ) {

@@ -42,7 +42,8 @@ impl Rig {
     fn new() -> Self {
         let config = SnapshotConfig { interval: INTERVAL, ..SnapshotConfig::default() };
         let now = Instant(1_000);
-        let mut scheduler = SnapshotScheduler::new(config, 2, 2, Some((Epoch(3), 7)), Epoch(3), None, now);
+        let mut scheduler =
+            SnapshotScheduler::new(config, Generation(2), 2, Some((Epoch(3), LogPosition(7))), Epoch(3), None, now);
         scheduler.ended(Epoch(4));
         Rig { scheduler, now }
     }
@@ -64,7 +65,7 @@ impl Rig {
     }
 
     fn header(&mut self, epoch: u64, position: u64) -> Effects {
-        self.does(|scheduler, now, effects| scheduler.header(header(epoch), position, now, effects))
+        self.does(|scheduler, now, effects| scheduler.header(header(epoch), LogPosition(position), now, effects))
     }
 
     fn part(&mut self, worker: u16, epoch: u64) -> Effects {
@@ -80,7 +81,9 @@ impl Rig {
     }
 
     fn maintained(&mut self, result: Result<Option<u64>, StoreFailure>) -> Effects {
-        self.does(|scheduler, now, effects| scheduler.maintained(result, now, effects))
+        self.does(|scheduler, now, effects| {
+            scheduler.maintained(result.map(|kept| kept.map(LogPosition)), now, effects)
+        })
     }
 }
 
@@ -103,7 +106,7 @@ fn a_manifest_is_put_when_all_is_written_and_the_log_is_durable_whatever_comes_l
         assert_eq!(steps[order[1]](&mut rig), [], "{order:?}");
         let effects = steps[order[2]](&mut rig);
         let draft = draft(&effects);
-        assert_eq!((draft.builds_on, draft.log_position, draft.state_hash), (Some(Epoch(3)), 9, StateHash(3)));
+        assert_eq!((draft.builds_on, draft.log_position.0, draft.state_hash), (Some(Epoch(3)), 9, StateHash(3)));
         assert_eq!(draft.objects, [(WorkerId(0), vec![0]), (WorkerId(1), vec![1])]);
     }
 }
@@ -136,7 +139,7 @@ fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snap
         panic!("{effects:?}")
     };
     assert_eq!((summary, summary.sequence, summary.epoch), (taken, 12, 4));
-    assert_eq!(rig.maintained(Ok(Some(7))), [SnapshotEffect::TrimLog(7)]);
+    assert_eq!(rig.maintained(Ok(Some(7))), [SnapshotEffect::TrimLog(LogPosition(7))]);
     assert!(rig.scheduler.is_quiet());
 
     let too_far = std::panic::catch_unwind(|| {
@@ -160,7 +163,7 @@ fn one_is_taken_when_it_is_due_unless_nothing_has_happened() {
     assert_eq!(rig.after(Duration::from_micros(1)), [SnapshotEffect::Begin]);
 
     let mut idle = Rig::new();
-    idle.scheduler.newest = Some((Epoch(4), 9));
+    idle.scheduler.newest = Some((Epoch(4), LogPosition(9)));
     assert_eq!(idle.after(INTERVAL), []);
     assert_eq!(idle.scheduler.due(), Some(idle.now.after(INTERVAL)));
     let nothing = "nothing has happened since the last snapshot".to_owned();

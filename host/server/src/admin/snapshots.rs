@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http::ApiError;
 use crate::services::Services;
-use crate::snapshots::{Taken, describe};
+use crate::snapshots::{SnapshotSummary, describe};
 
 /// `GET /v1/snapshots`: newest last, with what is wrong with those that cannot be read.
 pub async fn list(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
@@ -28,7 +28,7 @@ pub async fn list(State(services): State<Services>) -> Result<Json<Value>, ApiEr
 }
 
 /// `POST /v1/snapshots`: takes one now, and answers when it exists.
-pub async fn create(State(services): State<Services>) -> Result<(StatusCode, Json<Taken>), ApiError> {
+pub async fn create(State(services): State<Services>) -> Result<(StatusCode, Json<SnapshotSummary>), ApiError> {
     match services.handle.snapshot().await {
         Ok(taken) => Ok((StatusCode::CREATED, Json(taken))),
         Err(why) => Err(ApiError::new(StatusCode::CONFLICT, "NO_SNAPSHOT", why)),

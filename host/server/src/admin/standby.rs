@@ -12,7 +12,7 @@ use axum::{Router, middleware};
 use tower::ServiceExt;
 
 use super::health;
-use crate::cluster::coordinator::Tenure;
+use crate::cluster::coordinator::Leadership;
 use crate::http::{ApiError, check_origin, refuse};
 use crate::services::HttpOptions;
 
@@ -21,16 +21,16 @@ use crate::services::HttpOptions;
 pub struct StandbyProxy(Arc<Parts>);
 
 struct Parts {
-    tenure: Tenure,
+    leadership: Leadership,
     leads: OnceLock<Router>,
     /// Who else leads, for people; nobody if empty.
     leader: Mutex<String>,
 }
 
 impl StandbyProxy {
-    /// For a coordinator that may act for as long as `tenure` says, and does not lead yet.
-    pub fn new(tenure: Tenure) -> Self {
-        StandbyProxy(Arc::new(Parts { tenure, leads: OnceLock::new(), leader: Mutex::default() }))
+    /// For a coordinator that may act for as long as `leadership` says, and does not lead yet.
+    pub fn new(leadership: Leadership) -> Self {
+        StandbyProxy(Arc::new(Parts { leadership, leads: OnceLock::new(), leader: Mutex::default() }))
     }
 
     /// The routes of the port.
@@ -55,7 +55,7 @@ impl StandbyProxy {
     }
 
     fn refusal(&self) -> ApiError {
-        if self.0.leads.get().is_some() && !self.0.tenure.is_lost() {
+        if self.0.leads.get().is_some() && !self.0.leadership.is_lost() {
             let message = "this coordinator cannot renew its lease, and does nothing without it";
             return ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "NOT_READY", message)
                 .hint("see to the store of snapshots, where the lease is; or ask the coordinator that leads by now");
@@ -71,7 +71,7 @@ impl StandbyProxy {
 }
 
 async fn forward(State(proxy): State<StandbyProxy>, request: Request) -> Response {
-    match proxy.0.leads.get().filter(|_| proxy.0.tenure.holds()) {
+    match proxy.0.leads.get().filter(|_| proxy.0.leadership.holds()) {
         Some(router) => router.clone().oneshot(request).await.into_response(),
         None => {
             let (parts, body): (_, Body) = request.into_parts();

@@ -1,10 +1,9 @@
 //! A cluster of processes: one coordinator, workers, gateways.
 
-pub(crate) mod archive;
 pub mod coordinator;
 pub mod gateway;
+pub(crate) mod log_thread;
 mod network_event;
-pub(crate) mod relay;
 pub mod worker;
 
 pub use styx_driver::COORDINATOR;

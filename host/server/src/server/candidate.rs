@@ -8,6 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use styx_driver::leadership as lease;
+use styx_driver::leadership::{LeaseAnswer, LeaseEffect};
 use styx_engine::Engine;
 use styx_storage::snapshot::{Acquired, ClusterMetadata, Leases, SnapshotError};
 use tokio::sync::{Mutex, oneshot};
@@ -15,22 +17,20 @@ use tokio::sync::{Mutex, oneshot};
 use super::node::Identity;
 use super::parts::{failed, not_started, open_log, store_error};
 use crate::admin::{self, StandbyProxy};
-use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Holding, Reception, Tenure};
+use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, LeaseRenewal, Reception};
 use crate::components::ComponentStore;
 use crate::config::ServerConfig;
+use crate::diagnostics;
 use crate::error::CliError;
 use crate::fatal::fatal_on_panic;
 use crate::http::Shutdown;
 use crate::services::{Deploys, HttpOptions, Services};
 
-/// How often the lease is looked at.
-const LOOK: Duration = Duration::from_millis(200);
-
 /// What a candidate needs to lead.
 pub(super) struct Candidacy {
     pub(super) config: ServerConfig,
     pub(super) identity: Identity,
-    pub(super) tenure: Tenure,
+    pub(super) leadership: Leadership,
     pub(super) leases: Leases,
     pub(super) cluster_metadata: ClusterMetadata,
     pub(super) components: ComponentStore,
@@ -47,7 +47,7 @@ pub(super) struct Candidate {
     pub(super) standby: bool,
     stop: Sender<()>,
     thread: JoinHandle<()>,
-    tenure: Tenure,
+    leadership: Leadership,
     failed: Mutex<oneshot::Receiver<CliError>>,
 }
 
@@ -60,7 +60,7 @@ impl Candidate {
         let (stop, stopped) = bounded(1);
         let (fail, failed_later) = oneshot::channel();
         let (say, said) = oneshot::channel();
-        let tenure = candidacy.tenure.clone();
+        let leadership = candidacy.leadership.clone();
         let thread = std::thread::Builder::new().name("styx-candidate".into());
         let thread = thread.spawn(move || {
             fatal_on_panic("candidate", move || {
@@ -75,7 +75,7 @@ impl Candidate {
         });
         let thread = thread.map_err(failed)?;
         let standby = said.await.map_err(failed)??;
-        Ok(Candidate { standby, stop, thread, tenure, failed: Mutex::new(failed_later) })
+        Ok(Candidate { standby, stop, thread, leadership, failed: Mutex::new(failed_later) })
     }
 
     /// Waits until it can do nothing more, and says why.
@@ -84,7 +84,7 @@ impl Candidate {
         tokio::select! {
             biased;
             Ok(error) = &mut *failed => error,
-            who = self.tenure.lost() => CliError::new(
+            who = self.leadership.lost() => CliError::new(
                 "LEASE_LOST",
                 format!("{} leads the cluster now: this coordinator was paused, or could not reach the store", person(&who)),
                 "start it again: it then stands by",
@@ -103,11 +103,11 @@ type First = Option<oneshot::Sender<Result<bool, CliError>>>;
 
 impl Candidacy {
     fn run(self, stopped: &Receiver<()>, first: &mut First) -> Result<(), CliError> {
-        let Some(holding) = self.stand_by(stopped, first)? else { return Ok(()) };
+        let Some(renewal) = self.stand_by(stopped, first)? else { return Ok(()) };
         let Candidacy {
             config,
             identity,
-            tenure,
+            leadership,
             cluster_metadata,
             components,
             options,
@@ -124,7 +124,7 @@ impl Candidacy {
         let node = match led {
             Ok(node) => node,
             Err(error) => {
-                holding.release();
+                renewal.release();
                 return Err(error);
             }
         };
@@ -135,48 +135,55 @@ impl Candidacy {
         say(first, false);
         // Until the other end is dropped.
         while stopped.recv().is_ok() {}
-        if tenure.is_lost() {
+        if leadership.is_lost() {
             // Nothing may be done in its name, and so nothing need be waited for: the process ends.
             std::mem::forget(node);
         } else {
             node.stop();
-            holding.release();
+            renewal.release();
         }
         drop(identity);
         Ok(())
     }
 
     /// Until it holds the lease, or is told to stop.
-    fn stand_by(&self, stopped: &Receiver<()>, first: &mut First) -> Result<Option<Holding>, CliError> {
-        let Candidacy { config, tenure, .. } = self;
+    fn stand_by(&self, stopped: &Receiver<()>, first: &mut First) -> Result<Option<LeaseRenewal>, CliError> {
+        let Candidacy { config, leadership, .. } = self;
         let admin = self.options.admin.as_deref().unwrap_or_default();
         let holder = format!("{}@{admin}#{}", self.options.name, self.identity.name());
         let term_us = config.lease_term.as_micros() as u64;
-        let (mut leader, mut complained) = (None, false);
+        let mut candidate = lease::Candidate::new(config.lease_term, leadership.now());
         loop {
-            let now_us = tenure.now_us();
-            match self.leases.acquire(&holder, term_us, now_us) {
-                Ok(Acquired::Ours(lease)) => {
-                    return Holding::start(tenure.clone(), lease, now_us).map(Some).map_err(failed);
-                }
-                Ok(Acquired::Theirs(record)) => {
-                    complained = false;
-                    if leader.as_ref() != Some(&record.holder) {
-                        let who = person(&record.holder);
-                        tracing::info!("standing by; {who} leads");
-                        self.proxy.point_to(who);
-                        leader = Some(record.holder);
+            let (now, mut effects) = (leadership.now(), Vec::new());
+            candidate.tick(now, &mut effects);
+            if effects.pop() == Some(LeaseEffect::Acquire) {
+                let (answer, problem) = match self.leases.acquire(&holder, term_us, now.0) {
+                    Ok(Acquired::Ours(lease)) => {
+                        return LeaseRenewal::start(leadership.clone(), lease, now.0).map(Some).map_err(failed);
                     }
-                    say(first, true);
-                }
-                Err(error @ SnapshotError::Store { .. }) if first.is_none() => {
-                    if !std::mem::replace(&mut complained, true) {
-                        tracing::error!(code = "SNAPSHOT_STORE", "the lease cannot be looked at: {error}");
+                    Ok(Acquired::Theirs(record)) => (LeaseAnswer::Theirs(record.holder), None),
+                    Err(error @ SnapshotError::Store { .. }) => {
+                        (LeaseAnswer::Unavailable(error.to_string()), Some(error))
+                    }
+                    Err(error) => return Err(store_error(&error)),
+                };
+                candidate.answered(answer, leadership.now(), &mut effects);
+                for effect in effects {
+                    match (effect, &problem) {
+                        (LeaseEffect::StandBy(holder), _) => {
+                            let who = person(&holder);
+                            tracing::info!("standing by; {who} leads");
+                            self.proxy.point_to(who);
+                            say(first, true);
+                        }
+                        (LeaseEffect::GiveUp(_), Some(error)) => return Err(store_error(error)),
+                        (LeaseEffect::Diagnostic(diagnostic), _) => diagnostics::show(&diagnostic),
+                        (other, _) => unreachable!("{other:?} of one that stands by"),
                     }
                 }
-                Err(error) => return Err(store_error(&error)),
             }
-            match stopped.recv_timeout(LOOK) {
+            let pause = candidate.due().map_or(Duration::ZERO, |due| due.since(leadership.now()));
+            match stopped.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => return Ok(None),
             }

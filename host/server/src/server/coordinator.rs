@@ -15,7 +15,7 @@ use super::parts::{
 };
 use crate::admin::{self, StandbyProxy};
 use crate::admission::DiskWatch;
-use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, PATIENCE, Reception, Tenure};
+use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, PATIENCE, Reception};
 use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::CliError;
@@ -77,7 +77,7 @@ impl CoordinatorServer {
     ) -> Result<Self, CliError> {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
         let identity = Identity::open(&config.data_dir)?;
-        let tenure = Tenure::none();
+        let leadership = Leadership::none();
         let place = store_location(config.store.clone().expect("it is shared"));
         let runtime = Handle::current();
         let open = move || Ok((Leases::open(&place, &runtime)?, ClusterMetadata::open(&place, &runtime)?));
@@ -85,15 +85,15 @@ impl CoordinatorServer {
         let (leases, cluster_metadata) = opened.map_err(|error| store_error(&error))?;
         let components = components(config)?.shared(cluster_metadata.clone());
         let options = options(config, &components, admin);
-        let reception = Reception::start(&options, &engine, tenure.clone()).await;
+        let reception = Reception::start(&options, &engine, leadership.clone()).await;
         let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;
         let cluster = reception.address().expect("it listens");
-        let proxy = StandbyProxy::new(tenure.clone());
+        let proxy = StandbyProxy::new(leadership.clone());
         let serving = surface.serve(proxy.router(), &shutdown);
         let candidate = Candidate::start(Candidacy {
             config: config.clone(),
             identity,
-            tenure,
+            leadership,
             leases,
             cluster_metadata,
             components,

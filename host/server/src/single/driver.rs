@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use styx_protocol::executor::Executor;
-use styx_protocol::ids::{EngineHash, Epoch, Generation, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, WorkerId};
 use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
 use styx_protocol::machine::{Action, Input, Machine, coordinator, worker};
 use styx_protocol::record::Record;
@@ -15,7 +15,7 @@ use styx_protocol::task::TaskExecutor;
 use tokio::sync::oneshot;
 
 use super::appender::ToLog;
-use super::snapshots::Snapshots;
+use super::snapshots::{Scheduled, Scheduler, Snapshots};
 use super::{Event, Prepare, Recovered};
 use crate::clock::now;
 use crate::execution::{Dispatcher, ExecutionPool, INLINE_MAX};
@@ -23,9 +23,10 @@ use crate::fatal::fatal;
 use crate::guest_logs::show;
 use crate::handle::{Answer, ClientMessage, Failure, Handle, OperatorMessage, Waiter};
 use crate::log::read_record;
-use crate::snapshots::{Beginning, Noted};
+use crate::snapshots::{RecoveryPoint, StoreReport};
 use crate::stats::Phases;
 use styx_driver::admin_query::QueryView;
+use styx_driver::time;
 use styx_driver::wire::{AdminQuery, Overview, Response};
 use styx_storage::log::Log;
 
@@ -108,13 +109,13 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     pub(super) fn recover(
         &mut self,
         log: &mut dyn Log,
-        beginning: &Beginning,
+        begin: &RecoveryPoint,
         restored: Option<RestoredState>,
         engine: EngineHash,
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<Recovered> {
         self.engine = engine;
-        let snapshot = beginning.epoch();
+        let snapshot = begin.epoch();
         if let Some(restored) = restored {
             self.machine.restore(restored);
             self.durable = snapshot;
@@ -122,7 +123,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             self.prepare_catalog();
         }
         let (mut epochs, mut warned) = (0, false);
-        let (first, total) = (beginning.position(), log.next() - beginning.position());
+        let (first, total) = (begin.position(), log.next() - begin.position());
         log.replay(first, &mut |sequence, bytes| {
             let record = match read_record(bytes)? {
                 Record::Epoch(record) if record.epoch > snapshot => record,
@@ -157,7 +158,7 @@ impl<E: Executor + TaskExecutor> Driver<E> {
     }
 
     /// Takes snapshots from now on.
-    pub(super) fn keep(&mut self, snapshots: Snapshots) {
+    pub(super) fn take_snapshots(&mut self, snapshots: Snapshots) {
         self.snapshots = Some(snapshots);
     }
 
@@ -184,6 +185,9 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             if self.stopping && self.machine.is_idle() && self.durable >= self.machine.position().0 {
                 return;
             }
+            self.schedule(|scheduler, now, effects| scheduler.tick(now, effects));
+            let due = self.snapshots.as_ref().and_then(Snapshots::patience);
+            let patience = patience.into_iter().chain(due).min();
             let message = match patience {
                 None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(patience) => self.messages.recv_timeout(patience),
@@ -243,12 +247,22 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 self.step(coordinator::Input::Control { control, waiter })
             }
             Event::Operator(OperatorMessage::Snapshot(to)) => match &self.snapshots {
-                Some(snapshots) => snapshots.keeper.note(Noted::Wanted(to)),
+                Some(_) => self.schedule(|scheduler, now, effects| scheduler.want(to, now, effects)),
                 None => drop(to.send(Err("snapshots are off: start the server with --store".to_owned()))),
             },
+            Event::PartWritten(part) => {
+                self.schedule(|scheduler, now, effects| scheduler.part(WorkerId(0), part, now, effects));
+            }
+            Event::Store(StoreReport::Put(result)) => {
+                self.schedule(|scheduler, now, effects| scheduler.manifest_put(result, now, effects));
+            }
+            Event::Store(StoreReport::Maintained(result)) => {
+                self.schedule(|scheduler, now, effects| scheduler.maintained(result, now, effects));
+            }
             Event::Synced(epoch, position) => {
                 (self.durable, self.position) = (epoch, position);
                 self.step(coordinator::Input::Durable(epoch));
+                self.schedule(|scheduler, _, effects| scheduler.durable(epoch, effects));
                 while let Some((_, since)) = self.undurable.pop_front_if(|(ended, _)| *ended <= epoch) {
                     Phases::add(&self.handle.stats().phases.log, since);
                 }
@@ -259,6 +273,13 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 }
             }
             Event::Stop => self.stopping = true,
+        }
+    }
+
+    /// Steps the scheduler of snapshots, if any are taken.
+    fn schedule(&mut self, run: impl FnOnce(&mut Scheduler, time::Instant, &mut Vec<Scheduled>)) {
+        if self.snapshots.as_mut().is_some_and(|snapshots| snapshots.step(run)) {
+            self.step(coordinator::Input::Snapshot);
         }
     }
 
@@ -343,6 +364,8 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 if summary.epoch > self.durable && self.records.is_some() {
                     self.undurable.push_back((summary.epoch, Instant::now()));
                 }
+                let ended = self.machine.position().0;
+                self.schedule(|scheduler, _, _| scheduler.ended(ended));
                 let stats = self.handle.stats();
                 stats.finished(&summary, self.started.elapsed().as_micros() as u64);
                 stats.entities.store(self.machine.state().len() as u64, Ordering::Relaxed);
@@ -361,7 +384,8 @@ impl<E: Executor + TaskExecutor> Driver<E> {
             }
             coordinator::Action::Controlled { waiter, result } => waiter.answer(Answer::Controlled(result)),
             coordinator::Action::Snapshot(header) => {
-                self.snapshots().keeper.note(Noted::SnapshotHeader(header, self.position));
+                let position = LogPosition(self.position);
+                self.schedule(|scheduler, now, effects| scheduler.header(header, position, now, effects));
             }
             coordinator::Action::Expel { expected, found, .. } => {
                 panic!("one process has deployed {found:016x} and {expected:016x}")
@@ -389,8 +413,8 @@ impl<E: Executor + TaskExecutor> Driver<E> {
                 ClientResponse::Unknown { waiter } => waiter.answer(Answer::Unknown),
                 ClientResponse::Returned { waiter } => waiter.answer(Answer::Failed(Failure::Unavailable)),
             },
-            worker::Action::WorkerSnapshot(part) => self.snapshots().collector.part(part),
-            worker::Action::Changes { changes, last } => self.snapshots().collector.changes(changes, last),
+            worker::Action::WorkerSnapshot(part) => self.snapshots().delta_writer.part(part),
+            worker::Action::Changes { changes, last } => self.snapshots().delta_writer.changes(changes, last),
             worker::Action::RunTasks(tasks) => return self.dispatcher.advance(tasks).map(worker::Input::from),
             worker::Action::Send { .. } | worker::Action::Finished(_) => {
                 debug_assert!(false, "the machine keeps these to itself");

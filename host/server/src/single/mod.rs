@@ -26,10 +26,11 @@ use styx_storage::log::Log;
 use crate::execution::{Completion, ExecutionPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage, Waiter};
-use crate::snapshots::{Beginning, SnapshotOptions};
+use crate::snapshots::{RecoveryPoint, SnapshotOptions, StoreReport};
 use crate::stats::Stats;
 use driver::{Driver, Pace};
 use snapshots::Snapshots;
+use styx_driver::wire::WrittenPart;
 
 /// An event for the driver's thread.
 pub(crate) enum Event {
@@ -37,8 +38,12 @@ pub(crate) enum Event {
     Client(ClientMessage),
     /// An operator of this process asks for something.
     Operator(OperatorMessage),
-    /// The snapshot threads tell the machine to begin a snapshot, or to hand over more of it.
+    /// The delta writer takes more of a snapshot.
     Machine(Input<Waiter>),
+    /// The delta writer has written what has changed up to a snapshot.
+    PartWritten(WrittenPart),
+    /// The store has answered.
+    Store(StoreReport),
     /// A thread of the pool has done its share.
     Completed(Completion),
     /// Records are durable up to this epoch's, before this position of the log.
@@ -139,13 +144,13 @@ impl SingleNode {
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> anyhow::Result<SingleNode> {
         let mut restored = None;
-        let beginning =
-            Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
+        let begin =
+            RecoveryPoint::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
                 restored = Some(found.restore(store, options.threads, |_| true, None)?);
                 Ok(())
             })?;
         let config = Config {
-            layout: beginning.genesis.layout,
+            layout: begin.genesis.layout,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
             epoch_bytes_max: EPOCH_BYTES_MAX,
@@ -179,13 +184,14 @@ impl SingleNode {
         let recovered = std::thread::scope(|scope| {
             let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
             let recovery = recovery.spawn_scoped(scope, || {
-                driver.recover(log.as_mut(), &beginning, restored, EngineHash(options.engine), progress)
+                driver.recover(log.as_mut(), &begin, restored, EngineHash(options.engine), progress)
             })?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;
-        if let (Some(options), Some(store)) = (options.snapshots, beginning.store.clone()) {
-            driver.keep(Snapshots::start(options, store, &beginning, &inbox, records.clone(), stats)?);
+        if let (Some(options), Some(store)) = (options.snapshots, begin.store.clone()) {
+            let (log, reached) = (records.clone(), recovered.epoch);
+            driver.take_snapshots(Snapshots::start(options, store, &begin, reached, &inbox, log, stats)?);
         }
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())

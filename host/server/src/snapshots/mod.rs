@@ -1,26 +1,26 @@
 //! Snapshots of a running system: taken in the background, restored at the start.
 //!
 //! The machines say what a snapshot holds (`styx_protocol::snapshot`), the store keeps it
-//! (`styx_storage::snapshot`). Between them: a *collector* per worker process writes what has changed
-//! in its partitions; the *keeper*, beside the coordinator, decides when, puts the manifest once the
-//! log is durable up to the snapshot's epoch, has the log trimmed, and looks after old snapshots.
+//! (`styx_storage::snapshot`), and a scheduler (`styx_driver::snapshots`) decides when one is taken and when it
+//! exists. Here are the threads: a *delta writer* per worker process writes what has changed in its partitions; a
+//! *store thread* beside the coordinator puts manifests, merges deltas and deletes old snapshots.
 
-mod beginning;
 mod changes;
-mod collector;
-mod head;
-mod keeper;
+mod delta_writer;
 mod listing;
+mod metadata;
+mod recovery_point;
 mod restore;
+mod stats;
+mod store_thread;
 
-pub(crate) use beginning::Beginning;
-pub use beginning::SnapshotOptions;
-pub(crate) use collector::Collector;
-pub use collector::Written;
-pub use head::Head;
-pub use head::identity;
-pub(crate) use keeper::{Hands, Keeper, Noted, Term};
-pub use keeper::{KeeperStats, Taken};
+pub(crate) use delta_writer::DeltaWriter;
 pub use listing::describe;
+pub use metadata::{SnapshotMetadata, identity};
+pub(crate) use recovery_point::RecoveryPoint;
+pub use recovery_point::SnapshotOptions;
 pub use restore::Found;
-pub(crate) use restore::{is_damage, newest};
+pub(crate) use restore::{is_damage, take_over};
+pub use stats::SnapshotStats;
+pub(crate) use store_thread::{StoreReport, StoreThread};
+pub use styx_driver::snapshots::SnapshotSummary;

@@ -1,19 +1,22 @@
-//! Brings a snapshot back: partitions, remembered replies, and what stands in its head.
+//! Restore: brings a snapshot's partitions, remembered replies and metadata back.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
+use styx_driver::coordinator::SnapshotFound;
+use styx_driver::snapshots::StoreFailure;
 use styx_protocol::entity::{Entity, Layout};
-use styx_protocol::ids::{Epoch, OperatorId, PartitionId};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, OperatorId, PartitionId};
 use styx_protocol::replies::Kept;
 use styx_protocol::snapshot::{RestoredState, RetainedState};
 use styx_protocol::state::Partition;
 use styx_storage::snapshot::{Batch, Manifest, PartRef, Sink, SnapshotError, SnapshotStore};
 
 use super::changes::{REPLIES, decode};
-use super::head::{HEAD, Head};
-use super::keeper::COMPONENT;
+use super::metadata::{METADATA, SnapshotMetadata};
+use super::store_thread::COMPONENT;
+use crate::clock::now;
 use crate::components::ComponentStore;
 
 /// The snapshot that a restart begins with.
@@ -22,7 +25,7 @@ pub struct Found {
     /// What it consists of.
     pub manifest: Manifest,
     /// What it holds besides partitions.
-    pub head: Head,
+    pub metadata: SnapshotMetadata,
 }
 
 impl Found {
@@ -31,10 +34,21 @@ impl Found {
     /// # Errors
     /// It is damaged, or of another version.
     pub fn read(store: &SnapshotStore, manifest: Manifest) -> anyhow::Result<Found> {
-        let part = manifest.system.get(HEAD).with_context(|| format!("snapshot {} has no head", manifest.sequence))?;
-        let head = Head::decode(&store.system_part(part)?)
-            .with_context(|| format!("the head of snapshot {} is not of this version", manifest.sequence))?;
-        Ok(Found { manifest, head })
+        let part =
+            manifest.system.get(METADATA).with_context(|| format!("snapshot {} has no metadata", manifest.sequence))?;
+        let metadata = SnapshotMetadata::decode(&store.system_part(part)?)
+            .with_context(|| format!("the metadata of snapshot {} is not of this version", manifest.sequence))?;
+        Ok(Found { manifest, metadata })
+    }
+
+    /// What a coordinator must know of it.
+    pub fn described(&self) -> SnapshotFound {
+        SnapshotFound {
+            sequence: self.manifest.sequence,
+            log_position: LogPosition(self.manifest.log_position),
+            header: self.metadata.header.clone(),
+            carried: self.metadata.carried.iter().map(|carried| carried.tid).collect(),
+        }
     }
 
     /// Whether it goes on in a log that holds these records.
@@ -68,7 +82,7 @@ impl Found {
     /// # Errors
     /// One is damaged, or the directory cannot be written.
     pub fn bring_components(&self, store: &SnapshotStore, components: &ComponentStore) -> anyhow::Result<()> {
-        for digest in self.head.frame.catalog.components() {
+        for digest in self.metadata.header.catalog.components() {
             if components.contains(digest) {
                 continue;
             }
@@ -91,9 +105,9 @@ impl Found {
         owns: impl Fn(PartitionId) -> bool,
         remains: Option<RetainedState>,
     ) -> anyhow::Result<RestoredState> {
-        let held = |id| remains.as_ref().is_some_and(|remains| remains.hold(&self.head.frame, id));
+        let held = |id| remains.as_ref().is_some_and(|remains| remains.hold(&self.metadata.header, id));
         let reads = |id| owns(id) && !held(id);
-        let layout = self.head.genesis.layout;
+        let layout = self.metadata.genesis.layout;
         let rebuilding = Rebuilding { layout, partitions: (0..layout.partitions).map(|_| Mutex::default()).collect() };
         let mut own = self.manifest.clone();
         own.partitions.retain(|partition, _| reads(PartitionId(*partition)));
@@ -105,7 +119,7 @@ impl Found {
             replies.extend(rebuilt.replies.into_values());
             partitions.push((id, rebuilt.partition));
         }
-        for (id, noted) in self.head.hashes.iter().filter(|(id, _)| reads(*id)) {
+        for (id, noted) in self.metadata.hashes.iter().filter(|(id, _)| reads(*id)) {
             let found = partitions[usize::from(id.0)].1.hash();
             anyhow::ensure!(
                 found == *noted,
@@ -115,7 +129,7 @@ impl Found {
             );
         }
         partitions.retain(|(id, _)| reads(*id));
-        let Head { frame, carried, .. } = self.head.clone();
+        let SnapshotMetadata { header: frame, carried, .. } = self.metadata.clone();
         let mut restored = RestoredState { frame, partitions, carried, replies };
         if let Some(remains) = remains {
             remains.complete(&mut restored, layout.partitions, owns);
@@ -156,6 +170,37 @@ pub(crate) fn newest(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Takes the store over for a generation, with the newest snapshot of an epoch before `before` that can be read. From
+/// then on no earlier generation writes any, or deletes one that workers read.
+///
+/// # Errors
+/// None is whole, or the store does not answer.
+pub(crate) fn take_over(
+    store: &SnapshotStore,
+    before: Option<Epoch>,
+    generation: Generation,
+) -> Result<Option<Found>, StoreFailure> {
+    let take_over = || {
+        let Some(found) = newest(store, before, &mut |_, _| Ok(()))? else { return Ok(None) };
+        let Manifest { sequence, log_position, .. } = found.manifest;
+        let manifest = store.reinstate(sequence, generation.0, log_position, now().0)?;
+        Ok(Some(Found { manifest, ..found }))
+    };
+    take_over().map_err(|error: anyhow::Error| match error.downcast_ref() {
+        Some(error) => failure(error),
+        None => StoreFailure::Unavailable(format!("{error:#}")),
+    })
+}
+
+/// A failure of the store as drivers know it.
+pub(crate) fn failure(error: &SnapshotError) -> StoreFailure {
+    match error {
+        SnapshotError::Store { .. } => StoreFailure::Unavailable(error.to_string()),
+        error if error.is_damage() => StoreFailure::Damaged(error.to_string()),
+        error => StoreFailure::Fatal(error.to_string()),
     }
 }
 

@@ -1,39 +1,36 @@
-//! The coordinator process: the protocol's [`Coordinator`](styx_protocol::machine::Coordinator)
-//! machine with the log, the membership and a network around it.
+//! The coordinator process: a [driver](styx_driver::coordinator) with a log, a store of snapshots, a network and
+//! endpoints around it.
 //!
-//! One driver thread owns both machines. A generation begins when the membership says so: its number
-//! becomes durable, its members are invited, the log is replayed through them, and then it is live.
+//! One thread owns the driver; see [`shell`]. The log has a thread of its own, and each generation one for the store.
 
-mod driver;
-mod tenure;
+mod leadership;
+mod shell;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, SnapshotSettings, Timing};
+use styx_driver::snapshots::SnapshotConfig;
 use styx_engine::Engine;
-use styx_protocol::ids::{Epoch, Generation};
-use styx_protocol::membership::{Membership, Patience};
+use styx_protocol::ids::Generation;
+use styx_protocol::membership::Patience;
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
-use styx_storage::snapshot::{Manifest, SnapshotStore};
 
-pub use self::tenure::{Holding, Tenure};
+pub use self::leadership::{Leadership, LeaseRenewal};
 
-use self::driver::{Driver, Event};
+use self::shell::{Input, Shell, Surroundings};
 use super::COORDINATOR;
-use super::archive::{self, Archive, Look};
-use super::relay::Relay;
+use super::log_thread::{self, LogThread};
 use super::worker::build;
-use crate::clock::now;
 use crate::components::ComponentStore;
-use crate::fatal::{fatal, fatal_on_panic};
+use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
-use crate::snapshots::{Beginning, Found, SnapshotOptions, is_damage, newest};
+use crate::snapshots::{RecoveryPoint, SnapshotOptions};
 use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
 
@@ -68,26 +65,26 @@ pub const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_0
 /// A coordinator's place in the network, where nobody is received before it leads.
 pub struct Reception {
     network: Arc<Network>,
-    events: Sender<Event>,
-    incoming: Receiver<Event>,
+    events: Sender<Input>,
+    incoming: Receiver<Input>,
     open: Arc<AtomicBool>,
-    tenure: Tenure,
+    leadership: Leadership,
 }
 
 impl Reception {
-    /// Listens on the current runtime, for a coordinator that may act for as long as `tenure` says.
+    /// Listens on the current runtime, for a coordinator that may act for as long as `leadership` says.
     ///
     /// # Errors
     /// The address cannot be listened on.
     pub async fn start(
         options: &CoordinatorNodeOptions,
         engine: &Engine,
-        tenure: Tenure,
+        leadership: Leadership,
     ) -> std::io::Result<Reception> {
         let (events, incoming) = unbounded();
         let hello = Hello::new(NodeKind::Coordinator, COORDINATOR, options.name.clone(), engine.engine_hash());
         let open = Arc::<AtomicBool>::default();
-        let (opened, held) = (open.clone(), tenure.clone());
+        let (opened, held) = (open.clone(), leadership.clone());
         let admit = move |mine: &Hello, yours: &Hello| match yours.kind {
             _ if !opened.load(Ordering::Acquire) || !held.holds() => {
                 Err(Refusal::new(Reason::Standby, "this coordinator does not lead; ask another one"))
@@ -98,9 +95,10 @@ impl Reception {
         };
         let heard = events.clone();
         let network = Network::start(hello, options.network.clone(), admit, move |message| {
-            drop(heard.send(Event::Incoming(message)));
+            // The shell that nobody listens at has ended.
+            let _ = heard.send(Input::Network(message));
         });
-        Ok(Reception { network: Arc::new(network.await?), events, incoming, open, tenure })
+        Ok(Reception { network: Arc::new(network.await?), events, incoming, open, leadership })
     }
 
     /// Where other nodes reach it.
@@ -138,7 +136,7 @@ pub struct CoordinatorNode {
     thread: Option<JoinHandle<()>>,
     address: Option<SocketAddr>,
     network: Arc<Network>,
-    tenure: Tenure,
+    leadership: Leadership,
 }
 
 impl CoordinatorNode {
@@ -152,7 +150,7 @@ impl CoordinatorNode {
         engine: Arc<Engine>,
         components: ComponentStore,
     ) -> anyhow::Result<CoordinatorNode> {
-        let reception = Reception::start(&options, &engine, Tenure::forever()).await?;
+        let reception = Reception::start(&options, &engine, Leadership::forever()).await?;
         CoordinatorNode::lead(reception, options, log, engine, components)
     }
 
@@ -169,57 +167,58 @@ impl CoordinatorNode {
     ) -> anyhow::Result<CoordinatorNode> {
         // Who restores a snapshot are the workers of the first generation.
         let beginning =
-            Beginning::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
+            RecoveryPoint::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
         // What stands before a snapshot's position is of its generation at most.
-        let survey = archive::survey(log.as_mut(), beginning.position())?;
-        let generation = survey.generation.max(beginning.generation());
+        let survey = log_thread::survey(log.as_mut(), beginning.position())?;
+        let generation = survey.generation.max(Generation(beginning.generation()));
         components.fetch(&survey.components)?;
-        let (genesis, store) = (beginning.genesis, beginning.store);
-        let Reception { network, events, incoming, open, tenure } = reception;
+        let Reception { network, events, incoming, open, leadership } = reception;
         let (inbox, messages) = unbounded();
-        let unusable = Arc::new(AtomicU64::new(u64::MAX));
-        let look = look(store.clone(), unusable.clone());
-        let (archived, stats) = (events.clone(), Arc::new(Stats::default()));
-        let stall = log.stall();
-        let archive = Archive::start(log, look, stats.clone(), move |done| drop(archived.send(Event::Archived(done))))?;
+        let stats = Arc::new(Stats::default());
+        let (reports, stall) = (events.clone(), log.stall());
+        let log = LogThread::start(log, stats.clone(), move |report| {
+            // The shell that nobody listens at has ended.
+            let _ = reports.send(Input::Log(report));
+        })?;
         let handle = Handle::with_operators(inbox.clone(), options.backlog_max, stats);
         handle.admission().subscribe(stall);
-        let started = Instant::now();
-        let driver = Driver {
-            membership: Membership::new(build(&engine), options.patience, Generation(generation), options.workers, 1),
-            started,
-            cut_off: BTreeMap::new(),
-            addresses: BTreeMap::new(),
-            relay: Relay::new(network.clone(), handle.clone(), options.backlog_max),
-            archive,
-            genesis,
-            store,
-            unusable,
-            found: None,
-            position: 0,
-            events,
-            engine,
-            components,
-            network: network.clone(),
-            handle: handle.clone(),
-            messages,
-            incoming,
-            office: None,
-            gateways: BTreeMap::new(),
-            deploying: VecDeque::new(),
-            announcing: VecDeque::new(),
-            ticked: Instant::now(),
-            shown: (false, false),
-            stopping: None,
-            tenure: tenure.clone(),
-            options,
+        let config = CoordinatorConfig {
+            genesis: beginning.genesis,
+            build: build(&engine),
+            workers: options.workers,
+            retention: options.retention,
+            admin: options.admin.clone(),
+            snapshots: options.snapshots.as_ref().zip(beginning.store.as_ref()).map(|(options, store)| {
+                SnapshotSettings {
+                    schedule: SnapshotConfig { interval: options.interval, ..SnapshotConfig::default() },
+                    place: store.location().url().to_owned(),
+                    identity: store.identity(),
+                }
+            }),
+            patience: options.patience,
+            backlog_max: options.backlog_max,
+            epoch_max_wait: options.epoch_max_wait,
+            timing: Timing::default(),
         };
+        let shell = Shell::new(
+            CoordinatorDriver::new(config, leadership.view(), generation, leadership.now()),
+            Surroundings {
+                leadership: leadership.clone(),
+                network: network.clone(),
+                handle: handle.clone(),
+                log,
+                components,
+                snapshots: beginning.store.zip(options.snapshots),
+                genesis: beginning.genesis,
+                events,
+            },
+        );
         let address = network.address();
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
-            .spawn(move || fatal_on_panic("driver", move || driver.serve()))?;
+            .spawn(move || fatal_on_panic("driver", move || shell.serve(&incoming, &messages)))?;
         open.store(true, Ordering::Release);
-        Ok(CoordinatorNode { handle, inbox, thread: Some(thread), address, network, tenure })
+        Ok(CoordinatorNode { handle, inbox, thread: Some(thread), address, network, leadership })
     }
 
     /// A handle for the admin endpoints: deployments, and looks at the cluster.
@@ -239,35 +238,11 @@ impl CoordinatorNode {
 
     /// Brings what is under way to its end, and ends. What it may no longer do is left to whoever may.
     pub fn stop(mut self) {
-        self.tenure.end();
-        drop(self.inbox.send(Request::Stop));
+        self.leadership.end();
+        // A shell that has ended needs no telling.
+        let _ = self.inbox.send(Request::Stop);
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            let _ = thread.join();
         }
     }
-}
-
-/// Finds the snapshot that a generation may begin with: the newest that is there and was not found
-/// to be unusable. From then on no earlier generation writes any, or deletes one that workers read.
-/// A store that does not answer is asked again: without it nobody can begin.
-fn look(store: Option<SnapshotStore>, unusable: Arc<AtomicU64>) -> Look {
-    Box::new(move |generation| {
-        let store = store.as_ref()?;
-        loop {
-            let before = Epoch(unusable.load(Ordering::Relaxed));
-            match take_over(store, before, generation) {
-                Ok(found) => return found.map(Box::new),
-                Err(error) if is_damage(&error) => fatal(&format!("no snapshot can be read: {error:#}")),
-                Err(error) => tracing::error!(code = "SNAPSHOT_STORE", "the store of snapshots is awaited: {error:#}"),
-            }
-            std::thread::sleep(Duration::from_secs(1));
-        }
-    })
-}
-
-fn take_over(store: &SnapshotStore, before: Epoch, generation: u64) -> anyhow::Result<Option<Found>> {
-    let Some(found) = newest(store, Some(before), &mut |_, _| Ok(()))? else { return Ok(None) };
-    let Manifest { sequence, log_position, .. } = found.manifest;
-    let manifest = store.reinstate(sequence, generation, log_position, now().0)?;
-    Ok(Some(Found { manifest, ..found }))
 }

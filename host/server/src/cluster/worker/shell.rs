@@ -28,7 +28,7 @@ use crate::execution::{Completion, Dispatcher, Finished};
 use crate::fatal::fatal;
 use crate::guest_logs;
 use crate::handle::{ClientMessage, Handle, Waiter};
-use crate::snapshots::Collector;
+use crate::snapshots::DeltaWriter;
 use crate::stats::{Phases, Stats};
 
 /// Messages taken before what they made possible is sent.
@@ -157,7 +157,7 @@ impl Compiler {
 pub(super) struct Parts {
     /// The store that was used last.
     pub(super) store: Option<SnapshotStore>,
-    pub(super) writer: Option<Collector>,
+    pub(super) writer: Option<DeltaWriter>,
     pub(super) runtime: tokio::runtime::Handle,
     /// Threads that read.
     pub(super) threads: usize,
@@ -167,7 +167,7 @@ impl Parts {
     fn begin(&mut self, generation: Generation, partitions: u16, restored: bool, events: &Sender<Event>) {
         let store = self.store.clone().expect("parts are written where a generation's beginning was read");
         let (to_hand_over, to_tell) = (events.clone(), events.clone());
-        let writer = Collector::start(
+        let writer = DeltaWriter::start(
             store,
             partitions,
             generation.0,
@@ -176,14 +176,14 @@ impl Parts {
                 let _ = to_hand_over.send(Event::Driver(WorkerEvent::HandOver(generation)));
             },
             move |written| {
-                let written = Box::new(written.into());
+                let written = Box::new(written);
                 let _ = to_tell.send(Event::Driver(WorkerEvent::PartWritten(generation, written)));
             },
         );
         self.writer = Some(writer.unwrap_or_else(|error| fatal(&format!("cannot start a thread: {error}"))));
     }
 
-    fn writer(&self) -> &Collector {
+    fn writer(&self) -> &DeltaWriter {
         self.writer.as_ref().expect("parts are written between the beginning and the end of a generation")
     }
 }

@@ -13,7 +13,7 @@ use styx_storage::log::Log;
 use styx_storage::snapshot::{Retention, SnapshotStore, StoreLocation};
 use tokio::runtime::Handle;
 
-use super::head::identity;
+use super::metadata::identity;
 use super::restore::{Found, newest};
 use crate::components::ComponentStore;
 use crate::log::genesis;
@@ -34,7 +34,7 @@ pub struct SnapshotOptions {
 }
 
 /// See the module.
-pub(crate) struct Beginning {
+pub(crate) struct RecoveryPoint {
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
     /// The store, if snapshots are on.
@@ -46,7 +46,7 @@ pub(crate) struct Beginning {
 /// Brings a snapshot's content back; what is damaged is not begun with.
 pub(crate) type Restore<'a> = &'a mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>;
 
-impl Beginning {
+impl RecoveryPoint {
     /// Looks at what is there, and brings back the newest snapshot that is whole; a new log gets its
     /// first record.
     ///
@@ -60,7 +60,7 @@ impl Beginning {
     ) -> anyhow::Result<Self> {
         let Some(options) = options else {
             let genesis = genesis(log, partitions)?;
-            return Ok(Beginning { genesis, store: None, found: None });
+            return Ok(RecoveryPoint { genesis, store: None, found: None });
         };
         let SnapshotOptions { place, runtime, .. } = options;
         let theirs = SnapshotStore::identify(place, runtime)?;
@@ -93,10 +93,10 @@ impl Beginning {
         })?;
         let genesis = match (from_log, &found) {
             (Some(genesis), _) => genesis,
-            (None, Some(found)) => found.head.genesis,
+            (None, Some(found)) => found.metadata.genesis,
             (None, None) => anyhow::bail!("{} holds no snapshot, and the log was trimmed behind one", place.url()),
         };
-        Ok(Beginning { genesis, store: Some(store), found })
+        Ok(RecoveryPoint { genesis, store: Some(store), found })
     }
 
     /// The generation of the snapshot to begin with; 0 without one.
@@ -106,7 +106,7 @@ impl Beginning {
 
     /// The epoch of the snapshot to begin with; 0 without one.
     pub fn epoch(&self) -> Epoch {
-        self.found.as_ref().map_or(Epoch(0), |found| found.head.frame.epoch)
+        self.found.as_ref().map_or(Epoch(0), |found| found.metadata.header.epoch)
     }
 
     /// The first record of the log to be replayed.

@@ -1,4 +1,4 @@
-//! Takes what a worker's machine hands over for a snapshot, and writes it to the store.
+//! Delta writer: takes what a worker's machine hands over for a snapshot, and writes it to the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,44 +10,24 @@ use rkyv::rancor;
 use styx_driver::wire::WrittenPart;
 use styx_protocol::archive::aligned;
 use styx_protocol::ids::{Epoch, PartitionId};
-use styx_protocol::snapshot::{CarriedTransaction, WorkerSnapshot};
-use styx_protocol::state::{StateHash, Write};
+use styx_protocol::snapshot::WorkerSnapshot;
+use styx_protocol::state::Write;
 use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
 
 use super::changes::{Change, Changes};
 use crate::fatal::fatal_on_panic;
 
-/// What a worker has written of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The snapshot's epoch.
-    pub epoch: Epoch,
-    /// The deltas of the partitions that have changed.
-    pub parts: Vec<PartRef>,
-    /// Hash of each partition of this worker.
-    pub hashes: Vec<(PartitionId, StateHash)>,
-    /// Its transactions that were moved to the next epoch.
-    pub carried: Vec<CarriedTransaction>,
+/// The objects that a worker has written, as they travel: only the store reads them.
+fn encode_objects(parts: &Vec<PartRef>) -> Vec<u8> {
+    rkyv::to_bytes::<rancor::Error>(parts).expect("a list in memory can be written to memory").to_vec()
 }
 
-impl From<Written> for WrittenPart {
-    fn from(written: Written) -> Self {
-        let Written { epoch, parts, hashes, carried } = written;
-        let objects = rkyv::to_bytes::<rancor::Error>(&parts).expect("a list in memory can be written to memory");
-        WrittenPart { epoch, objects: objects.to_vec(), hashes, carried }
-    }
-}
-
-impl Written {
-    /// What a worker's message says.
-    ///
-    /// # Errors
-    /// Its list of objects cannot be read.
-    pub fn of(part: WrittenPart) -> Result<Self, rancor::Error> {
-        let WrittenPart { epoch, objects, hashes, carried } = part;
-        let parts = rkyv::from_bytes::<Vec<PartRef>, rancor::Error>(&aligned(&objects))?;
-        Ok(Written { epoch, parts, hashes, carried })
-    }
+/// Reads a worker's list of objects.
+///
+/// # Errors
+/// It is none.
+pub(super) fn decode_objects(bytes: &[u8]) -> Result<Vec<PartRef>, rancor::Error> {
+    rkyv::from_bytes::<Vec<PartRef>, rancor::Error>(&aligned(bytes))
 }
 
 enum Note {
@@ -56,7 +36,7 @@ enum Note {
 }
 
 /// A worker's thread that writes its part of snapshots. It ends when this is dropped.
-pub(crate) struct Collector {
+pub(crate) struct DeltaWriter {
     notes: Option<Sender<Note>>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -65,7 +45,7 @@ pub(crate) struct Collector {
 /// Pauses between attempts to write what could not be written.
 const PAUSE: Duration = Duration::from_millis(500);
 
-impl Collector {
+impl DeltaWriter {
     /// Starts the thread of a worker of `generation`, which began with nothing or with a snapshot
     /// (`restored`). `more` has the machine hand over more; `tell` hears what was written.
     pub fn start(
@@ -74,13 +54,13 @@ impl Collector {
         generation: u64,
         restored: bool,
         more: impl Fn() + Send + 'static,
-        tell: impl Fn(Written) + Send + 'static,
+        tell: impl Fn(WrittenPart) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (notes, inbox) = unbounded::<Note>();
         let over = Arc::new(AtomicBool::new(false));
         let stop = over.clone();
-        let thread = std::thread::Builder::new().name("styx-collector".into()).spawn(move || {
-            fatal_on_panic("collector", move || {
+        let thread = std::thread::Builder::new().name("styx-deltas".into()).spawn(move || {
+            fatal_on_panic("deltas", move || {
                 // What has changed since the beginning is everything.
                 let mut kind = if restored { PartKind::Delta } else { PartKind::Base };
                 // Of the snapshot before: somebody else has put its manifest by now.
@@ -107,13 +87,13 @@ impl Collector {
                             kind = PartKind::Delta;
                             store.abandon(&std::mem::replace(&mut mentioned, parts.clone()));
                             let WorkerSnapshot { epoch, hashes, carried, .. } = *part;
-                            tell(Written { epoch, parts, hashes, carried });
+                            tell(WrittenPart { epoch, objects: encode_objects(&parts), hashes, carried });
                         }
                     }
                 }
             });
         })?;
-        Ok(Collector { notes: Some(notes), over, thread: Some(thread) })
+        Ok(DeltaWriter { notes: Some(notes), over, thread: Some(thread) })
     }
 
     /// Takes the machine's part.
@@ -131,14 +111,14 @@ impl Collector {
     }
 }
 
-impl Collector {
+impl DeltaWriter {
     /// Gives up what is under way, and waits for nothing.
     pub fn abandon(mut self) {
         self.thread = None;
     }
 }
 
-impl Drop for Collector {
+impl Drop for DeltaWriter {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         self.notes = None;

@@ -1,5 +1,5 @@
-//! The thread that owns the coordinator's log: appends what a generation cuts, with one fsync for as
-//! many records as have come, and reads everything for the next one.
+//! Log thread: appends what a generation of the coordinator cuts, with one fsync for as many records as have come,
+//! and reads everything for the next one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,45 +7,44 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_protocol::catalog::{Control, Digest};
-use styx_protocol::ids::{Epoch, Generation};
+use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::record::{EpochRecord, Record};
 
 use crate::fatal::{fatal, fatal_on_panic};
 use crate::log::{append, read_record, sync};
-use crate::snapshots::Found;
 use crate::stats::Stats;
 use styx_storage::log::Log;
 
-/// What has become of the log.
-pub(super) enum Archived {
-    /// The records of this generation up to an epoch's are durable, and stand before this position.
-    Synced(u64, Epoch, u64),
-    /// Lower generations than this one append nothing more: all of theirs stands before this
-    /// position. The snapshot that it may begin with.
-    Raised(u64, u64, Option<Box<Found>>),
+/// What has become of an order.
+#[derive(Debug)]
+pub(super) enum LogReport {
+    /// The records of a generation up to an epoch's are durable, and stand before a position.
+    Synced {
+        /// The generation.
+        generation: Generation,
+        /// The epoch.
+        epoch: Epoch,
+        /// The end of the log.
+        position: LogPosition,
+    },
+    /// Lower generations than this one append nothing more: all of theirs stands before a position.
+    Raised {
+        /// The generation.
+        generation: Generation,
+        /// The end of the log.
+        position: LogPosition,
+    },
 }
 
 enum Order {
-    Append(u64, Arc<EpochRecord>),
-    Raise(u64),
-    Read(Beginning, Sender<Arc<EpochRecord>>),
-    Trim(u64),
+    Append(Generation, Arc<EpochRecord>),
+    Raise(Generation),
+    Read { from: LogPosition, after: Epoch, records: Sender<Arc<EpochRecord>> },
+    Trim(LogPosition),
 }
 
-/// From where the log is read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Beginning {
-    /// The first record that may be wanted.
-    pub position: u64,
-    /// Epochs up to this one are not wanted.
-    pub after: Epoch,
-}
-
-/// Finds the snapshot that a generation may begin with, and takes the store over for it.
-pub(super) type Look = Box<dyn FnMut(u64) -> Option<Box<Found>> + Send>;
-
-/// See the module.
-pub(super) struct Archive {
+/// The thread. It ends when this is dropped.
+pub(super) struct LogThread {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,62 +52,61 @@ pub(super) struct Archive {
 /// Records read ahead of the replay.
 const READ_AHEAD: usize = 64;
 
-impl Archive {
-    /// Starts the thread; `done` hears of what is durable.
+impl LogThread {
+    /// Starts the thread, which tells what has become of its orders.
     pub(super) fn start(
         mut log: Box<dyn Log>,
-        mut look: Look,
         stats: Arc<Stats>,
-        done: impl Fn(Archived) + Send + 'static,
-    ) -> std::io::Result<Archive> {
+        tell: impl Fn(LogReport) + Send + 'static,
+    ) -> std::io::Result<LogThread> {
         let (orders, inbox) = unbounded::<Order>();
         let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
             fatal_on_panic("log", move || {
                 while let Ok(order) = inbox.recv() {
                     let mut next = Some(order);
                     while let Some(order) = next.take() {
-                        next = serve(log.as_mut(), order, &inbox, &mut look, &done, &stats);
+                        next = serve(log.as_mut(), order, &inbox, &tell, &stats);
                     }
                 }
             });
         })?;
-        Ok(Archive { orders: Some(orders), thread: Some(thread) })
+        Ok(LogThread { orders: Some(orders), thread: Some(thread) })
     }
 
     fn order(&self, order: Order) {
-        let orders = self.orders.as_ref().expect("the thread lives as long as the archive");
-        orders.send(order).expect("the thread lives as long as the archive");
+        let orders = self.orders.as_ref().expect("it is open until it is dropped");
+        orders.send(order).expect("the thread lives as long as its orders");
     }
 
     /// Appends a record of a generation.
-    pub(super) fn append(&self, generation: u64, record: Arc<EpochRecord>) {
+    pub(super) fn append(&self, generation: Generation, record: Arc<EpochRecord>) {
         self.order(Order::Append(generation, record));
     }
 
     /// Makes durable that lower generations append nothing more.
-    pub(super) fn raise(&self, generation: u64) {
+    pub(super) fn raise(&self, generation: Generation) {
         self.order(Order::Raise(generation));
     }
 
-    /// Reads all epochs from a position, until the receiver is dropped.
-    pub(super) fn read(&self, from: Beginning) -> Receiver<Arc<EpochRecord>> {
+    /// Reads from a position on the records of epochs later than `after`, until the receiver is dropped.
+    pub(super) fn read(&self, from: LogPosition, after: Epoch) -> Receiver<Arc<EpochRecord>> {
         let (records, reader) = bounded(READ_AHEAD);
-        self.order(Order::Read(from, records));
+        self.order(Order::Read { from, after, records });
         reader
     }
 
-    /// What has the log forget what is before a position. The archive ends when nobody has it any more.
-    pub(super) fn trimmer(&self) -> impl Fn(u64) + Send + 'static {
-        let orders = self.orders.clone().expect("the thread lives as long as the archive");
-        move |until| drop(orders.send(Order::Trim(until)))
+    /// Has the log forget what stands before a position.
+    pub(super) fn trim(&self, until: LogPosition) {
+        self.order(Order::Trim(until));
     }
 }
 
-impl Drop for Archive {
+impl Drop for LogThread {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            // A panic has ended the process.
+            let _ = thread.join();
         }
     }
 }
@@ -118,8 +116,7 @@ fn serve(
     log: &mut dyn Log,
     order: Order,
     inbox: &Receiver<Order>,
-    look: &mut Look,
-    done: &impl Fn(Archived),
+    tell: &impl Fn(LogReport),
     stats: &Stats,
 ) -> Option<Order> {
     match order {
@@ -140,26 +137,26 @@ fn serve(
                 }
             }
             sync(log, stats);
-            done(Archived::Synced(generation, last, log.next()));
+            tell(LogReport::Synced { generation, epoch: last, position: LogPosition(log.next()) });
             next
         }
         Order::Raise(generation) => {
-            append(log, &Record::Generation(Generation(generation)), stats);
+            append(log, &Record::Generation(generation), stats);
             sync(log, stats);
-            done(Archived::Raised(generation, log.next(), look(generation)));
+            tell(LogReport::Raised { generation, position: LogPosition(log.next()) });
             None
         }
         Order::Trim(until) => {
-            if let Err(error) = log.trim(until) {
+            if let Err(error) = log.trim(until.0) {
                 fatal(&error.to_string());
             }
             None
         }
-        Order::Read(from, records) => {
+        Order::Read { from, after, records } => {
             let mut unread = false;
-            let read = log.replay(from.position.max(1), &mut |_, bytes| {
+            let read = log.replay(from.0.max(1), &mut |_, bytes| {
                 if let Record::Epoch(record) = read_record(bytes)?
-                    && record.epoch > from.after
+                    && record.epoch > after
                 {
                     unread = records.send(record).is_err();
                     anyhow::ensure!(!unread, "nobody reads any more");
@@ -180,7 +177,7 @@ fn serve(
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// The highest generation.
-    pub generation: u64,
+    pub generation: Generation,
     /// Components of deployments, of which no snapshot needs to know yet.
     pub components: BTreeSet<Digest>,
 }
@@ -191,14 +188,14 @@ pub(super) fn survey(log: &mut dyn Log, from: u64) -> anyhow::Result<Survey> {
     log.replay(from, &mut |_, bytes| {
         match read_record(bytes)? {
             Record::Epoch(record) => {
-                survey.generation = survey.generation.max(record.generation.0);
+                survey.generation = survey.generation.max(record.generation);
                 for control in &record.controls {
                     if let Control::Deploy(deployment) = control {
                         survey.components.extend(deployment.components.iter().map(|component| component.digest));
                     }
                 }
             }
-            Record::Generation(generation) => survey.generation = survey.generation.max(generation.0),
+            Record::Generation(generation) => survey.generation = survey.generation.max(generation),
             Record::Genesis(_) => {}
         }
         Ok(())
@@ -214,7 +211,7 @@ mod tests {
     #[test]
     fn a_log_that_fails_ends_the_process_and_loses_nothing_that_was_acknowledged() {
         let faults = [Fault::Append, Fault::SyncLost, Fault::SyncKept, Fault::Full, Fault::Trim];
-        every_fault_ends_the_process("cluster::archive::tests::child", &faults);
+        every_fault_ends_the_process("cluster::log_thread::tests::child", &faults);
     }
 
     #[test]
@@ -222,25 +219,29 @@ mod tests {
     fn child() {
         let Some(log) = BrokenLog::of_parent(20) else { return };
         let (done, news) = unbounded();
-        let archive = Archive::start(Box::new(log), Box::new(|_| None), Arc::default(), move |archived| {
-            drop(done.send(archived))
+        // The process ends before its main thread reads all.
+        let log = LogThread::start(Box::new(log), Arc::default(), move |report| {
+            let _ = done.send(report);
         });
-        let archive = archive.unwrap();
-        let trim = archive.trimmer();
+        let log = log.unwrap();
         for number in 1..1000 {
             // A generation's number is durable before its members hear of it, and then its epochs are.
             match number % 5 {
-                0 => archive.raise(number),
-                _ => archive.append(1, record(number)),
+                0 => log.raise(Generation(number)),
+                _ => log.append(Generation(1), record(number)),
             }
             let position = match news.recv() {
-                Ok(Archived::Synced(1, epoch, position)) if epoch == Epoch(number) => position,
-                Ok(Archived::Raised(generation, position, None)) if generation == number => position,
+                Ok(LogReport::Synced { generation: Generation(1), epoch: Epoch(epoch), position })
+                    if epoch == number =>
+                {
+                    position
+                }
+                Ok(LogReport::Raised { generation, position }) if generation.0 == number => position,
                 _ => break,
             };
-            assert_eq!(position, number);
+            assert_eq!(position, LogPosition(number));
             println!("durable {position} ");
-            trim(position / 2);
+            log.trim(LogPosition(position.0 / 2));
         }
     }
 }

@@ -1,29 +1,27 @@
-//! For how long this process may coordinate: forever, if nobody else can; or as long as it holds the lease that
-//! it shares with those that stand by.
+//! Leadership as the threads of a coordinator share it: for ever, if nobody else can coordinate; or for as long as a
+//! thread renews the lease.
 //!
-//! Whoever acts in the coordinator's name looks here before, each time. A process that was paused, or that cannot
-//! renew its lease, finds that it holds nothing and waits; if somebody else leads by then, it ends. So it says
-//! nothing that is no longer true, whatever it was about to say.
+//! The driver decides by it what it does ([`styx_driver::leadership`]). What it wants sent is held back here once
+//! more, since a process may be paused between a step and its effects: so it says nothing that is no longer true.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use styx_driver::leadership::{Candidate, LeaseAnswer, LeaseEffect};
 use styx_storage::snapshot::{Lease, SnapshotError};
 use tokio::sync::watch;
 
+use crate::diagnostics;
 use crate::fatal::fatal_on_panic;
-
-/// Renewals in a term: some may fail.
-const RENEWALS: u64 = 4;
 
 /// How often whoever waits for the renewal looks.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How long this process may coordinate. Clones are the same.
+/// For how long this process may coordinate. Clones are the same.
 #[derive(Clone, Debug)]
-pub struct Tenure(Arc<Shared>);
+pub struct Leadership(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -38,25 +36,40 @@ struct Shared {
 
 const FOREVER: u64 = u64::MAX;
 
-impl Tenure {
+impl Leadership {
     /// Of a coordinator that is the only one.
     pub fn forever() -> Self {
-        Tenure::until(FOREVER)
+        Leadership::until(FOREVER)
     }
 
     /// Of one that does not lead yet.
     pub fn none() -> Self {
-        Tenure::until(0)
+        Leadership::until(0)
     }
 
     fn until(until: u64) -> Self {
         let (until, ending, lost) = (AtomicU64::new(until), AtomicBool::new(false), watch::Sender::new(None));
-        Tenure(Arc::new(Shared { started: Instant::now(), until, ending, lost }))
+        Leadership(Arc::new(Shared { started: Instant::now(), until, ending, lost }))
     }
 
     /// The clock by which it is counted, in µs.
     pub fn now_us(&self) -> u64 {
         self.0.started.elapsed().as_micros() as u64
+    }
+
+    /// The clock, for steps of the driver.
+    pub(crate) fn now(&self) -> styx_driver::time::Instant {
+        styx_driver::time::Instant(self.now_us())
+    }
+
+    /// What the driver must know.
+    pub(crate) fn view(&self) -> styx_driver::leadership::Leadership {
+        use styx_driver::leadership::Leadership as View;
+        match self.0.until.load(Ordering::Acquire) {
+            _ if self.is_lost() => View::Lost,
+            FOREVER => View::Forever,
+            until => View::Until(styx_driver::time::Instant(until)),
+        }
     }
 
     /// Whether this process may act in the coordinator's name now.
@@ -111,35 +124,37 @@ impl Tenure {
     }
 }
 
-/// Renews the lease of a tenure, in a thread.
+/// A thread that renews the lease.
 #[derive(Debug)]
-pub struct Holding {
+pub struct LeaseRenewal {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<Option<Lease>>>,
-    tenure: Tenure,
+    leadership: Leadership,
 }
 
-impl Holding {
-    /// Begins the tenure with a lease that was acquired at a time of its clock, and holds on to it.
+impl LeaseRenewal {
+    /// Begins with a lease that was acquired at a time of the leadership's clock, and holds on to it.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(tenure: Tenure, lease: Lease, acquired_us: u64) -> std::io::Result<Holding> {
+    pub fn start(leadership: Leadership, lease: Lease, acquired_us: u64) -> std::io::Result<LeaseRenewal> {
         let stop = Arc::<(Mutex<bool>, Condvar)>::default();
-        tenure.extend(acquired_us + lease.record().term_us);
-        let (told, held) = (stop.clone(), tenure.clone());
+        let term_us = lease.record().term_us;
+        leadership.extend(acquired_us + term_us);
+        let candidate = Candidate::leading(Duration::from_micros(term_us), styx_driver::time::Instant(acquired_us));
+        let (told, held) = (stop.clone(), leadership.clone());
         let thread = std::thread::Builder::new().name("styx-lease".into()).spawn(move || {
             let mut kept = None;
-            fatal_on_panic("lease", || kept = renew(lease, &held, &told));
+            fatal_on_panic("lease", || kept = renew(lease, &held, candidate, &told));
             kept
         })?;
-        Ok(Holding { stop, thread: Some(thread), tenure })
+        Ok(LeaseRenewal { stop, thread: Some(thread), leadership })
     }
 
     /// Gives the lease back, so that another one leads at once. Nothing may be done in its name any more.
     pub fn release(mut self) {
         let Some(lease) = self.end() else { return };
-        self.tenure.lose("nobody: it was given back".into());
+        self.leadership.lose("nobody: it was given back".into());
         if let Err(error) = lease.release() {
             tracing::warn!("the lease could not be given back, and runs out: {error}");
         }
@@ -153,45 +168,47 @@ impl Holding {
     }
 }
 
-impl Drop for Holding {
+impl Drop for LeaseRenewal {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Until told to stop, or lost; gives the lease back that is still there.
-fn renew(mut lease: Lease, tenure: &Tenure, (stopped, changed): &(Mutex<bool>, Condvar)) -> Option<Lease> {
-    let term_us = lease.record().term_us;
-    let pause = Duration::from_micros(term_us / RENEWALS);
-    let mut complained = false;
+/// Does what the candidate that leads says, until told to stop, or lost; gives the lease back that is still there.
+fn renew(
+    mut lease: Lease,
+    leadership: &Leadership,
+    mut candidate: Candidate,
+    (stopped, changed): &(Mutex<bool>, Condvar),
+) -> Option<Lease> {
     loop {
+        let pause = candidate.due()?.since(leadership.now());
         let stop = stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let stop = changed.wait_timeout_while(stop, pause, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
         if *stop.0 {
             return Some(lease);
         }
         drop(stop);
-        // From before it is asked for: whoever sees the renewal sees it later.
-        let now = tenure.now_us();
-        match lease.renew(now) {
-            Ok(()) => {
-                tenure.extend(now + term_us);
-                if std::mem::take(&mut complained) {
-                    tracing::info!("the lease is renewed again");
+        let (now, mut effects) = (leadership.now(), Vec::new());
+        candidate.tick(now, &mut effects);
+        if effects.pop() != Some(LeaseEffect::Renew) {
+            continue;
+        }
+        let answer = match lease.renew(now.0) {
+            Ok(()) => LeaseAnswer::Ours,
+            Err(SnapshotError::LeaseLost { holder, .. }) => LeaseAnswer::Theirs(holder),
+            Err(error) => LeaseAnswer::Unavailable(error.to_string()),
+        };
+        candidate.answered(answer, leadership.now(), &mut effects);
+        for effect in effects {
+            match effect {
+                LeaseEffect::Lead(until) => leadership.extend(until.0),
+                LeaseEffect::Lost(holder) => {
+                    leadership.lose(holder);
+                    return None;
                 }
-            }
-            Err(SnapshotError::LeaseLost { holder, .. }) => {
-                let who = if holder.is_empty() { "nobody: it was given back".into() } else { holder };
-                tenure.lose(who);
-                return None;
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut complained, true) {
-                    tracing::error!(
-                        code = "SNAPSHOT_STORE",
-                        "the lease cannot be renewed, and nothing is done without it: {error}"
-                    );
-                }
+                LeaseEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
+                other => unreachable!("{other:?} of one that leads"),
             }
         }
     }
@@ -205,7 +222,7 @@ mod tests {
 
     const TERM: Duration = Duration::from_millis(400);
 
-    fn take(leases: &Leases, holder: &str, clock: &Tenure) -> Lease {
+    fn take(leases: &Leases, holder: &str, clock: &Leadership) -> Lease {
         let started = Instant::now();
         loop {
             let term_us = TERM.as_micros() as u64;
@@ -222,10 +239,10 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Memory::default();
         let leases = || Leases::open(&StoreLocation::in_memory(&memory), runtime.handle()).unwrap();
-        let (first, second) = (Tenure::none(), Tenure::none());
+        let (first, second) = (Leadership::none(), Leadership::none());
         assert!(!first.holds());
         let begun = first.now_us();
-        let holding = Holding::start(first.clone(), take(&leases(), "one", &first), begun).unwrap();
+        let holding = LeaseRenewal::start(first.clone(), take(&leases(), "one", &first), begun).unwrap();
         assert!(first.holds() && first.hold());
 
         // For longer than a term, there is always one.
@@ -242,10 +259,10 @@ mod tests {
         let lease = take(&leases(), "two", &second);
         assert!(waited.elapsed() < TERM, "{:?}", waited.elapsed());
         let held = second.now_us();
-        let holding = Holding::start(second.clone(), lease, held).unwrap();
+        let holding = LeaseRenewal::start(second.clone(), lease, held).unwrap();
 
         // No longer renewed, it runs out before another one gets it.
-        let third = Tenure::none();
+        let third = Leadership::none();
         let watching = leases();
         drop(watching.acquire("three", 1, third.now_us()).unwrap());
         let held = second.clone();
@@ -256,15 +273,15 @@ mod tests {
         assert!(!held.hold(), "nobody waits for what is over");
 
         // Whoever renews what another one has learns of it.
-        let fourth = Tenure::none();
+        let fourth = Leadership::none();
         let stale = take(&leases(), "four", &fourth);
         let now = fourth.now_us();
-        let holding = Holding::start(fourth.clone(), stale, now).unwrap();
+        let holding = LeaseRenewal::start(fourth.clone(), stale, now).unwrap();
         let _other = take(&leases(), "four", &fourth);
         let lost = runtime.block_on(async { tokio::time::timeout(10 * TERM, fourth.lost()).await });
         assert_eq!(lost.unwrap(), "four");
         assert!(!fourth.hold());
         drop(holding);
-        assert!(Tenure::forever().hold());
+        assert!(Leadership::forever().hold());
     }
 }

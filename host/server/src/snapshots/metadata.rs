@@ -1,4 +1,4 @@
-//! What a snapshot holds besides partitions, as one blob.
+//! Snapshot metadata: one blob with all that a snapshot holds besides partitions and components.
 
 use rkyv::rancor;
 use styx_protocol::archive::aligned;
@@ -7,13 +7,13 @@ use styx_protocol::record::Genesis;
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
 use styx_protocol::state::StateHash;
 
-/// See the module.
+/// All that a snapshot holds besides partitions and components.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Head {
+pub struct SnapshotMetadata {
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
     /// The coordinator's part.
-    pub frame: SnapshotHeader,
+    pub header: SnapshotHeader,
     /// Transactions that were moved to the next epoch, of all workers.
     pub carried: Vec<CarriedTransaction>,
     /// Hash of each partition, by id.
@@ -21,20 +21,20 @@ pub struct Head {
 }
 
 /// The name of the blob among a snapshot's system parts.
-pub(super) const HEAD: &str = "head";
+pub(super) const METADATA: &str = "head";
 
-impl Head {
+impl SnapshotMetadata {
     /// Bytes of the blob.
     pub fn encode(&self) -> Vec<u8> {
-        rkyv::to_bytes::<rancor::Error>(self).expect("a head in memory can be written to memory").to_vec()
+        rkyv::to_bytes::<rancor::Error>(self).expect("metadata in memory can be written to memory").to_vec()
     }
 
     /// Reads the blob, validating it before it is believed.
     ///
     /// # Errors
-    /// The bytes are not a head.
-    pub fn decode(bytes: &[u8]) -> Result<Head, rancor::Error> {
-        rkyv::from_bytes::<Head, rancor::Error>(&aligned(bytes))
+    /// The bytes are no metadata.
+    pub fn decode(bytes: &[u8]) -> Result<SnapshotMetadata, rancor::Error> {
+        rkyv::from_bytes::<SnapshotMetadata, rancor::Error>(&aligned(bytes))
     }
 }
 

@@ -1,0 +1,111 @@
+//! Deployments on their way: compiled by every worker, sequenced, durable, known to the gateways.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::ids::NodeId;
+
+use crate::time::Instant;
+
+/// All deployments that somebody waits for, in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Deployments<W> {
+    preparing: VecDeque<Preparing<W>>,
+    announcing: VecDeque<Announcing<W>>,
+}
+
+/// A deployment whose components are being compiled everywhere.
+#[derive(Debug)]
+struct Preparing<W> {
+    control: Control,
+    waiter: W,
+    since: Instant,
+    /// What is not compiled yet, and where; `None` until the workers of this generation were told.
+    missing: Option<BTreeSet<(NodeId, Digest)>>,
+}
+
+/// A deployment that is durable or refused, before its waiter knows.
+#[derive(Debug)]
+struct Announcing<W> {
+    waiter: W,
+    result: Result<(), Abort>,
+    since: Instant,
+    /// Gateways that know this version of the catalog, or a later one, know of it.
+    version: u64,
+}
+
+impl<W> Default for Deployments<W> {
+    fn default() -> Self {
+        Deployments { preparing: VecDeque::new(), announcing: VecDeque::new() }
+    }
+}
+
+impl<W> Deployments<W> {
+    /// Another one has come.
+    pub(super) fn add(&mut self, control: Control, waiter: W, now: Instant) {
+        self.preparing.push_back(Preparing { control, waiter, since: now, missing: None });
+    }
+
+    /// A generation begins: what its workers have compiled is not known.
+    pub(super) fn restart(&mut self) {
+        self.preparing.iter_mut().for_each(|preparing| preparing.missing = None);
+    }
+
+    /// What workers must be told to compile that they were not told yet.
+    pub(super) fn prepare(&mut self, workers: &[NodeId]) -> Vec<(NodeId, Digest)> {
+        let mut orders = Vec::new();
+        for preparing in self.preparing.iter_mut().filter(|preparing| preparing.missing.is_none()) {
+            let mut missing = BTreeSet::new();
+            if let Control::Deploy(deployment) = &preparing.control {
+                for component in &deployment.components {
+                    missing.extend(workers.iter().map(|worker| (*worker, component.digest)));
+                }
+            }
+            orders.extend(missing.iter().copied());
+            preparing.missing = Some(missing);
+        }
+        orders
+    }
+
+    /// A worker has compiled a component, or cannot: then those that need it have failed.
+    pub(super) fn prepared(&mut self, worker: NodeId, digest: Digest, result: Result<(), String>) -> Vec<(W, Abort)> {
+        let mut failed = Vec::new();
+        for preparing in std::mem::take(&mut self.preparing) {
+            let mut preparing = preparing;
+            let named = preparing.missing.as_mut().is_some_and(|missing| missing.remove(&(worker, digest)));
+            match &result {
+                Err(error) if named => {
+                    let abort = Abort::new(Code::GuestTrap, format!("worker {worker} cannot load it: {error}"));
+                    failed.push((preparing.waiter, abort));
+                }
+                _ => self.preparing.push_back(preparing),
+            }
+        }
+        failed
+    }
+
+    /// The next one, if all workers have compiled what it needs.
+    pub(super) fn next_ready(&mut self) -> Option<(Control, W)> {
+        let ready = |next: &mut Preparing<W>| next.missing.as_ref().is_some_and(BTreeSet::is_empty);
+        self.preparing.pop_front_if(ready).map(|next| (next.control, next.waiter))
+    }
+
+    /// One is durable, with this version of the catalog, or refused.
+    pub(super) fn controlled(&mut self, waiter: W, result: Result<(), Abort>, version: u64, now: Instant) {
+        self.announcing.push_back(Announcing { waiter, result, since: now, version });
+    }
+
+    /// Those of which all gateways know that know `known`, or that have waited for `patience`.
+    pub(super) fn announced(&mut self, known: u64, patience: Duration, now: Instant) -> Option<(W, Result<(), Abort>)> {
+        let over = |next: &mut Announcing<W>| next.version <= known || now.since(next.since) > patience;
+        self.announcing.pop_front_if(over).map(|next| (next.waiter, next.result))
+    }
+
+    /// One that has waited for its components for longer than `patience`.
+    pub(super) fn expired(&mut self, patience: Duration, now: Instant) -> Option<W> {
+        let over = |next: &mut Preparing<W>| now.since(next.since) > patience;
+        self.preparing.pop_front_if(over).map(|next| next.waiter)
+    }
+}

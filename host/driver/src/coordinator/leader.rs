@@ -1,0 +1,341 @@
+//! Leader state: a generation as its coordinator runs it.
+//!
+//! Its members join, the log is replayed through them, then it is live. It ends at once when a member is lost, or is
+//! drained before: what is under way comes to its end, and then to a snapshot, so that the next generation need
+//! replay nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use styx_protocol::catalog::Catalog;
+use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, Timestamp, WorkerId};
+use styx_protocol::machine::coordinator::{Action, Config, Input};
+use styx_protocol::machine::{Coordinator, Stage};
+use styx_protocol::membership::Seated;
+use styx_protocol::placement::Placement;
+use styx_protocol::record::{Chain, EpochRecord};
+
+use super::config::CoordinatorConfig;
+use super::io::SnapshotFound;
+use crate::snapshots::SnapshotScheduler;
+use crate::time::{Instant, earliest};
+
+/// Who wants a snapshot.
+#[derive(Debug)]
+pub(super) enum SnapshotWaiter<W> {
+    /// An administrator.
+    Client(W),
+    /// The generation itself, which is to end.
+    Drain,
+}
+
+/// A generation that runs.
+#[derive(Debug)]
+pub(super) struct LeaderState<W> {
+    generation: Generation,
+    machine: Coordinator<W>,
+    members: Vec<Seated<NodeId>>,
+    placement: Arc<Placement>,
+    progress: Progress,
+    drain: Option<Drain>,
+    /// The snapshot that it began with.
+    found: Option<Arc<SnapshotFound>>,
+    /// Of a generation that is live, if snapshots are taken.
+    pub(super) snapshots: Option<SnapshotScheduler<SnapshotWaiter<W>>>,
+    pace: Pace,
+    durable: Epoch,
+    /// What of the log is durable: no later epoch stands before it.
+    position: LogPosition,
+    /// When the last round began, and when its stage did.
+    round_began: Instant,
+    stage_began: Instant,
+}
+
+/// How far a generation is.
+#[derive(Debug)]
+enum Progress {
+    /// So many members are ready for the log.
+    Joining(BTreeSet<NodeId>),
+    /// The next record of the log is `asked` for or not.
+    Replaying { asked: bool },
+    /// Epochs are cut.
+    Live,
+}
+
+/// How far the end of a generation is that nobody is in a hurry for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    /// Something is under way.
+    Busy,
+    /// A snapshot is being taken.
+    Snapshot,
+    /// Nothing is under way, and the membership knows.
+    Done,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Something is under way, or there is nothing to do.
+    Wait,
+    /// Ask for the next record of the log.
+    Read,
+    /// Cut an epoch.
+    Cut,
+}
+
+/// How far a drain has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Not yet.
+    No,
+    /// A snapshot is wanted now.
+    Snapshot,
+    /// All is over.
+    Yes,
+}
+
+/// When an epoch is cut: at once while the log keeps up; while it does not, when the epoch has waited long enough. An
+/// fsync takes as long for one transaction as for many.
+#[derive(Debug, Default)]
+struct Pace {
+    waiting_since: Option<Instant>,
+}
+
+impl Pace {
+    /// Until when the next epoch may fill; `None` if it is to be cut now.
+    fn fills_until(&mut self, unsynced: u64, unsynced_max: u64, wait: Duration, now: Instant) -> Option<Instant> {
+        if unsynced < unsynced_max {
+            return None;
+        }
+        let since = *self.waiting_since.get_or_insert(now);
+        Some(since.after(wait)).filter(|until| now < *until)
+    }
+
+    fn cut(&mut self) {
+        self.waiting_since = None;
+    }
+}
+
+impl<W> LeaderState<W> {
+    pub(super) fn new(
+        config: &CoordinatorConfig,
+        generation: Generation,
+        members: Vec<Seated<NodeId>>,
+        found: Option<Arc<SnapshotFound>>,
+        position: LogPosition,
+        now: Instant,
+    ) -> Self {
+        assert!(!members.is_empty(), "a generation has members");
+        let layout = config.genesis.layout;
+        let placement = Arc::new(Placement::round_robin(layout.partitions, members.len() as u16));
+        let machine_config = Config { layout, engine: config.build.engine, generation };
+        let mut machine = Coordinator::new(machine_config, placement.clone());
+        if let Some(found) = &found {
+            assert!(found.log_position <= position, "a snapshot goes on in the log that it was taken beside");
+            machine.restore(&found.header, found.carried.clone());
+        }
+        LeaderState {
+            generation,
+            machine,
+            members,
+            placement,
+            progress: Progress::Joining(BTreeSet::new()),
+            drain: None,
+            found,
+            snapshots: None,
+            pace: Pace::default(),
+            durable: Epoch(0),
+            position,
+            round_began: now,
+            stage_began: now,
+        }
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub(super) fn members(&self) -> &[Seated<NodeId>] {
+        &self.members
+    }
+
+    pub(super) fn nodes(&self) -> Vec<NodeId> {
+        self.members.iter().map(|member| member.place).collect()
+    }
+
+    pub(super) fn placement(&self) -> &Arc<Placement> {
+        &self.placement
+    }
+
+    pub(super) fn found(&self) -> Option<&Arc<SnapshotFound>> {
+        self.found.as_ref()
+    }
+
+    pub(super) fn catalog(&self) -> &Catalog {
+        self.machine.catalog()
+    }
+
+    /// The last epoch that ended, and the state hash chain after it.
+    pub(super) fn position(&self) -> (Epoch, Chain) {
+        self.machine.position()
+    }
+
+    /// What of the log is durable.
+    pub(super) fn log_position(&self) -> LogPosition {
+        self.position
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.progress, Progress::Live)
+    }
+
+    /// Clients are served.
+    pub(super) fn serves(&self) -> bool {
+        self.is_live() && self.drain.is_none()
+    }
+
+    /// It was told to drain, and has.
+    pub(super) fn is_drained(&self) -> bool {
+        self.drain == Some(Drain::Done)
+    }
+
+    pub(super) fn node(&self, worker: WorkerId) -> NodeId {
+        self.members[usize::from(worker.0)].place
+    }
+
+    pub(super) fn worker(&self, node: NodeId) -> Option<WorkerId> {
+        self.members.iter().position(|member| member.place == node).map(|at| WorkerId(at as u16))
+    }
+
+    /// A member is ready for the log. With the last one the replay begins: from this record on, without epochs up to
+    /// this one.
+    pub(super) fn joined(&mut self, node: NodeId) -> Option<(LogPosition, Epoch)> {
+        let Progress::Joining(joined) = &mut self.progress else { return None };
+        if !self.members.iter().any(|member| member.place == node) {
+            return None;
+        }
+        joined.insert(node);
+        if joined.len() < self.members.len() {
+            return None;
+        }
+        self.progress = Progress::Replaying { asked: false };
+        let from = |found: &Arc<SnapshotFound>| (found.log_position, found.header.epoch);
+        Some(self.found.as_ref().map_or_else(Default::default, from))
+    }
+
+    /// A record has been read; the machine's input for it.
+    pub(super) fn record(&mut self, record: Arc<EpochRecord>) -> Input<W> {
+        let Progress::Replaying { asked } = &mut self.progress else { panic!("only a replay reads the log") };
+        assert!(std::mem::replace(asked, false), "records come one by one");
+        self.durable = record.epoch;
+        Input::Replay(record)
+    }
+
+    /// The log is at its end.
+    pub(super) fn go_live(&mut self) -> (Epoch, Chain) {
+        assert!(matches!(self.progress, Progress::Replaying { .. }), "a log is replayed before its generation is live");
+        self.progress = Progress::Live;
+        let (epoch, chain) = self.machine.position();
+        self.durable = epoch;
+        (epoch, chain)
+    }
+
+    /// Records up to an epoch's are durable.
+    pub(super) fn synced(&mut self, epoch: Epoch, position: LogPosition) {
+        assert!(position >= self.position, "the log does not grow backwards");
+        assert!(epoch >= self.durable, "what is durable stays so");
+        (self.durable, self.position) = (epoch, position);
+    }
+
+    /// Takes one step of the machine; how long the stage took that has ended with it.
+    pub(super) fn step(
+        &mut self,
+        input: Input<W>,
+        now: Instant,
+        actions: &mut Vec<Action<W>>,
+    ) -> Option<(Stage, Duration)> {
+        let before = self.machine.stage();
+        self.machine.step(input, actions);
+        if self.machine.stage() == before {
+            return None;
+        }
+        let since = std::mem::replace(&mut self.stage_began, now);
+        before.filter(|_| self.is_live()).map(|stage| (stage, now.since(since)))
+    }
+
+    /// How long the round under way takes so far.
+    pub(super) fn round_took(&self, now: Instant) -> Duration {
+        now.since(self.round_began)
+    }
+
+    /// What to do next, of what the machine may do. `hurry`: nobody will come who could fill an epoch.
+    pub(super) fn next(&mut self, config: &CoordinatorConfig, hurry: bool, now: Instant) -> Next {
+        if !self.machine.is_idle() {
+            return Next::Wait;
+        }
+        match &mut self.progress {
+            Progress::Joining(_) | Progress::Replaying { asked: true } => Next::Wait,
+            Progress::Replaying { asked } => {
+                *asked = true;
+                Next::Read
+            }
+            Progress::Live if !self.machine.has_work() => Next::Wait,
+            Progress::Live => match self.fills_until(config, hurry, now) {
+                Some(_) => Next::Wait,
+                None => Next::Cut,
+            },
+        }
+    }
+
+    /// The machine's input that cuts an epoch.
+    pub(super) fn cut(&mut self, now: Instant, wall: Timestamp) -> Input<W> {
+        self.pace.cut();
+        self.round_began = now;
+        Input::Tick { now: wall }
+    }
+
+    fn fills_until(&mut self, config: &CoordinatorConfig, hurry: bool, now: Instant) -> Option<Instant> {
+        if hurry {
+            return None;
+        }
+        let unsynced = self.machine.position().0.0.saturating_sub(self.durable.0);
+        self.pace.fills_until(unsynced, config.timing.unsynced_max, config.epoch_max_wait, now)
+    }
+
+    /// When there is something to do though nothing happens.
+    pub(super) fn due(&mut self, config: &CoordinatorConfig, hurry: bool, now: Instant) -> Option<Instant> {
+        let waits = self.is_live() && self.machine.is_idle() && self.machine.has_work();
+        let fills = if waits { self.fills_until(config, hurry, now) } else { None };
+        earliest(fills, self.snapshots.as_ref().and_then(SnapshotScheduler::due))
+    }
+
+    /// Brings what is under way to its end.
+    pub(super) fn drain(&mut self) -> Input<W> {
+        self.drain = Some(Drain::Busy);
+        Input::Drain
+    }
+
+    /// How far the drain has come.
+    pub(super) fn drained(&mut self) -> Drained {
+        let quiet = self.machine.is_drained() && self.durable >= self.machine.position().0;
+        match self.drain {
+            Some(Drain::Busy) if quiet && self.snapshots.is_some() => {
+                self.drain = Some(Drain::Snapshot);
+                Drained::Snapshot
+            }
+            Some(Drain::Busy) if quiet => {
+                self.drain = Some(Drain::Done);
+                Drained::Yes
+            }
+            _ => Drained::No,
+        }
+    }
+
+    /// The last snapshot was taken, or cannot be.
+    pub(super) fn drain_done(&mut self) {
+        assert_eq!(self.drain, Some(Drain::Snapshot), "it was asked for");
+        self.drain = Some(Drain::Done);
+    }
+}

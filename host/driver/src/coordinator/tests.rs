@@ -1,0 +1,517 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
+use styx_protocol::entity::Layout;
+use styx_protocol::ids::{EngineHash, Epoch, Timestamp};
+use styx_protocol::machine::Worker;
+use styx_protocol::machine::worker::{self, Executed};
+use styx_protocol::membership::{Beat, Build, Hello, Patience};
+use styx_protocol::message::Node;
+use styx_protocol::record::{EpochRecord, Genesis};
+use styx_protocol::replies::Retention;
+use styx_protocol::snapshot::SnapshotHeader;
+use styx_protocol::task::LocalView;
+
+use super::*;
+use crate::snapshots::{ManifestPut, SnapshotConfig};
+use crate::wire::WrittenPart;
+
+type Driver = CoordinatorDriver<&'static str, &'static str>;
+type Effects = Vec<Effect<&'static str, &'static str>>;
+
+const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+const PATIENCE: Patience = Patience { silent_us: 1_000_000, settle_us: 500_000, drain_us: 5_000_000 };
+const GATEWAY: NodeId = NodeId(100);
+
+fn build() -> Build {
+    Build { version: "1".into(), engine: EngineHash(7) }
+}
+
+fn config(snapshots: bool) -> CoordinatorConfig {
+    CoordinatorConfig {
+        genesis: Genesis { layout: LAYOUT, created: Timestamp(1) },
+        build: build(),
+        workers: 2,
+        retention: Retention::default(),
+        admin: None,
+        snapshots: snapshots.then(|| SnapshotSettings {
+            schedule: SnapshotConfig::default(),
+            place: "memory:".into(),
+            identity: 1,
+        }),
+        patience: PATIENCE,
+        backlog_max: 100,
+        epoch_max_wait: Duration::from_millis(1),
+        timing: Timing::default(),
+    }
+}
+
+/// A member with its machine.
+struct Member {
+    machine: Worker<()>,
+    node: NodeId,
+}
+
+/// A coordinator, its workers, and a log that is durable at once unless told otherwise.
+struct Rig {
+    driver: Driver,
+    now: Now,
+    members: Vec<Member>,
+    heard: BTreeMap<NodeId, Beat>,
+    log: Vec<Arc<EpochRecord>>,
+    /// Appended and not durable.
+    appended: VecDeque<(Generation, Epoch)>,
+    slow_log: bool,
+    /// Workers that do not say that components are ready.
+    slow_compilers: bool,
+    reading: Option<(Generation, usize)>,
+    generation: Generation,
+    /// What the store will say of snapshots to begin with; then that there is none. And what it was asked for.
+    store: VecDeque<Result<Option<SnapshotFound>, StoreFailure>>,
+    found_before: Vec<Option<Epoch>>,
+    /// All that was neither for the log nor for a worker's machine.
+    effects: Effects,
+}
+
+impl Rig {
+    fn new(config: CoordinatorConfig, leadership: Leadership) -> Self {
+        let now = Now { monotonic: Instant(1), wall: Timestamp(1_000) };
+        Rig {
+            driver: Driver::new(config, leadership, Generation(0), now.monotonic),
+            now,
+            members: Vec::new(),
+            heard: BTreeMap::new(),
+            log: Vec::new(),
+            appended: VecDeque::new(),
+            slow_log: false,
+            slow_compilers: false,
+            reading: None,
+            generation: Generation(0),
+            store: VecDeque::new(),
+            found_before: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Two workers and an empty log, live.
+    fn live(snapshots: bool) -> Self {
+        let mut rig = Rig::new(config(snapshots), Leadership::Forever);
+        rig.beats(4);
+        assert!(rig.driver.leader.as_ref().is_some_and(|leader| leader.serves()), "{:?}", rig.driver.leader);
+        rig.effects.clear();
+        rig
+    }
+
+    fn step(&mut self, event: Event<&'static str, &'static str>) {
+        let mut effects = Vec::new();
+        self.driver.step(self.now, event, &mut effects);
+        self.perform(effects);
+    }
+
+    fn envelope(&mut self, from: NodeId, envelope: Envelope) {
+        self.step(Event::Network(NetworkEvent::Control { from, message: Ok(Box::new(envelope)) }));
+    }
+
+    /// Time goes on; heartbeats come every 10 ms.
+    fn beats(&mut self, beats: usize) {
+        for _ in 0..beats {
+            self.now.monotonic = self.now.monotonic.after(Duration::from_millis(10));
+            for node in [NodeId(11), NodeId(12)] {
+                let heard = self.heard.get(&node).map_or(0, |beat| beat.number);
+                let generation = self.members.iter().find(|member| member.node == node).map(|_| self.generation);
+                let hello = Hello {
+                    life: 1,
+                    build: build(),
+                    generation: generation.unwrap_or_default(),
+                    heard,
+                    silent: Vec::new(),
+                    leaving: false,
+                };
+                self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}") });
+            }
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        let mut effects = Vec::new();
+        self.driver.advance(self.now, &mut effects);
+        self.perform(effects);
+    }
+
+    fn perform(&mut self, effects: Effects) {
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => self.work(to, message),
+                Effect::SendControl { to, envelope: Envelope::Beat(beat) } => drop(self.heard.insert(to, beat)),
+                Effect::SendControl { to, envelope: Envelope::Invite(invite) } => self.join(to, invite),
+                Effect::SendControl { to, envelope: Envelope::PrepareComponent(digest) } if !self.slow_compilers => {
+                    self.envelope(to, Envelope::ComponentPrepared(digest, Ok(())));
+                }
+                Effect::Raise(generation) => {
+                    let position = self.end();
+                    self.step(Event::Raised { generation, position });
+                }
+                Effect::FindSnapshot { generation, before } => {
+                    self.found_before.push(before);
+                    let found = self.store.pop_front().unwrap_or(Ok(None));
+                    self.step(Event::SnapshotFound { generation, found });
+                }
+                Effect::ReadLog { generation, .. } => self.reading = Some((generation, 0)),
+                Effect::NextRecord => {
+                    let (generation, at) = self.reading.expect("the log is open");
+                    self.reading = Some((generation, at + 1));
+                    let record = self.log.get(at).cloned();
+                    self.step(Event::Record { generation, record });
+                    self.advance();
+                }
+                Effect::Append { generation, record } => {
+                    self.appended.push_back((generation, record.epoch));
+                    self.log.push(record);
+                    if !self.slow_log {
+                        self.sync();
+                    }
+                }
+                effect => self.effects.push(effect),
+            }
+        }
+    }
+
+    /// The end of the log; its first record is what was decided at the beginning.
+    fn end(&self) -> LogPosition {
+        LogPosition(1 + self.log.len() as u64)
+    }
+
+    /// What was appended becomes durable.
+    fn sync(&mut self) {
+        while let Some((generation, epoch)) = self.appended.pop_front() {
+            let position = LogPosition(self.end().0 - self.appended.len() as u64);
+            self.step(Event::Synced { generation, epoch, position });
+        }
+    }
+
+    fn join(&mut self, node: NodeId, invite: Invite) {
+        if invite.generation > self.generation.0 {
+            (self.members, self.generation) = (Vec::new(), Generation(invite.generation));
+        }
+        let config = worker::Config {
+            layout: invite.layout,
+            modes: Default::default(),
+            epoch_size_max: 10,
+            epoch_bytes_max: 1000,
+            backlog_max: 10,
+            suspended_max: 10,
+            retention: invite.retention,
+            generation: self.generation,
+            snapshots: invite.store.is_some(),
+            claim_order: false,
+        };
+        let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement) };
+        self.members.push(Member { machine: Worker::new(config, seat), node });
+        self.envelope(node, Envelope::Joined { generation: invite.generation });
+    }
+
+    /// A worker takes a message; it has nothing to execute.
+    fn work(&mut self, node: NodeId, message: Message) {
+        let Some(at) = self.members.iter().position(|member| member.node == node) else { return };
+        let mut inputs = VecDeque::from([worker::Input::Message { from: Node::Coordinator, message }]);
+        while let Some(input) = inputs.pop_front() {
+            let mut actions = Vec::new();
+            self.members[at].machine.step(input, &mut actions);
+            for action in actions {
+                match action {
+                    worker::Action::Send { to: Node::Coordinator, message } => {
+                        let (generation, message) = (self.generation, Ok(Box::new(message)));
+                        self.step(Event::Network(NetworkEvent::Message { from: node, generation, message }));
+                    }
+                    worker::Action::Execute(batch) => {
+                        assert!(batch.transactions.is_empty());
+                        inputs.push_back(worker::Input::Executed(Executed::default()));
+                    }
+                    worker::Action::WorkerSnapshot(_) | worker::Action::Changes { last: false, .. } => {
+                        inputs.push_back(worker::Input::HandOver);
+                    }
+                    worker::Action::Changes { last: true, .. } | worker::Action::Finished(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    fn deploy(&mut self, app: &str, waiter: &'static str) {
+        let component =
+            Component { name: "c".into(), digest: Digest([app.len() as u8; 32]), size: 1, sdk: String::new() };
+        let control = Control::Deploy(Deployment {
+            id: format!("dp_{app}"),
+            app: app.into(),
+            created: Timestamp(1),
+            components: vec![component],
+            operators: Vec::new(),
+            limits: Limits::default(),
+        });
+        self.step(Event::Deploy { control, waiter });
+        self.advance();
+    }
+
+    fn part(&mut self, worker: u16, epoch: u64) {
+        let (node, generation) = (self.members[usize::from(worker)].node, self.generation.0);
+        let part =
+            WrittenPart { epoch: Epoch(epoch), objects: vec![worker as u8], hashes: Vec::new(), carried: Vec::new() };
+        self.envelope(node, Envelope::PartWritten { generation, part });
+    }
+
+    /// Who was told that a deployment is done.
+    fn deployed(&self) -> Vec<&'static str> {
+        let done = |effect: &Effect<&'static str, &'static str>| match effect {
+            Effect::Answer(waiter, Answer::Controlled(Ok(()))) => Some(*waiter),
+            _ => None,
+        };
+        self.effects.iter().filter_map(done).collect()
+    }
+
+    fn has(&self, what: impl Fn(&Effect<&'static str, &'static str>) -> bool) -> bool {
+        self.effects.iter().any(what)
+    }
+}
+
+#[test]
+fn a_deployment_is_sequenced_when_all_workers_have_compiled_it_and_told_when_gateways_know_it() {
+    let mut rig = Rig::live(false);
+    rig.slow_compilers = true;
+    rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
+    rig.deploy("shop", "admin");
+    let digest = Digest([4; 32]);
+    rig.envelope(NodeId(11), Envelope::ComponentPrepared(digest, Ok(())));
+    rig.advance();
+    assert!(rig.log.is_empty(), "a worker still compiles");
+    rig.envelope(NodeId(12), Envelope::ComponentPrepared(digest, Ok(())));
+    rig.advance();
+    assert_eq!(rig.log.len(), 1);
+    assert_eq!(rig.deployed(), [""; 0], "the gateway knows the catalog before it only");
+    let known = CatalogVersion::of(rig.driver.leader.as_ref().unwrap().catalog());
+    rig.envelope(GATEWAY, Envelope::Watch { known });
+    assert_eq!(rig.deployed(), ["admin"]);
+}
+
+#[test]
+fn a_deployment_waits_neither_for_a_gateway_that_is_silent_nor_for_one_for_ever() {
+    let mut rig = Rig::live(false);
+    rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
+    rig.deploy("shop", "first");
+    rig.beats(99);
+    assert_eq!(rig.deployed(), [""; 0]);
+    rig.beats(3);
+    assert_eq!(rig.deployed(), ["first"], "after a second");
+    rig.beats(200);
+    rig.deploy("other", "second");
+    assert_eq!(rig.deployed(), ["first", "second"], "nobody has heard of the gateway for three seconds");
+}
+
+#[test]
+fn a_deployment_that_a_worker_cannot_compile_fails_and_the_next_one_goes_on() {
+    let mut rig = Rig::live(false);
+    rig.slow_compilers = true;
+    rig.deploy("shop", "broken");
+    rig.deploy("other", "good");
+    rig.envelope(NodeId(11), Envelope::ComponentPrepared(Digest([4; 32]), Err("no memory".into())));
+    assert!(rig.has(|effect| matches!(effect, Effect::Answer("broken", Answer::Controlled(Err(abort))) if abort.message.contains("no memory"))));
+    for node in [11, 12] {
+        rig.envelope(NodeId(node), Envelope::ComponentPrepared(Digest([5; 32]), Ok(())));
+    }
+    rig.advance();
+    assert_eq!(rig.deployed(), ["good"]);
+}
+
+#[test]
+fn a_deployment_is_told_when_it_is_durable_and_epochs_fill_while_two_wait_for_the_log() {
+    let mut rig = Rig::live(false);
+    rig.slow_log = true;
+    rig.deploy("a", "first");
+    rig.deploy("bb", "second");
+    assert_eq!((rig.log.len(), rig.deployed()), (2, vec![]));
+    rig.deploy("ccc", "third");
+    assert_eq!(rig.log.len(), 2, "two epochs wait for one fsync: the next one fills");
+    let due = rig.driver.due(rig.now);
+    assert_eq!(due.since(rig.now.monotonic), Duration::from_millis(1));
+    rig.now.monotonic = due;
+    rig.advance();
+    assert_eq!(rig.log.len(), 3);
+    rig.sync();
+    assert_eq!(rig.deployed(), ["first", "second", "third"]);
+}
+
+#[test]
+fn a_leader_whose_lease_has_run_out_says_nothing_until_it_is_renewed() {
+    let lease = Instant(60_000);
+    let mut rig = Rig::new(config(false), Leadership::Until(lease));
+    rig.beats(4);
+    assert!(rig.driver.leader.as_ref().is_some_and(|leader| leader.serves()));
+    rig.now.monotonic = lease;
+    rig.effects.clear();
+    let beats = rig.heard.clone();
+    rig.step(Event::Client(ClientMessage::Read(AdminQuery::Cluster, "reader")));
+    rig.deploy("shop", "admin");
+    rig.beats(3);
+    assert!(rig.effects.is_empty() && rig.log.is_empty(), "{:?}", rig.effects);
+    assert_eq!(rig.heard, beats);
+    assert!(rig.driver.due(rig.now) > rig.now.monotonic, "nobody spins meanwhile");
+
+    let until = rig.now.monotonic.after(Duration::from_secs(1));
+    rig.step(Event::LeaseHeld { until });
+    rig.advance();
+    assert!(rig.has(|effect| matches!(effect, Effect::Respond("reader", Response::Cluster(_)))));
+    assert_eq!(rig.deployed(), ["admin"], "what has happened meanwhile is done now");
+
+    rig.effects.clear();
+    rig.step(Event::LeaseLost);
+    rig.step(Event::LeaseHeld { until: until.after(Duration::from_secs(9)) });
+    rig.deploy("other", "late");
+    assert!(matches!(rig.effects[..], [Effect::End]), "{:?}", rig.effects);
+}
+
+#[test]
+fn a_manifest_is_put_when_the_log_is_durable_and_the_log_trimmed_when_the_store_has_said_how_far() {
+    let mut rig = Rig::live(true);
+    assert!(rig.driver.leader.as_ref().unwrap().snapshots.is_some());
+    rig.slow_log = true;
+    rig.deploy("shop", "admin");
+    rig.step(Event::TakeSnapshot { waiter: "keeper" });
+    rig.part(0, 1);
+    rig.part(1, 1);
+    let put = |effect: &Effect<_, _>| matches!(effect, Effect::PutManifest(_));
+    assert!(!rig.has(put), "epoch 1 is not durable");
+    rig.sync();
+    assert!(rig.has(put));
+    let generation = rig.generation;
+    let result = Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 });
+    rig.step(Event::ManifestPut { generation, result });
+    assert!(rig.has(|effect| matches!(effect, Effect::SnapshotAnswer { waiter: "keeper", result: Ok(_) })));
+    assert!(!rig.has(|effect| matches!(effect, Effect::TrimLog(_))));
+    rig.step(Event::Maintained { generation, result: Ok(Some(LogPosition(1))) });
+    assert!(rig.has(|effect| matches!(effect, Effect::TrimLog(LogPosition(1)))));
+}
+
+#[test]
+fn what_the_store_says_to_a_generation_that_is_over_is_not_heard() {
+    let mut rig = Rig::live(true);
+    rig.deploy("shop", "admin");
+    rig.step(Event::TakeSnapshot { waiter: "keeper" });
+    rig.part(0, 1);
+    rig.part(1, 1);
+    let old = rig.generation;
+    let why = "cable".to_owned();
+    rig.step(Event::Network(NetworkEvent::Unreached { peer: NodeId(12), gone: true, why }));
+    assert!(rig.has(|effect| matches!(effect, Effect::SnapshotAnswer { waiter: "keeper", result: Err(_) })));
+    assert!(rig.has(|effect| matches!(effect, Effect::EndSnapshots)));
+    rig.beats(4);
+    assert!(rig.generation > old);
+    rig.effects.clear();
+    let put = Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 });
+    rig.step(Event::ManifestPut { generation: old, result: put });
+    rig.step(Event::Maintained { generation: old, result: Ok(Some(LogPosition(2))) });
+    rig.step(Event::Synced { generation: old, epoch: Epoch(9), position: LogPosition(99) });
+    assert!(rig.effects.is_empty(), "{:?}", rig.effects);
+}
+
+#[test]
+fn a_log_is_replayed_by_the_next_generation_before_it_serves() {
+    let mut rig = Rig::live(false);
+    rig.deploy("shop", "admin");
+    rig.deploy("other", "admin");
+    let before = rig.driver.leader.as_ref().unwrap().position();
+    let why = "gone".to_owned();
+    rig.step(Event::Network(NetworkEvent::Unreached { peer: NodeId(11), gone: true, why }));
+    rig.beats(4);
+    let leader = rig.driver.leader.as_ref().unwrap();
+    assert!(leader.serves() && leader.generation() == Generation(2));
+    assert_eq!((leader.position(), rig.reading), (before, Some((Generation(2), 3))));
+}
+
+#[test]
+fn a_worker_that_cannot_be_understood_in_its_generation_ends_it_and_anybody_elses_noise_is_dropped() {
+    for (from, unreadable, ends) in [(11, true, true), (11, false, false), (100, true, false)] {
+        let mut rig = Rig::live(false);
+        let (from, generation) = (NodeId(from), rig.generation);
+        let event = match unreadable {
+            true => NetworkEvent::Message { from, generation, message: Err("noise".into()) },
+            false => NetworkEvent::Control { from, message: Ok(Box::new(Envelope::Released)) },
+        };
+        rig.step(Event::Network(event));
+        assert_eq!(rig.generation > generation, ends, "{from} {unreadable}");
+        assert!(!rig.has(|effect| matches!(effect, Effect::Halt(_))));
+    }
+    let mut rig = Rig::live(true);
+    rig.deploy("shop", "admin");
+    rig.part(0, 7);
+    assert_eq!(rig.generation, Generation(2), "nobody has begun a snapshot of epoch 7");
+}
+
+#[test]
+fn who_is_told_to_stop_drains_takes_a_snapshot_and_waits_until_all_is_delivered() {
+    let mut rig = Rig::live(true);
+    rig.deploy("shop", "admin");
+    rig.step(Event::Stop);
+    rig.advance();
+    rig.part(0, 1);
+    rig.part(1, 1);
+    assert!(!rig.has(|effect| matches!(effect, Effect::AwaitDelivery(_))));
+    let generation = rig.generation;
+    let put = Ok(ManifestPut { sequence: 1, bytes: 2, written_bytes: 2 });
+    rig.step(Event::ManifestPut { generation, result: put });
+    rig.advance();
+    assert!(rig.has(|effect| matches!(effect, Effect::AwaitDelivery(nodes) if nodes.len() == 2)));
+    assert!(!rig.has(|effect| matches!(effect, Effect::End)));
+    rig.step(Event::Delivered);
+    assert!(rig.has(|effect| matches!(effect, Effect::End)));
+}
+
+fn found(epoch: u64) -> SnapshotFound {
+    let header = SnapshotHeader {
+        generation: Generation(0),
+        epoch: Epoch(epoch),
+        chain: Default::default(),
+        time: Timestamp(1),
+        highest: Default::default(),
+        catalog: Catalog::default().image(),
+    };
+    SnapshotFound { sequence: epoch, log_position: LogPosition(1), header, carried: Vec::new() }
+}
+
+#[test]
+fn a_snapshot_that_a_worker_finds_damaged_is_not_begun_with_again() {
+    let mut rig = Rig::new(config(true), Leadership::Forever);
+    rig.store = [Ok(Some(found(9))), Ok(Some(found(5))), Ok(None)].into();
+    rig.beats(4);
+    for (damaged, expected) in [(true, Some(Epoch(9))), (true, Some(Epoch(5))), (false, Some(Epoch(5)))] {
+        let (from, generation) = (rig.members[0].node, rig.generation.0);
+        rig.envelope(from, Envelope::RestoreFailed { generation, why: "a flipped bit".into(), damaged });
+        rig.beats(4);
+        assert_eq!(rig.found_before.last(), Some(&expected));
+    }
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_asked_again_before_a_generation_begins() {
+    let mut rig = Rig::new(config(true), Leadership::Forever);
+    let failure = || Err(StoreFailure::Unavailable("no answer".into()));
+    rig.store = [failure(), failure(), Ok(None)].into();
+    rig.beats(4);
+    assert_eq!((rig.generation, rig.found_before.len()), (Generation(0), 1));
+    rig.beats(101);
+    assert_eq!((rig.generation, rig.found_before.len()), (Generation(0), 2));
+    rig.beats(101);
+    assert_eq!((rig.generation, rig.found_before.len()), (Generation(1), 3));
+}
+
+#[test]
+fn without_a_snapshot_that_can_be_read_or_with_one_from_behind_the_log_nobody_goes_on() {
+    let behind = SnapshotFound { log_position: LogPosition(2), ..found(1) };
+    for answer in [Err(StoreFailure::Damaged("a flipped bit".into())), Ok(Some(behind))] {
+        let mut rig = Rig::new(config(true), Leadership::Forever);
+        rig.store = [answer].into();
+        rig.beats(4);
+        assert!(rig.has(|effect| matches!(effect, Effect::Halt(_))));
+        assert_eq!(rig.generation, Generation(0));
+    }
+}
