@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_protocol::link::Frame;
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::message::Message;
 use styx_protocol::placement::Placement;
@@ -27,7 +26,18 @@ pub enum Packet {
     /// A worker shall be a member.
     Invitation(Invitation),
     /// What a link carries.
-    Frame(Box<Frame<Parcel>>),
+    Frame(Box<Frame>),
+}
+
+/// A parcel on a link, or the acknowledgement of one.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// The generation of the link.
+    pub generation: u64,
+    /// Highest number received by the sender.
+    pub ack: u64,
+    /// The parcel and its number; none in a bare acknowledgement.
+    pub numbered: Option<(u64, Parcel)>,
 }
 
 /// All that a worker must know to be a member.

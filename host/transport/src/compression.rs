@@ -1,16 +1,16 @@
 //! zstd for bodies above a threshold, with bounds on what decompression may take.
 
-use std::fmt;
+use std::io::Read;
 
 use bytes::Bytes;
 use zstd::bulk::Compressor as Bulk;
-use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
+use zstd::stream::read::Decoder;
 
 /// Level 1: the network between workers is fast, and the processor has other work.
 const LEVEL: i32 = 1;
 /// Largest window that a body may ask for; the level uses far less.
 const WINDOW_LOG_MAX: u32 = 23;
-/// What the first piece of a decompressed body takes at most.
+/// Limit of the first piece of a decompressed body.
 const FIRST_BYTES: usize = 256 << 10;
 /// From this size on, other tasks of the thread move elsewhere meanwhile.
 const HEAVY_BYTES: usize = 1 << 20;
@@ -33,10 +33,8 @@ impl Compressor {
             return None;
         }
         let compressed = heavy(body.len(), || self.bulk.compress(body)).ok()?;
-        (compressed.len() < body.len()).then(|| {
-            // The buffer was made for the worst case; this one may be kept for a while.
-            Bytes::from(compressed.into_boxed_slice())
-        })
+        // The buffer was made for the worst case; this one may be kept for a while.
+        (compressed.len() < body.len()).then(|| Bytes::from(compressed.into_boxed_slice()))
     }
 }
 
@@ -49,71 +47,30 @@ pub enum InflateError {
     Broken(String),
 }
 
-/// Decompresses bodies of one stream.
-pub struct Decompressor {
-    raw: Option<Decoder<'static>>,
-}
-
-impl Decompressor {
-    /// A decompressor that has taken no memory yet.
-    pub fn new() -> Self {
-        Decompressor { raw: None }
+/// Decompresses a body of at most `most` bytes. Memory grows with what comes out, whatever the compressed bytes
+/// announce.
+///
+/// # Errors
+/// The bytes are not one compressed body, or it is too large.
+pub fn decompress(compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
+    let broken = |error: std::io::Error| InflateError::Broken(error.to_string());
+    if compressed.is_empty() {
+        return Err(InflateError::Broken("there is nothing".into()));
     }
-
-    /// The body, of at most `most` bytes. Memory grows with what comes out, whatever the
-    /// compressed bytes announce.
-    ///
-    /// # Errors
-    /// The bytes are not one compressed body, or it is too large.
-    pub fn decompress(&mut self, compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
-        heavy(compressed.len(), || self.inflate(compressed, most))
-    }
-
-    fn inflate(&mut self, compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
-        let broken = |error: std::io::Error| InflateError::Broken(error.to_string());
-        let raw = match &mut self.raw {
-            Some(raw) => {
-                raw.reinit().map_err(broken)?;
-                raw
-            }
-            none => {
-                let mut raw = Decoder::new().map_err(broken)?;
-                raw.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).map_err(broken)?;
-                none.insert(raw)
-            }
-        };
-        let mut input = InBuffer::around(compressed);
+    heavy(compressed.len(), || {
+        let mut decoder = Decoder::with_buffer(compressed).map_err(broken)?.single_frame();
+        decoder.window_log_max(WINDOW_LOG_MAX).map_err(broken)?;
         let mut body = Vec::with_capacity(compressed.len().saturating_mul(4).clamp(1, FIRST_BYTES).min(most + 1));
-        loop {
-            let filled = body.len();
-            let hint = {
-                let mut output = OutBuffer::around_pos(&mut body, filled);
-                raw.run(&mut input, &mut output).map_err(broken)?
-            };
-            if body.len() > most {
-                return Err(InflateError::TooFar);
-            }
-            match (hint, input.pos() == compressed.len()) {
-                (0, true) => return Ok(body),
-                (0, false) => return Err(InflateError::Broken("bytes follow its end".into())),
-                (_, true) if body.len() == filled && body.len() < body.capacity() => {
-                    return Err(InflateError::Broken("its end is missing".into()));
-                }
-                _ => {}
-            }
-            if body.len() == body.capacity() {
-                // One byte above the bound tells that there is more.
-                let capacity = (body.capacity() * 2).min(most + 1);
-                body.reserve_exact(capacity - body.len());
-            }
+        // One byte above the bound tells that there is more.
+        (&mut decoder).take(most as u64 + 1).read_to_end(&mut body).map_err(broken)?;
+        if body.len() > most {
+            return Err(InflateError::TooFar);
         }
-    }
-}
-
-impl fmt::Debug for Decompressor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Decompressor")
-    }
+        if !decoder.finish().is_empty() {
+            return Err(InflateError::Broken("bytes follow its end".into()));
+        }
+        Ok(body)
+    })
 }
 
 /// Runs what takes long; where the runtime has other threads, they take this one's tasks.
@@ -135,22 +92,21 @@ mod tests {
     #[test]
     fn what_is_compressed_comes_back() {
         let mut compressor = Compressor::new(64);
-        let mut decompressor = Decompressor::new();
         for bytes in [65, 5000, 300_000, 3 << 20] {
             let body = text(bytes);
             let Some(compressed) = compressor.compress(&body) else { panic!("{bytes} bytes of text compress") };
             for most in [bytes, bytes + 1, 16 << 20] {
-                assert_eq!(decompressor.decompress(&compressed, most).as_ref(), Ok(&body));
+                assert_eq!(decompress(&compressed, most).as_ref(), Ok(&body));
             }
             for most in [bytes - 1, bytes / 2, 0] {
-                assert_eq!(decompressor.decompress(&compressed, most), Err(InflateError::TooFar), "{bytes} in {most}");
+                assert_eq!(decompress(&compressed, most), Err(InflateError::TooFar), "{bytes} in {most}");
             }
             for end in [0, 1, compressed.len() / 2, compressed.len() - 1] {
-                let cut = decompressor.decompress(&compressed[..end], 16 << 20);
+                let cut = decompress(&compressed[..end], 16 << 20);
                 assert!(matches!(cut, Err(InflateError::Broken(_))), "{end} of {}", compressed.len());
             }
             let longer = [compressed.as_ref(), b"x"].concat();
-            assert!(matches!(decompressor.decompress(&longer, 16 << 20), Err(InflateError::Broken(_))));
+            assert!(matches!(decompress(&longer, 16 << 20), Err(InflateError::Broken(_))));
         }
     }
 
@@ -168,7 +124,7 @@ mod tests {
     fn a_bomb_takes_no_more_than_the_bound() {
         let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();
         assert!(bomb.len() < 16 << 10);
-        assert_eq!(Decompressor::new().decompress(&bomb, 1 << 20), Err(InflateError::TooFar));
+        assert_eq!(decompress(&bomb, 1 << 20), Err(InflateError::TooFar));
     }
 
     #[test]
@@ -177,6 +133,6 @@ mod tests {
         encoder.window_log(27).unwrap();
         std::io::Write::write_all(&mut encoder, &text(1000)).unwrap();
         let compressed = encoder.finish().unwrap();
-        assert!(matches!(Decompressor::new().decompress(&compressed, 1 << 20), Err(InflateError::Broken(_))));
+        assert!(matches!(decompress(&compressed, 1 << 20), Err(InflateError::Broken(_))));
     }
 }

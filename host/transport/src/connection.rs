@@ -1,207 +1,131 @@
-//! One TCP connection: frames in and out without waiting, and each kind of refusal told once.
+//! One connection: frames in, frames out, and each kind of refusal told once. Over any stream of bytes.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::TcpStream;
+use futures_util::StreamExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio_util::codec::FramedRead;
 
-use super::NodeId;
-use super::decoder::Decoder;
-use super::frame::{Frame, Header, Kind, checksum};
+use super::frame::{self, Frame, FrameDecoder, Header, Kind, ReadError, VERSION};
 use super::hello::{Hello, Notice};
 use super::outgoing::Outgoing;
 use super::reason::{Counters, Reason, Refusal, add};
 
-/// Read at once.
+/// Space for what is read.
 const INPUT_BYTES: usize = 128 << 10;
-/// How long a refused connection may take to read why.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Time for a refused connection to read why.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A stream of bytes in both directions: TCP, or TLS over it.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A connection of two nodes.
-#[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
-    me: NodeId,
-    counters: Arc<Counters>,
-    decoder: Decoder,
-    input: Box<[u8]>,
-    /// The part of `input` that is not decoded yet.
-    unread: std::ops::Range<usize>,
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+}
+
+/// The receiving half.
+pub(super) type Reader = FramedRead<ReadHalf<Box<dyn Stream>>, FrameDecoder>;
+
+/// Waits for a frame. May be cancelled.
+pub(super) async fn read(reader: &mut Reader) -> Result<Frame, ReadError> {
+    reader.next().await.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()))
+}
+
+/// The sending half.
+pub(super) struct Writer {
+    stream: WriteHalf<Box<dyn Stream>>,
     outgoing: Outgoing,
-    /// The system has not taken all that there was.
-    congested: bool,
+    counters: Arc<Counters>,
     /// Reasons that were told, by their bits.
     told: u32,
-    /// Something has arrived since this was last cleared.
-    pub(super) heard: bool,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, me: NodeId, counters: Arc<Counters>, body_bytes_max: usize) -> Self {
-        // Small messages must not wait for each other; the cost of failing is only time.
-        drop(stream.set_nodelay(true));
+    pub(super) fn new(stream: impl Stream + 'static, counters: Arc<Counters>, body_bytes_max: usize) -> Self {
+        let (reader, writer) = tokio::io::split(Box::new(stream) as Box<dyn Stream>);
+        let decoder = FrameDecoder::new(body_bytes_max, counters.clone());
         Connection {
-            stream,
-            me,
-            counters,
-            decoder: Decoder::new(body_bytes_max),
-            input: vec![0; INPUT_BYTES].into(),
-            unread: 0..0,
-            outgoing: Outgoing::default(),
-            congested: false,
-            told: 0,
-            heard: false,
+            reader: FramedRead::with_capacity(reader, decoder, INPUT_BYTES),
+            writer: Writer { stream: writer, outgoing: Outgoing::default(), counters, told: 0 },
         }
     }
 
-    /// Puts a frame of payload bytes whose checksum is known into the next write.
-    pub(super) fn put(&mut self, header: &Header, body: &Bytes, checksum: u64) {
-        add(&self.counters.frames_sent, 1);
-        self.outgoing.push(&header.encode(body.len() as u32, checksum), body);
+    /// Counts a refusal and tells the other node, the first time for each reason.
+    pub(super) fn refuse(&mut self, refusal: &Refusal) {
+        let version = self.reader.decoder().version;
+        self.writer.refuse(refusal, version);
     }
 
-    /// Puts a frame without a payload into the next write.
+    /// Ends the connection so that the other node can still read why: a socket closed with bytes
+    /// unread would take the last words back.
+    pub(super) async fn close(mut self) {
+        let last_words = async {
+            self.writer.flush().await?;
+            self.writer.stream.shutdown().await?;
+            let (stream, mut rest) = (self.reader.get_mut(), vec![0; INPUT_BYTES]);
+            while stream.read(&mut rest).await? > 0 {}
+            io::Result::Ok(())
+        };
+        // Whoever does not read them in time does not want to know.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, last_words).await;
+    }
+}
+
+impl Writer {
+    /// Puts a frame into the next write.
+    pub(super) fn put(&mut self, header: &Header, body: &Bytes) {
+        add(&self.counters.frames_sent, 1);
+        self.outgoing.push(&header.encode(body), body);
+    }
+
+    /// Puts a frame without a number into the next write.
     pub(super) fn put_notice(&mut self, kind: Kind, generation: u64, ack: u64, body: Vec<u8>) {
-        let sum = checksum(&body);
-        self.put(&Header { kind, flags: 0, generation, sender: self.me, number: 0, ack }, &body.into(), sum);
+        self.put(&Header { kind, flags: 0, generation, number: 0, ack }, &body.into());
     }
 
     pub(super) fn greet(&mut self, hello: &Hello) {
         self.put_notice(Kind::Hello, hello.generation, 0, hello.encode());
     }
 
-    /// Counts a refusal and tells the other node, the first time for each reason.
-    pub(super) fn refuse(&mut self, refusal: &Refusal) {
+    fn refuse(&mut self, refusal: &Refusal, version: u8) {
         self.counters.refuse(refusal.reason);
         if refusal.reason == Reason::Duplicate || self.told & refusal.reason.bit() != 0 {
             return;
         }
         self.told |= refusal.reason.bit();
-        self.put_notice(Kind::Refused, 0, 0, Notice::encode(refusal));
-    }
-
-    /// The next frame of what was read; none when more must be read.
-    pub(super) fn next(&mut self) -> Option<Result<Frame, Refusal>> {
-        let mut input = &self.input[self.unread.clone()];
-        let decoded = self.decoder.next(&mut input);
-        self.unread.start = self.unread.end - input.len();
-        if matches!(decoded, Some(Ok(_))) {
-            add(&self.counters.frames_received, 1);
-        }
-        decoded
-    }
-
-    /// Reads what has arrived, if anything; everything read before must have been decoded.
-    ///
-    /// # Errors
-    /// The connection is broken or has ended.
-    pub(super) fn read(&mut self) -> io::Result<bool> {
-        debug_assert!(self.unread.is_empty());
-        match self.stream.try_read(&mut self.input) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => {
-                self.arrived(bytes);
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
+        let body = Notice::encode(refusal);
+        if version < VERSION {
+            self.outgoing.push(&frame::refusal_in_version_1(&body), &Bytes::new());
+        } else {
+            self.put_notice(Kind::Refused, 0, 0, body);
         }
     }
 
-    fn arrived(&mut self, bytes: usize) {
-        self.heard = true;
-        self.unread = 0..bytes;
-        add(&self.counters.bytes_received, bytes as u64);
-    }
-
-    /// Whether the stream ended between frames.
-    pub(super) fn finish(&self) -> Result<(), Refusal> {
-        self.decoder.finish()
-    }
-
-    /// Writes as much as the system takes.
-    ///
-    /// # Errors
-    /// The connection is broken.
-    pub(super) fn write(&mut self) -> io::Result<()> {
-        while !self.outgoing.is_empty() {
-            match self.outgoing.write(|slices| self.stream.try_write_vectored(slices)) {
-                Ok(bytes) => {
-                    add(&self.counters.writes, 1);
-                    add(&self.counters.bytes_sent, bytes as u64);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.congested = true;
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.congested = false;
+    /// Writes as much as the system takes at once; waits until that is something. May be cancelled.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
+        let taken = self.outgoing.write(&mut self.stream).await?;
+        add(&self.counters.writes, 1);
+        add(&self.counters.bytes_sent, taken as u64);
         Ok(())
     }
 
-    /// Whether the network is slower than this node: something that it was given still waits.
-    pub(super) fn is_congested(&self) -> bool {
-        self.congested
+    /// Writes everything that waits.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while self.waiting_bytes() > 0 {
+            self.write().await?;
+        }
+        self.stream.flush().await
     }
 
     /// Bytes that the system has not taken yet.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.outgoing.len()
-    }
-
-    /// Waits until there is something to read, or room for what waits.
-    pub(super) async fn ready(&self) {
-        let interest =
-            if self.outgoing.is_empty() { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
-        // An error shows again where the stream is used next.
-        drop(self.stream.ready(interest).await);
-    }
-
-    /// Waits for one frame. For greetings; afterwards nothing waits.
-    ///
-    /// # Errors
-    /// `Ok(Err(_))` if what came is refused; `Err(_)` if the connection broke.
-    pub(super) async fn first(&mut self) -> io::Result<Result<Frame, Refusal>> {
-        loop {
-            if let Some(decoded) = self.next() {
-                return Ok(decoded);
-            }
-            let bytes = self.stream.read(&mut self.input).await?;
-            if bytes == 0 {
-                return self.finish().map_or_else(|cut| Ok(Err(cut)), |()| Err(io::ErrorKind::UnexpectedEof.into()));
-            }
-            self.arrived(bytes);
-        }
-    }
-
-    /// Writes everything that waits.
-    ///
-    /// # Errors
-    /// The connection is broken.
-    pub(super) async fn flush(&mut self) -> io::Result<()> {
-        loop {
-            self.write()?;
-            if self.outgoing.is_empty() {
-                return Ok(());
-            }
-            self.stream.writable().await?;
-        }
-    }
-
-    /// Ends the connection so that the other node can still read why: a socket closed with bytes
-    /// unread would take the last words back.
-    pub(super) async fn farewell(mut self) {
-        let words = async {
-            self.flush().await?;
-            self.stream.shutdown().await?;
-            while self.stream.read(&mut self.input).await? > 0 {}
-            io::Result::Ok(())
-        };
-        drop(tokio::time::timeout(FAREWELL, words).await);
     }
 }

@@ -1,4 +1,4 @@
-//! The greeting: who speaks, and whether two nodes can work together at all.
+//! The greeting: identity of a node, and the check that two nodes can work together.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::NodeId;
 use super::frame::VERSION;
 use super::reason::{Reason, Refusal};
 
-/// What a node does.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
@@ -23,13 +23,12 @@ pub enum NodeKind {
 pub struct Hello {
     /// Version of the protocol.
     pub version: u8,
-    /// What the node does.
     pub kind: NodeKind,
     /// Its id.
     pub node: NodeId,
     /// Its name, for people.
     pub name: String,
-    /// Where it accepts connections, if it does.
+    /// Its address, if it accepts connections.
     pub address: Option<String>,
     /// Hash of the engine's configuration: nodes with another one compute other results.
     pub engine: u64,
@@ -68,7 +67,7 @@ impl Hello {
     }
 }
 
-/// Whether two nodes run the same: the check of a node that has no opinion of its own.
+/// Checks that two nodes run the same: for a node without conditions of its own.
 ///
 /// # Errors
 /// Version, engine or deployment differ; the message names both.
@@ -154,6 +153,6 @@ mod tests {
         );
         let executes_nothing = |yours: &mut Hello| (yours.kind, yours.engine) = (NodeKind::Gateway, 0);
         check(&executes_nothing, None, &[]);
-        check(&|yours| yours.version = 9, Some(Reason::UnknownVersion), &["mine 1", "yours 9"]);
+        check(&|yours| yours.version = 9, Some(Reason::UnknownVersion), &["mine 2", "yours 9"]);
     }
 }

@@ -1,19 +1,21 @@
-//! The transport between nodes: opaque messages, each exactly once and in order, over one TCP
-//! connection per pair that may break and come back.
+//! The transport between nodes: opaque messages, each exactly once and in order, over one connection
+//! per pair that may break and come back.
 //!
-//! A [`Network`] knows peers. Each peer has a task of its own that owns the connection and two
-//! [links](styx_protocol::link): one for messages of the current generation, which a new generation
-//! replaces, and one for *control* messages, which generations do not concern (how else would a
-//! node hear of a new one). What comes in is checked before it is believed, refused with a counted
-//! [`Reason`] that the other side is told once, and handed to the one function that the node gave.
+//! A [`Network`] knows peers. Each peer has a task of its own that owns the connection and two [links](styx_protocol::link): one for
+//! messages of the current generation, which a new generation replaces, and one for *control* messages, which
+//! generations do not concern (how else would a node hear of a new one). A link numbers messages and keeps them until
+//! they are acknowledged. A connection neither loses nor reorders, so that messages are sent again only when a
+//! connection has ended, on the next one; what has arrived twice by that is dropped by its number.
+//!
+//! What comes in is checked before it is used, and refused with a counted [`Reason`] that the other side is told once.
+//! A connection that brings what it should not is ended. Streams are anything that reads and writes bytes: TCP today.
 //!
 //! Nothing here knows what the messages say; heartbeats and timeouts of nodes are the protocol's.
 
 mod compression;
 mod connection;
-pub mod decoder;
 pub mod frame;
-mod greeting;
+mod handshake;
 mod hello;
 pub mod listen;
 mod network;
@@ -44,10 +46,10 @@ pub enum Compress {
     Never,
 }
 
-/// How a node is connected.
+/// Options of a node's network.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to accept connections; a node may only dial.
+    /// Address on which connections are accepted; a node may only dial.
     pub listen: Option<SocketAddr>,
     /// When bodies are compressed.
     pub compress: Compress,
@@ -58,7 +60,7 @@ pub struct Options {
     /// Most bytes that may wait for one peer before messages to it are refused; each message
     /// counts 64 bytes more than its body.
     pub outstanding_bytes_max: usize,
-    /// How long a new connection may take to greet.
+    /// Time in which a new connection must greet.
     pub hello_timeout: Duration,
     /// A connection is given up when something waits for an acknowledgement and nothing at all has
     /// come for so long.
@@ -68,7 +70,7 @@ pub struct Options {
     /// Longest pause.
     pub redial_max: Duration,
     /// Most connections that have not greeted yet.
-    pub strangers_max: usize,
+    pub unauthenticated_max: usize,
 }
 
 impl Default for Options {
@@ -83,31 +85,31 @@ impl Default for Options {
             silence_max: Duration::from_secs(10),
             redial_min: Duration::from_millis(20),
             redial_max: Duration::from_secs(2),
-            strangers_max: 256,
+            unauthenticated_max: 256,
         }
     }
 }
 
-/// What the transport tells the node. Everything about one peer comes in order.
+/// Events for the node. Everything about one peer comes in order.
 #[derive(Clone, Debug)]
 pub enum Incoming {
     /// A message of a generation. One of an earlier generation than the node's may still come
     /// while the node begins a new one.
     Message {
-        /// Who sent it.
+        /// The sender.
         peer: NodeId,
         /// The generation that it belongs to.
         generation: u64,
-        /// What was sent.
+        /// The message.
         body: Bytes,
     },
     /// A message outside generations.
     Control {
-        /// Who sent it.
+        /// The sender.
         peer: NodeId,
         /// The generation that the sender was in.
         generation: u64,
-        /// What was sent.
+        /// The message.
         body: Bytes,
     },
     /// There is a connection to a peer.
@@ -124,7 +126,7 @@ pub enum Incoming {
     Lost {
         /// The peer.
         peer: NodeId,
-        /// What happened.
+        /// The cause.
         why: String,
     },
     /// A peer was dialed, and there is no connection to it. It is dialed on.
@@ -133,7 +135,7 @@ pub enum Incoming {
         peer: NodeId,
         /// Its machine says that nobody listens there: the process is gone.
         gone: bool,
-        /// What happened.
+        /// The cause.
         why: String,
     },
     /// Messages of this generation to or from this peer are lost; only a new one helps.
@@ -142,7 +144,7 @@ pub enum Incoming {
         peer: NodeId,
         /// The generation.
         generation: u64,
-        /// What happened.
+        /// The cause.
         why: String,
     },
     /// A peer has refused something that this node sent.
@@ -151,7 +153,7 @@ pub enum Incoming {
         peer: NodeId,
         /// A name of a [`Reason`], perhaps of another version.
         reason: String,
-        /// What is wrong and what to do.
+        /// The problem and the remedy.
         message: String,
     },
 }

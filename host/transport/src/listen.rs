@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 
-/// How long an address that is in use is tried again.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which an address that is in use is tried again.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Listens on `address`; if it is in use, for up to two seconds until it is not.
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// # Errors
 /// It still is, or it cannot be listened on for another reason.
 pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + RETRY_TIMEOUT;
     loop {
         match TcpListener::bind(address).await {
             Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => sleep(PAUSE).await,
@@ -40,10 +40,10 @@ mod tests {
         let started = Instant::now();
         assert_eq!(listen(address).await.unwrap_err().kind(), ErrorKind::AddrInUse);
         let waited = started.elapsed();
-        assert!(waited >= PATIENCE && waited < 3 * PATIENCE, "{waited:?}");
+        assert!(waited >= RETRY_TIMEOUT && waited < 3 * RETRY_TIMEOUT, "{waited:?}");
 
         let freed = tokio::spawn(async move {
-            sleep(PATIENCE / 4).await;
+            sleep(RETRY_TIMEOUT / 4).await;
             drop(held);
         });
         assert_eq!(listen(address).await.unwrap().local_addr().unwrap(), address);
@@ -52,6 +52,6 @@ mod tests {
         // No machine has an address of the block that is for documentation.
         let started = Instant::now();
         assert_eq!(listen("192.0.2.1:0".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
-        assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+        assert!(started.elapsed() < RETRY_TIMEOUT / 2, "{:?}", started.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! The front door of the transport: peers, messages to them, and the generation.
+//! Public interface of the transport: peers, messages to them, and the generation.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -6,19 +6,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::Connection;
-use super::greeting;
+use super::connection::{Connection, Stream};
+use super::handshake;
 use super::hello::Hello;
-use super::peer::{Command, Lane, Peer, Task};
+use super::peer::{Command, LinkKind, Peer, Task};
 use super::reason::{Counters, Refusal};
 use super::{Incoming, NodeId, Options};
 use crate::listen::listen;
@@ -35,9 +34,9 @@ pub enum SendError {
     /// The message is longer than messages may be.
     #[error("the message has {bytes} bytes; at most {most} travel at once")]
     TooLarge {
-        /// What it has.
+        /// Its length.
         bytes: usize,
-        /// What is allowed.
+        /// The limit.
         most: usize,
     },
     /// Too much waits for the peer. In a generation this breaks the order: see [`Incoming::Broken`].
@@ -45,7 +44,7 @@ pub enum SendError {
     Backlogged {
         /// The peer.
         peer: NodeId,
-        /// What waits.
+        /// Bytes that wait.
         bytes: usize,
     },
     /// Messages of this generation were lost; only a new one helps.
@@ -64,14 +63,13 @@ pub enum SendError {
 /// Decides whether a node that has connected is welcome: this node's greeting, then the other's.
 pub type Admit = dyn Fn(&Hello, &Hello) -> Result<(), Refusal> + Send + Sync;
 
-/// What all tasks of a network share.
+/// State that all tasks of a network share.
 pub(super) struct Context {
     pub(super) me: NodeId,
     pub(super) options: Options,
     pub(super) counters: Arc<Counters>,
     pub(super) deliver: Box<dyn Fn(Incoming) + Send + Sync>,
     pub(super) generation: AtomicU64,
-    pub(super) started: Instant,
     pub(super) stop: CancellationToken,
     tasks: TaskTracker,
     runtime: Handle,
@@ -83,8 +81,8 @@ impl Context {
     }
 }
 
-/// A peer and what keeps it dialed.
-struct Entrance {
+/// A peer, and the task that keeps it dialed.
+struct Known {
     peer: Arc<Peer>,
     dialing: Option<(String, CancellationToken)>,
 }
@@ -94,7 +92,7 @@ pub(super) struct Inner {
     pub(super) context: Arc<Context>,
     pub(super) admit: Box<Admit>,
     hello: RwLock<Hello>,
-    peers: RwLock<BTreeMap<NodeId, Entrance>>,
+    peers: RwLock<BTreeMap<NodeId, Known>>,
 }
 
 impl Inner {
@@ -103,22 +101,22 @@ impl Inner {
         Hello { generation: self.context.generation.load(Ordering::Acquire), ..hello }
     }
 
-    pub(super) fn connection(&self, stream: TcpStream) -> Connection {
-        let Context { me, counters, options, .. } = &*self.context;
-        Connection::new(stream, *me, counters.clone(), options.body_bytes_max)
+    pub(super) fn connection(&self, stream: impl Stream + 'static) -> Connection {
+        let Context { counters, options, .. } = &*self.context;
+        Connection::new(stream, counters.clone(), options.body_bytes_max)
     }
 
     /// The peer of this id, from now on at least. None if the network stops.
     pub(super) fn peer(&self, id: NodeId) -> Option<Arc<Peer>> {
-        self.with_entrance(id, |entrance| entrance.peer.clone())
+        self.with_known(id, |known| known.peer.clone())
     }
 
-    fn with_entrance<R>(&self, id: NodeId, run: impl FnOnce(&mut Entrance) -> R) -> Option<R> {
+    fn with_known<R>(&self, id: NodeId, run: impl FnOnce(&mut Known) -> R) -> Option<R> {
         let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
         if self.context.stop.is_cancelled() {
             return None;
         }
-        let entrance = match peers.entry(id) {
+        let known = match peers.entry(id) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let (sender, commands) = mpsc::unbounded_channel();
@@ -127,10 +125,10 @@ impl Inner {
                 let generation = self.context.generation.load(Ordering::Acquire);
                 let task = Task::new(self.context.clone(), peer.clone(), generation);
                 self.context.spawn(task.run(commands));
-                entry.insert(Entrance { peer, dialing: None })
+                entry.insert(Known { peer, dialing: None })
             }
         };
-        Some(run(entrance))
+        Some(run(known))
     }
 }
 
@@ -167,7 +165,6 @@ impl Network {
             counters: Arc::default(),
             deliver: Box::new(deliver),
             generation: AtomicU64::new(hello.generation),
-            started: Instant::now(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
@@ -179,12 +176,11 @@ impl Network {
             peers: RwLock::default(),
         });
         if let Some(listener) = listener {
-            context.spawn(greeting::accept(inner.clone(), listener));
+            context.spawn(handshake::accept(inner.clone(), listener));
         }
         Ok(Network { inner, address })
     }
 
-    /// Where this node accepts connections.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -194,15 +190,15 @@ impl Network {
     /// one before.
     pub fn connect(&self, peer: NodeId, address: impl Into<String>) {
         let address = address.into();
-        self.inner.with_entrance(peer, |entrance| {
-            match &entrance.dialing {
+        self.inner.with_known(peer, |known| {
+            match &known.dialing {
                 Some((before, _)) if *before == address => return,
                 Some((_, dialing)) => dialing.cancel(),
                 None => {}
             }
-            let stop = entrance.peer.stop.child_token();
-            entrance.dialing = Some((address.clone(), stop.clone()));
-            self.inner.context.spawn(greeting::dial(self.inner.clone(), entrance.peer.clone(), address, stop));
+            let stop = known.peer.stop.child_token();
+            known.dialing = Some((address.clone(), stop.clone()));
+            self.inner.context.spawn(handshake::dial(self.inner.clone(), known.peer.clone(), address, stop));
         });
     }
 
@@ -216,8 +212,8 @@ impl Network {
     /// Forgets a peer, its connection and all that was under way. It may connect again.
     pub fn forget(&self, peer: NodeId) {
         let mut peers = self.inner.peers.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entrance) = peers.remove(&peer) {
-            entrance.peer.stop.cancel();
+        if let Some(known) = peers.remove(&peer) {
+            known.peer.stop.cancel();
         }
     }
 
@@ -227,7 +223,7 @@ impl Network {
     /// # Errors
     /// See [`SendError`]; the message was not taken.
     pub fn send(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
-        self.send_on(Lane::Data, peer, body.into())
+        self.send_on(LinkKind::Data, peer, body.into())
     }
 
     /// Sends a message outside generations: what is said before there is one, and about new ones.
@@ -237,7 +233,7 @@ impl Network {
     /// # Errors
     /// See [`SendError`]; the message was not taken.
     pub fn send_control(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
-        self.send_on(Lane::Control, peer, body.into())
+        self.send_on(LinkKind::Control, peer, body.into())
     }
 
     /// Sends a message outside generations if there is a connection to the peer. What is refused for want of
@@ -247,17 +243,17 @@ impl Network {
     /// See [`SendError`]; the message was not taken.
     pub fn send_control_now(&self, peer: NodeId, body: impl Into<Bytes>) -> Result<(), SendError> {
         let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
-        let entrance = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
-        if !*entrance.peer.connected.borrow() {
+        let known = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
+        if !*known.peer.connected.borrow() {
             return Err(SendError::NotConnected(peer));
         }
-        entrance.peer.send(Lane::Control, &self.inner.context, body.into())
+        known.peer.send(LinkKind::Control, &self.inner.context, body.into())
     }
 
-    fn send_on(&self, lane: Lane, peer: NodeId, body: Bytes) -> Result<(), SendError> {
+    fn send_on(&self, link: LinkKind, peer: NodeId, body: Bytes) -> Result<(), SendError> {
         let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
-        let entrance = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
-        entrance.peer.send(lane, &self.inner.context, body)
+        let known = peers.get(&peer).ok_or(SendError::UnknownPeer(peer))?;
+        known.peer.send(link, &self.inner.context, body)
     }
 
     /// Begins a generation: messages of earlier ones, sent or received, are dropped from now on.
@@ -266,8 +262,9 @@ impl Network {
     pub fn set_generation(&self, generation: u64) {
         let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
         if self.inner.context.generation.fetch_max(generation, Ordering::AcqRel) < generation {
-            for entrance in peers.values() {
-                drop(entrance.peer.commands.send(Command::Generation(generation)));
+            for known in peers.values() {
+                // A peer's task ends only when the peer is forgotten, or the network stops.
+                let _ = known.peer.commands.send(Command::Generation(generation));
             }
         }
     }
@@ -277,7 +274,7 @@ impl Network {
         self.inner.context.generation.load(Ordering::Acquire)
     }
 
-    /// What is deployed, for greetings from now on.
+    /// Sets the digest of the deployment in greetings from now on.
     pub fn set_deployment(&self, digest: Option<String>) {
         self.inner.hello.write().unwrap_or_else(PoisonError::into_inner).deployment = digest;
     }
@@ -285,10 +282,10 @@ impl Network {
     /// Bytes that wait for a peer or for its acknowledgement, 64 for each message included.
     pub fn outstanding_bytes(&self, peer: NodeId) -> usize {
         let peers = self.inner.peers.read().unwrap_or_else(PoisonError::into_inner);
-        peers.get(&peer).map_or(0, |entrance| entrance.peer.held_bytes())
+        peers.get(&peer).map_or(0, |known| known.peer.held_bytes())
     }
 
-    /// What was done and refused so far.
+    /// Counters of what was sent, received and refused.
     pub fn counters(&self) -> &Counters {
         &self.inner.context.counters
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 /// Bodies from this size on are not copied.
 const LARGE_BYTES: usize = 32 << 10;
@@ -40,12 +41,8 @@ impl Outgoing {
         self.length
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    /// Offers what is there to `write`, which says how much of it was taken.
-    pub(super) fn write(&mut self, write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
+    /// Writes as many bytes as `stream` takes at once, and returns how many that were. May be cancelled.
+    pub(super) async fn write(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<usize> {
         self.seal();
         let mut slices = [IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;
@@ -53,7 +50,10 @@ impl Outgoing {
             *slice = IoSlice::new(piece);
             count += 1;
         }
-        let taken = write(&slices[..count])?;
+        let taken = stream.write_vectored(&slices[..count]).await?;
+        if taken == 0 && self.length > 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
         self.advance(taken);
         Ok(taken)
     }
@@ -74,38 +74,65 @@ impl Outgoing {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
     use super::*;
 
-    #[test]
-    fn bytes_leave_in_order_whatever_is_taken_at_once() {
+    /// Takes so many bytes at once.
+    struct Narrow {
+        step: usize,
+        taken: Vec<u8>,
+    }
+
+    impl AsyncWrite for Narrow {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            let count = self.step.min(bytes.len());
+            self.taken.extend_from_slice(&bytes[..count]);
+            Poll::Ready(Ok(count))
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            slices: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            let mut left = self.step;
+            for slice in slices {
+                let count = left.min(slice.len());
+                self.taken.extend_from_slice(&slice[..count]);
+                left -= count;
+            }
+            Poll::Ready(Ok(self.step - left))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_leave_in_order_whatever_is_taken_at_once() {
         for step in [1, 7, 1000, 40_000, usize::MAX] {
-            let mut outgoing = Outgoing::default();
-            let mut expected = Vec::new();
-            let mut written = Vec::new();
+            let (mut outgoing, mut expected) = (Outgoing::default(), Vec::new());
+            let mut stream = Narrow { step, taken: Vec::new() };
             for round in 0..20u8 {
                 let size = if round % 3 == 0 { LARGE_BYTES + usize::from(round) } else { usize::from(round) };
                 let body = Bytes::from(vec![round; size]);
                 outgoing.push(&[0xff; 5], &body);
                 expected.extend_from_slice(&[0xff; 5]);
                 expected.extend_from_slice(&body);
-                let take = |slices: &[IoSlice<'_>], written: &mut Vec<u8>| {
-                    let mut left = step;
-                    for slice in slices {
-                        let here = left.min(slice.len());
-                        written.extend_from_slice(&slice[..here]);
-                        left -= here;
-                    }
-                    Ok(if step == usize::MAX { usize::MAX - left } else { step - left })
-                };
-                outgoing.write(|slices| take(slices, &mut written)).unwrap();
-                if round == 19 {
-                    while !outgoing.is_empty() {
-                        outgoing.write(|slices| take(slices, &mut written)).unwrap();
-                    }
-                }
-                assert_eq!(written.len() + outgoing.len(), expected.len());
+                outgoing.write(&mut stream).await.unwrap();
+                assert_eq!(stream.taken.len() + outgoing.len(), expected.len());
             }
-            assert!(written == expected, "in steps of {step}");
+            while outgoing.len() > 0 {
+                outgoing.write(&mut stream).await.unwrap();
+            }
+            assert!(stream.taken == expected, "in steps of {step}");
         }
     }
 
@@ -115,11 +142,8 @@ mod tests {
         let mut outgoing = Outgoing::default();
         outgoing.push(&[2; 4], &body);
         outgoing.push(&[3; 4], &Bytes::from_static(b"x"));
-        let write = |slices: &[IoSlice<'_>]| {
-            assert_eq!(slices.iter().map(|slice| slice.len()).collect::<Vec<_>>(), [4, LARGE_BYTES, 5]);
-            assert_eq!(slices[1].as_ptr(), body.as_ptr());
-            Ok(0)
-        };
-        outgoing.write(write).unwrap();
+        outgoing.seal();
+        assert_eq!(outgoing.pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [4, LARGE_BYTES, 5]);
+        assert_eq!(outgoing.pieces[1].as_ptr(), body.as_ptr());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use styx_protocol::link::Dropped;
+use styx_protocol::link::Rejected;
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
@@ -29,8 +29,6 @@ macro_rules! reasons {
 reasons! {
     /// The bytes are not a frame: something else speaks on this port.
     BadMagic = "bad_magic",
-    /// A frame's header is damaged; where it ends is not known.
-    BadHeader = "bad_header",
     /// A frame of another version of the protocol.
     UnknownVersion = "unknown_version",
     /// A kind of frame that this version does not have.
@@ -41,7 +39,7 @@ reasons! {
     TooLong = "too_long",
     /// A frame whose length does not fit its kind.
     BadLength = "bad_length",
-    /// A body that is not what was sent.
+    /// A frame that is not what was sent.
     BadChecksum = "bad_checksum",
     /// A body that cannot be decompressed.
     BadCompression = "bad_compression",
@@ -59,8 +57,6 @@ reasons! {
     UnexpectedHello = "unexpected_hello",
     /// Another node answered than the one that was dialed, or a node greets itself.
     WrongNode = "wrong_node",
-    /// The frame names another sender than the greeting.
-    WrongSender = "wrong_sender",
     /// The other node runs another engine, or the same with other options.
     OtherEngine = "other_engine",
     /// The other node has other apps deployed.
@@ -79,20 +75,18 @@ reasons! {
     FutureGeneration = "future_generation",
     /// The other node has started anew; its messages of this generation have a gap.
     Restarted = "restarted",
-    /// A payload that had arrived before.
+    /// A message that had arrived before.
     Duplicate = "duplicate",
-    /// A payload too far ahead of the next one in order.
-    TooFarAhead = "too_far_ahead",
+    /// A message that does not follow the one before it.
+    Gap = "gap",
     /// An acknowledgement of what was never sent.
     ImpossibleAck = "impossible_ack",
-    /// A payload without a number.
-    ImpossibleNumber = "impossible_number",
 }
 
 impl Reason {
-    /// Nothing after it on the connection can be read.
-    pub fn closes(self) -> bool {
-        matches!(self, Reason::BadMagic | Reason::BadHeader | Reason::Truncated)
+    /// The connection goes on after it; after any other it ends, and what was lost with it is sent again.
+    pub fn goes_on(self) -> bool {
+        matches!(self, Reason::Duplicate | Reason::OldGeneration | Reason::FutureGeneration | Reason::Restarted)
     }
 
     /// Happens when all is well: after a reconnection, while a new generation begins, and while somebody
@@ -124,15 +118,14 @@ impl Reason {
     }
 }
 
-impl From<Dropped> for Reason {
-    fn from(dropped: Dropped) -> Reason {
-        match dropped {
-            Dropped::OldGeneration => Reason::OldGeneration,
-            Dropped::FutureGeneration => Reason::FutureGeneration,
-            Dropped::Duplicate => Reason::Duplicate,
-            Dropped::TooFarAhead => Reason::TooFarAhead,
-            Dropped::ImpossibleAck => Reason::ImpossibleAck,
-            Dropped::ImpossibleNumber => Reason::ImpossibleNumber,
+impl From<Rejected> for Reason {
+    fn from(rejected: Rejected) -> Reason {
+        match rejected {
+            Rejected::OldGeneration => Reason::OldGeneration,
+            Rejected::FutureGeneration => Reason::FutureGeneration,
+            Rejected::Duplicate => Reason::Duplicate,
+            Rejected::Gap => Reason::Gap,
+            Rejected::ImpossibleAck => Reason::ImpossibleAck,
         }
     }
 }
@@ -167,7 +160,7 @@ pub struct Counters {
     pub bytes_received: AtomicU64,
     /// Writes; many frames share one.
     pub writes: AtomicU64,
-    /// Payloads sent again, or late because the peer was not there.
+    /// Messages sent again, or late because the peer was not there.
     pub repeated: AtomicU64,
     /// Connections greeted and admitted.
     pub connections: AtomicU64,

@@ -1,19 +1,26 @@
-//! A node's links to the others of its generation.
+//! A node's links to the others of its generation, over a channel that loses, doubles and reorders frames: each end puts
+//! them in order again and repeats what was lost, as connections and reconnects do under the product's links.
 
 use std::collections::BTreeMap;
 
 use styx_protocol::ids::WorkerId;
-use styx_protocol::link::{Dropped, Frame, Limits, Link, Receipt};
+use styx_protocol::link::{Link, Rejected};
 use styx_protocol::message::{Message, Node as Peer};
 
 use super::Outside;
 use crate::check::{Checked, ensure};
-use crate::wire::{Packet, Parcel};
+use crate::wire::{Frame, Packet, Parcel};
+
+/// Frames that are kept ahead of one that is missing.
+const AHEAD_MAX: u64 = 64;
+/// Frames that are sent again at a time.
+const REPEATED_MAX: usize = 1024;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Links {
     me: usize,
+    generation: u64,
     ends: BTreeMap<Peer, End>,
 }
 
@@ -21,6 +28,10 @@ pub(super) struct Links {
 struct End {
     node: usize,
     link: Link<Parcel>,
+    /// Received ahead of a frame that is missing.
+    ahead: BTreeMap<u64, Parcel>,
+    /// When everything was sent again last.
+    repeated: u64,
     /// How much the other end had acknowledged, and since when it is no more.
     progress: (u64, u64),
 }
@@ -33,11 +44,12 @@ impl Links {
         peers: impl IntoIterator<Item = (Peer, usize)>,
         outside: &Outside,
     ) -> Self {
-        let timeout_us = outside.plan.cluster.repeat;
-        let limits = Limits { timeout_us, timeout_us_max: 4 * timeout_us, ahead_max: 64, ..Limits::default() };
         let now = outside.queue.now();
-        let end = |(peer, node)| (peer, End { node, link: Link::new(generation, limits, |_| 1), progress: (0, now) });
-        Links { me, ends: peers.into_iter().map(end).collect() }
+        let end = |(peer, node)| {
+            let link = Link::new(generation, |_| 1);
+            (peer, End { node, link, ahead: BTreeMap::new(), repeated: now, progress: (0, now) })
+        };
+        Links { me, generation, ends: peers.into_iter().map(end).collect() }
     }
 
     /// Sends what one step has to say to one peer.
@@ -58,7 +70,9 @@ impl Links {
 
     pub(super) fn send_parcel(&mut self, to: Peer, parcel: Parcel, outside: &mut Outside) {
         let end = self.ends.get_mut(&to).expect("who is told something is a member");
-        let frame = end.link.send(parcel);
+        let number = end.link.send(parcel.clone());
+        let (generation, ack) = (self.generation, end.link.acknowledge());
+        let frame = Frame { generation, ack, numbered: Some((number, parcel)) };
         outside.send(self.me, end.node, Packet::Frame(Box::new(frame)));
     }
 
@@ -69,21 +83,23 @@ impl Links {
     }
 
     /// Takes a frame of a node; what is complete is delivered, in order.
-    pub(super) fn receive(
-        &mut self,
-        from: usize,
-        frame: Frame<Parcel>,
-        outside: &mut Outside,
-    ) -> (Option<Peer>, Vec<Parcel>) {
+    pub(super) fn receive(&mut self, from: usize, frame: Frame, outside: &mut Outside) -> (Option<Peer>, Vec<Parcel>) {
         let Some((peer, end)) = self.ends.iter_mut().find(|(_, end)| end.node == from) else {
             outside.figures.stale += 1;
             return (None, Vec::new());
         };
         let mut delivered = Vec::new();
-        match end.link.receive(frame, |parcel| delivered.push(parcel)) {
-            Receipt::Dropped(Dropped::OldGeneration) => outside.figures.stale += 1,
-            Receipt::Dropped(Dropped::Duplicate) => outside.figures.doubled += 1,
-            _ => {}
+        match end.link.acknowledged(frame.generation, frame.ack) {
+            Err(Rejected::OldGeneration) => outside.figures.stale += 1,
+            Ok(_) => end.ahead.extend(frame.numbered.filter(|(number, _)| *number <= end.link.received() + AHEAD_MAX)),
+            Err(_) => {}
+        }
+        while let Some(first) = end.ahead.first_entry().filter(|first| *first.key() <= end.link.received() + 1) {
+            let (number, parcel) = first.remove_entry();
+            match end.link.receive(number) {
+                Ok(()) => delivered.push(parcel),
+                Err(_) => outside.figures.doubled += 1,
+            }
         }
         (Some(*peer), delivered)
     }
@@ -92,14 +108,25 @@ impl Links {
     pub(super) fn pulse(&mut self, outside: &mut Outside) {
         let now = outside.queue.now();
         for end in self.ends.values_mut() {
-            let mut frames = end.link.tick(now);
-            if end.link.ack_owed() {
-                frames.push(end.link.acknowledgement());
-            }
-            let waits = end.link.outstanding().payloads as u64;
-            let acknowledged = end.link.counts().sent - waits;
+            let waits = end.link.weight() as u64;
+            let acknowledged = end.link.sent() - waits;
             if waits == 0 || acknowledged != end.progress.0 {
                 end.progress = (acknowledged, now);
+            }
+            let due = end.repeated.max(end.progress.1) + outside.plan.cluster.repeat;
+            let (generation, owed, ack) = (self.generation, end.link.ack_owed(), end.link.acknowledge());
+            let mut frames = Vec::new();
+            if waits > 0 && now >= due {
+                end.repeated = now;
+                let again = end.link.unacknowledged().take(REPEATED_MAX);
+                let frame = |(number, parcel): (u64, &Parcel)| Frame {
+                    generation,
+                    ack,
+                    numbered: Some((number, parcel.clone())),
+                };
+                frames.extend(again.map(frame));
+            } else if owed {
+                frames.push(Frame { generation, ack, numbered: None });
             }
             for frame in frames {
                 outside.send(self.me, end.node, Packet::Frame(Box::new(frame)));

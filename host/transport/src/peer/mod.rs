@@ -1,4 +1,4 @@
-//! A peer as others see it: the queue that they fill, and how much waits in it.
+//! A peer as other tasks see it: its queue, and the bytes that wait for it.
 
 mod task;
 
@@ -15,19 +15,19 @@ use super::{Incoming, NodeId};
 
 pub(super) use task::Task;
 
-/// What a message weighs besides its body.
+/// Weight of a message besides its body.
 const MESSAGE_BYTES: usize = 64;
 
-/// Which of the two links.
+/// The two links of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum LinkKind {
     Data,
     Control,
 }
 
-/// What a peer's task is told.
+/// Commands to a peer's task.
 pub(super) enum Command {
-    Send { lane: Lane, generation: u64, body: Bytes },
+    Send { link: LinkKind, generation: u64, body: Bytes },
     Generation(u64),
     Adopt(Box<Adoption>),
 }
@@ -41,7 +41,7 @@ pub(super) struct Adoption {
     pub(super) settled: Option<oneshot::Sender<()>>,
 }
 
-/// What others see of a peer.
+/// The part of a peer that other tasks see.
 pub(super) struct Peer {
     pub(super) id: NodeId,
     /// See [`Hello::session`].
@@ -68,26 +68,26 @@ impl Peer {
         }
     }
 
-    pub(super) fn send(&self, lane: Lane, context: &Context, body: Bytes) -> Result<(), SendError> {
+    pub(super) fn send(&self, link: LinkKind, context: &Context, body: Bytes) -> Result<(), SendError> {
         let (peer, most) = (self.id, context.options.body_bytes_max);
         if body.len() > most {
             return Err(SendError::TooLarge { bytes: body.len(), most });
         }
         let generation = context.generation.load(Ordering::Acquire);
-        if lane == Lane::Data && self.broken.load(Ordering::Acquire) == generation + 1 {
+        if link == LinkKind::Data && self.broken.load(Ordering::Acquire) == generation + 1 {
             return Err(SendError::Broken { peer, generation });
         }
         let weight = weight(&body);
         let held = self.held_bytes.fetch_add(weight, Ordering::Relaxed);
         if held > 0 && held + weight > context.options.outstanding_bytes_max {
             self.release(weight);
-            if lane == Lane::Data {
+            if link == LinkKind::Data {
                 // What comes after a message that is missing must not arrive.
                 self.breaks(context, generation, format!("{held} bytes wait for this peer, and more are not kept"));
             }
             return Err(SendError::Backlogged { peer, bytes: held });
         }
-        let sent = self.commands.send(Command::Send { lane, generation, body });
+        let sent = self.commands.send(Command::Send { link, generation, body });
         sent.map_err(|_| SendError::Stopped)
     }
 

@@ -1,54 +1,43 @@
 //! The task of a peer: owns its links and its connection.
 //!
-//! One task does everything for a peer, so that nothing is locked: it takes messages from the
-//! queue, numbers them, writes as many as the system takes at once, reads, and hands on. Without a
-//! connection the links keep what is to be sent.
+//! One task does everything for a peer, so that nothing is locked: it takes messages from the queue, numbers them,
+//! writes as many as the system takes at once, reads, and hands on. Without a connection the links keep what is to be
+//! sent.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use styx_protocol::link::{self, Limits, Link, Outstanding, Receipt};
+use futures_util::FutureExt;
+use styx_protocol::link::Link;
 use tokio::sync::mpsc;
 
-use super::{Adoption, Command, Lane, MESSAGE_BYTES, Peer, weight};
+use super::{Adoption, Command, LinkKind, MESSAGE_BYTES, Peer, weight};
 use crate::compression::Compressor;
-use crate::connection::Connection;
-use crate::frame::{COMPRESSED, Frame, Header, Kind, checksum};
+use crate::connection::{Connection, read};
+use crate::frame::{COMPRESSED, Frame, Header, Kind, ReadError};
 use crate::hello::Notice;
 use crate::network::Context;
 use crate::reason::{Reason, Refusal, add};
 use crate::{Compress, Incoming, NodeId};
 
-/// Acknowledgements that no payload carries leave after this time, and clocks are looked at.
+/// Acknowledgements that no message carries leave after this time; silence is noticed at these intervals.
 const TICK: Duration = Duration::from_millis(5);
 /// An acknowledgement leaves at once when so much has come since the last.
 const UNACKNOWLEDGED_BYTES: usize = 1 << 20;
 /// The queue waits while more than this waits to be written.
 const WAITING_BYTES_MAX: usize = 512 << 10;
-/// Messages taken from the queue, and reads, before the other side has its turn.
+/// Messages taken from the queue, and frames read, before the other side has its turn.
 const TURN: usize = 1024;
-const READS: usize = 8;
-/// A connection loses nothing while it lives, unless a frame was damaged: patience is cheap.
-const LIMITS: Limits = Limits {
-    timeout_us: 1_000_000,
-    timeout_us_max: 10_000_000,
-    repeat_max: 256,
-    // The queue in front of the link is bounded; see `Peer::send`.
-    payloads_max: usize::MAX,
-    bytes_max: usize::MAX,
-    ahead_max: 64 << 10,
-};
 
-/// A message as it travels: compressed and summed up once, however often it is sent.
+/// A message as it travels: compressed once, however often it is sent.
 #[derive(Clone, Debug)]
-struct Payload {
+struct Message {
     wire: Bytes,
     flags: u8,
-    checksum: u64,
     generation: u64,
-    /// What it counts for in `Peer::held_bytes`.
+    /// Bytes that it counts for in [`Peer::held_bytes`].
     weight: usize,
 }
 
@@ -58,32 +47,33 @@ struct Live {
     dialer: NodeId,
     /// The generation that the other side is in, once it has said so.
     theirs: Option<u64>,
-    /// When something was known to have come last.
+    /// When bytes were known to have come last.
     heard: Instant,
     /// Bytes that came since the last acknowledgement.
     unacknowledged: usize,
-    /// A payload is missing: the last one in order when the other side was asked for it; of the
-    /// links of control and of data.
-    asked: [Option<u64>; 2],
+    /// The system has not taken all that there was.
+    congested: bool,
 }
-
-const CONTROL: usize = 0;
-const DATA: usize = 1;
 
 /// Why a connection ends.
 struct Ending {
     why: String,
-    /// The other side is to read the last words.
-    farewell: bool,
+    /// The other side is to read why.
+    told: bool,
+}
+
+impl Ending {
+    fn at_once(why: impl Into<String>) -> Ending {
+        Ending { why: why.into(), told: false }
+    }
 }
 
 impl From<std::io::Error> for Ending {
     fn from(error: std::io::Error) -> Ending {
-        let why = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => "the other side has closed it".into(),
-            _ => error.to_string(),
-        };
-        Ending { why, farewell: false }
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Ending::at_once("the other side has closed it"),
+            _ => Ending::at_once(error.to_string()),
+        }
     }
 }
 
@@ -92,12 +82,21 @@ pub(crate) struct Task {
     context: Arc<Context>,
     peer: Arc<Peer>,
     generation: u64,
-    control: Link<Payload>,
+    control: Link<Message>,
     /// None: messages of this generation were lost.
-    data: Option<Link<Payload>>,
+    data: Option<Link<Message>>,
     their_session: Option<u64>,
     compressor: Compressor,
     live: Option<Live>,
+}
+
+/// Something to be done.
+enum Step {
+    Command(Command),
+    Read(Result<Frame, ReadError>),
+    Written(std::io::Result<()>),
+    Tick,
+    Stop,
 }
 
 impl Task {
@@ -125,35 +124,50 @@ impl Task {
                     _ => break,
                 }
             }
-            self.pump();
+            // Whatever can be done without waiting, so that neither direction keeps the other from its turn.
+            if let Err(ending) = self.write().and_then(|()| self.read(None)).and_then(|()| self.write()) {
+                self.lose(ending);
+            }
             if !armed && self.expects() {
                 armed = true;
                 timer.as_mut().reset(tokio::time::Instant::now() + TICK);
                 self.live.iter_mut().for_each(|live| live.heard = Instant::now());
             }
-            tokio::select! {
+            let room = self.has_room();
+            let (reading, writing) = io(self.live.as_mut());
+            let step = tokio::select! {
                 biased;
-                () = &mut stopped => break,
-                command = commands.recv(), if self.has_room() => match command {
-                    Some(command) => self.command(command),
-                    None => break,
-                },
-                () = ready(self.live.as_ref()) => {}
-                () = &mut timer, if armed => {
-                    self.tick();
-                    armed = self.expects();
-                    if armed {
-                        timer.as_mut().reset(tokio::time::Instant::now() + TICK);
-                    }
+                () = &mut stopped => Step::Stop,
+                written = writing => Step::Written(written),
+                command = commands.recv(), if room => command.map_or(Step::Stop, Step::Command),
+                frame = reading => Step::Read(frame),
+                () = &mut timer, if armed => Step::Tick,
+            };
+            let done = match step {
+                Step::Stop => break,
+                Step::Written(written) => written.map_err(Ending::from),
+                Step::Read(frame) => self.read(Some(frame)),
+                Step::Command(command) => {
+                    self.command(command);
+                    Ok(())
                 }
+                Step::Tick => {
+                    let ticked = self.tick();
+                    armed = self.expects();
+                    timer.as_mut().reset(tokio::time::Instant::now() + TICK);
+                    ticked
+                }
+            };
+            if let Err(ending) = done {
+                self.lose(ending);
             }
         }
-        self.lose(Ending { why: "this node ends it".into(), farewell: false });
+        self.lose(Ending::at_once("this node ends it"));
     }
 
     /// The queue may go on.
     fn has_room(&self) -> bool {
-        self.live.as_ref().is_none_or(|live| live.connection.waiting_bytes() < WAITING_BYTES_MAX)
+        self.live.as_ref().is_none_or(|live| live.connection.writer.waiting_bytes() < WAITING_BYTES_MAX)
     }
 
     /// The other side reads messages of this generation.
@@ -163,7 +177,7 @@ impl Task {
 
     /// Something is due sooner or later: an acknowledgement of either side, or the first word.
     fn expects(&self) -> bool {
-        let waits = |link: &Link<Payload>| link.ack_owed() || link.outstanding() != Outstanding::default();
+        let waits = |link: &Link<Message>| link.ack_owed() || link.weight() > 0;
         self.live.as_ref().is_some_and(|live| {
             live.theirs.is_none() || waits(&self.control) || self.flows(live) && self.data.as_ref().is_some_and(waits)
         })
@@ -171,27 +185,31 @@ impl Task {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Send { lane, generation, body } => self.send(lane, generation, body),
+            Command::Send { link, generation, body } => self.send(link, generation, body),
             Command::Generation(generation) => self.begin(generation),
             Command::Adopt(adoption) => self.adopt(*adoption),
         }
     }
 
-    fn send(&mut self, lane: Lane, generation: u64, body: Bytes) {
+    fn send(&mut self, link: LinkKind, generation: u64, body: Bytes) {
         let weight = weight(&body);
-        if lane == Lane::Data && generation > self.generation {
+        if link == LinkKind::Data && generation > self.generation {
             self.begin(generation);
         }
-        let (kind, link) = match lane {
-            Lane::Control => (Kind::Control, Some(&mut self.control)),
-            Lane::Data => (Kind::Data, self.data.as_mut().filter(|_| generation == self.generation)),
+        let open = self.live.as_ref().is_some_and(|live| match link {
+            LinkKind::Control => live.theirs.is_some(),
+            LinkKind::Data => self.flows(live),
+        });
+        let (kind, link) = match link {
+            LinkKind::Control => (Kind::Control, Some(&mut self.control)),
+            LinkKind::Data => (Kind::Data, self.data.as_mut().filter(|_| generation == self.generation)),
         };
         let Some(link) = link else {
             return self.peer.release(weight);
         };
         let worth_it = match self.context.options.compress {
             // Compression costs more than a network that keeps up.
-            Compress::Auto => self.live.as_ref().is_none_or(|live| live.connection.is_congested()),
+            Compress::Auto => self.live.as_ref().is_none_or(|live| live.congested),
             Compress::Always => true,
             Compress::Never => false,
         };
@@ -202,15 +220,11 @@ impl Task {
             }
             None => (body, 0),
         };
-        let frame = link.send(Payload { flags, checksum: checksum(&wire), wire, generation, weight });
-        let open = match (&self.live, lane) {
-            (None, _) => false,
-            (Some(live), Lane::Control) => live.theirs.is_some(),
-            (Some(live), Lane::Data) => self.flows(live),
-        };
+        let number = link.send(Message { wire: wire.clone(), flags, generation, weight });
         // Otherwise the link sends it when the other side is there.
         if let Some(live) = self.live.as_mut().filter(|_| open) {
-            put(live, self.context.me, kind, frame);
+            let header = Header { kind, flags, generation, number, ack: link.acknowledge() };
+            live.connection.writer.put(&header, &wire);
         }
     }
 
@@ -221,19 +235,17 @@ impl Task {
         }
         self.generation = generation;
         let old = self.data.replace(new_link(generation));
-        self.peer.release(old.map_or(0, |old| old.outstanding().bytes));
-        if let Some(mut live) = self.live.take() {
-            live.asked[DATA] = None;
-            self.announce(&mut live);
-            self.live = Some(live);
-        }
+        self.peer.release(old.map_or(0, |old| old.weight()));
+        self.announce();
     }
 
     /// Says what has arrived and which generation this is; the answer is all that has not.
-    fn announce(&mut self, live: &mut Live) {
-        let received = self.data.as_ref().map_or(0, Link::received);
-        put(live, self.context.me, Kind::Control, self.control.acknowledgement());
-        live.connection.put_notice(Kind::Resume, self.generation, received, Vec::new());
+    fn announce(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        let ack = self.control.acknowledge();
+        live.connection.writer.put_notice(Kind::Control, 0, ack, Vec::new());
+        let received = self.data.as_mut().map_or(0, Link::acknowledge);
+        live.connection.writer.put_notice(Kind::Resume, self.generation, received, Vec::new());
     }
 
     fn adopt(&mut self, adoption: Adoption) {
@@ -246,18 +258,17 @@ impl Task {
             // Both sides have dialed, and both decide for the same one.
             let message = format!("there is a connection already, dialed by node {}", live.dialer);
             connection.refuse(&Refusal::new(Reason::DuplicateConnection, message));
-            self.context.spawn(connection.farewell());
+            self.context.spawn(connection.close());
             return;
         }
-        self.lose(Ending { why: "a newer connection takes its place".into(), farewell: false });
+        self.lose(Ending::at_once("a newer connection takes its place"));
         if anew {
             self.forget();
         }
         self.their_session = Some(hello.session);
-        let mut live =
-            Live { connection, dialer, theirs: None, heard: Instant::now(), unacknowledged: 0, asked: [None; 2] };
-        self.announce(&mut live);
-        self.live = Some(live);
+        let heard = Instant::now();
+        self.live = Some(Live { connection, dialer, theirs: None, heard, unacknowledged: 0, congested: false });
+        self.announce();
         add(&self.context.counters.connections, 1);
         self.peer.connected.send_replace(true);
         drop(settled);
@@ -268,10 +279,10 @@ impl Task {
     /// The other side has forgotten the links.
     fn forget(&mut self) {
         let control = std::mem::replace(&mut self.control, new_link(0));
-        self.peer.release(control.outstanding().bytes);
-        if self.data.as_ref().is_some_and(|data| data.counts().sent > 0 || data.received() > 0) {
+        self.peer.release(control.weight());
+        if self.data.as_ref().is_some_and(|data| data.sent() > 0 || data.received() > 0) {
             let data = self.data.take();
-            self.peer.release(data.map_or(0, |data| data.outstanding().bytes));
+            self.peer.release(data.map_or(0, |data| data.weight()));
             self.peer.breaks(&self.context, self.generation, "the peer has started anew".into());
         }
     }
@@ -279,68 +290,62 @@ impl Task {
     fn lose(&mut self, ending: Ending) {
         let Some(live) = self.live.take() else { return };
         self.peer.connected.send_replace(false);
-        if ending.farewell {
-            self.context.spawn(live.connection.farewell());
+        if ending.told {
+            self.context.spawn(live.connection.close());
         }
         (self.context.deliver)(Incoming::Lost { peer: self.peer.id, why: ending.why });
     }
 
-    /// Writes and reads what can be without waiting.
-    fn pump(&mut self) {
-        let Some(mut live) = self.live.take() else { return };
-        let pumped = self.exchange(&mut live);
-        self.live = Some(live);
-        if let Err(ending) = pumped {
-            self.lose(ending);
-        }
-    }
-
-    fn exchange(&mut self, live: &mut Live) -> Result<(), Ending> {
-        live.connection.write()?;
-        for _ in 0..READS {
-            while let Some(decoded) = live.connection.next() {
-                match decoded.and_then(|frame| self.frame(live, frame)) {
-                    Ok(()) => {}
-                    Err(refusal) => {
-                        self.refuse(live, &refusal);
-                        if refusal.reason.closes() {
-                            return Err(Ending { why: refusal.message, farewell: true });
-                        }
-                    }
-                }
-            }
-            if live.unacknowledged >= UNACKNOWLEDGED_BYTES {
-                self.acknowledge(live);
-            }
-            match live.connection.read() {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    if let Err(cut) = live.connection.finish() {
-                        self.refuse(live, &cut);
-                        return Err(Ending { why: cut.message, farewell: true });
-                    }
-                    return Err(error.into());
+    /// Writes what the system takes without waiting.
+    fn write(&mut self) -> Result<(), Ending> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        while live.connection.writer.waiting_bytes() > 0 {
+            match live.connection.writer.write().now_or_never() {
+                Some(written) => written?,
+                None => {
+                    live.congested = true;
+                    return Ok(());
                 }
             }
         }
-        Ok(live.connection.write()?)
+        live.congested = false;
+        Ok(())
     }
 
-    fn refuse(&self, live: &mut Live, refusal: &Refusal) {
-        live.connection.refuse(refusal);
+    /// Takes a frame, and those that have come already.
+    fn read(&mut self, mut frame: Option<Result<Frame, ReadError>>) -> Result<(), Ending> {
+        for _ in 0..TURN {
+            let Some(live) = &mut self.live else { break };
+            let taken = match frame.take().or_else(|| read(&mut live.connection.reader).now_or_never()) {
+                None => break,
+                Some(Ok(frame)) => self.frame(frame),
+                Some(Err(ReadError::Io(error))) => return Err(error.into()),
+                Some(Err(ReadError::Refused(refusal))) => Err(refusal),
+            };
+            if let Err(refusal) = taken {
+                self.refuse(&refusal);
+                if !refusal.reason.goes_on() {
+                    return Err(Ending { why: refusal.message, told: true });
+                }
+            }
+            if self.live.as_ref().is_some_and(|live| live.unacknowledged >= UNACKNOWLEDGED_BYTES) {
+                self.acknowledge();
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        if let Some(live) = &mut self.live {
+            live.connection.refuse(refusal);
+        }
         if !refusal.reason.is_ordinary() {
             tracing::warn!(peer = %self.peer.id, reason = refusal.reason.name(), "refused: {}", refusal.message);
         }
     }
 
-    fn frame(&mut self, live: &mut Live, frame: Frame) -> Result<(), Refusal> {
-        let Header { kind, sender, .. } = frame.header;
-        if sender != self.peer.id {
-            let message = format!("sender: greeted as {}, the frame says {sender}", self.peer.id);
-            return Err(Refusal::new(Reason::WrongSender, message));
-        }
-        match kind {
+    fn frame(&mut self, frame: Frame) -> Result<(), Refusal> {
+        match frame.header.kind {
             Kind::Hello => Err(Refusal::new(Reason::UnexpectedHello, "this connection has been greeted")),
             Kind::Refused => {
                 let Notice { reason, message } = Notice::decode(&frame.body);
@@ -349,31 +354,41 @@ impl Task {
                 (self.context.deliver)(Incoming::Refused { peer: self.peer.id, reason, message });
                 Ok(())
             }
-            Kind::Resume => self.resume(live, frame.header),
-            Kind::Data | Kind::Control => self.payload(live, frame),
+            Kind::Resume => self.resume(frame.header),
+            Kind::Data | Kind::Control => self.message(frame),
         }
     }
 
-    /// The other side says where it is: what it has not received can go.
-    fn resume(&mut self, live: &mut Live, header: Header) -> Result<(), Refusal> {
-        live.theirs = Some(header.generation);
-        let mut again: Vec<_> = self.control.reconnected().into_iter().map(|frame| (Kind::Control, frame)).collect();
+    /// The other side says where it is: what it has not received is sent.
+    fn resume(&mut self, header: Header) -> Result<(), Refusal> {
+        let Some(live) = &mut self.live else { return Ok(()) };
+        let before = live.theirs.replace(header.generation);
+        let mut again = 0;
+        let mut replay = |kind, link: &mut Link<Message>| {
+            let ack = link.acknowledge();
+            for (number, Message { wire, flags, generation, .. }) in link.unacknowledged() {
+                let header = Header { kind, flags: *flags, generation: *generation, number, ack };
+                live.connection.writer.put(&header, wire);
+                again += 1;
+            }
+        };
+        if before.is_none() {
+            replay(Kind::Control, &mut self.control);
+        }
         if let Some(data) = self.data.as_mut().filter(|_| header.generation == self.generation) {
-            let resumed = link::Frame { generation: header.generation, ack: header.ack, numbered: None };
-            settle(&self.peer, data, |data| checked(data.receive(resumed, |_| {}), self.generation, header))?;
-            again.extend(data.reconnected().into_iter().map(|frame| (Kind::Data, frame)));
+            settle(&self.peer, data, header.generation, header.ack)?;
+            if before != Some(header.generation) {
+                replay(Kind::Data, data);
+            }
         }
-        add(&self.context.counters.repeated, again.len() as u64);
-        for (kind, frame) in again {
-            put(live, self.context.me, kind, frame);
-        }
+        add(&self.context.counters.repeated, again);
         Ok(())
     }
 
-    fn payload(&mut self, live: &mut Live, frame: Frame) -> Result<(), Refusal> {
+    fn message(&mut self, frame: Frame) -> Result<(), Refusal> {
         let Frame { header, body } = frame;
-        let Header { kind, generation, number, ack, .. } = header;
-        let mine = self.generation;
+        let Header { kind, generation, number, .. } = header;
+        let (mine, peer) = (self.generation, self.peer.id);
         // Generations do not concern the link of control messages.
         let (link, of) = match (kind, &mut self.data) {
             (Kind::Control, _) => (&mut self.control, 0),
@@ -383,105 +398,88 @@ impl Task {
                 return Err(Refusal::new(Reason::Restarted, message));
             }
         };
-        live.unacknowledged += body.len() + MESSAGE_BYTES * usize::from(number > 0);
-        let payload = Payload { wire: body, flags: 0, checksum: 0, generation, weight: 0 };
-        let frame = link::Frame { generation: of, ack, numbered: (number > 0).then_some((number, payload)) };
-        let (peer, deliver) = (self.peer.id, &self.context.deliver);
-        let hand = |Payload { wire: body, generation, .. }: Payload| {
-            deliver(match kind {
-                Kind::Control => Incoming::Control { peer, generation, body },
-                _ => Incoming::Message { peer, generation, body },
-            });
-        };
-        let receipt = settle(&self.peer, link, |link| link.receive(frame, hand));
-        // A connection keeps the order: what is missing was damaged. It is asked for once.
-        let asked = &mut live.asked[if kind == Kind::Control { CONTROL } else { DATA }];
-        let missing = matches!(receipt, Receipt::Kept | Receipt::Dropped(link::Dropped::TooFarAhead));
-        if missing && asked.replace(link.received()) != Some(link.received()) {
-            self.announce(live);
+        settle(&self.peer, link, of, header.ack).map_err(|refusal| match refusal.reason {
+            Reason::OldGeneration | Reason::FutureGeneration => {
+                let message = format!("generation: mine {mine}, yours {generation}; one of us is not there yet");
+                Refusal::new(refusal.reason, message)
+            }
+            _ => refusal,
+        })?;
+        if number == 0 {
+            return Ok(());
         }
-        checked(receipt, mine, header)
+        if let Some(live) = &mut self.live {
+            live.unacknowledged += body.len() + MESSAGE_BYTES;
+        }
+        link.receive(number).map_err(|rejected| {
+            Refusal::new(rejected.into(), format!("message {number} does not follow; connect again"))
+        })?;
+        (self.context.deliver)(match kind {
+            Kind::Control => Incoming::Control { peer, generation, body },
+            _ => Incoming::Message { peer, generation, body },
+        });
+        Ok(())
     }
 
-    fn acknowledge(&mut self, live: &mut Live) {
+    fn acknowledge(&mut self) {
+        let flows = self.live.as_ref().is_some_and(|live| self.flows(live));
+        let Some(live) = &mut self.live else { return };
         live.unacknowledged = 0;
         if self.control.ack_owed() {
-            put(live, self.context.me, Kind::Control, self.control.acknowledgement());
+            live.connection.writer.put_notice(Kind::Control, 0, self.control.acknowledge(), Vec::new());
         }
-        let flows = self.flows(live);
         if let Some(data) = self.data.as_mut().filter(|data| flows && data.ack_owed()) {
-            put(live, self.context.me, Kind::Data, data.acknowledgement());
+            live.connection.writer.put_notice(Kind::Data, self.generation, data.acknowledge(), Vec::new());
         }
     }
 
-    fn tick(&mut self) {
-        let Some(mut live) = self.live.take() else { return };
-        self.acknowledge(&mut live);
-        if std::mem::take(&mut live.connection.heard) {
+    fn tick(&mut self) -> Result<(), Ending> {
+        self.acknowledge();
+        let Some(live) = &mut self.live else { return Ok(()) };
+        if std::mem::take(&mut live.connection.reader.decoder_mut().heard) {
             live.heard = Instant::now();
         }
         let silence = live.heard.elapsed();
-        if live.connection.waiting_bytes() == 0 && live.theirs.is_some() {
-            self.repeat(&mut live);
-        }
-        self.live = Some(live);
         if silence > self.context.options.silence_max {
             let why = format!("an answer is due and nothing has come for {} s", silence.as_secs());
-            self.lose(Ending { why, farewell: false });
+            return Err(Ending::at_once(why));
         }
-    }
-
-    /// Sends again what a damaged frame may have taken away.
-    fn repeat(&mut self, live: &mut Live) {
-        let now_us = self.context.started.elapsed().as_micros() as u64;
-        let flows = self.flows(live);
-        let links = [(Kind::Control, Some(&mut self.control)), (Kind::Data, self.data.as_mut().filter(|_| flows))];
-        for (kind, link) in links {
-            for frame in link.map_or_else(Vec::new, |link| link.tick(now_us)) {
-                put(live, self.context.me, kind, frame);
-                add(&self.context.counters.repeated, 1);
-            }
-        }
+        Ok(())
     }
 }
 
-fn new_link(generation: u64) -> Link<Payload> {
-    Link::new(generation, LIMITS, |payload| payload.weight)
+fn new_link(generation: u64) -> Link<Message> {
+    Link::new(generation, |message| message.weight)
 }
 
-/// Runs something that may acknowledge payloads, and releases their bytes.
-fn settle<R>(peer: &Peer, link: &mut Link<Payload>, run: impl FnOnce(&mut Link<Payload>) -> R) -> R {
-    let before = link.outstanding().bytes;
-    let result = run(link);
-    peer.release(before - link.outstanding().bytes);
-    result
+/// Takes the acknowledgement of a frame, and releases the bytes of what it is for.
+fn settle(peer: &Peer, link: &mut Link<Message>, generation: u64, ack: u64) -> Result<(), Refusal> {
+    let released = link.acknowledged(generation, ack).map_err(|rejected| {
+        Refusal::new(rejected.into(), format!("you acknowledge message {ack}, which was never sent; connect again"))
+    })?;
+    peer.release(released);
+    Ok(())
 }
 
-fn checked(receipt: Receipt, mine: u64, header: Header) -> Result<(), Refusal> {
-    let Receipt::Dropped(dropped) = receipt else { return Ok(()) };
-    let Header { generation, number, ack, .. } = header;
-    let message = match Reason::from(dropped) {
-        Reason::OldGeneration => format!("generation: mine {mine}, yours {generation}; this node has moved on"),
-        Reason::FutureGeneration => format!("generation: mine {mine}, yours {generation}; this node is not there yet"),
-        Reason::ImpossibleAck => format!("you acknowledge payload {ack}, which was never sent; connect again"),
-        _ => format!("payload {number} is of no use now"),
+/// The next frame, and the next bytes written; both wait for ever if there is nothing to be had.
+fn io(
+    live: Option<&mut Live>,
+) -> (impl Future<Output = Result<Frame, ReadError>> + '_, impl Future<Output = std::io::Result<()>> + '_) {
+    let (reader, writer) = match live {
+        Some(live) => (Some(&mut live.connection.reader), Some(&mut live.connection.writer)),
+        None => (None, None),
     };
-    Err(Refusal::new(dropped.into(), message))
-}
-
-fn put(live: &mut Live, sender: NodeId, kind: Kind, frame: link::Frame<Payload>) {
-    let header = Header { kind, flags: 0, generation: frame.generation, sender, number: 0, ack: frame.ack };
-    match frame.numbered {
-        None => live.connection.put(&header, &Bytes::new(), checksum(&[])),
-        Some((number, Payload { wire, flags, checksum, generation, .. })) => {
-            live.connection.put(&Header { flags, generation, number, ..header }, &wire, checksum);
+    let reading = async {
+        match reader {
+            Some(reader) => read(reader).await,
+            None => std::future::pending().await,
         }
-    }
-}
-
-async fn ready(live: Option<&Live>) {
-    match live {
-        Some(live) => live.connection.ready().await,
-        None => std::future::pending().await,
-    }
+    };
+    let writing = async {
+        match writer.filter(|writer| writer.waiting_bytes() > 0) {
+            Some(writer) => writer.write().await,
+            None => std::future::pending().await,
+        }
+    };
+    (reading, writing)
 }

@@ -2,8 +2,8 @@
 //! can happen to one.
 
 mod breakage;
-mod decoder;
+mod codec;
 mod frames;
 mod generations;
-mod greetings;
+mod handshakes;
 mod support;

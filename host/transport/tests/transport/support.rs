@@ -3,13 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use crossbeam_channel::{Receiver, unbounded};
-use styx_transport::decoder::Decoder;
-use styx_transport::frame::{self, Frame, Header, Kind};
+use styx_transport::frame::{self, Frame, FrameDecoder, Header, Kind};
 use styx_transport::{Hello, Incoming, Network, NodeId, NodeKind, Options, same_build};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_util::codec::Decoder;
 
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,7 +40,9 @@ impl Node {
     pub async fn with(hello: Hello, options: Options) -> Node {
         let (sender, inbox) = unbounded();
         let id = hello.node;
-        let deliver = move |incoming| drop(sender.send(incoming));
+        let deliver = move |incoming| {
+            let _ = sender.send(incoming);
+        };
         let network = Network::start(hello, options, same_build, deliver).await.unwrap();
         Node { id, network, inbox }
     }
@@ -127,8 +129,8 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 pub struct Raw {
     pub stream: TcpStream,
     pub id: NodeId,
-    decoder: Decoder,
-    unread: Vec<u8>,
+    decoder: FrameDecoder,
+    unread: BytesMut,
 }
 
 impl Raw {
@@ -137,7 +139,12 @@ impl Raw {
     }
 
     pub fn on(stream: TcpStream, id: u64) -> Raw {
-        Raw { stream, id: NodeId(id), decoder: Decoder::new(256 << 20), unread: Vec::new() }
+        Raw {
+            stream,
+            id: NodeId(id),
+            decoder: FrameDecoder::new(256 << 20, Default::default()),
+            unread: BytesMut::new(),
+        }
     }
 
     /// Connected, greeted, and both sides have said that they are in this generation.
@@ -157,7 +164,7 @@ impl Raw {
     }
 
     pub fn frame(&self, kind: Kind, generation: u64, number: u64, ack: u64, body: &[u8]) -> Vec<u8> {
-        frame::encode(&Header { kind, flags: 0, generation, sender: self.id, number, ack }, body)
+        frame::encode(&Header { kind, flags: 0, generation, number, ack }, body)
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {
@@ -167,18 +174,12 @@ impl Raw {
     /// The next frame; none when the connection has ended.
     pub async fn read(&mut self) -> Option<Frame> {
         loop {
-            let mut input = self.unread.as_slice();
-            let decoded = self.decoder.next(&mut input);
-            let taken = self.unread.len() - input.len();
-            self.unread.drain(..taken);
-            if let Some(decoded) = decoded {
-                return Some(decoded.expect("nodes send what they may"));
+            if let Some(frame) = self.decoder.decode(&mut self.unread).expect("nodes send what they may") {
+                return Some(frame);
             }
-            let mut buffer = vec![0; 64 << 10];
-            let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut buffer)).await.expect("an answer in time");
-            match read.unwrap_or(0) {
-                0 => return None,
-                bytes => self.unread.extend_from_slice(&buffer[..bytes]),
+            let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.unread)).await;
+            if read.expect("an answer in time").unwrap_or(0) == 0 {
+                return None;
             }
         }
     }

@@ -1,16 +1,17 @@
-//! How a connection begins: dialing again and again, accepting, and the greetings.
+//! Begin of a connection: dialing again and again, accepting, and the greetings.
 
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use futures_util::FutureExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Connection;
-use super::frame::{self, Frame, Header, Kind};
+use super::connection::{Connection, read};
+use super::frame::{Frame, Kind, ReadError};
 use super::hello::{Hello, Notice};
 use super::network::Inner;
 use super::peer::{Adoption, Command, Peer};
@@ -22,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// Accepts connections until the network stops.
 pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
-    let strangers = Arc::new(Semaphore::new(inner.context.options.strangers_max));
+    let unauthenticated = Arc::new(Semaphore::new(inner.context.options.unauthenticated_max));
     loop {
         let accepted = tokio::select! {
             () = inner.context.stop.cancelled() => return,
@@ -37,79 +38,74 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
                 continue;
             }
         };
-        let Ok(place) = strangers.clone().try_acquire_owned() else {
-            inner.context.counters.refuse(Reason::TooManyConnections);
+        // Small messages must not wait for each other; the cost of failing is only time.
+        let _ = stream.set_nodelay(true);
+        let Ok(permit) = unauthenticated.clone().try_acquire_owned() else {
             let words = "too many connections have not greeted yet; try again later";
-            let refusal = Refusal::new(Reason::TooManyConnections, words);
-            let header =
-                Header { kind: Kind::Refused, flags: 0, generation: 0, sender: inner.context.me, number: 0, ack: 0 };
-            drop(stream.try_write(&frame::encode(&header, &Notice::encode(&refusal))));
+            let mut connection = inner.connection(stream);
+            connection.refuse(&Refusal::new(Reason::TooManyConnections, words));
+            // Whatever the system takes at once: nobody is waited for.
+            let _ = connection.writer.write().now_or_never();
             continue;
         };
         let inner = inner.clone();
         inner.context.clone().spawn(async move {
             let mut connection = inner.connection(stream);
             let greeted = welcome(&inner, &mut connection).await;
-            drop(place);
+            drop(permit);
             match greeted {
-                Ok(Ok((peer, hello))) => {
+                Ok((peer, hello)) => {
                     let dialer = peer.id;
                     let adoption = Adoption { connection, hello, dialer, settled: None };
-                    drop(peer.commands.send(Command::Adopt(Box::new(adoption))));
+                    // The peer may have been forgotten meanwhile; then the connection ends.
+                    let _ = peer.commands.send(Command::Adopt(Box::new(adoption)));
                 }
-                Ok(Err(refusal)) => {
+                Err(ReadError::Refused(refusal)) => {
                     if refusal.reason.is_ordinary() {
-                        tracing::debug!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message)
+                        tracing::debug!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message);
                     } else {
-                        tracing::warn!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message)
+                        tracing::warn!(%from, reason = refusal.reason.name(), "refused: {}", refusal.message);
                     }
                     connection.refuse(&refusal);
-                    connection.farewell().await;
+                    connection.close().await;
                 }
-                Err(error) => tracing::debug!(%from, "a connection ended before its greeting: {error}"),
+                Err(ReadError::Io(error)) => tracing::debug!(%from, "a connection ended before its greeting: {error}"),
             }
         });
     }
 }
 
-/// Greets whoever has connected, if this node wants it.
-async fn welcome(inner: &Inner, connection: &mut Connection) -> io::Result<Result<(Arc<Peer>, Hello), Refusal>> {
-    let (hello, mine) = match first(inner, connection).await? {
-        Ok(frame) if frame.header.kind == Kind::Hello => match Hello::decode(&frame.body) {
-            Ok(hello) if hello.node == frame.header.sender => (hello, inner.hello()),
-            Ok(hello) => {
-                let message = format!("sender: the greeting says {}, its frame {}", hello.node, frame.header.sender);
-                return Ok(Err(Refusal::new(Reason::WrongSender, message)));
-            }
-            Err(refusal) => return Ok(Err(refusal)),
-        },
-        Ok(frame) => {
-            let message = format!("a {:?} frame before the greeting", frame.header.kind);
-            return Ok(Err(Refusal::new(Reason::NotGreeted, message)));
-        }
-        Err(refusal) => return Ok(Err(refusal)),
-    };
+/// Greets the node that has connected, if this node wants it.
+async fn welcome(inner: &Inner, connection: &mut Connection) -> Result<(Arc<Peer>, Hello), ReadError> {
+    let (hello, mine) = (greeting(first(inner, connection).await?)?, inner.hello());
     if hello.node == mine.node {
         let message = format!("node: mine {}, yours {}; every node needs an id of its own", mine.node, hello.node);
-        return Ok(Err(Refusal::new(Reason::WrongNode, message)));
+        return Err(Refusal::new(Reason::WrongNode, message).into());
     }
-    if let Err(refusal) = (inner.admit)(&mine, &hello) {
-        return Ok(Err(refusal));
-    }
+    (inner.admit)(&mine, &hello)?;
     let Some(peer) = inner.peer(hello.node) else {
-        return Err(io::Error::other("the network stops"));
+        return Err(io::Error::other("the network stops").into());
     };
-    connection.greet(&Hello { session: peer.session, ..mine });
-    Ok(Ok((peer, hello)))
+    connection.writer.greet(&Hello { session: peer.session, ..mine });
+    Ok((peer, hello))
 }
 
 /// The first frame, if it comes in time.
-async fn first(inner: &Inner, connection: &mut Connection) -> io::Result<Result<Frame, Refusal>> {
+async fn first(inner: &Inner, connection: &mut Connection) -> Result<Frame, ReadError> {
     let limit = inner.context.options.hello_timeout;
-    tokio::time::timeout(limit, connection.first()).await.unwrap_or_else(|_| {
+    tokio::time::timeout(limit, read(&mut connection.reader)).await.unwrap_or_else(|_| {
         let message = format!("no greeting within {} ms", limit.as_millis());
-        Ok(Err(Refusal::new(Reason::HelloTimeout, message)))
+        Err(Refusal::new(Reason::HelloTimeout, message).into())
     })
+}
+
+/// The greeting that a first frame must be.
+fn greeting(frame: Frame) -> Result<Hello, Refusal> {
+    if frame.header.kind != Kind::Hello {
+        let message = format!("a {:?} frame before the greeting", frame.header.kind);
+        return Err(Refusal::new(Reason::NotGreeted, message));
+    }
+    Hello::decode(&frame.body)
 }
 
 /// Keeps a peer connected until `stop`.
@@ -124,7 +120,8 @@ pub(super) async fn dial(inner: Arc<Inner>, peer: Arc<Peer>, address: String, st
     let mut connected = peer.connected.subscribe();
     let dialing = async {
         loop {
-            drop(connected.wait_for(|connected| !connected).await);
+            // The peer, which this task holds, has the sender.
+            let _ = connected.wait_for(|connected| !connected).await;
             match attempt(&inner, &peer, &address).await {
                 Ok(()) => {
                     said.clear();
@@ -164,10 +161,12 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         .map_err(failed)?;
+    // Small messages must not wait for each other; the cost of failing is only time.
+    let _ = stream.set_nodelay(true);
     let mut connection = inner.connection(stream);
-    connection.greet(&Hello { session: peer.session, ..inner.hello() });
-    connection.flush().await.map_err(failed)?;
-    let hello = match first(inner, &mut connection).await.map_err(failed)? {
+    connection.writer.greet(&Hello { session: peer.session, ..inner.hello() });
+    connection.writer.flush().await.map_err(failed)?;
+    let hello = match first(inner, &mut connection).await {
         Ok(frame) if frame.header.kind == Kind::Refused => {
             let Notice { reason, message } = Notice::decode(&frame.body);
             let told = format!("{address} refuses this node: {message}");
@@ -175,21 +174,23 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
             (inner.context.deliver)(Incoming::Refused { peer: peer.id, reason, message });
             return Err(told);
         }
-        Ok(frame) => answered(peer.id, &frame),
-        Err(refusal) => Err(refusal),
+        Ok(frame) => greeting(frame).and_then(|hello| expected(peer.id, hello)),
+        Err(ReadError::Refused(refusal)) => Err(refusal),
+        Err(ReadError::Io(error)) => return Err(failed(error)),
     };
     match hello {
         Ok(hello) => {
             let (settled, settling) = oneshot::channel();
             let dialer = inner.context.me;
             let adoption = Adoption { connection, hello, dialer, settled: Some(settled) };
-            drop(peer.commands.send(Command::Adopt(Box::new(adoption))));
-            drop(settling.await);
+            // Dropped without an answer if the peer has been forgotten meanwhile.
+            let _ = peer.commands.send(Command::Adopt(Box::new(adoption)));
+            let _ = settling.await;
             Ok(())
         }
         Err(refusal) => {
             connection.refuse(&refusal);
-            inner.context.spawn(connection.farewell());
+            inner.context.spawn(connection.close());
             let why = format!("{address} is of no use: {}", refusal.message);
             (inner.context.deliver)(Incoming::Unreached { peer: peer.id, gone: false, why: why.clone() });
             Err(why)
@@ -197,14 +198,9 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
     }
 }
 
-/// The greeting of the node that was dialed.
-fn answered(dialed: NodeId, frame: &Frame) -> Result<Hello, Refusal> {
-    if frame.header.kind != Kind::Hello {
-        let message = format!("a {:?} frame before the greeting", frame.header.kind);
-        return Err(Refusal::new(Reason::NotGreeted, message));
-    }
-    let hello = Hello::decode(&frame.body)?;
-    if hello.node != dialed || frame.header.sender != dialed {
+/// Checks that the dialed node has answered.
+fn expected(dialed: NodeId, hello: Hello) -> Result<Hello, Refusal> {
+    if hello.node != dialed {
         let message = format!("node: dialed {dialed}, answered {}; is the address another node's?", hello.node);
         return Err(Refusal::new(Reason::WrongNode, message));
     }

@@ -1,4 +1,4 @@
-//! Who may connect: bad greetings, other builds, wrong addresses, and two nodes that both dial.
+//! Handshakes: bad greetings, other builds, wrong addresses, and two nodes that both dial.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::support::{Node, PATIENCE, Raw, eventually, hello, options, pair, refusal};
 
-/// A stranger's first bytes are refused with this reason, once, and the connection ends.
+/// First bytes are refused with this reason, once, and the connection ends.
 async fn check(reason: Reason, node: Node, make: impl Fn(&Raw) -> Vec<u8>) -> String {
     let mut raw = Raw::connect(&node, 9).await;
     let bytes = make(&raw);
@@ -32,14 +32,13 @@ async fn bad_greetings() {
     check(Reason::NotGreeted, start().await, |raw| raw.frame(Kind::Data, 0, 1, 0, b"x")).await;
     check(Reason::BadHello, start().await, |raw| raw.frame(Kind::Hello, 0, 0, 0, b"{\"node\":")).await;
     check(Reason::BadMagic, start().await, |_| b"SSH-2.0-OpenSSH\r\n".to_vec()).await;
-    check(Reason::WrongSender, start().await, |raw| greeting(raw, |hello| hello.node = NodeId(8))).await;
     let short = Options { hello_timeout: Duration::from_millis(50), ..options() };
     check(Reason::HelloTimeout, Node::with(hello(1), short).await, |_| Vec::new()).await;
     let twin = Node::with(hello(9), options()).await;
     let message = check(Reason::WrongNode, twin, |raw| greeting(raw, |_| ())).await;
     assert!(message.contains("mine 9, yours 9"), "{message}");
     let message = check(Reason::UnknownVersion, start().await, |raw| greeting(raw, |hello| hello.version = 7)).await;
-    assert!(message.contains("mine 1, yours 7"), "{message}");
+    assert!(message.contains("mine 2, yours 7"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,14 +101,14 @@ async fn the_wrong_node_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strangers_cannot_fill_the_door() {
-    let node = Node::with(hello(1), Options { strangers_max: 2, ..options() }).await;
+async fn unauthenticated_connections_are_bounded() {
+    let node = Node::with(hello(1), Options { unauthenticated_max: 2, ..options() }).await;
     let mut silent = [Raw::connect(&node, 7).await, Raw::connect(&node, 8).await];
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut third = Raw::connect(&node, 9).await;
     assert_eq!(refusal(&third.until(Kind::Refused).await).0, "too_many_connections");
     assert_eq!(third.read().await, None);
-    // Who has greeted makes room.
+    // A greeting makes room.
     silent[0].greet().await;
     let mut fourth = Raw::connect(&node, 9).await;
     fourth.greet().await;
@@ -192,19 +191,46 @@ async fn a_slow_greeting_is_read() {
     for byte in greeting(&raw, |_| ()) {
         raw.write(&[byte]).await;
     }
-    assert_eq!(raw.until(Kind::Hello).await.header.sender, NodeId(1));
+    let hello: Hello = serde_json::from_slice(&raw.until(Kind::Hello).await.body).unwrap();
+    assert_eq!(hello.node, NodeId(1));
     node.connected().await;
-    let header = styx_transport::frame::Header {
-        kind: Kind::Control,
-        flags: 0,
-        generation: 3,
-        sender: raw.id,
-        number: 1,
-        ack: 0,
-    };
+    let header = styx_transport::frame::Header { kind: Kind::Control, flags: 0, generation: 3, number: 1, ack: 0 };
     raw.write(&encode(&header, b"piece by piece")).await;
     node.until("control message", |incoming| {
         matches!(incoming, Incoming::Control { generation: 3, body, .. } if body == "piece by piece").then_some(())
     })
     .await;
+}
+
+/// The greeting of a node that speaks version 1, as such a node wrote it; and what it must be able to read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_version_1_is_told_both_versions() {
+    use tokio::io::AsyncReadExt;
+    // 56 bytes of header, with checksums of the body and of the header; id 9, which stands in both.
+    let frame = |kind: u8, body: &[u8]| {
+        let mut header = [0; 56];
+        header[..6].copy_from_slice(&[b'S', b'T', b'Y', b'X', 1, kind]);
+        header[16] = 9;
+        header[40..44].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        header[44..52].copy_from_slice(&xxhash_rust::xxh3::xxh3_64(body).to_le_bytes());
+        let sum = xxhash_rust::xxh3::xxh3_64(&header[..52]) as u32;
+        header[52..].copy_from_slice(&sum.to_le_bytes());
+        [&header, body].concat()
+    };
+    let node = Node::start(1).await;
+    let mut raw = Raw::connect(&node, 9).await;
+    let greeting = br#"{"version":1,"kind":"worker","node":9,"name":"w","address":null,"engine":225,"deployment":null,"generation":0,"session":7}"#;
+    raw.write(&frame(1, greeting)).await;
+    let mut answer = Vec::new();
+    raw.stream.read_to_end(&mut answer).await.unwrap();
+    let message = "protocol version: mine 2, yours 1; run the same release on all nodes";
+    let body = serde_json::to_vec(&serde_json::json!({ "reason": "unknown_version", "message": message })).unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&answer[56..]).unwrap();
+    assert_eq!(told, serde_json::from_slice::<serde_json::Value>(&body).unwrap());
+    let mut expected = frame(2, &answer[56..]);
+    expected[16] = 0;
+    let sum = xxhash_rust::xxh3::xxh3_64(&expected[..52]) as u32;
+    expected[52..56].copy_from_slice(&sum.to_le_bytes());
+    assert_eq!(answer, expected, "in a frame that it reads");
+    assert_eq!(node.network.counters().refused(Reason::UnknownVersion), 1);
 }
