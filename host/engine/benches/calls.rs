@@ -186,8 +186,8 @@ fn among_workers(batch: Duration) -> serde_json::Value {
             assert!(world.executor.execute(&transaction, &world.state, &world.catalog).outcome.is_ok());
         });
         let Workers { workers: all, catalog, .. } = &mut workers;
-        let Worker { seat, executor, state } = &mut all[0];
-        let fibers = median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, seat) {
+        let Worker { view, executor, state } = &mut all[0];
+        let fibers = median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, view) {
             Started::Local(execution) => assert!(execution.outcome.is_ok()),
             Started::Distributed(..) => panic!("all of it is here"),
         });
@@ -203,8 +203,8 @@ fn among_workers(batch: Duration) -> serde_json::Value {
         let mut time = |script: &Script| {
             let transaction = workers.transaction("A", &here, script);
             let Workers { workers: all, catalog, .. } = &mut workers;
-            let Worker { seat, executor, state } = &mut all[0];
-            median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, seat) {
+            let Worker { view, executor, state } = &mut all[0];
+            median_nanoseconds(batch, || match executor.start(&transaction, state, catalog, view) {
                 Started::Local(execution) => assert!(execution.outcome.is_ok()),
                 Started::Distributed(attempt, Progress::Suspended(parked, _)) => {
                     let task = TaskKind::Resume { parked, answers: vec![RemoteResponse::Value(None)] };

@@ -1,11 +1,11 @@
 //! Compiled code, cached in files beside its checksum.
 //!
-//! Loading maps the file as code, so it is believed only if its checksum is the one that was
+//! Loading maps the file as code, so it is used only if its checksum is the one that was
 //! written with it. Files appear by rename, checksum first: a crash leaves nothing half written.
-//! The cache is nobody's truth: whatever is missing or damaged is compiled again.
+//! Whatever is missing or damaged is compiled again.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
@@ -13,22 +13,7 @@ use styx_protocol::catalog::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::compiler;
-use crate::engine::Compiler;
-
-/// Why a component does not compile.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CompileError {
-    /// wasmtime refuses it.
-    #[error("{0}")]
-    Refused(String),
-    /// It takes too much time or memory to compile, or too much room to run.
-    #[error("{0}")]
-    TooCostly(String),
-    /// The host cannot compile.
-    #[error("cannot compile here: {0}")]
-    Host(String),
-}
+use crate::compiler::{self, CompileError, Compiler, one_line, write};
 
 /// Why cached code cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -142,13 +127,6 @@ impl Artifacts {
     }
 }
 
-/// Writes a file to the disk, not only to the cache of the system.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
 /// SHA-256 of bytes: a component's content address.
 pub(crate) fn digest(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
@@ -182,9 +160,4 @@ fn checksum(path: &Path) -> std::io::Result<Digest> {
 /// An error of wasmtime as an error of anyhow.
 pub(crate) fn plain(error: wasmtime::Error) -> anyhow::Error {
     anyhow::anyhow!("{error:#}")
-}
-
-/// An error and its causes in one line.
-pub(crate) fn one_line(error: &wasmtime::Error) -> String {
-    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,11 +1,37 @@
 //! Compiling in a child process: untrusted code may cost time and memory there, bounded by the
 //! kernel, without hurting the server.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::artifact::{self, CompileError};
 use crate::config::{self, Purpose};
+
+/// The place where components are compiled.
+#[derive(Clone, Debug, Default)]
+pub enum Compiler {
+    /// Here, without bounds on time and memory: for tests and for code of one's own.
+    #[default]
+    InProcess,
+    /// In a child process under limits: this program, called as `program __compile …`; its main
+    /// function hands over to [`crate::compile_child_main`].
+    Child(PathBuf),
+}
+
+/// Why a component does not compile.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompileError {
+    /// wasmtime refuses it.
+    #[error("{0}")]
+    Refused(String),
+    /// It takes too much time or memory to compile, or too much room to run.
+    #[error("{0}")]
+    TooCostly(String),
+    /// The host cannot compile.
+    #[error("cannot compile here: {0}")]
+    Host(String),
+}
 
 /// First argument of the child.
 pub const COMPILE_ARGUMENT: &str = "__compile";
@@ -65,12 +91,11 @@ pub fn compile_child_main() -> ExitCode {
     // SAFETY: a system call on this process with plain numbers.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     let compiled = std::fs::read(component).map_err(|error| (1, error.to_string())).and_then(|bytes| {
-        let engine = wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile))
-            .map_err(|error| (1, artifact::one_line(&error)))?;
-        engine.precompile_component(&bytes).map_err(|error| (REFUSED, artifact::one_line(&error)))
+        let engine =
+            wasmtime::Engine::new(&config::wasmtime_config(Purpose::Compile)).map_err(|error| (1, one_line(&error)))?;
+        engine.precompile_component(&bytes).map_err(|error| (REFUSED, one_line(&error)))
     });
-    let written =
-        compiled.and_then(|bytes| artifact::write(Path::new(code), &bytes).map_err(|error| (1, error.to_string())));
+    let written = compiled.and_then(|bytes| write(Path::new(code), &bytes).map_err(|error| (1, error.to_string())));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err((status, message)) => {
@@ -94,4 +119,16 @@ fn lower_limit(resource: libc::__rlimit_resource_t, limit: u64) -> std::io::Resu
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
+}
+
+/// Writes a file to the disk, not only to the cache of the system.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// An error and its causes in one line.
+pub(crate) fn one_line(error: &wasmtime::Error) -> String {
+    format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ")
 }

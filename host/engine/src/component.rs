@@ -1,20 +1,22 @@
-//! A component that is compiled, linked and ready to be instantiated.
+//! Components that are compiled, linked and ready to be instantiated.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
 
 use styx_protocol::catalog::Digest;
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
-use wasmtime::{Engine, Result, format_err};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
+use wasmtime::{Result, format_err};
 
-use crate::config;
 use crate::guest::Guest;
-use crate::imports;
+use crate::limits;
 
 /// A component has more parts than the instance pool has room for.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the component has {memories} memories and {tables} tables of up to {elements} elements, and at most {}, {} and {} are allowed",
-    config::MEMORIES_MAX,
-    config::TABLES_MAX,
-    config::TABLE_ELEMENTS_MAX
+    limits::MEMORIES_MAX,
+    limits::TABLES_MAX,
+    limits::TABLE_ELEMENTS_MAX
 )]
 pub(crate) struct TooManyParts {
     memories: u32,
@@ -22,8 +24,8 @@ pub(crate) struct TooManyParts {
     elements: u64,
 }
 
-/// A component of the catalog, shared by all executors.
-pub(crate) struct Ready {
+/// A component that is linked, shared by all executors.
+pub(crate) struct LinkedComponent {
     pub digest: Digest,
     pub pre: InstancePre<Guest>,
     pub invoke: ComponentExportIndex,
@@ -32,25 +34,59 @@ pub(crate) struct Ready {
     pub wasi: bool,
 }
 
-impl Ready {
-    /// Links a compiled component. WASI is linked for those only that import it. If `clustered`, it
-    /// has to run on fibers: its imports may wait for other workers.
-    pub fn link(engine: &Engine, component: &Component, digest: Digest, clustered: bool) -> Result<Self> {
+impl LinkedComponent {
+    /// Links a compiled component; `linker` makes the imports, with WASI for those components only that import it.
+    pub fn link(
+        component: &Component,
+        digest: Digest,
+        linker: impl FnOnce(bool) -> Result<Linker<Guest>>,
+    ) -> Result<Self> {
         if let Some(needs) = component.resources_required() {
             let (memories, tables, elements) =
                 (needs.num_memories, needs.num_tables, needs.max_initial_table_size.unwrap_or(0));
-            if memories > config::MEMORIES_MAX
-                || tables > config::TABLES_MAX
-                || elements > config::TABLE_ELEMENTS_MAX as u64
+            if memories > limits::MEMORIES_MAX
+                || tables > limits::TABLES_MAX
+                || elements > limits::TABLE_ELEMENTS_MAX as u64
             {
                 return Err(TooManyParts { memories, tables, elements }.into());
             }
         }
-        let wasi = component.component_type().imports(engine).any(|(name, _)| name.starts_with("wasi:"));
-        let pre = imports::linker(engine, wasi, clustered)?.instantiate_pre(component)?;
+        let wasi = component.component_type().imports(component.engine()).any(|(name, _)| name.starts_with("wasi:"));
+        let pre = linker(wasi)?.instantiate_pre(component)?;
         let export = |name: &str| {
             component.get_export_index(None, name).ok_or_else(|| format_err!("the component does not export `{name}`"))
         };
-        Ok(Ready { digest, pre, invoke: export("invoke")?, describe: export("describe")?, wasi })
+        Ok(LinkedComponent { digest, pre, invoke: export("invoke")?, describe: export("describe")?, wasi })
+    }
+}
+
+/// The linked components of an engine, by their digests.
+#[derive(Default)]
+pub(crate) struct Components(RwLock<HashMap<Digest, Arc<LinkedComponent>>>);
+
+impl Components {
+    pub fn contains(&self, digest: Digest) -> bool {
+        self.0.read().expect("no panic under the lock").contains_key(&digest)
+    }
+
+    pub fn insert(&self, component: Arc<LinkedComponent>) {
+        self.0.write().expect("no panic under the lock").insert(component.digest, component);
+    }
+
+    pub fn retain(&self, mut keep: impl FnMut(Digest) -> bool) {
+        self.0.write().expect("no panic under the lock").retain(|&digest, _| keep(digest));
+    }
+
+    /// A component that is deployed. That it was not loaded is a bug of the host, and panics.
+    pub fn get(&self, digest: Digest) -> Arc<LinkedComponent> {
+        let components = self.0.read().expect("no panic under the lock");
+        components
+            .get(&digest)
+            .unwrap_or_else(|| {
+                panic!(
+                    "component {digest} is deployed and was not loaded: Engine::load comes before the cut that uses it"
+                )
+            })
+            .clone()
     }
 }

@@ -1,13 +1,13 @@
-//! Whether a warm instance does what a fresh one does.
+//! Determinism check: compares what a warm instance does with what a fresh one does.
 //!
-//! A guest that keeps something in a global answers differently when its instance has another
-//! past. The check makes an attempt a second time, in fresh instances, and compares outcome, RW
+//! A guest that keeps something in a global answers differently when its instance has served other
+//! calls. The check makes an attempt a second time, in fresh instances, and compares outcome, RW
 //! set and calls. Log lines and fuel are not compared: they decide nothing.
 
 use styx_protocol::attempt::Execution;
 use styx_protocol::ids::Tid;
 
-/// Which attempts are made twice and compared.
+/// Choice of the attempts that are made twice and compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Determinism {
     /// None.
@@ -38,7 +38,7 @@ impl Determinism {
     }
 }
 
-/// What differs between two attempts at one transaction, in a few words.
+/// Describes how two attempts at one transaction differ, in a few words.
 pub(crate) fn difference(warm: &Execution, fresh: &Execution) -> Option<&'static str> {
     if warm.drifted != fresh.drifted {
         return Some("only one of them drifts");

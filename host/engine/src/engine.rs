@@ -1,44 +1,33 @@
-//! The shared part: wasmtime's engine, the components that are ready, the cache of compiled code.
+//! Engine: what all executors share, that is wasmtime's engine, the linked components and the cache of compiled code.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use styx_protocol::catalog::Digest;
 
 use crate::artifact::{self, Artifacts};
-use crate::component::Ready;
-use crate::config::{self, Cluster, Purpose};
+use crate::budget::{GuestUsage, InstanceBudget, Reservation};
+use crate::compiler::{CompileError, Compiler};
+use crate::component::{Components, LinkedComponent};
+use crate::config::{self, Purpose};
 use crate::determinism::Determinism;
-use crate::executor::Executor;
-use crate::pool::Idle;
-use crate::room::{Guests, Room, Suspended};
+use crate::imports;
+use crate::limits::{self, Cluster, IdleInstances};
 
-/// Where components are compiled.
-#[derive(Clone, Debug, Default)]
-pub enum Compiler {
-    /// Here, without bounds on time and memory: for tests and for code of one's own.
-    #[default]
-    InProcess,
-    /// In a child process under limits: this program, called as `program __compile …`; its main
-    /// function hands over to [`crate::compile_child_main`].
-    Child(PathBuf),
-}
-
-/// How an engine is set up.
+/// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Directory for compiled code; made if absent. May be deleted at any time.
     pub cache_dir: PathBuf,
-    /// Which transactions are checked against fresh instances.
+    /// Transactions that are checked against fresh instances.
     pub determinism: Determinism,
     /// Executors that will be asked for, at most [`crate::EXECUTORS_MAX`].
     pub executors: usize,
     /// Where components are compiled.
     pub compiler: Compiler,
-    /// For a worker among several: room for guests that wait for the others. A worker of its own
-    /// needs none, and its calls cost no fibers. No outcome depends on it.
+    /// For a worker among several: the budget for guests that are suspended until another worker responds. A single
+    /// worker needs none, and its calls need no fibers. No outcome depends on it.
     pub cluster: Option<Cluster>,
 }
 
@@ -59,17 +48,17 @@ pub enum LoadError {
 /// Runs components. One per process, shared by its executors.
 pub struct Engine {
     wasmtime: wasmtime::Engine,
-    idle_max: Idle,
+    idle_max: IdleInstances,
     options: EngineOptions,
     artifacts: Artifacts,
-    ready: RwLock<HashMap<Digest, Arc<Ready>>>,
+    components: Arc<Components>,
     /// Held while a component is compiled: it may take all cores and gigabytes.
     compiling: Mutex<()>,
     /// Held while `describe` runs: the instance pool has few slots besides the executors'.
     pub(crate) describing: Mutex<()>,
     executors: AtomicU64,
-    /// Guests that wait for other workers.
-    room: Arc<Room>,
+    /// Budget of the guests that are suspended.
+    suspended: Arc<InstanceBudget>,
 }
 
 impl Engine {
@@ -79,19 +68,19 @@ impl Engine {
     /// If the cache directory cannot be made or address space cannot be reserved.
     pub fn new(options: EngineOptions) -> anyhow::Result<Arc<Self>> {
         anyhow::ensure!(
-            (1..=config::EXECUTORS_MAX).contains(&options.executors),
+            (1..=limits::EXECUTORS_MAX).contains(&options.executors),
             "{} execution threads asked for; give a number from 1 to {}",
             options.executors,
-            config::EXECUTORS_MAX
+            limits::EXECUTORS_MAX
         );
         if let Some(cluster) = options.cluster {
             anyhow::ensure!(
-                cluster.guests() <= config::WAITING_MAX,
+                cluster.guests() <= limits::SUSPENDED_GUESTS_MAX,
                 "room for {} suspended functions and a reserve for {} workers asked for; an engine has room for {} together, {} per worker",
                 cluster.suspended,
                 cluster.workers,
-                config::WAITING_MAX,
-                config::CALL_DEPTH_MAX
+                limits::SUSPENDED_GUESTS_MAX,
+                limits::CALL_DEPTH_MAX
             );
         }
         let purpose = Purpose::Run { executors: options.executors, cluster: options.cluster };
@@ -113,17 +102,17 @@ impl Engine {
         let wasmtime = wasmtime::Engine::new(&config::wasmtime_config(purpose)).map_err(artifact::plain)?;
         let artifacts = Artifacts::open(&options.cache_dir, config::hash(Determinism::Off))?;
         let suspended = options.cluster.map_or(0, |cluster| cluster.suspended);
-        let room = Room::new(suspended, config::SUSPENDED_BYTES_MAX);
+        let budget = InstanceBudget::new(suspended, limits::SUSPENDED_BYTES_MAX);
         Ok(Arc::new(Engine {
             wasmtime,
             idle_max: config::idle_max(purpose),
             options,
             artifacts,
-            ready: RwLock::default(),
+            components: Arc::default(),
             compiling: Mutex::default(),
             describing: Mutex::default(),
             executors: AtomicU64::new(0),
-            room: Arc::new(room),
+            suspended: Arc::new(budget),
         }))
     }
 
@@ -133,12 +122,12 @@ impl Engine {
         config::hash(self.options.determinism)
     }
 
-    /// Which transactions are checked against fresh instances.
+    /// Transactions that are checked against fresh instances.
     pub fn determinism(&self) -> Determinism {
         self.options.determinism
     }
 
-    /// Makes a component of the catalog ready, from the cache or by compiling the file at `path`.
+    /// Loads a component of the catalog, from the cache or by compiling the file at `path`.
     /// Blocks for seconds if it must compile.
     ///
     /// # Errors
@@ -163,13 +152,13 @@ impl Engine {
 
     /// Whether a component is ready.
     pub fn is_loaded(&self, digest: Digest) -> bool {
-        self.ready.read().expect("no panic under the lock").contains_key(&digest)
+        self.components.contains(digest)
     }
 
     /// Drops components that no deployment names any more. Executors let go of theirs when they
     /// next meet the app.
-    pub fn retain(&self, mut keep: impl FnMut(Digest) -> bool) {
-        self.ready.write().expect("no panic under the lock").retain(|&digest, _| keep(digest));
+    pub fn retain(&self, keep: impl FnMut(Digest) -> bool) {
+        self.components.retain(keep);
     }
 
     /// Deletes compiled code of other components, and of other versions of the engine, from the
@@ -181,30 +170,18 @@ impl Engine {
         self.artifacts.prune(keep)
     }
 
-    /// A new executor, for one thread.
-    pub fn executor(self: &Arc<Self>) -> Executor {
-        Executor::new(self.clone(), self.executors.fetch_add(1, Ordering::Relaxed))
+    /// A number that no other executor of this engine has.
+    pub(crate) fn next_executor(&self) -> u64 {
+        self.executors.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A component that was loaded.
-    pub(crate) fn ready(&self, digest: Digest) -> Arc<Ready> {
-        let ready = self.ready.read().expect("no panic under the lock");
-        ready
-            .get(&digest)
-            .unwrap_or_else(|| {
-                panic!(
-                    "component {digest} is deployed and was not loaded: Engine::load comes before the cut that uses it"
-                )
-            })
-            .clone()
+    /// Components that are linked.
+    pub(crate) fn components(&self) -> &Arc<Components> {
+        &self.components
     }
 
-    /// Compiled code from the cache, or by compiling now, in whatever place the options name.
-    pub(crate) fn compile(
-        &self,
-        digest: Digest,
-        bytes: &[u8],
-    ) -> Result<wasmtime::component::Component, artifact::CompileError> {
+    /// Compiled code from the cache, or compiled now, in the place that the options name.
+    pub(crate) fn compile(&self, digest: Digest, bytes: &[u8]) -> Result<wasmtime::component::Component, CompileError> {
         if let Some(component) = self.artifacts.load(&self.wasmtime, digest) {
             return Ok(component);
         }
@@ -215,35 +192,36 @@ impl Engine {
         self.artifacts.compile(&self.wasmtime, &self.options.compiler, digest, bytes)
     }
 
-    /// Links a component and makes it ready.
+    /// Links a component, so that executors can use it.
     pub(crate) fn insert(
         &self,
         digest: Digest,
         component: &wasmtime::component::Component,
-    ) -> wasmtime::Result<Arc<Ready>> {
-        let ready = Arc::new(Ready::link(&self.wasmtime, component, digest, self.is_clustered())?);
-        self.ready.write().expect("no panic under the lock").insert(digest, ready.clone());
-        Ok(ready)
+    ) -> wasmtime::Result<Arc<LinkedComponent>> {
+        let linker = |wasi| imports::linker(&self.wasmtime, wasi, self.is_clustered());
+        let linked = Arc::new(LinkedComponent::link(component, digest, linker)?);
+        self.components.insert(linked.clone());
+        Ok(linked)
     }
 
-    /// Whether guests may have to wait for other workers, and so run on fibers.
+    /// Whether guests may have to wait for other workers, and therefore run on fibers.
     pub(crate) fn is_clustered(&self) -> bool {
         self.options.cluster.is_some()
     }
 
     /// Idle instances that an executor keeps.
-    pub(crate) fn idle_max(&self) -> Idle {
+    pub(crate) fn idle_max(&self) -> IdleInstances {
         self.idle_max
     }
 
-    /// Guests that wait for other workers, over all executors.
+    /// Guests that are suspended, over all executors.
     pub fn suspended_guests(&self) -> usize {
-        self.room.taken()
+        self.suspended.taken()
     }
 
-    /// Room for guests that are to wait, if there is some; always `beyond` the budget.
-    pub(crate) fn suspend(&self, guests: Guests, beyond: bool) -> Option<Suspended> {
-        self.room.take(guests, beyond)
+    /// Reserves budget for guests that are to be suspended, if enough is left; `beyond` the budget always.
+    pub(crate) fn suspend(&self, guests: GuestUsage, beyond: bool) -> Option<Reservation> {
+        self.suspended.take(guests, beyond)
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {

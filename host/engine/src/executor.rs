@@ -1,10 +1,9 @@
-//! Runs transactions, one at a time, on the thread that owns it.
+//! Executor: runs transactions, one at a time, on the thread that owns it.
 //!
-//! **A warm instance's misfortune is never believed.** A trap, an empty fuel tank or denied memory
-//! may be due to what the instance did before; so if an attempt used a warm instance and ended in
-//! one of these (or came near: over half of its fuel), the whole attempt is made again with fresh
-//! instances only, and that one counts. So outcomes depend on the transaction and the state alone,
-//! and a replay, whose instances have another past, agrees.
+//! **Outcomes depend on the transaction and the state alone**, so that a replay, whose instances have served other calls,
+//! agrees. A trap, exhausted fuel or denied memory in a warm instance may be due to what the instance did in an earlier
+//! call. Such a result is *unconfirmed*, and so is one that came near it (over half of its fuel): the whole attempt is
+//! made again in fresh instances, and that one counts.
 
 use std::sync::Arc;
 
@@ -16,36 +15,37 @@ use styx_protocol::state::State;
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Transaction;
 
-use crate::context::{Carrier, Context, Instances, Means};
+use crate::budget::GuestUsage;
 use crate::determinism::{self, Determinism};
 use crate::engine::Engine;
-use crate::parking::{Exchange, Parking};
-use crate::room::Guests;
+use crate::invocation::{Context, ExecutorResources, InstancePolicy, Invocation};
+use crate::rendezvous::Rendezvous;
+use crate::suspended::SuspendedCalls;
 
 /// Runs transactions in warm instances of its own. One per execution thread; the thread needs
 /// [`crate::EXECUTION_STACK_BYTES`] of stack.
 pub struct Executor {
     pub(crate) engine: Arc<Engine>,
-    /// Away while an attempt runs.
-    pub(crate) means: Option<Box<Means>>,
-    pub(crate) exchange: Exchange,
-    pub(crate) parking: Parking,
+    /// Lent to the attempt while it runs.
+    pub(crate) resources: Option<Box<ExecutorResources>>,
+    pub(crate) rendezvous: Rendezvous<Box<Context>>,
+    pub(crate) suspended: SuspendedCalls,
     number: u64,
     statistics: Statistics,
 }
 
-/// What an executor has done.
+/// Counters of an executor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Attempts made again with fresh instances because a warm one had a misfortune.
+    /// Attempts made again in fresh instances because the result in warm ones was unconfirmed.
     pub repeated: u64,
     /// Attempts compared with one in fresh instances.
     pub compared: u64,
-    /// Comparisons that differed.
+    /// Comparisons that found a difference.
     pub differed: u64,
 }
 
-/// The fallback's part of an attempt.
+/// Inputs of an attempt in the fallback, besides the transaction.
 struct Fallback {
     overlay: Box<Overlay>,
     cached: Arc<Execution>,
@@ -53,9 +53,17 @@ struct Fallback {
 
 impl Executor {
     pub(crate) fn new(engine: Arc<Engine>, number: u64) -> Self {
-        let exchange = Exchange::default();
-        let means = Some(Box::new(Means::new(engine.clone(), exchange.clone())));
-        Executor { engine, means, exchange, parking: Parking::new(number), number, statistics: Statistics::default() }
+        let rendezvous = Rendezvous::new();
+        let resources = ExecutorResources::new(engine.components().clone(), engine.idle_max(), rendezvous.clone());
+        let resources = Some(Box::new(resources));
+        Executor {
+            engine,
+            resources,
+            rendezvous,
+            suspended: SuspendedCalls::new(number),
+            number,
+            statistics: Statistics::default(),
+        }
     }
 
     /// Its number among the engine's executors; see [`crate::home`].
@@ -63,59 +71,59 @@ impl Executor {
         self.number
     }
 
-    /// What was done so far.
+    /// The counters so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
     /// Instances that wait for a call.
     pub fn idle_instances(&self) -> usize {
-        self.means.as_ref().map_or(0, |means| means.pool.idle())
+        self.resources.as_ref().map_or(0, |resources| resources.pool.idle())
     }
 
-    /// Makes as many attempts as it takes to know the outcome, as long as all of it happens here.
+    /// Makes as many attempts as it takes to confirm the outcome, as long as no other worker is needed.
     pub(crate) fn settle(
         &mut self,
         transaction: &Transaction,
-        mut attempt: impl FnMut(&mut Self, Instances) -> Started,
+        mut attempt: impl FnMut(&mut Self, InstancePolicy) -> Started,
     ) -> Started {
         if self.engine.determinism() == Determinism::All {
             return self.prove(transaction, attempt);
         }
-        let first = match attempt(self, Instances::Warm) {
+        let first = match attempt(self, InstancePolicy::Warm) {
             Started::Local(first) => first,
             open => return open,
         };
-        let suspect = self.is_suspect();
-        if !suspect && !self.engine.determinism().samples(transaction.tid) {
+        let unconfirmed = self.is_unconfirmed();
+        if !unconfirmed && !self.engine.determinism().samples(transaction.tid) {
             return Started::Local(first);
         }
-        self.statistics.repeated += u64::from(suspect);
-        let fresh = match attempt(self, Instances::Fresh) {
+        self.statistics.repeated += u64::from(unconfirmed);
+        let fresh = match attempt(self, InstancePolicy::Fresh) {
             Started::Local(fresh) => fresh,
             open => return open,
         };
-        if !suspect {
+        if !unconfirmed {
             self.compare(transaction, &first, &fresh);
         }
         Started::Local(fresh)
     }
 
-    /// An attempt in fresh instances, and a second one in those that the first has left behind. The
-    /// verdict decides the outcome, so it must not depend on what an instance did for other
-    /// transactions: a replay, whose instances have another past, has to come to the same.
+    /// Makes an attempt in fresh instances, and a second one in those that the first has left behind. The comparison
+    /// decides the outcome, so it must not depend on what an instance did for other transactions: a replay, whose
+    /// instances have served other calls, has to come to the same.
     fn prove(
         &mut self,
         transaction: &Transaction,
-        mut attempt: impl FnMut(&mut Self, Instances) -> Started,
+        mut attempt: impl FnMut(&mut Self, InstancePolicy) -> Started,
     ) -> Started {
-        self.means.as_mut().expect("no attempt is under way").pool.clear();
-        let fresh = match attempt(self, Instances::FreshKept) {
+        self.resources.as_mut().expect("no attempt is under way").pool.clear();
+        let fresh = match attempt(self, InstancePolicy::FreshKept) {
             Started::Local(fresh) => fresh,
             open => return open,
         };
-        let again = attempt(self, Instances::Warm);
-        if self.is_suspect() {
+        let again = attempt(self, InstancePolicy::Warm);
+        if self.is_unconfirmed() {
             self.statistics.repeated += 1;
             return Started::Local(fresh);
         }
@@ -133,7 +141,7 @@ impl Executor {
         Started::Local(Execution { outcome: Err(Abort::new(Code::NonDeterministic, message)), ..fresh })
     }
 
-    /// Counts a comparison, and tells of a difference.
+    /// Compares two attempts, counts the comparison and logs a difference.
     fn compare(&mut self, transaction: &Transaction, warm: &Execution, fresh: &Execution) -> Option<&'static str> {
         self.statistics.compared += 1;
         let difference = determinism::difference(warm, fresh)?;
@@ -143,15 +151,15 @@ impl Executor {
         Some(difference)
     }
 
-    /// Whether the last attempt's outcome may be due to the past of an instance.
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.means.as_ref().expect("the attempt is over").suspect
+    /// Whether the last attempt's outcome may be due to what an instance did in an earlier call.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.resources.as_ref().expect("the attempt is over").unconfirmed
     }
 
-    /// An attempt where one worker owns everything.
+    /// Makes an attempt where one worker owns everything.
     fn attempt(
         &mut self,
-        instances: Instances,
+        instances: InstancePolicy,
         transaction: &Transaction,
         state: &Arc<State>,
         catalog: &Arc<Catalog>,
@@ -174,20 +182,32 @@ impl Executor {
         execution
     }
 
-    fn run(&mut self, attempt: Box<Attempt>, instances: Instances) -> (Box<Attempt>, Result<Value, Abort>) {
-        let means = self.lend(instances, false, Guests::default());
-        let mut carrier = Carrier::new(Box::new(Context { attempt, means }));
-        let outcome = run(&mut carrier);
-        let Context { attempt, means } = *carrier.into_inner();
-        self.means = Some(means);
+    fn run(&mut self, attempt: Box<Attempt>, instances: InstancePolicy) -> (Box<Attempt>, Result<Value, Abort>) {
+        let resources = self.lend(instances, false, GuestUsage::default());
+        let mut invocation = Invocation::new(Box::new(Context { attempt, resources }));
+        let outcome = run(&mut invocation);
+        let Context { attempt, resources } = *invocation.into_inner();
+        self.resources = Some(resources);
         (attempt, outcome)
     }
 
-    /// The means for a task of work; they come back with it.
-    pub(crate) fn lend(&mut self, instances: Instances, apart: bool, guests: Guests) -> Box<Means> {
-        let mut means = self.means.take().expect("an attempt panicked, and the executor with it");
-        means.renew(instances, apart, guests);
-        means
+    /// Takes the resources for a task; it gives them back when it ends or is suspended.
+    pub(crate) fn lend(
+        &mut self,
+        instances: InstancePolicy,
+        distributed: bool,
+        guests: GuestUsage,
+    ) -> Box<ExecutorResources> {
+        let mut resources = self.resources.take().expect("an attempt panicked, and the executor with it");
+        resources.reset(instances, distributed, guests);
+        resources
+    }
+}
+
+impl Engine {
+    /// A new executor, for one thread.
+    pub fn executor(self: &Arc<Self>) -> Executor {
+        Executor::new(self.clone(), self.next_executor())
     }
 }
 
@@ -219,6 +239,6 @@ impl styx_protocol::executor::Executor for Executor {
 fn local(settled: Started) -> Execution {
     match settled {
         Started::Local(execution) => execution,
-        Started::Distributed(..) => panic!("an attempt of a single worker reached for another"),
+        Started::Distributed(..) => panic!("an attempt of a single worker sent a request to another"),
     }
 }

@@ -1,9 +1,9 @@
-//! What a Store carries: the transaction while a call runs in it, the memory limit, and WASI.
+//! Data of a Store: the transaction while a call runs in it, the memory limit, and WASI.
 
 use styx_protocol::attempt::Attempt;
 use wasmtime::{Result, StoreContextMut, Trap, format_err};
 
-use crate::context::Context;
+use crate::invocation::Context;
 use crate::wasi::Wasi;
 
 /// Fuel left to a guest whose transaction is already decided, to end in good order (an interpreter
@@ -112,7 +112,7 @@ pub(crate) struct Memory {
 
 impl wasmtime::ResourceLimiter for Memory {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        // The guest's own maximum is the guest's business.
+        // A maximum that the guest itself declares is not a limit of ours.
         if maximum.is_some_and(|maximum| desired > maximum && maximum < self.max) {
             return Ok(false);
         }
@@ -132,6 +132,6 @@ impl wasmtime::ResourceLimiter for Memory {
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        Ok(desired <= crate::config::TABLE_ELEMENTS_MAX && maximum.is_none_or(|maximum| desired <= maximum))
+        Ok(desired <= crate::limits::TABLE_ELEMENTS_MAX && maximum.is_none_or(|maximum| desired <= maximum))
     }
 }

@@ -8,10 +8,10 @@ use styx_protocol::entity::Value;
 use wasmtime::component::TypedFunc;
 use wasmtime::{Result, Store};
 
-use crate::component::Ready;
-use crate::config;
-use crate::context::Context;
+use crate::component::LinkedComponent;
 use crate::guest::Guest;
+use crate::invocation::Context;
+use crate::limits;
 use crate::outcome::{self, Failure};
 use crate::wasi::Wasi;
 
@@ -29,7 +29,7 @@ pub(crate) struct Instance {
     memory_at_entry: usize,
 }
 
-/// What an invocation needs to know.
+/// A call to be made in an instance.
 pub(crate) struct Call {
     /// `operator.function`.
     pub function: Arc<str>,
@@ -42,24 +42,24 @@ pub(crate) struct Ended {
     pub result: std::result::Result<Value, Abort>,
     /// The instance may serve again.
     pub healthy: bool,
-    /// What happened may have to do with what the instance did before: it trapped, was denied
-    /// memory, or used more than half of its fuel.
-    pub doubtful: bool,
+    /// The result may be due to what the instance did in an earlier call: it trapped, was denied memory, or used more
+    /// than half of its fuel.
+    pub unconfirmed: bool,
 }
 
 impl Instance {
     /// Makes an instance and runs its start-up code, which sees the same in every instance.
     ///
     /// # Errors
-    /// Why it does not start: the same for every instance of the component under the same limits.
-    pub fn start(component: &Ready, call: &Call) -> std::result::Result<Self, Abort> {
+    /// It does not start: for the same reason in every instance of the component under the same limits.
+    pub fn start(component: &LinkedComponent, call: &Call) -> std::result::Result<Self, Abort> {
         let mut store = new_store(component, call.memory_max);
         let instance = component.pre.instantiate(&mut store);
         Instance::started(store, instance, component, call)
     }
 
-    /// The same for an instance whose guest may wait.
-    pub async fn start_on_fiber(component: &Ready, call: &Call) -> std::result::Result<Self, Abort> {
+    /// As [`Instance::start`], on a fiber.
+    pub async fn start_on_fiber(component: &LinkedComponent, call: &Call) -> std::result::Result<Self, Abort> {
         let mut store = new_store(component, call.memory_max);
         let instance = component.pre.instantiate_async(&mut store).await;
         Instance::started(store, instance, component, call)
@@ -68,7 +68,7 @@ impl Instance {
     fn started(
         mut store: Store<Guest>,
         instance: Result<wasmtime::component::Instance>,
-        component: &Ready,
+        component: &LinkedComponent,
         call: &Call,
     ) -> std::result::Result<Self, Abort> {
         let started = instance.and_then(|instance| {
@@ -81,7 +81,7 @@ impl Instance {
                 Ok(Instance { store, invoke, calls: 0, memory_at_start, memory_at_entry: memory_at_start })
             }
             Err(error) => {
-                assert_room(&error);
+                assert_pool_has_room(&error);
                 let running = format!("{}, starting,", call.function);
                 Err(outcome::of_trap(&error, &running, store.data().memory.denied, call.memory_max))
             }
@@ -92,7 +92,7 @@ impl Instance {
     pub fn check_type(
         instance: &wasmtime::component::Instance,
         store: &mut Store<Guest>,
-        component: &Ready,
+        component: &LinkedComponent,
     ) -> Result<()> {
         let _: Invoke = instance.get_typed_func(store, component.invoke)?;
         Ok(())
@@ -108,15 +108,15 @@ impl Instance {
         self.store.data().memory.used
     }
 
-    /// The same when the last call began: known while it runs.
+    /// Bytes of linear memory when the last call began: known while it runs.
     pub fn bytes_at_entry(&self) -> usize {
         self.memory_at_entry
     }
 
-    /// Whether it has served long enough.
+    /// Whether it is to be replaced.
     pub fn is_worn(&self) -> bool {
-        self.calls >= config::INSTANCE_CALLS_MAX
-            || self.store.data().memory.used - self.memory_at_start > config::INSTANCE_GROWTH_MAX
+        self.calls >= limits::INSTANCE_CALLS_MAX
+            || self.store.data().memory.used - self.memory_at_start > limits::INSTANCE_GROWTH_MAX
     }
 
     /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
@@ -126,8 +126,8 @@ impl Instance {
         self.leave(result, call, allowed)
     }
 
-    /// The same on a fiber. Should the future be dropped, the guest ends where it stands, and the
-    /// instance with it.
+    /// As [`Instance::call`], on a fiber. If the future is dropped, the guest ends where it stands, and the instance with
+    /// it.
     pub async fn call_on_fiber(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
         let (arguments, allowed) = self.enter(context, call);
         let result = self.invoke.call_async(&mut self.store, arguments).await;
@@ -146,7 +146,7 @@ impl Instance {
         ((call.function.clone(), key, args), allowed)
     }
 
-    /// Takes the transaction back, and judges how the guest has ended.
+    /// Takes the transaction back, and classifies how the guest has ended.
     fn leave(&mut self, result: Result<Returned>, call: &Call, allowed: u64) -> (Box<Context>, Ended) {
         let left = self.store.get_fuel().expect("fuel is on");
         let (mut context, withheld) = self.store.data_mut().leave();
@@ -157,14 +157,14 @@ impl Instance {
             Ok((result,)) => Ended {
                 result: result.map_err(|failure| outcome::of_failure(failure, denied)),
                 healthy: !denied,
-                doubtful: denied || spent > allowed / 2,
+                unconfirmed: denied || spent > allowed / 2,
             },
             Err(error) => {
-                assert_room(&error);
+                assert_pool_has_room(&error);
                 Ended {
                     result: Err(outcome::of_trap(&error, &call.function, denied, call.memory_max)),
                     healthy: false,
-                    doubtful: true,
+                    unconfirmed: true,
                 }
             }
         };
@@ -172,8 +172,8 @@ impl Instance {
     }
 }
 
-/// That the pool has room is the host's business: that must never decide a transaction.
-fn assert_room(error: &wasmtime::Error) {
+/// Panics if the pool ran dry: its size is the host's responsibility and must never decide a transaction.
+fn assert_pool_has_room(error: &wasmtime::Error) {
     assert!(
         !error.is::<wasmtime::PoolConcurrencyLimitError>(),
         "the instance pool is sized for every guest that can run or wait, and ran dry: {error:#}"
@@ -181,10 +181,10 @@ fn assert_room(error: &wasmtime::Error) {
 }
 
 /// A Store for an instance of `component`, with fuel for its start-up code.
-pub(crate) fn new_store(component: &Ready, memory_max: usize) -> Store<Guest> {
+pub(crate) fn new_store(component: &LinkedComponent, memory_max: usize) -> Store<Guest> {
     let wasi = component.wasi.then(|| Box::new(Wasi::new()));
     let mut store = Store::new(component.pre.engine(), Guest::new(memory_max, wasi));
     store.limiter(|guest| &mut guest.memory);
-    store.set_fuel(config::START_FUEL).expect("fuel is on");
+    store.set_fuel(limits::START_FUEL).expect("fuel is on");
     store
 }

@@ -13,7 +13,7 @@ pub(crate) struct Failure {
 }
 
 /// What a guest that failed in good order says. It speaks for itself only: most codes are the
-/// host's, and that it ran out of memory is believed if it was denied some.
+/// host's, and that it ran out of memory counts only if it was denied some.
 pub(crate) fn of_failure(failure: Failure, memory_denied: bool) -> Abort {
     let says = |code: Code| failure.code == code.as_str();
     let code = match () {

@@ -1,8 +1,7 @@
-//! Warm instances, one set per executor: no locks, no instance in two calls at once.
+//! Instance pool: the warm instances of one executor. There are no locks, and no instance is in two calls at once.
 //!
-//! A nested call to the component that is already running takes another instance, so re-entrancy
-//! cannot happen. Apps do not share instances, even of the same component: what one leaves in its
-//! globals is nobody else's.
+//! A nested call to the component that is already running takes another instance, so re-entrancy cannot happen. Apps do
+//! not share instances, even of the same component: what one app leaves in its globals no other app can see.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,174 +9,154 @@ use std::sync::Arc;
 use styx_protocol::catalog::{Digest, Operator};
 use styx_protocol::ids::OperatorId;
 
-use crate::component::Ready;
+use crate::component::LinkedComponent;
 use crate::instance::Instance;
+use crate::limits::IdleInstances;
 
 /// The instances of one component for one app.
-struct Kind {
+struct InstanceSet {
     app: Arc<str>,
-    component: Arc<Ready>,
-    /// The one that served last is last.
+    component: Arc<LinkedComponent>,
+    /// In the order of their last calls.
     idle: VecDeque<Instance>,
-    /// When it last served, in calls of this executor.
+    /// The time of its last call, counted in calls of this executor.
     used: u64,
-    /// Operators that it serves.
-    slots: usize,
+    /// Number of operators that it serves.
+    operators: usize,
 }
 
-/// What an executor knows of an operator: checked by pointer against the catalog's on each call.
-struct Slot {
+/// An operator that the executor has met: compared by pointer with the catalog's on each call.
+struct KnownOperator {
     operator: Arc<Operator>,
-    kind: usize,
+    set: usize,
     /// The qualified function names, copied so that threads do not share their counts.
     functions: Vec<Arc<str>>,
 }
 
-/// All instances of one executor.
 pub(crate) struct Pool {
-    slots: Vec<Option<Slot>>,
-    kinds: Vec<Option<Kind>>,
-    idle: Idle,
-    idle_max: Idle,
+    operators: Vec<Option<KnownOperator>>,
+    sets: Vec<Option<InstanceSet>>,
+    idle: IdleInstances,
+    idle_max: IdleInstances,
     clock: u64,
 }
 
-/// Instances that wait for a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Idle {
-    pub instances: usize,
-    /// Bytes of their linear memories.
-    pub bytes: usize,
-}
-
-impl Idle {
-    fn add(&mut self, instance: &Instance) {
-        self.instances += 1;
-        self.bytes += instance.bytes();
-    }
-
-    fn remove(&mut self, instance: &Instance) {
-        self.instances -= 1;
-        self.bytes -= instance.bytes();
-    }
-}
-
-/// Where an operator's instances are.
+/// Index of an operator's instances in the pool.
 #[derive(Clone, Copy)]
-pub(crate) struct KindId(usize);
+pub(crate) struct InstanceSetId(usize);
 
 impl Pool {
-    /// None yet; keeps so many idle instances.
-    pub fn new(idle_max: Idle) -> Self {
-        Pool { slots: Vec::new(), kinds: Vec::new(), idle: Idle::default(), idle_max, clock: 0 }
+    /// An empty pool that will keep so many idle instances.
+    pub fn new(idle_max: IdleInstances) -> Self {
+        Pool { operators: Vec::new(), sets: Vec::new(), idle: IdleInstances::default(), idle_max, clock: 0 }
     }
 
-    /// The instances and the function's name for a call, if the operator was seen before.
-    pub fn find(&self, operator: &Arc<Operator>, function: u16) -> Option<(KindId, &Arc<str>)> {
-        let slot = self.slots.get(operator.id.0 as usize)?.as_ref()?;
-        Arc::ptr_eq(&slot.operator, operator).then(|| (KindId(slot.kind), &slot.functions[usize::from(function)]))
+    /// The instances and the function's name for a call, if the operator is known.
+    pub fn find(&self, operator: &Arc<Operator>, function: u16) -> Option<(InstanceSetId, &Arc<str>)> {
+        let known = self.operators.get(operator.id.0 as usize)?.as_ref()?;
+        Arc::ptr_eq(&known.operator, operator)
+            .then(|| (InstanceSetId(known.set), &known.functions[usize::from(function)]))
     }
 
     /// Makes an operator known; `component` finds what implements it.
-    pub fn learn(&mut self, operator: &Arc<Operator>, component: impl FnOnce(Digest) -> Arc<Ready>) {
+    pub fn learn(&mut self, operator: &Arc<Operator>, component: impl FnOnce(Digest) -> Arc<LinkedComponent>) {
         let at = operator.id.0 as usize;
-        if self.slots.len() <= at {
-            self.slots.resize_with(at + 1, || None);
+        if self.operators.len() <= at {
+            self.operators.resize_with(at + 1, || None);
         }
         self.forget(operator.id);
-        let same = |kind: &Kind| kind.component.digest == operator.component && kind.app == operator.app;
-        let known = self.kinds.iter().position(|kind| kind.as_ref().is_some_and(same));
-        let kind = known.unwrap_or_else(|| {
-            let kind = Kind {
+        let same = |set: &InstanceSet| set.component.digest == operator.component && set.app == operator.app;
+        let known = self.sets.iter().position(|set| set.as_ref().is_some_and(same));
+        let set = known.unwrap_or_else(|| {
+            let set = InstanceSet {
                 app: operator.app.clone(),
                 component: component(operator.component),
                 idle: VecDeque::new(),
                 used: self.clock,
-                slots: 0,
+                operators: 0,
             };
-            let free = self.kinds.iter().position(Option::is_none).unwrap_or_else(|| {
-                self.kinds.push(None);
-                self.kinds.len() - 1
+            let free = self.sets.iter().position(Option::is_none).unwrap_or_else(|| {
+                self.sets.push(None);
+                self.sets.len() - 1
             });
-            self.kinds[free] = Some(kind);
+            self.sets[free] = Some(set);
             free
         });
-        self.kind_mut(kind).slots += 1;
+        self.set_mut(set).operators += 1;
         let functions = operator.functions().map(|entry| Arc::from(&*entry.qualified)).collect();
-        self.slots[at] = Some(Slot { operator: operator.clone(), kind, functions });
+        self.operators[at] = Some(KnownOperator { operator: operator.clone(), set, functions });
     }
 
-    /// Drops what is known of an operator, and its component's instances with the last operator.
+    /// Forgets an operator, and its component's instances with the last operator.
     fn forget(&mut self, operator: OperatorId) {
-        if let Some(slot) = self.slots[operator.0 as usize].take() {
-            let kind = self.kind_mut(slot.kind);
-            kind.slots -= 1;
-            if kind.slots == 0 {
-                let kind = self.kinds[slot.kind].take().expect("was there");
-                kind.idle.iter().for_each(|instance| self.idle.remove(instance));
+        if let Some(known) = self.operators[operator.0 as usize].take() {
+            let set = self.set_mut(known.set);
+            set.operators -= 1;
+            if set.operators == 0 {
+                let set = self.sets[known.set].take().expect("was there");
+                set.idle.iter().for_each(|instance| self.idle.remove(instance.bytes()));
             }
         }
     }
 
-    fn kind_mut(&mut self, at: usize) -> &mut Kind {
-        self.kinds[at].as_mut().expect("a slot's kind exists")
+    fn set_mut(&mut self, at: usize) -> &mut InstanceSet {
+        self.sets[at].as_mut().expect("a known operator's set exists")
     }
 
     /// The component of a kind.
-    pub fn component(&self, KindId(kind): KindId) -> &Arc<Ready> {
-        &self.kinds[kind].as_ref().expect("a slot's kind exists").component
+    pub fn component(&self, InstanceSetId(set): InstanceSetId) -> &Arc<LinkedComponent> {
+        &self.sets[set].as_ref().expect("a known operator's set exists").component
     }
 
     /// Takes an idle instance, the most recently used first: its pages are in the caches.
-    pub fn take(&mut self, KindId(kind): KindId) -> Option<Instance> {
+    pub fn take(&mut self, InstanceSetId(set): InstanceSetId) -> Option<Instance> {
         self.clock += 1;
         let now = self.clock;
-        let kind = self.kind_mut(kind);
-        kind.used = now;
-        let instance = kind.idle.pop_back()?;
-        self.idle.remove(&instance);
+        let set = self.set_mut(set);
+        set.used = now;
+        let instance = set.idle.pop_back()?;
+        self.idle.remove(instance.bytes());
         Some(instance)
     }
 
     /// Gives an instance back after a call.
-    pub fn give(&mut self, KindId(kind): KindId, instance: Instance) {
+    pub fn give(&mut self, InstanceSetId(set): InstanceSetId, instance: Instance) {
         if instance.is_worn() {
             return;
         }
         let room = self.idle_max.bytes.saturating_sub(instance.bytes());
-        while self.idle.instances >= self.idle_max.instances || self.idle.bytes > room {
+        while self.idle.number >= self.idle_max.number || self.idle.bytes > room {
             if !self.evict() {
                 break; // The only one is kept, however large.
             }
         }
-        self.idle.add(&instance);
-        self.kind_mut(kind).idle.push_back(instance);
+        self.idle.add(instance.bytes());
+        self.set_mut(set).idle.push_back(instance);
     }
 
     /// Gives an instance that was made for one call only; it is kept if none waits.
-    pub fn offer(&mut self, KindId(kind): KindId, instance: Instance) {
-        if self.kind_mut(kind).idle.is_empty() {
-            self.give(KindId(kind), instance);
+    pub fn offer(&mut self, InstanceSetId(set): InstanceSetId, instance: Instance) {
+        if self.set_mut(set).idle.is_empty() {
+            self.give(InstanceSetId(set), instance);
         }
     }
 
     /// Drops all idle instances.
     pub fn clear(&mut self) {
-        self.kinds.iter_mut().flatten().for_each(|kind| kind.idle.clear());
-        self.idle = Idle::default();
+        self.sets.iter_mut().flatten().for_each(|set| set.idle.clear());
+        self.idle = IdleInstances::default();
     }
 
-    /// Drops an idle instance of the kind that served least recently, if there is one.
+    /// Drops an idle instance of the set that was used least recently, if there is one.
     fn evict(&mut self) -> bool {
-        let oldest = self.kinds.iter_mut().flatten().filter(|kind| !kind.idle.is_empty()).min_by_key(|kind| kind.used);
-        let Some(kind) = oldest else { return false };
-        let instance = kind.idle.pop_front().expect("just seen");
-        self.idle.remove(&instance);
+        let oldest = self.sets.iter_mut().flatten().filter(|set| !set.idle.is_empty()).min_by_key(|set| set.used);
+        let Some(set) = oldest else { return false };
+        let instance = set.idle.pop_front().expect("just seen");
+        self.idle.remove(instance.bytes());
         true
     }
 
-    /// Idle instances.
     pub fn idle(&self) -> usize {
-        self.idle.instances
+        self.idle.number
     }
 }

@@ -215,7 +215,7 @@ fn a_trap_in_a_callee_ends_the_callers_soon_and_in_good_order() {
 }
 
 #[test]
-fn a_warm_instances_misfortune_is_never_believed() {
+fn an_unconfirmed_result_of_a_warm_instance_does_not_count() {
     // Traps (f), spins (g) or grows (h) from the third call of an instance on.
     let guest = |ill: &str| {
         let body = format!(

@@ -6,8 +6,8 @@ use styx_protocol::entity::Value;
 use wasmtime::component::{LinkerInstance, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
-use crate::context::{Carrier, Context};
 use crate::guest::{Guest, put, take, with_attempt};
+use crate::invocation::{Context, Invocation};
 use crate::outcome::Failure;
 
 type Cx<'a> = StoreContextMut<'a, Guest>;
@@ -31,18 +31,18 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
                 };
                 returned(&mut cx, context, args.len(), result)
             })
-        })
+        })?;
     } else {
         linker.func_wrap("call", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
-            let mut carrier = Carrier::new(take(&mut cx)?);
+            let mut invocation = Invocation::new(take(&mut cx)?);
             // The callee runs in another Store while this guest's memory is borrowed.
             let result: Result<_> = (|| {
                 let (operator, key, function) = (operator.to_str(&cx)?, key.to_str(&cx)?, function.to_str(&cx)?);
-                Ok(call(&mut carrier, &operator, &key, &function, args.as_le_slice(&cx)))
+                Ok(call(&mut invocation, &operator, &key, &function, args.as_le_slice(&cx)))
             })();
-            returned(&mut cx, carrier.into_inner(), args.len(), result)
-        })
-    }?;
+            returned(&mut cx, invocation.into_inner(), args.len(), result)
+        })?;
+    }
     linker.func_wrap("call-async", |mut cx: Cx<'_>, (operator, key, function, args): Target| {
         with_attempt(&mut cx, |cx, attempt| {
             attempt.call_async(&operator.to_str(cx)?, &key.to_str(cx)?, &function.to_str(cx)?, args.as_le_slice(cx));
@@ -51,7 +51,7 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
     })
 }
 
-/// What `call` returns to the guest, or why it traps.
+/// The result of `call` for the guest, or the error that it traps with.
 fn returned(
     cx: &mut Cx<'_>,
     context: Box<Context>,

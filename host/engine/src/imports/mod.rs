@@ -1,13 +1,13 @@
 //! The imports of `wit/guest.wit`. Every one goes through the attempt, which records it.
 //!
 //! Written by hand on the hot path: keys and values are borrowed from the guest's memory, results
-//! are lowered from shared values, nothing is copied twice. Where there are other workers, those
-//! that may have to wait for one are asynchronous, and the guest runs on a fiber.
+//! are lowered from shared values, nothing is copied twice. In a cluster, the imports that may need another worker are
+//! asynchronous, and the guest runs on a fiber (see `invocation`).
 
 mod calls;
 mod context;
 mod logging;
-mod reach;
+mod remote;
 mod state;
 
 use wasmtime::component::Linker;

@@ -7,7 +7,7 @@ use styx_protocol::entity::{Key, Value};
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, WasmList, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
-use super::reach;
+use super::remote;
 use crate::guest::{Guest, with_attempt};
 
 /// `bound`.
@@ -41,12 +41,12 @@ struct KeyRange {
     upper: KeyBound,
 }
 
-/// What an entry of a scan costs besides its bytes.
+/// Price of an entry of a scan, in bytes, besides its own.
 const ENTRY_BYTES: usize = 32;
 
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Result<()> {
     type Cx<'a> = StoreContextMut<'a, Guest>;
-    reach::add(
+    remote::add(
         linker,
         clustered,
         "get",
@@ -54,13 +54,13 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
             let key = key.to_str(cx)?;
             Ok((attempt.get(&key), key.len()))
         },
-        |attempt, answers| Locality::Local(attempt.got(answers)),
+        |attempt, responses| Locality::Local(attempt.got(responses)),
         |value| {
             let moved = bytes(&value);
             ((value,), moved)
         },
     )?;
-    reach::add(
+    remote::add(
         linker,
         clustered,
         "put",
@@ -68,10 +68,10 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
             let key = key.to_str(cx)?;
             Ok((attempt.put(&key, value.as_le_slice(cx)), key.len() + value.len()))
         },
-        noted,
+        acknowledged,
         |()| ((), 0),
     )?;
-    reach::add(
+    remote::add(
         linker,
         clustered,
         "delete",
@@ -79,10 +79,10 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
             let key = key.to_str(cx)?;
             Ok((attempt.delete(&key), key.len()))
         },
-        noted,
+        acknowledged,
         |()| ((), 0),
     )?;
-    reach::add(
+    remote::add(
         linker,
         clustered,
         "scan",
@@ -117,8 +117,8 @@ pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>, clustered: bool) -> Re
     })
 }
 
-fn noted(attempt: &mut Attempt, answers: Vec<RemoteResponse>) -> Locality<()> {
-    attempt.noted(answers);
+fn acknowledged(attempt: &mut Attempt, responses: Vec<RemoteResponse>) -> Locality<()> {
+    attempt.noted(responses);
     Locality::Local(())
 }
 

@@ -7,9 +7,9 @@ use styx_protocol::catalog::{Consistency, Function, Isolation, OperatorSpec, Par
 use wasmtime::component::{ComponentType, Lift};
 
 use super::error::{UploadCode, UploadError};
-use crate::component::Ready;
-use crate::config;
+use crate::component::LinkedComponent;
 use crate::instance;
+use crate::limits;
 use crate::outcome;
 
 /// Fuel for `describe`.
@@ -69,12 +69,12 @@ pub(super) struct Described {
 }
 
 /// Runs `describe`.
-pub(super) fn describe(component: &Ready) -> Result<Described, UploadError> {
-    let memory_max = config::MEMORY_BYTES_MAX as usize;
+pub(super) fn describe(component: &LinkedComponent) -> Result<Described, UploadError> {
+    let memory_max = limits::MEMORY_BYTES_MAX as usize;
     let mut store = instance::new_store(component, memory_max);
     store.set_hostcall_fuel(BYTES_MAX);
     let mismatch = |error: wasmtime::Error| {
-        let message = format!("an export has another type than the contract's: {}", crate::artifact::one_line(&error));
+        let message = format!("an export has another type than the contract's: {}", crate::compiler::one_line(&error));
         UploadError::new(UploadCode::MissingExport, message, "build it for the world styx:guest/function@0.1.0")
     };
     let started = component.pre.instantiate(&mut store);

@@ -13,10 +13,12 @@ use styx_protocol::catalog::{Digest, OperatorSpec};
 pub use bounds::COMPONENT_BYTES_MAX;
 pub use error::{UploadCode, UploadError};
 
-use crate::artifact::{self, CompileError};
-use crate::component::Ready;
+use crate::artifact;
+use crate::compiler::{self, CompileError};
+use crate::component::LinkedComponent;
 use crate::config;
 use crate::engine::Engine;
+use crate::imports;
 
 /// A component that may be deployed.
 #[derive(Clone, Debug)]
@@ -57,9 +59,10 @@ impl Engine {
         contract::check_names(bytes)?;
         let digest = artifact::digest(bytes);
         let component = self.compile(digest, bytes).map_err(refused)?;
-        // `describe` has nobody to wait for.
-        let ready = Ready::link(self.wasmtime(), &component, digest, false).map_err(|error| {
-            let message = artifact::one_line(&error);
+        // `describe` calls no imports that may wait for other workers.
+        let linker = |wasi| imports::linker(self.wasmtime(), wasi, false);
+        let linked = LinkedComponent::link(&component, digest, linker).map_err(|error| {
+            let message = compiler::one_line(&error);
             if error.is::<crate::component::TooManyParts>() {
                 UploadError::new(
                     UploadCode::TooComplex,
@@ -76,7 +79,7 @@ impl Engine {
         })?;
         let described = {
             let _one_at_a_time = self.describing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            describe::describe(&ready)?
+            describe::describe(&linked)?
         };
         let describe::Described { sdk, operators, memory } = described;
         Ok(CheckedComponent { digest, size: bytes.len() as u64, memory, sdk, operators })

@@ -1,5 +1,5 @@
 //! Several workers in one process: executors with a state of their own each, and a router that
-//! carries questions and answers between them, one at a time, in a chosen order.
+//! carries requests and responses between them, one at a time, in a chosen order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub const ROOM: Cluster = Cluster { suspended: 64, workers: 2 };
 
 /// A worker.
 pub struct Worker {
-    pub seat: LocalView,
+    pub view: LocalView,
     pub executor: Executor,
     pub state: Arc<State>,
 }
@@ -117,7 +117,7 @@ impl Workers {
         let placement = Arc::new(Placement::round_robin(LAYOUT.partitions, count));
         let workers = (0..count)
             .map(|me| Worker {
-                seat: LocalView { me: WorkerId(me), placement: placement.clone() },
+                view: LocalView { me: WorkerId(me), placement: placement.clone() },
                 executor: engine.executor(),
                 state: Arc::new(State::new(LAYOUT)),
             })
@@ -127,7 +127,7 @@ impl Workers {
 
     /// A key that a worker owns; the first, second, … of them.
     pub fn key(&self, worker: usize, nth: usize) -> String {
-        let placement = &self.workers[0].seat.placement;
+        let placement = &self.workers[0].view.placement;
         let mut keys = (0..).map(|number| format!("k{number}"));
         keys.by_ref()
             .filter(|key| usize::from(placement.owner(LAYOUT.partition(key, false)).0) == worker)
@@ -148,7 +148,7 @@ impl Workers {
     /// Where a transaction is rooted.
     pub fn root(&self, transaction: &Transaction) -> usize {
         let key = &transaction.request.key;
-        usize::from(self.workers[0].seat.placement.owner(LAYOUT.partition(key, false)).0)
+        usize::from(self.workers[0].view.placement.owner(LAYOUT.partition(key, false)).0)
     }
 
     /// Runs a transaction as the first attempt at it is run.
@@ -178,7 +178,7 @@ impl Workers {
                 let Some(value) = write else { continue };
                 let operator = styx_protocol::ids::OperatorId(*operator);
                 let entity = Entity::new(&LAYOUT, operator, false, key.as_str().into());
-                let owner = usize::from(self.workers[0].seat.placement.owner(entity.partition()).0);
+                let owner = usize::from(self.workers[0].view.placement.owner(entity.partition()).0);
                 let state = Arc::get_mut(&mut self.workers[owner].state).expect("nobody else holds the state");
                 state.apply((entity, value.as_deref().map(Value::from)));
             }
@@ -196,7 +196,7 @@ impl Workers {
     pub fn start(&mut self, transaction: &Transaction) -> (Graph, Result<Box<Execution>, Progress>) {
         let mut graph = self.graph(transaction, Mode::default());
         let worker = &mut self.workers[graph.root];
-        match worker.executor.start(transaction, &worker.state, &self.catalog, &worker.seat) {
+        match worker.executor.start(transaction, &worker.state, &self.catalog, &worker.view) {
             Started::Local(execution) => (graph, Ok(Box::new(execution))),
             Started::Distributed(mut attempt, progress) => {
                 graph.outgoing.extend(attempt.take_outgoing());
@@ -211,7 +211,7 @@ impl Workers {
     pub fn advance(&mut self, graph: &mut Graph, at: usize, task: TaskKind) -> Progress {
         let worker = &mut self.workers[at];
         let attempt = graph.parts[at].take().unwrap_or_else(|| {
-            Box::new(worker.seat.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode))
+            Box::new(worker.view.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode))
         });
         let advanced = worker.executor.advance(Task {
             graph: GraphId(graph.transaction.tid.0),
@@ -229,9 +229,9 @@ impl Workers {
         loop {
             match progress {
                 Progress::Done(result) => return result,
-                Progress::Suspended(parked, ask) => {
-                    let answers = self.answers(graph, at, ask);
-                    progress = self.resume(graph, at, parked, answers);
+                Progress::Suspended(suspended, requests) => {
+                    let responses = self.responses(graph, at, requests);
+                    progress = self.resume(graph, at, suspended, responses);
                 }
             }
         }
@@ -241,26 +241,26 @@ impl Workers {
         &mut self,
         graph: &mut Graph,
         at: usize,
-        parked: SuspendedId,
-        answers: Vec<RemoteResponse>,
+        suspended: SuspendedId,
+        responses: Vec<RemoteResponse>,
     ) -> Progress {
-        self.advance(graph, at, TaskKind::Resume { parked, answers })
+        self.advance(graph, at, TaskKind::Resume { parked: suspended, answers: responses })
     }
 
-    /// What other workers answer.
-    pub fn answers(&mut self, graph: &mut Graph, from: usize, ask: RemoteRequests) -> Vec<RemoteResponse> {
-        let mut answers = Vec::new();
-        for (to, asked) in ask.operations {
+    /// The responses of other workers.
+    pub fn responses(&mut self, graph: &mut Graph, from: usize, requests: RemoteRequests) -> Vec<RemoteResponse> {
+        let mut responses = Vec::new();
+        for (to, asked) in requests.operations {
             let to = usize::from(to.0);
             assert_ne!(to, from, "nobody asks himself");
             let used = asked.used;
             if graph.parts[to].is_none() {
                 let worker = &self.workers[to];
-                let attempt = worker.seat.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode);
+                let attempt = worker.view.attempt(&graph.transaction, &worker.state, &self.catalog, graph.mode);
                 graph.parts[to] = Some(Box::new(attempt));
             }
             graph.parts[to].as_mut().unwrap().resume(used, false);
-            let answer = match asked.operation {
+            let response = match asked.operation {
                 Operation::Call(target) => {
                     let task = TaskKind::Call { target, issuer: WorkerId(from as u16) };
                     let progress = self.advance(graph, to, task);
@@ -270,9 +270,9 @@ impl Workers {
             };
             let used = graph.parts[to].as_ref().unwrap().used();
             graph.parts[from].as_mut().unwrap().resume(used, false);
-            answers.push(answer);
+            responses.push(response);
         }
-        answers
+        responses
     }
 
     /// Goes on until all is over, asynchronous calls included.

@@ -121,8 +121,8 @@ fn a_trap_at_the_end_of_a_chain_ends_it() {
     let abort = whole.outcome.unwrap_err();
     assert_eq!(abort.code, Code::GuestTrap);
     assert!(abort.message.starts_with("A.f trapped: unreachable"), "{}", abort.message);
-    assert!(!whole.report.suspect, "no instance had a past");
-    // In instances that may have one it is not believed, even if the one that trapped had none.
+    assert!(!whole.report.suspect, "no instance had served before");
+    // In instances that may have served before it is unconfirmed, even if the one that trapped had not.
     let whole = workers.run("A", &k, &chain);
     assert!(whole.report.suspect);
     assert_eq!(workers.engine.suspended_guests(), 0);
@@ -152,13 +152,13 @@ fn a_guest_waits_while_others_run_in_its_executor() {
     assert_ne!(one, two);
     assert_eq!([one, two].map(styx_engine::home), [workers.workers[0].executor.number(); 2]);
     assert_ne!(workers.workers[0].executor.number(), workers.workers[1].executor.number());
-    let answers = workers.answers(&mut first, 0, ask_one);
-    let progress = workers.resume(&mut first, 0, one, answers);
+    let responses = workers.responses(&mut first, 0, ask_one);
+    let progress = workers.resume(&mut first, 0, one, responses);
     let whole = workers.complete(&mut first, progress);
     assert_eq!(&whole.outcome.unwrap()[24..], b"--");
     assert_eq!(workers.engine.suspended_guests(), 2);
-    let answers = workers.answers(&mut second, 0, ask_two);
-    let progress = workers.resume(&mut second, 0, two, answers);
+    let responses = workers.responses(&mut second, 0, ask_two);
+    let progress = workers.resume(&mut second, 0, two, responses);
     assert_eq!(workers.complete(&mut second, progress).text(), "-b-");
     assert_eq!(workers.engine.suspended_guests(), 0);
     assert_eq!(workers.workers[0].executor.idle_instances(), 4, "A, A, B, and the one that came and went");
@@ -178,10 +178,10 @@ fn a_bound_met_elsewhere_ends_the_guest_that_waits() {
     ] {
         let transaction = workers.transaction("A", &k, &script.put_own("w"));
         let (mut graph, progress) = workers.start(&transaction);
-        let Err(Progress::Suspended(parked, ask)) = progress else { panic!("it waits") };
+        let Err(Progress::Suspended(suspended, requests)) = progress else { panic!("it waits") };
         let abort = styx_protocol::abort::Abort::new(Code::LimitExceeded, "too much");
-        let answers = vec![RemoteResponse::Failed(abort.clone()); ask.operations.len()];
-        let progress = workers.resume(&mut graph, 0, parked, answers);
+        let responses = vec![RemoteResponse::Failed(abort.clone()); requests.operations.len()];
+        let progress = workers.resume(&mut graph, 0, suspended, responses);
         let whole = workers.complete(&mut graph, progress);
         assert_eq!(whole.outcome, Err(abort));
         assert!(whole.report.doomed && !whole.report.suspect);
@@ -258,7 +258,7 @@ fn where_there_is_no_room_a_graph_is_refused_unless_it_has_a_reserve() {
 }
 
 #[test]
-fn a_warm_instances_misfortune_is_settled_here_or_told() {
+fn an_unconfirmed_result_is_repeated_here_or_reported() {
     let mut workers = Workers::new(2, &guests());
     let (k, k2, l) = (workers.key(0, 0), workers.key(0, 1), workers.key(1, 0));
     let repeated = |workers: &Workers| workers.workers[0].executor.statistics().repeated;
@@ -267,7 +267,7 @@ fn a_warm_instances_misfortune_is_settled_here_or_told() {
     assert!(whole.local && whole.outcome.is_ok() && repeated(&workers) == 0);
     let whole = workers.run("A", &k, &script().trap_from(1).put_own("v"));
     assert!(whole.local && whole.outcome.is_ok() && repeated(&workers) == 1);
-    // A misfortune here, before anybody else was reached for: the second attempt does reach.
+    // Unconfirmed before another worker was needed: the second attempt needs one.
     assert!(workers.run("A", &k, &script().call("B", &k2, script())).local);
     let whole = workers.run("A", &k, &script().call("B", &k2, script().trap_from(1)).get(&l));
     assert!(!whole.local && !whole.report.suspect && repeated(&workers) == 2);
@@ -307,7 +307,7 @@ fn determinism_is_checked_where_all_of_it_is_here() {
 
     let mut all = Workers::with(2, &guests(), Limits::default(), Determinism::All, ROOM);
     for _ in 0..3 {
-        // Fresh everywhere: nothing has a past.
+        // Fresh everywhere: no instance has served before.
         let graph = spoiled.clone().get(&l).call("B", &l, spoiled.clone().call("A", &k, spoiled.clone()));
         let whole = all.run("A", &k, &graph);
         assert!(!whole.local && !whole.report.suspect);

@@ -1,7 +1,8 @@
-//! Imports whose answer may lie with other workers: synchronous where there are none.
+//! Imports that may need another worker: synchronous on a single worker, asynchronous in a cluster (see
+//! `invocation` for the two ways of running a guest).
 //!
-//! Asynchronous ones cost an allocation and no more while the answer is here: what can be done at
-//! once is done before the future is made.
+//! An asynchronous import whose result is on this worker costs an allocation and no more: what can be done at once is done
+//! before the future is made.
 
 use std::future::ready;
 
@@ -9,23 +10,22 @@ use styx_protocol::attempt::{Attempt, Locality, RemoteRequests, RemoteResponse};
 use wasmtime::component::{ComponentNamedList, Lift, LinkerInstance, Lower};
 use wasmtime::{Result, StoreContextMut};
 
-use crate::context::Context;
 use crate::guest::{Guest, put, take, with_attempt};
-use crate::parking::Exchange;
+use crate::invocation::Context;
 
 type Cx<'a> = StoreContextMut<'a, Guest>;
 
-/// What an import gives to the guest, now or later.
+/// The result of an import, now or later.
 type Later<'a, R> = Box<dyn Future<Output = Result<R>> + Send + 'a>;
 
-/// Adds an import: `begin` asks the attempt, `go_on` gives it the answers of other workers, `end`
-/// makes the result. `begin` and `end` say how many bytes they move.
+/// Adds an import: `begin` starts the operation, `advance` goes on with the responses of other workers, `end` makes the
+/// result. `begin` and `end` say how many bytes they move.
 pub(super) fn add<P, T, R>(
     linker: &mut LinkerInstance<'_, Guest>,
     clustered: bool,
     name: &str,
     begin: impl Fn(&Cx<'_>, &mut Attempt, P) -> Result<(Locality<T>, usize)> + Copy + Send + Sync + 'static,
-    go_on: impl Fn(&mut Attempt, Vec<RemoteResponse>) -> Locality<T> + Copy + Send + Sync + 'static,
+    advance: impl Fn(&mut Attempt, Vec<RemoteResponse>) -> Locality<T> + Copy + Send + Sync + 'static,
     end: impl Fn(T) -> (R, usize) + Copy + Send + Sync + 'static,
 ) -> Result<()>
 where
@@ -35,8 +35,8 @@ where
     if !clustered {
         return linker.func_wrap(name, move |mut cx: Cx<'_>, parameters: P| {
             with_attempt(&mut cx, |cx, attempt| {
-                let (reach, moved) = begin(cx, attempt, parameters)?;
-                let (result, more) = end(reach.here());
+                let (locality, moved) = begin(cx, attempt, parameters)?;
+                let (result, more) = end(locality.here());
                 Ok((result, moved + more))
             })
         });
@@ -51,8 +51,8 @@ where
                 let (result, more) = end(found);
                 Box::new(ready(put(&mut cx, context, moved + more).map(|()| result)))
             }
-            Ok((Locality::Remote(ask), moved)) => Box::new(async move {
-                let (context, found) = follow(context, ask, go_on).await;
+            Ok((Locality::Remote(requests), moved)) => Box::new(async move {
+                let (context, found) = resolve(context, requests, advance).await;
                 let (result, more) = end(found);
                 put(&mut cx, context, moved + more).map(|()| result)
             }),
@@ -61,18 +61,18 @@ where
     })
 }
 
-/// Asks until there is nothing more to ask.
-async fn follow<T>(
+/// Sends requests until the operation needs no more of them.
+async fn resolve<T>(
     mut context: Box<Context>,
-    mut ask: RemoteRequests,
-    go_on: impl Fn(&mut Attempt, Vec<RemoteResponse>) -> Locality<T>,
+    mut requests: RemoteRequests,
+    advance: impl Fn(&mut Attempt, Vec<RemoteResponse>) -> Locality<T>,
 ) -> (Box<Context>, T) {
     loop {
-        let answers;
-        (context, answers) = Exchange::ask(context, ask).await;
-        match go_on(&mut context.attempt, answers) {
+        let responses;
+        (context, responses) = context.request(requests).await;
+        match advance(&mut context.attempt, responses) {
             Locality::Local(found) => return (context, found),
-            Locality::Remote(next) => ask = next,
+            Locality::Remote(next) => requests = next,
         }
     }
 }

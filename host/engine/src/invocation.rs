@@ -1,0 +1,249 @@
+//! Invocation: runs one function of a transaction, with all that it calls, in instances of their components.
+//!
+//! The [`Context`] (the attempt and what the executor lends to it) moves, as one pointer, from the executor into the Store
+//! of the instance that runs, from there into the Store of a callee, and back; so guests reach it without locks or unsafe
+//! code. Therefore the modules `guest`, `instance`, `component`, `pool` and this one know each other's types: a Store
+//! carries the transaction, and the transaction carries the instances, each with a Store, that it may call into.
+//!
+//! **There are two ways to run a guest, and both are written out.** A single worker has nobody to wait for: its guests run
+//! on the thread's own stack ([`Context::invoke`], [`Instance::call`], `func_wrap`), nested calls through the protocol's
+//! [`run`](styx_protocol::attempt::run). A worker of a cluster runs every guest on a fiber ([`Context::invoke_on_fiber`],
+//! [`Instance::call_on_fiber`], `func_wrap_async`), so that it can be suspended until other workers respond; the imports
+//! that may have to wait are added by `imports::remote`. A fiber costs about half a microsecond per call and each
+//! asynchronous import an allocation, which a single worker need not pay, and Rust cannot abstract over `async`. So each
+//! pair is two short functions around the same steps: `prepare`, `enter`, `leave`.
+
+use std::sync::Arc;
+
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::attempt::{Attempt, Functions, Next, RemoteRequests, RemoteResponse};
+use styx_protocol::catalog::Isolation;
+use styx_protocol::entity::Value;
+
+use crate::budget::GuestUsage;
+use crate::component::Components;
+use crate::instance::{Call, Ended, Instance};
+use crate::limits::{self, IdleInstances};
+use crate::pool::{InstanceSetId, Pool};
+use crate::rendezvous::Rendezvous;
+
+/// Instances that an attempt may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InstancePolicy {
+    /// Instances of the pool.
+    Warm,
+    /// A new instance for every call.
+    Fresh,
+    /// A new instance for every call, all of them kept for the next attempt: the innermost is the last to be taken.
+    FreshKept,
+}
+
+/// A transaction on its way through Stores: the attempt, and what the executor lends to it.
+pub(crate) struct Context {
+    /// Boxed, for it is large and moves often.
+    pub attempt: Box<Attempt>,
+    pub resources: Box<ExecutorResources>,
+}
+
+/// Resources that an executor lends to one attempt after another.
+pub(crate) struct ExecutorResources {
+    components: Arc<Components>,
+    pub pool: Pool,
+    pub rendezvous: Rendezvous<Box<Context>>,
+    pub instances: InstancePolicy,
+    /// Whether the attempt used an instance that had served a call before.
+    pub reused: bool,
+    /// Whether it depends on other workers, whose instances may have served calls before.
+    pub distributed: bool,
+    /// Whether the outcome may be due to such an earlier call, so that it has to be confirmed in fresh instances.
+    pub unconfirmed: bool,
+    /// Guests under way, each in an instance.
+    pub guests: GuestUsage,
+}
+
+impl ExecutorResources {
+    pub fn new(components: Arc<Components>, idle_max: IdleInstances, rendezvous: Rendezvous<Box<Context>>) -> Self {
+        ExecutorResources {
+            pool: Pool::new(idle_max),
+            components,
+            rendezvous,
+            instances: InstancePolicy::Warm,
+            reused: false,
+            distributed: false,
+            unconfirmed: false,
+            guests: GuestUsage::default(),
+        }
+    }
+
+    /// Resets them for the next task.
+    pub fn reset(&mut self, instances: InstancePolicy, distributed: bool, guests: GuestUsage) {
+        (self.instances, self.distributed, self.guests) = (instances, distributed, guests);
+        (self.reused, self.unconfirmed) = (false, false);
+    }
+}
+
+/// A function to be run, and the instances that can run it.
+struct Prepared {
+    set: InstanceSetId,
+    call: Call,
+    /// The operator requires a new instance for each call.
+    always_fresh: bool,
+}
+
+impl Context {
+    /// Whether nothing that the guests still do can change the outcome.
+    pub fn is_decided(&self) -> bool {
+        self.resources.unconfirmed || self.attempt.is_settled()
+    }
+
+    /// Runs the function of the attempt's frame in an instance of its component.
+    fn invoke(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
+        let (prepared, idle) = match self.prepare() {
+            Ok(found) => found,
+            Err(abort) => return (self, Err(abort)),
+        };
+        let started = match idle {
+            Some(instance) => Ok(instance),
+            None => Instance::start(self.resources.pool.component(prepared.set), &prepared.call),
+        };
+        let mut instance = match started {
+            Ok(instance) => instance,
+            Err(abort) => return (self, Err(abort)),
+        };
+        self.enter(&instance);
+        let (mut context, ended) = instance.call(self, &prepared.call);
+        let result = context.leave(&prepared, instance, ended);
+        (context, result)
+    }
+
+    /// As [`Context::invoke`], on a fiber, so that the guest can be suspended. The host's own stack does not grow with the
+    /// nesting of calls.
+    async fn invoke_on_fiber(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
+        let (prepared, idle) = match self.prepare() {
+            Ok(found) => found,
+            Err(abort) => return (self, Err(abort)),
+        };
+        let started = match idle {
+            Some(instance) => Ok(instance),
+            None => Instance::start_on_fiber(self.resources.pool.component(prepared.set), &prepared.call).await,
+        };
+        let mut instance = match started {
+            Ok(instance) => instance,
+            Err(abort) => return (self, Err(abort)),
+        };
+        self.enter(&instance);
+        let (mut context, ended) = instance.call_on_fiber(self, &prepared.call).await;
+        let result = context.leave(&prepared, instance, ended);
+        (context, result)
+    }
+
+    /// Runs a call to its end, with all that it calls, and waits for other workers where it must.
+    pub async fn finish(mut self: Box<Self>, mut next: Next) -> (Box<Self>, Result<Value, Abort>) {
+        loop {
+            next = match next {
+                Next::Invoke => {
+                    let (context, result) = self.invoke_on_fiber().await;
+                    self = context;
+                    self.attempt.invoked(result)
+                }
+                Next::AwaitRemote(requests) => {
+                    let (context, responses) = self.request(requests).await;
+                    self = context;
+                    self.attempt.answered(responses)
+                }
+                Next::Done(result) => return (self, result),
+            }
+        }
+    }
+
+    /// Sends requests to other workers and waits for the responses.
+    pub async fn request(self: Box<Self>, requests: RemoteRequests) -> (Box<Self>, Vec<RemoteResponse>) {
+        let rendezvous = self.resources.rendezvous.clone();
+        rendezvous.request(self, requests).await
+    }
+
+    /// Finds the function of the attempt's frame, and an instance for it if one is idle.
+    fn prepare(&mut self) -> Result<(Prepared, Option<Instance>), Abort> {
+        let (set, function) = self.locate();
+        let operator = self.attempt.operator();
+        let always_fresh = operator.isolation == Isolation::Fresh;
+        let memory_max = operator.limits.memory.min(limits::MEMORY_BYTES_MAX) as usize;
+        if self.attempt.frame().depth >= limits::CALL_DEPTH_MAX {
+            let message = format!(
+                "calls are nested deeper than {} (the host's bound on limits.call_depth)",
+                limits::CALL_DEPTH_MAX
+            );
+            return Err(Abort::new(Code::LimitExceeded, message));
+        }
+        let idle = if always_fresh || self.resources.instances != InstancePolicy::Warm {
+            None
+        } else {
+            self.resources.pool.take(set)
+        };
+        Ok((Prepared { set, call: Call { function, memory_max }, always_fresh }, idle))
+    }
+
+    /// Accounts for a guest that begins.
+    fn enter(&mut self, instance: &Instance) {
+        self.resources.reused |= instance.is_warm();
+        self.resources.guests.enter(instance.bytes());
+    }
+
+    /// Accounts for a guest that has ended, gives its instance back, and decides whether its result counts.
+    fn leave(&mut self, prepared: &Prepared, instance: Instance, ended: Ended) -> Result<Value, Abort> {
+        self.resources.guests.leave(instance.bytes_at_entry());
+        let used_before = self.resources.reused || (self.resources.distributed && !self.attempt.mode().fresh);
+        if ended.unconfirmed && used_before && !self.is_decided() {
+            self.resources.unconfirmed = true;
+        }
+        if ended.healthy && !prepared.always_fresh {
+            match self.resources.instances {
+                InstancePolicy::Warm | InstancePolicy::FreshKept => self.resources.pool.give(prepared.set, instance),
+                InstancePolicy::Fresh => self.resources.pool.offer(prepared.set, instance),
+            }
+        }
+        if self.resources.unconfirmed {
+            // This attempt will not count, so it need not request anything more.
+            return Err(Abort::new(Code::Aborted, "the attempt is made again in fresh instances"));
+        }
+        ended.result
+    }
+
+    /// Finds the instances and the name of the frame's function.
+    fn locate(&mut self) -> (InstanceSetId, Arc<str>) {
+        let (operator, function) = (self.attempt.operator(), self.attempt.frame().function);
+        if let Some((set, name)) = self.resources.pool.find(operator, function) {
+            return (set, name.clone());
+        }
+        let resources = &mut *self.resources;
+        resources.pool.learn(operator, |digest| resources.components.get(digest));
+        let (set, name) = resources.pool.find(operator, function).expect("just learned");
+        (set, name.clone())
+    }
+}
+
+/// A transaction whose functions the protocol runs on this thread's own stack.
+pub(crate) struct Invocation(Option<Box<Context>>);
+
+impl Invocation {
+    pub fn new(context: Box<Context>) -> Self {
+        Invocation(Some(context))
+    }
+
+    pub fn into_inner(self) -> Box<Context> {
+        self.0.expect("each invocation brings the context back")
+    }
+}
+
+impl Functions for Invocation {
+    fn attempt(&mut self) -> &mut Attempt {
+        &mut self.0.as_mut().expect("each invocation brings the context back").attempt
+    }
+
+    fn invoke(&mut self) -> Result<Value, Abort> {
+        let context = self.0.take().expect("each invocation brings the context back");
+        let (context, result) = context.invoke();
+        self.0 = Some(context);
+        result
+    }
+}
