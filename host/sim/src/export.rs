@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::check::testimony::{Asked, refused};
+use crate::check::history::{TrackedRequest, refused};
 use crate::plan::Workload;
 use crate::toy::{Micro, OPERATORS, keys, micros};
 use crate::world::World;
@@ -16,8 +16,8 @@ impl World {
     pub fn export(&self) -> String {
         let lists = self.plan().workload == Some(Workload::Append);
         let mut lines: Vec<Line> = Vec::new();
-        for (process, asked) in self.asked().iter().enumerate() {
-            operation(process, asked, lists, &mut lines);
+        for (process, tracked) in self.requests().iter().enumerate() {
+            operation(process, tracked, lists, &mut lines);
         }
         lines.sort_by_key(|(time, completion, _)| (*time, *completion));
         let numbered = lines.into_iter().enumerate().map(|(index, (time, _, mut line))| {
@@ -30,16 +30,16 @@ impl World {
 }
 
 /// Every request is a process of its own: nobody waits for its end before he asks for something else.
-fn operation(process: usize, asked: &Asked, lists: bool, lines: &mut Vec<Line>) {
-    let request = &asked.request;
+fn operation(process: usize, tracked: &TrackedRequest, lists: bool, lines: &mut Vec<Line>) {
+    let request = &tracked.request;
     let operator = request.operator.0 as u8;
     if usize::from(operator) >= OPERATORS.len() {
         return;
     }
     let micros = micros(operator, keys::intern(&request.key), &request.args[2..]);
     let line = |kind: &str, shown: Option<&[u8]>| json!({ "type": kind, "process": process, "value": values(&micros, shown, lists) });
-    lines.push((asked.submitted, false, line("invoke", None)));
-    let told = asked.told.iter().find(|(_, reply)| !refused(reply));
+    lines.push((tracked.submitted, false, line("invoke", None)));
+    let told = tracked.told.iter().find(|(_, reply)| !refused(reply));
     if let Some((time, reply)) = told {
         let completion = match &reply.outcome {
             Ok(result) => line("ok", Some(&result[8..])),

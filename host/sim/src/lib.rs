@@ -8,7 +8,10 @@
 pub mod check;
 pub mod clients;
 pub mod disk;
+pub mod environment;
+pub mod event;
 pub mod export;
+pub mod figures;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod node;
@@ -18,6 +21,7 @@ pub mod random;
 pub mod replay;
 pub mod run;
 pub mod store;
+pub mod threads;
 pub mod toy;
 pub mod trace;
 pub mod wire;

@@ -44,7 +44,7 @@ pub struct Plan {
     /// Execution threads.
     pub threads: u64,
     /// How often an instance that shares a graph with other workers fails for its own past, in a thousand.
-    pub misfortune: u32,
+    pub unconfirmed: u32,
     /// One share of a batch on one thread.
     pub execution: Delay,
     /// One fsync.
@@ -87,7 +87,7 @@ pub struct ClusterPlan {
     /// Worker processes; 0: one process is everything.
     pub workers: usize,
     /// A worker that runs another engine, and so must not take part.
-    pub stranger: bool,
+    pub foreign_engine: bool,
     /// A second coordinator that may replace the first.
     pub standby: bool,
     /// Partitions lie anywhere, not in turn.
@@ -124,7 +124,7 @@ impl ClusterPlan {
         let silent = 3 * heartbeat + 4 * network.1 + random.pick(&[2_000, 10_000, 40_000]);
         ClusterPlan {
             workers,
-            stranger: workers > 0 && random.chance(60),
+            foreign_engine: workers > 0 && random.chance(60),
             standby: workers > 0 && random.chance(200),
             scattered: random.chance(500),
             codec: random.chance(200),
@@ -143,7 +143,7 @@ impl ClusterPlan {
 
     /// The engine of a node: one of the workers may run another.
     pub fn engine_of(&self, node: usize) -> EngineHash {
-        EngineHash(u64::from(self.stranger && node == self.workers + 1))
+        EngineHash(u64::from(self.foreign_engine && node == self.workers + 1))
     }
 }
 
@@ -166,7 +166,7 @@ impl Plan {
         plan.slots = plan.slots.max(12);
         plan.snapshots = 0;
         plan.faults[4] = 0;
-        plan.cluster.stranger = false;
+        plan.cluster.foreign_engine = false;
         plan
     }
 
@@ -178,7 +178,7 @@ impl Plan {
 
     /// The node that may replace the coordinator.
     pub fn standby(&self) -> usize {
-        self.cluster.workers + 1 + usize::from(self.cluster.stranger)
+        self.cluster.workers + 1 + usize::from(self.cluster.foreign_engine)
     }
 }
 
@@ -252,7 +252,7 @@ impl Plan {
             network: random.pick(&[(10, 50), (10, 50), (20, 1_000), (100, 5_000)]),
             loss: random.pick(&[0, 0, 5, 50]),
             threads: random.between(1, 4),
-            misfortune: random.pick(&[0, 0, 0, 5, 50]),
+            unconfirmed: random.pick(&[0, 0, 0, 5, 50]),
             execution: random.pick(&[(1, 10), (5, 300), (100, 2_000)]),
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             pace: random.pick(&[(0, 0), (0, 2_000), (2_000, 6_000), (2_000, 10_000)]),

@@ -12,12 +12,12 @@ use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::task::{LocalView, Task};
 
-use crate::check::judge::Ended;
+use crate::check::checker::Ended;
 use crate::check::{Checked, Failure, ensure};
-use crate::node::Threads;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::store::{Manifest, Store};
+use crate::threads::Threads;
 
 /// Replays a record where one process does everything.
 ///

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use crate::check::{Checked, Failure};
-use crate::node::Figures;
+use crate::figures::Figures;
 use crate::world::{Report, World};
 
 /// What a run came to.

@@ -28,6 +28,19 @@ pub struct Delta {
     pub replies: Vec<ReplyChange>,
 }
 
+/// What a worker has written for a snapshot.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The snapshot's epoch.
+    pub epoch: Epoch,
+    /// Hash of each of its partitions.
+    pub hashes: Vec<(PartitionId, StateHash)>,
+    /// Names of the deltas of partitions that have changed.
+    pub parts: Vec<(PartitionId, u64)>,
+    /// Its transactions that were moved to the next epoch.
+    pub carried: Vec<CarriedTransaction>,
+}
+
 /// A partition in a manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Held {

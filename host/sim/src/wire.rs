@@ -8,9 +8,7 @@ use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::message::Message;
 use styx_protocol::placement::Placement;
 
-use crate::node::{Outside, Written};
-use crate::store::Manifest;
-use crate::world::Event;
+use crate::store::{Manifest, Written};
 
 /// What a node sends another.
 #[derive(Clone, Debug)]
@@ -71,7 +69,7 @@ pub enum Parcel {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Wire {
-    /// Until when a node's packets do not reach another.
+    /// Pairs of nodes, and the time until which packets from the first do not reach the second.
     cut: BTreeMap<(usize, usize), u64>,
 }
 
@@ -81,29 +79,13 @@ impl Wire {
         self.cut.insert((from, to), until);
     }
 
-    /// Everybody reaches everybody.
+    /// Whether nothing of `from` reaches `to` now.
+    pub fn is_cut(&self, from: usize, to: usize, now: u64) -> bool {
+        self.cut.get(&(from, to)).is_some_and(|until| now < *until)
+    }
+
+    /// Ends all cuts.
     pub fn heal(&mut self) {
         self.cut.clear();
-    }
-}
-
-impl Outside {
-    /// Sends a packet, which may arrive never, once, or twice.
-    pub fn send(&mut self, from: usize, to: usize, packet: Packet) {
-        let cluster = &self.plan.cluster;
-        let (delay, loss, doubles) = (cluster.network, cluster.loss, cluster.doubles);
-        if !self.calm {
-            let now = self.queue.now();
-            if self.wire.cut.get(&(from, to)).is_some_and(|until| now < *until) || self.random.chance(loss) {
-                self.figures.lost += 1;
-                return;
-            }
-            if doubles > 0 && self.random.chance(doubles) {
-                let delay = self.delay(delay) * 3;
-                self.queue.after(&mut self.random, delay, Event::Packet(from, to, packet.clone()));
-            }
-        }
-        let delay = self.delay(delay);
-        self.queue.after(&mut self.random, delay, Event::Packet(from, to, packet));
     }
 }

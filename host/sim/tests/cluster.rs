@@ -22,7 +22,7 @@ use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
 use styx_protocol::task::{LocalView, Started, Task, TaskExecutor, TaskKind};
 use styx_protocol::transaction::Request;
-use styx_sim::check::judge::same;
+use styx_sim::check::checker::same;
 use styx_sim::check::oracle::Oracle;
 use styx_sim::random::Random;
 use styx_sim::toy::{self, Shape, Toy, keys};

@@ -16,7 +16,7 @@ fn world(workload: Workload, at: u64, change: impl FnOnce(&mut Plan)) -> World {
     World::of(plan, random, false)
 }
 
-fn judge(history: &str, workload: Workload, consistency: &str) -> Report {
+fn checker(history: &str, workload: Workload, consistency: &str) -> Report {
     let history = History::from_json(history).expect("the history can be read");
     let model = match workload {
         Workload::Append => Model::ListAppend,
@@ -51,7 +51,7 @@ fn violations(
         }
         let history = world.export();
         committed += history.matches(r#""type":"ok""#).count();
-        let report = judge(&history, workload, consistency);
+        let report = checker(&history, workload, consistency);
         if report.valid == Valid::False {
             violated += 1;
             kinds.extend(report.anomaly_types.clone());
@@ -107,8 +107,8 @@ fn a_history_with_a_lost_update_is_refused() {
         history.find(",2,3").map(|at| (history, at))
     });
     let (history, at) = found.expect("lists grow");
-    assert_eq!(judge(&history, Workload::Append, "strict-serializable").valid, Valid::True);
+    assert_eq!(checker(&history, Workload::Append, "strict-serializable").valid, Valid::True);
     // It forgets its last but one.
     let forged = format!("{}{}", &history[..at], &history[at + 2..]);
-    assert_eq!(judge(&forged, Workload::Append, "strict-serializable").valid, Valid::False);
+    assert_eq!(checker(&forged, Workload::Append, "strict-serializable").valid, Valid::False);
 }

@@ -9,7 +9,7 @@ fn world(at: u64, notes: bool) -> World {
     let mut random = Random::new(world_seed(4711, at));
     let mut plan = Plan::draw(&mut random);
     plan.cluster.workers = 2;
-    plan.cluster.stranger = false;
+    plan.cluster.foreign_engine = false;
     plan.cluster.standby = true;
     plan.cluster.settle = 1_000;
     plan.mix = [6, 1, 1, 12, 0, 0, 0];

@@ -1,13 +1,13 @@
 //! What must hold, whatever happens: the checkers and how they tell what is broken.
 
 pub mod catalog;
-pub mod judge;
+pub mod checker;
+pub mod expected_replies;
+pub mod history;
 pub mod oracle;
 pub mod order;
-pub mod remembered;
 pub mod snapshot;
 pub mod state;
-pub mod testimony;
 
 use styx_protocol::ids::Tid;
 

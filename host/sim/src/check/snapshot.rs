@@ -11,15 +11,15 @@ use styx_protocol::replies::Kept;
 use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::state::State;
 
-use super::judge::Judge;
+use super::checker::Checker;
+use super::expected_replies::ExpectedReplies;
 use super::oracle::Entities;
-use super::remembered::Remembered;
 use super::{Checked, Failure, ensure};
 use crate::store::{Manifest, Store};
 
 /// What was true when a snapshot was taken.
 #[derive(Debug)]
-pub struct Noted {
+pub struct Expectation {
     /// The coordinator's part.
     pub frame: SnapshotHeader,
     /// The oracle's entities.
@@ -27,38 +27,38 @@ pub struct Noted {
     /// What was moved to the next epoch.
     pub carried: Vec<Tid>,
     /// What all workers remembered.
-    pub remembered: Remembered,
+    pub remembered: ExpectedReplies,
 }
 
 /// Snapshots, as somebody sees them who sees everything.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     /// The last that was begun.
-    begun: Option<Noted>,
+    begun: Option<Expectation>,
     /// Those that were written, by number. One may be there under several.
-    written: BTreeMap<u64, Arc<Noted>>,
+    written: BTreeMap<u64, Arc<Expectation>>,
 }
 
 impl Snapshots {
-    pub(super) fn note(&mut self, noted: Noted) {
-        self.begun = Some(noted);
+    pub(super) fn note(&mut self, expectation: Expectation) {
+        self.begun = Some(expectation);
     }
 
     /// What was true when this one was taken.
-    pub(super) fn written(&self, number: u64) -> &Noted {
+    pub(super) fn written(&self, number: u64) -> &Expectation {
         &self.written[&number]
     }
 }
 
-impl Judge {
+impl Checker {
     /// A snapshot exists from now on.
     ///
     /// # Errors
     /// It does not hold what was true when it was taken.
     pub fn snapshot(&mut self, manifest: &Manifest, store: &Store) -> Checked {
         let Manifest { number, frame, .. } = manifest;
-        let begun = self.snapshots.begun.take().filter(|noted| noted.frame == *frame);
-        let Some(noted) = begun else {
+        let begun = self.snapshots.begun.take().filter(|expectation| expectation.frame == *frame);
+        let Some(expectation) = begun else {
             let message = format!("snapshot {number} is of epoch {}, and was not begun there", frame.epoch);
             return Err(Failure::new("snapshot", message));
         };
@@ -69,26 +69,26 @@ impl Judge {
         ensure(store.is_whole(manifest), "snapshot", || format!("parts of snapshot {number} are not in the store"))?;
         if !self.is_lenient() {
             let restored = store.load(manifest, |_| true)?;
-            self.carried_in(&restored, &noted)?;
+            self.carried_in(&restored, &expectation)?;
             let layout = self.layout();
             let RestoredState { frame, partitions, replies, .. } = restored;
             let mut state = State::new(layout);
             partitions.into_iter().for_each(|(id, partition)| state.restore(id, partition));
-            let whole = holds(&state, &noted.entities);
-            ensure(whole == Ok(noted.entities.values().map(BTreeMap::len).sum()), "snapshot", || {
+            let whole = holds(&state, &expectation.entities);
+            ensure(whole == Ok(expectation.entities.values().map(BTreeMap::len).sum()), "snapshot", || {
                 format!("the state in the snapshot of epoch {} is not what it was: {whole:?}", frame.epoch)
             })?;
-            self.replies_in(replies, &noted)?;
+            self.replies_in(replies, &expectation)?;
         }
-        self.snapshots.written.insert(*number, Arc::new(noted));
+        self.snapshots.written.insert(*number, Arc::new(expectation));
         Ok(())
     }
 
-    fn carried_in(&self, restored: &RestoredState, noted: &Noted) -> Checked {
+    fn carried_in(&self, restored: &RestoredState, expectation: &Expectation) -> Checked {
         let RestoredState { frame, carried, .. } = restored;
         let tids: Vec<Tid> = carried.iter().map(|carried| carried.tid).collect();
-        ensure(tids == noted.carried, "snapshot", || {
-            format!("the snapshot of epoch {} carries {tids:?}, not {:?}", frame.epoch, noted.carried)
+        ensure(tids == expectation.carried, "snapshot", || {
+            format!("the snapshot of epoch {} carries {tids:?}, not {:?}", frame.epoch, expectation.carried)
         })?;
         let known = carried.iter().find(|carried| {
             let known = &self.sequenced[&carried.tid];
@@ -99,12 +99,12 @@ impl Judge {
         })
     }
 
-    fn replies_in(&self, replies: Vec<Kept>, noted: &Noted) -> Checked {
-        let epoch = noted.frame.epoch;
+    fn replies_in(&self, replies: Vec<Kept>, expectation: &Expectation) -> Checked {
+        let epoch = expectation.frame.epoch;
         let mut replies: BTreeMap<RequestId, Kept> = replies.into_iter().map(|kept| (kept.id, kept)).collect();
         // Their ends before are not remembered once they are sequenced again.
-        noted.carried.iter().for_each(|tid| drop(replies.remove(&self.sequenced[tid].request.id)));
-        let expected = noted.remembered.ended();
+        expectation.carried.iter().for_each(|tid| drop(replies.remove(&self.sequenced[tid].request.id)));
+        let expected = expectation.remembered.ended();
         let ids: Vec<RequestId> = replies.keys().copied().collect();
         ensure(ids.iter().eq(expected.keys()), "snapshot", || {
             format!("the snapshot of epoch {epoch} remembers {ids:?}, not {:?}", expected.keys().collect::<Vec<_>>())
@@ -122,8 +122,8 @@ impl Judge {
 
     /// A snapshot is there once more, under another number.
     pub fn taken_over(&mut self, from: u64, to: u64) {
-        if let Some(noted) = self.snapshots.written.get(&from) {
-            self.snapshots.written.insert(to, noted.clone());
+        if let Some(expectation) = self.snapshots.written.get(&from) {
+            self.snapshots.written.insert(to, expectation.clone());
         }
     }
 
@@ -135,10 +135,10 @@ impl Judge {
         if self.is_lenient() {
             return Ok(());
         }
-        let noted = self.snapshots.written(number);
-        let found = holds(state, &noted.entities);
+        let expectation = self.snapshots.written(number);
+        let found = holds(state, &expectation.entities);
         ensure(found == Ok(state.len()), "restored state", || {
-            let (epoch, len) = (noted.frame.epoch, state.len());
+            let (epoch, len) = (expectation.frame.epoch, state.len());
             format!("of {len} entities that were restored from the snapshot of epoch {epoch}, {found:?} were there")
         })
     }

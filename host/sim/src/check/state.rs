@@ -6,24 +6,24 @@ use styx_protocol::placement::Placement;
 use styx_protocol::record::Chain;
 use styx_protocol::state::{State, StateHash};
 
-use super::judge::Judge;
+use super::checker::Checker;
 use super::{Checked, Failure, ensure};
 
 /// What a worker holds.
 #[derive(Debug)]
-pub struct Holdings<'a> {
+pub struct WorkerState<'a> {
     /// Committed state.
     pub state: &'a State,
     /// Replies remembered.
     pub remembered: usize,
 }
 
-impl Judge {
+impl Checker {
     /// Compares workers that have just ended an epoch with what they must be.
     ///
     /// # Errors
     /// They differ.
-    pub fn compare(&self, position: (Epoch, Chain), workers: &[Holdings<'_>], thoroughly: bool) -> Checked {
+    pub fn compare(&self, position: (Epoch, Chain), workers: &[WorkerState<'_>], thoroughly: bool) -> Checked {
         if self.is_lenient() {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl Judge {
         if thoroughly { self.compare_entities(epoch, workers, hash) } else { Ok(()) }
     }
 
-    fn compare_entities(&self, epoch: Epoch, workers: &[Holdings<'_>], hash: u128) -> Checked {
+    fn compare_entities(&self, epoch: Epoch, workers: &[WorkerState<'_>], hash: u128) -> Checked {
         let placement: &Placement = self.remembered.placement();
         let layout = workers[0].state.layout();
         let mut copy = State::new(layout);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use styx_protocol::record::EpochRecord;
 
-use super::{Life, NodeEvent, Outside};
 use crate::disk::End;
+use crate::environment::Environment;
+use crate::event::{Life, NodeEvent};
 
 /// What a process knows of its writes.
 #[derive(Debug, Default)]
@@ -31,50 +32,50 @@ impl Appender {
     }
 
     /// Takes a record.
-    pub(super) fn append(&mut self, record: Arc<EpochRecord>, life: Life, outside: &mut Outside) {
+    pub(super) fn append(&mut self, record: Arc<EpochRecord>, life: Life, environment: &mut Environment) {
         self.unwritten.push_back(record);
         if !self.syncing {
-            self.write(life, outside);
+            self.write(life, environment);
         }
     }
 
     /// An fsync is done.
-    pub(super) fn synced(&mut self, end: End, life: Life, outside: &mut Outside) {
+    pub(super) fn synced(&mut self, end: End, life: Life, environment: &mut Environment) {
         self.syncing = false;
-        outside.disk.sync(end);
-        self.write(life, outside);
+        environment.disk.sync(end);
+        self.write(life, environment);
     }
 
     /// Writes all records that it has got, and syncs them together.
-    fn write(&mut self, life: Life, outside: &mut Outside) {
-        self.flush(outside);
+    fn write(&mut self, life: Life, environment: &mut Environment) {
+        self.flush(environment);
         let Some(end) = self.written.take() else { return };
         self.syncing = true;
-        let delay = self.sync_time(outside);
-        let works = outside.calm || !outside.random.chance(outside.plan.sync_failures);
-        outside.later(life, delay, NodeEvent::Synced(end, works));
+        let delay = self.sync_time(environment);
+        let works = environment.calm || !environment.random.chance(environment.plan.sync_failures);
+        environment.later(life, delay, NodeEvent::Synced(end, works));
     }
 
     /// Writes all records without waiting for them to be durable.
-    fn flush(&mut self, outside: &mut Outside) {
+    fn flush(&mut self, environment: &mut Environment) {
         for record in self.unwritten.drain(..) {
             // What is refused is of a coordinator that was replaced and does not know it yet.
-            if let Some(end) = outside.disk.append(record) {
+            if let Some(end) = environment.disk.append(record) {
                 self.written = Some(end);
             }
         }
     }
 
     /// How long the disk takes.
-    pub(super) fn sync_time(&self, outside: &mut Outside) -> u64 {
-        outside.delay(outside.plan.sync) * self.slow
+    pub(super) fn sync_time(&self, environment: &mut Environment) -> u64 {
+        environment.delay(environment.plan.sync) * self.slow
     }
 
     /// Writes what is left of a generation that is over.
-    pub(super) fn close(&mut self, life: Life, outside: &mut Outside) {
-        self.flush(outside);
+    pub(super) fn close(&mut self, life: Life, environment: &mut Environment) {
+        self.flush(environment);
         if !self.syncing {
-            self.write(life, outside);
+            self.write(life, environment);
         }
     }
 }

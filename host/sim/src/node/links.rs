@@ -7,8 +7,9 @@ use styx_protocol::ids::WorkerId;
 use styx_protocol::link::{Link, Rejected};
 use styx_protocol::message::{Message, Node as Peer};
 
-use super::Outside;
+
 use crate::check::{Checked, ensure};
+use crate::environment::Environment;
 use crate::wire::{Frame, Packet, Parcel};
 
 /// Frames that are kept ahead of one that is missing.
@@ -16,7 +17,7 @@ const AHEAD_MAX: u64 = 64;
 /// Frames that are sent again at a time.
 const REPEATED_MAX: usize = 1024;
 
-/// See the module.
+/// Links by peer.
 #[derive(Debug)]
 pub(super) struct Links {
     me: usize,
@@ -32,7 +33,7 @@ struct End {
     ahead: BTreeMap<u64, Parcel>,
     /// When everything was sent again last.
     repeated: u64,
-    /// How much the other end had acknowledged, and since when it is no more.
+    /// Amount that the other end had acknowledged, and the time since which it is no more.
     progress: (u64, u64),
 }
 
@@ -42,9 +43,9 @@ impl Links {
         me: usize,
         generation: u64,
         peers: impl IntoIterator<Item = (Peer, usize)>,
-        outside: &Outside,
+        environment: &Environment,
     ) -> Self {
-        let now = outside.queue.now();
+        let now = environment.queue.now();
         let end = |(peer, node)| {
             let link = Link::new(generation, |_| 1);
             (peer, End { node, link, ahead: BTreeMap::new(), repeated: now, progress: (0, now) })
@@ -56,41 +57,41 @@ impl Links {
     ///
     /// # Errors
     /// A message cannot be read back from its bytes.
-    pub(super) fn send(&mut self, to: Peer, mut messages: Vec<Message>, outside: &mut Outside) -> Checked {
-        if outside.plan.cluster.codec {
+    pub(super) fn send(&mut self, to: Peer, mut messages: Vec<Message>, environment: &mut Environment) -> Checked {
+        if environment.plan.cluster.codec {
             for message in &mut messages {
                 let read = Message::decode(&message.encode());
                 ensure(read.as_ref().ok() == Some(message), "codec", || format!("{message:?} is read as {read:?}"))?;
                 *message = read.expect("just seen");
             }
         }
-        self.send_parcel(to, Parcel::Messages(messages), outside);
+        self.send_parcel(to, Parcel::Messages(messages), environment);
         Ok(())
     }
 
-    pub(super) fn send_parcel(&mut self, to: Peer, parcel: Parcel, outside: &mut Outside) {
+    pub(super) fn send_parcel(&mut self, to: Peer, parcel: Parcel, environment: &mut Environment) {
         let end = self.ends.get_mut(&to).expect("who is told something is a member");
         let number = end.link.send(parcel.clone());
         let (generation, ack) = (self.generation, end.link.acknowledge());
         let frame = Frame { generation, ack, numbered: Some((number, parcel)) };
-        outside.send(self.me, end.node, Packet::Frame(Box::new(frame)));
+        environment.send(self.me, end.node, Packet::Frame(Box::new(frame)));
     }
 
     /// Tells everybody.
-    pub(super) fn send_all(&mut self, parcel: &Parcel, outside: &mut Outside) {
+    pub(super) fn send_all(&mut self, parcel: &Parcel, environment: &mut Environment) {
         let peers: Vec<Peer> = self.ends.keys().copied().collect();
-        peers.into_iter().for_each(|peer| self.send_parcel(peer, parcel.clone(), outside));
+        peers.into_iter().for_each(|peer| self.send_parcel(peer, parcel.clone(), environment));
     }
 
     /// Takes a frame of a node; what is complete is delivered, in order.
-    pub(super) fn receive(&mut self, from: usize, frame: Frame, outside: &mut Outside) -> (Option<Peer>, Vec<Parcel>) {
+    pub(super) fn receive(&mut self, from: usize, frame: Frame, environment: &mut Environment) -> (Option<Peer>, Vec<Parcel>) {
         let Some((peer, end)) = self.ends.iter_mut().find(|(_, end)| end.node == from) else {
-            outside.figures.stale += 1;
+            environment.figures.stale += 1;
             return (None, Vec::new());
         };
         let mut delivered = Vec::new();
         match end.link.acknowledged(frame.generation, frame.ack) {
-            Err(Rejected::OldGeneration) => outside.figures.stale += 1,
+            Err(Rejected::OldGeneration) => environment.figures.stale += 1,
             Ok(_) => end.ahead.extend(frame.numbered.filter(|(number, _)| *number <= end.link.received() + AHEAD_MAX)),
             Err(_) => {}
         }
@@ -98,22 +99,22 @@ impl Links {
             let (number, parcel) = first.remove_entry();
             match end.link.receive(number) {
                 Ok(()) => delivered.push(parcel),
-                Err(_) => outside.figures.doubled += 1,
+                Err(_) => environment.figures.doubled += 1,
             }
         }
         (Some(*peer), delivered)
     }
 
     /// Repeats what was not acknowledged, acknowledges what has arrived.
-    pub(super) fn pulse(&mut self, outside: &mut Outside) {
-        let now = outside.queue.now();
+    pub(super) fn pulse(&mut self, environment: &mut Environment) {
+        let now = environment.queue.now();
         for end in self.ends.values_mut() {
             let waits = end.link.weight() as u64;
             let acknowledged = end.link.sent() - waits;
             if waits == 0 || acknowledged != end.progress.0 {
                 end.progress = (acknowledged, now);
             }
-            let due = end.repeated.max(end.progress.1) + outside.plan.cluster.repeat;
+            let due = end.repeated.max(end.progress.1) + environment.plan.cluster.repeat;
             let (generation, owed, ack) = (self.generation, end.link.ack_owed(), end.link.acknowledge());
             let mut frames = Vec::new();
             if waits > 0 && now >= due {
@@ -129,14 +130,14 @@ impl Links {
                 frames.push(Frame { generation, ack, numbered: None });
             }
             for frame in frames {
-                outside.send(self.me, end.node, Packet::Frame(Box::new(frame)));
+                environment.send(self.me, end.node, Packet::Frame(Box::new(frame)));
             }
         }
     }
 
     /// Workers that have acknowledged nothing for too long, though there was something.
-    pub(super) fn silent(&self, outside: &Outside) -> Vec<WorkerId> {
-        let long_ago = outside.queue.now().saturating_sub(outside.plan.cluster.stuck);
+    pub(super) fn silent(&self, environment: &Environment) -> Vec<WorkerId> {
+        let long_ago = environment.queue.now().saturating_sub(environment.plan.cluster.stuck);
         let silent = self.ends.iter().filter(|(_, end)| end.progress.1 < long_ago);
         let worker = |(peer, _): (&Peer, &End)| match peer {
             Peer::Worker(worker) => Some(*worker),

@@ -6,75 +6,25 @@
 
 mod appender;
 mod coordinator;
-mod crew;
 mod links;
-mod outside;
+mod pool;
 mod single;
 mod snapshots;
 mod worker;
 
-use std::fmt;
 use std::sync::Arc;
 
 use styx_protocol::ids::Epoch;
 use styx_protocol::record::{Chain, EpochRecord, Record};
 
-use crate::check::judge::Ended;
-use crate::check::state::Holdings;
+use crate::check::state::WorkerState;
 use crate::check::{Checked, Failure};
-use crate::disk::End;
+use crate::environment::Environment;
+use crate::event::{Life, Message, NodeEvent};
 use crate::wire::Packet;
 use coordinator::CoordinatorNode;
-pub use crew::Threads;
-pub use outside::{Answer, Figures, Gateways, GenerationView, Message, Outside};
 use single::Single;
-pub use snapshots::{Put, Written};
 use worker::WorkerNode;
-
-/// What happens to a process.
-#[derive(Debug)]
-pub enum NodeEvent {
-    /// An epoch may be cut.
-    Tick,
-    /// A thread has done its share of a job.
-    Share(u64, usize),
-    /// A piece of a graph has come as far as it goes.
-    Piece(u64),
-    /// The fsync of the file up to an end is done; or failed.
-    Synced(End, bool),
-    /// The fence is raised and durable; or that failed.
-    Raised(u64, End, bool),
-    /// A snapshot may be begun.
-    Wish,
-    /// A worker's driver takes more of what has changed.
-    HandOver,
-    /// A worker's part of a snapshot is written, or that failed.
-    Uploaded,
-    /// A worker has read the snapshot that it begins with.
-    Loaded,
-    /// The store has answered to a manifest.
-    Put(Put),
-    /// Heartbeats, repetitions, acknowledgements.
-    Pulse,
-}
-
-/// A life of a node: from a start to a crash. What is meant for an earlier one reaches nobody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
-    /// The node.
-    pub node: usize,
-    /// Starts.
-    pub number: u32,
-    /// The generation that an event belongs to, if it belongs to one.
-    pub part: u64,
-}
-
-impl fmt::Display for Life {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "n{}.{}", self.node, self.number)?;
-        if self.part > 0 { write!(f, "/g{}", self.part) } else { Ok(()) }
-    }
-}
 
 /// What a node is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,38 +80,40 @@ impl Node {
     ///
     /// # Errors
     /// The log does not give what it gave before.
-    pub fn start(&mut self, outside: &mut Outside) -> Checked {
+    pub fn start(&mut self, environment: &mut Environment) -> Checked {
         if self.is_up() {
             return Ok(());
         }
         self.life.number += 1;
         // Another machine's clock, perhaps.
-        if !outside.calm && outside.random.chance(150) {
-            self.clock += outside.random.between(0, 200_000) as i64 - 100_000;
+        if !environment.calm && environment.random.chance(150) {
+            self.clock += environment.random.between(0, 200_000) as i64 - 100_000;
         }
-        let (now, life) = (outside.queue.now(), self.life);
-        outside.trace.event(now, [8, life.node as u64], || format!("{life} starts as {:?}", self.role));
+        let (now, life) = (environment.queue.now(), self.life);
+        environment.trace.event(now, [8, life.node as u64], || format!("{life} starts as {:?}", self.role));
         let process = match self.role {
-            Role::Single => Process::Single(Box::new(Single::start(life, outside)?)),
-            Role::Coordinator | Role::Standby => Process::Coordinator(Box::new(CoordinatorNode::new(life, outside)?)),
-            Role::Worker => Process::Worker(Box::new(WorkerNode::new(life, outside))),
+            Role::Single => Process::Single(Box::new(Single::start(life, environment)?)),
+            Role::Coordinator | Role::Standby => {
+                Process::Coordinator(Box::new(CoordinatorNode::new(life, environment)?))
+            }
+            Role::Worker => Process::Worker(Box::new(WorkerNode::new(life, environment))),
         };
         self.process = Some(process);
         Ok(())
     }
 
     /// The process dies; of what was not synced, something may survive.
-    pub fn crash(&mut self, outside: &mut Outside) {
-        let (now, life) = (outside.queue.now(), self.life);
-        outside.figures.crashes += 1;
-        outside.trace.event(now, [7, life.node as u64, outside.disk.durable().0], || {
-            format!("{life} crashes; epoch {} was durable", outside.disk.durable())
+    pub fn crash(&mut self, environment: &mut Environment) {
+        let (now, life) = (environment.queue.now(), self.life);
+        environment.figures.crashes += 1;
+        environment.trace.event(now, [7, life.node as u64, environment.disk.durable().0], || {
+            format!("{life} crashes; epoch {} was durable", environment.disk.durable())
         });
         self.process = None;
         self.paused_until = 0;
         // What of two coordinators one writes, the other's death does not undo.
-        if self.role != Role::Worker && outside.disk.owner().is_none_or(|owner| owner == life.node) {
-            outside.disk.crash(&mut outside.random);
+        if self.role != Role::Worker && environment.disk.owner().is_none_or(|owner| owner == life.node) {
+            environment.disk.crash(&mut environment.random);
         }
     }
 
@@ -210,17 +162,17 @@ impl Node {
     ///
     /// # Errors
     /// A check is broken.
-    pub fn resize(&mut self, most: u16, outside: &mut Outside) -> Checked {
+    pub fn resize(&mut self, most: u16, environment: &mut Environment) -> Checked {
         match &mut self.process {
-            Some(Process::Coordinator(coordinator)) => coordinator.resize(most, outside),
+            Some(Process::Coordinator(coordinator)) => coordinator.resize(most, environment),
             _ => Ok(()),
         }
     }
 
     /// What a worker holds in a generation.
-    pub fn holdings(&self, generation: u64) -> Option<Holdings<'_>> {
+    pub fn worker_state(&self, generation: u64) -> Option<WorkerState<'_>> {
         match &self.process {
-            Some(Process::Worker(worker)) => worker.holdings(generation),
+            Some(Process::Worker(worker)) => worker.worker_state(generation),
             _ => None,
         }
     }
@@ -237,11 +189,11 @@ impl Node {
     ///
     /// # Errors
     /// A check is broken.
-    pub fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
+    pub fn hear(&mut self, attempt: usize, message: Message, environment: &mut Environment) -> Checked {
         match self.process.as_mut().expect("the process runs") {
-            Process::Single(single) => single.hear(attempt, message, outside),
-            Process::Coordinator(coordinator) => coordinator.hear(attempt, message, outside),
-            Process::Worker(worker) => worker.hear(attempt, message, outside),
+            Process::Single(single) => single.hear(attempt, message, environment),
+            Process::Coordinator(coordinator) => coordinator.hear(attempt, message, environment),
+            Process::Worker(worker) => worker.hear(attempt, message, environment),
         }
     }
 
@@ -249,11 +201,11 @@ impl Node {
     ///
     /// # Errors
     /// A check is broken.
-    pub fn packet(&mut self, from: usize, packet: Packet, outside: &mut Outside) -> Checked {
+    pub fn packet(&mut self, from: usize, packet: Packet, environment: &mut Environment) -> Checked {
         match self.process.as_mut().expect("the process runs") {
             Process::Single(_) => panic!("there is nobody else"),
-            Process::Coordinator(coordinator) => coordinator.packet(from, packet, outside),
-            Process::Worker(worker) => worker.packet(from, packet, outside),
+            Process::Coordinator(coordinator) => coordinator.packet(from, packet, environment),
+            Process::Worker(worker) => worker.packet(from, packet, environment),
         }
     }
 
@@ -261,16 +213,16 @@ impl Node {
     ///
     /// # Errors
     /// A check is broken.
-    pub fn take(&mut self, life: Life, event: NodeEvent, outside: &mut Outside) -> Checked<bool> {
-        if let NodeEvent::Synced(_, false) | NodeEvent::Raised(_, _, false) = event {
+    pub fn take(&mut self, life: Life, event: NodeEvent, environment: &mut Environment) -> Checked<bool> {
+        if let NodeEvent::Synced(_, false) | NodeEvent::FenceRaised(_, _, false) = event {
             return Ok(false);
         }
         match self.process.as_mut().expect("the process runs") {
-            Process::Single(single) => single.take(event, self.clock, outside)?,
+            Process::Single(single) => single.take(event, self.clock, environment)?,
             Process::Coordinator(coordinator) if coordinator.leads(life.part) => {
-                coordinator.take(event, self.clock, outside)?;
+                coordinator.take(event, self.clock, environment)?;
             }
-            Process::Worker(worker) if worker.works_in(life.part) => worker.take(event, outside)?,
+            Process::Worker(worker) if worker.works_in(life.part) => worker.take(event, environment)?,
             Process::Coordinator(_) | Process::Worker(_) => {}
         }
         Ok(true)
@@ -280,11 +232,11 @@ impl Node {
     ///
     /// # Errors
     /// It is not.
-    pub fn check(&self, outside: &Outside) -> Checked {
+    pub fn check(&self, environment: &Environment) -> Checked {
         match &self.process {
-            Some(Process::Single(single)) => single.check(outside),
-            Some(Process::Coordinator(coordinator)) if outside.gateways.coordinator == self.life.node => {
-                coordinator.check(outside)
+            Some(Process::Single(single)) => single.check(environment),
+            Some(Process::Coordinator(coordinator)) if environment.gateways.coordinator == self.life.node => {
+                coordinator.check(environment)
             }
             _ => Ok(()),
         }
@@ -299,45 +251,4 @@ fn records(log: Vec<Record>) -> Checked<Vec<Arc<EpochRecord>>> {
         Record::Genesis(_) => Some(Err(Failure::new("log", "the simulated log holds no genesis"))),
     };
     log.into_iter().filter_map(epoch).collect()
-}
-
-impl Outside {
-    /// A record is about to be appended.
-    ///
-    /// # Errors
-    /// It is not what follows.
-    fn cut(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
-        let requests = record.transactions().count();
-        let numbers = [1, record.epoch.0, record.time.0, requests as u64];
-        let now = self.queue.now();
-        self.trace.event(now, numbers, || {
-            format!(
-                "{life} cuts epoch {}: {requests} requests from counter {} of {}, carried {:?}, {} controls",
-                record.epoch,
-                record.counter,
-                record.sequencers,
-                record.carried,
-                record.controls.len()
-            )
-        });
-        self.figures.deployments += record.controls.len() as u64;
-        self.judge.cut(record)
-    }
-
-    /// An epoch has ended, or a round that is none, perhaps in a replay.
-    ///
-    /// # Errors
-    /// It did not end as it must.
-    fn finished(&mut self, life: Life, epoch: Option<Epoch>, ended: Ended) -> Checked {
-        let numbers = [6, epoch.map_or(0, |epoch| epoch.0), ended.chain.0 as u64, ended.order.len() as u64];
-        let now = self.queue.now();
-        self.trace.event(now, numbers, || match epoch {
-            Some(epoch) => format!(
-                "{life} ends epoch {epoch}: order {:?}, {} rescheduled, chain {}",
-                ended.order, ended.rescheduled, ended.chain
-            ),
-            None => format!("{life} ends a round of read-only requests"),
-        });
-        self.judge.finished(epoch, ended)
-    }
 }

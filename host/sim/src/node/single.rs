@@ -9,14 +9,17 @@ use styx_protocol::machine::{Action, Input, Machine, coordinator, worker};
 use styx_protocol::record::EpochRecord;
 
 use super::appender::Appender;
-use super::crew::{Crew, Inputs};
-use super::snapshots::{Collector, Keeper};
-use super::{Life, Message, NodeEvent, Outside, records};
-use crate::check::judge::Ended;
-use crate::check::state::Holdings;
+use super::pool::{ExecutionPool, Inputs};
+use super::records;
+use super::snapshots::{DeltaWriter, SnapshotScheduler};
+use crate::check::checker::Ended;
+use crate::check::state::WorkerState;
 use crate::check::{Checked, ensure};
+use crate::environment::Environment;
+use crate::event::{Life, Message, NodeEvent};
 use crate::random::Random;
 use crate::replay;
+use crate::threads::Threads;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,9 +27,9 @@ pub(super) struct Single {
     life: Life,
     machine: Machine<u64>,
     appender: Appender,
-    crew: Crew,
-    collector: Collector,
-    keeper: Option<Keeper>,
+    pool: ExecutionPool,
+    delta_writer: DeltaWriter,
+    scheduler: Option<SnapshotScheduler>,
     ticking: bool,
     /// The epoch under way, if it is one.
     round: Option<Epoch>,
@@ -37,55 +40,56 @@ impl Single {
     ///
     /// # Errors
     /// The log does not give what it gave before.
-    pub(super) fn start(life: Life, outside: &mut Outside) -> Checked<Self> {
-        let before = outside.disk.durable();
-        let log: Vec<Arc<EpochRecord>> = records(outside.disk.recover())?;
-        let durable = outside.disk.durable();
+    pub(super) fn start(life: Life, environment: &mut Environment) -> Checked<Self> {
+        let before = environment.disk.durable();
+        let log: Vec<Arc<EpochRecord>> = records(environment.disk.recover())?;
+        let durable = environment.disk.durable();
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
-        outside.judge.opened(&log, outside.disk.trimmed())?;
-        let mut machine = Machine::new(outside.plan.config);
-        machine.hand_over_most(outside.plan.snapshotting.chunk);
-        let snapshot = outside.take_over(life, outside.plan.config.generation.0)?;
+        environment.checker.opened(&log, environment.disk.trimmed())?;
+        let mut machine = Machine::new(environment.plan.config.clone());
+        machine.hand_over_most(environment.plan.snapshotting.chunk);
+        let snapshot = environment.take_over(life, environment.plan.config.generation.0)?;
         if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {
-            machine.restore(outside.store.load(snapshot, |_| true)?);
-            outside.judge.restored(snapshot.number, machine.state())?;
-            let alone = outside.judge.remembered.placement().clone();
-            outside.judge.seated(alone, Some(snapshot.number));
+            machine.restore(environment.store.load(snapshot, |_| true)?);
+            environment.checker.restored(snapshot.number, machine.state())?;
+            let alone = environment.checker.remembered.placement().clone();
+            environment.checker.placed(alone, Some(snapshot.number));
         }
-        let keeper = snapshot.map(|snapshot| Keeper::new(life, snapshot.generation, 1, snapshot, durable, outside));
-        let crew = Crew::new(life, false, outside);
+        let scheduler = snapshot
+            .map(|snapshot| SnapshotScheduler::new(life, snapshot.generation, 1, snapshot, durable, environment));
+        let pool = ExecutionPool::new(life, false, environment);
         let mut single = Single {
             life,
             machine,
             appender: Appender::new(),
-            crew,
-            collector: Collector::default(),
-            keeper,
+            pool,
+            delta_writer: DeltaWriter::default(),
+            scheduler,
             ticking: false,
             round: None,
         };
         single.machine.step(coordinator::Input::Durable(durable), &mut Vec::new());
-        let mut threads = super::Threads::new(&outside.plan, false, Random::new(outside.random.number()));
+        let mut threads = Threads::new(&environment.plan, false, Random::new(environment.random.number()));
         let from = single.machine.position().0;
         for record in log.iter().filter(|record| record.epoch > from) {
-            outside.figures.replayed += 1;
-            let ended = replay::one(&mut single.machine, record, &mut threads, &mut outside.random)?;
-            outside.judge.finished(Some(record.epoch), ended)?;
+            environment.figures.replayed += 1;
+            let ended = replay::one(&mut single.machine, record, &mut threads, &mut environment.random)?;
+            environment.checker.finished(Some(record.epoch), ended)?;
         }
-        outside.judge.compare(single.machine.position(), &[single.holdings()], true)?;
-        outside.learn(single.machine.catalog());
+        environment.checker.compare(single.machine.position(), &[single.worker_state()], true)?;
+        environment.learn(single.machine.catalog());
         // What was rescheduled in the last epoch of the log goes on without anybody asking.
-        single.pace(outside);
+        single.pace(environment);
         Ok(single)
     }
 
-    pub(super) fn holdings(&self) -> Holdings<'_> {
-        Holdings { state: self.machine.state(), remembered: self.machine.remembered() }
+    pub(super) fn worker_state(&self) -> WorkerState<'_> {
+        WorkerState { state: self.machine.state(), remembered: self.machine.remembered() }
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        let keeper = self.keeper.as_ref().is_none_or(Keeper::is_quiet);
-        keeper && self.machine.is_idle() && !self.machine.has_work() && self.appender.is_quiet()
+        let scheduler = self.scheduler.as_ref().is_none_or(SnapshotScheduler::is_quiet);
+        scheduler && self.machine.is_idle() && !self.machine.has_work() && self.appender.is_quiet()
     }
 
     pub(super) fn slow_disk(&mut self, factor: u64) {
@@ -93,7 +97,7 @@ impl Single {
     }
 
     /// A client's message.
-    pub(super) fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
+    pub(super) fn hear(&mut self, attempt: usize, message: Message, environment: &mut Environment) -> Checked {
         let waiter = attempt as u64;
         let input: Input<u64> = match message {
             Message::Submit(request, receipt) => ClientRequest::Submit { request, waiter, receipt }.into(),
@@ -101,114 +105,116 @@ impl Single {
             Message::Await(id) => ClientRequest::Await { id, waiter }.into(),
             Message::Control(control) => coordinator::Input::Control { control, waiter }.into(),
         };
-        self.step([input].into(), outside)
+        self.step([input].into(), environment)
     }
 
     /// Something happens to the process.
-    pub(super) fn take(&mut self, event: NodeEvent, clock: i64, outside: &mut Outside) -> Checked {
+    pub(super) fn take(&mut self, event: NodeEvent, clock: i64, environment: &mut Environment) -> Checked {
         let mut inputs: VecDeque<Input<u64>> = VecDeque::new();
         let mut done = Inputs::new();
         match event {
             NodeEvent::Tick => {
                 self.ticking = false;
-                let now = outside.queue.now().saturating_add_signed(clock);
+                let now = environment.queue.now().saturating_add_signed(clock);
                 inputs.push_back(coordinator::Input::Tick { now: Timestamp(now) }.into());
             }
-            NodeEvent::Share(job, thread) => self.crew.share_done(job, thread, &mut done, outside),
-            NodeEvent::Piece(piece) => self.crew.piece_done(piece, &mut done),
+            NodeEvent::BatchShare(job, thread) => self.pool.share_done(job, thread, &mut done, environment),
+            NodeEvent::TaskDone(task) => self.pool.task_done(task, &mut done),
             NodeEvent::Synced(end, _) => {
-                self.appender.synced(end, self.life, outside);
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.durable(end.epoch);
+                self.appender.synced(end, self.life, environment);
+                if let Some(scheduler) = &mut self.scheduler {
+                    scheduler.durable(end.epoch);
                 }
                 inputs.push_back(coordinator::Input::Durable(end.epoch).into());
             }
             NodeEvent::HandOver => inputs.push_back(worker::Input::HandOver.into()),
             NodeEvent::Uploaded => {
-                let generation = outside.plan.config.generation;
-                if let Some(written) = self.collector.uploaded(generation.0, self.life, outside) {
-                    self.keeper().written(WorkerId(0), written);
+                let generation = environment.plan.config.generation;
+                if let Some(written) = self.delta_writer.uploaded(generation.0, self.life, environment) {
+                    self.scheduler().written(WorkerId(0), written);
                 }
             }
-            NodeEvent::Wish => {
+            NodeEvent::SnapshotDue => {
                 let reached = self.machine.position().0;
-                if self.keeper().wish(Some(reached), outside) {
+                if self.scheduler().due(Some(reached), environment) {
                     inputs.push_back(coordinator::Input::Snapshot.into());
                 }
             }
             NodeEvent::Put(put) => {
-                let deposed = self.keeper().put(put, outside)?;
+                let deposed = self.scheduler().put(put, environment)?;
                 ensure(!deposed, "snapshot", || "a single process is replaced".into())?;
             }
-            NodeEvent::Pulse | NodeEvent::Raised(..) | NodeEvent::Loaded => panic!("there is nobody else"),
+            NodeEvent::Heartbeat | NodeEvent::FenceRaised(..) | NodeEvent::Loaded => panic!("there is nobody else"),
         }
         inputs.extend(done.into_iter().map(Input::Worker));
-        self.step(inputs, outside)?;
-        self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.go_on(outside))
+        self.step(inputs, environment)?;
+        self.scheduler.as_mut().map_or(Ok(()), |scheduler| scheduler.advance(environment))
     }
 
-    fn keeper(&mut self) -> &mut Keeper {
-        self.keeper.as_mut().expect("this world has snapshots")
+    fn scheduler(&mut self) -> &mut SnapshotScheduler {
+        self.scheduler.as_mut().expect("this world has snapshots")
     }
 
     /// Has the next epoch cut some time, if there is anything to cut.
-    fn pace(&mut self, outside: &mut Outside) {
+    fn pace(&mut self, environment: &mut Environment) {
         if !self.ticking && self.machine.is_idle() && self.machine.has_work() {
             self.ticking = true;
-            let delay = outside.delay(outside.plan.pace);
-            outside.later(self.life, delay, NodeEvent::Tick);
+            let delay = environment.delay(environment.plan.pace);
+            environment.later(self.life, delay, NodeEvent::Tick);
         }
     }
 
     /// Steps the machine and does what it says, as the real driver does.
-    fn step(&mut self, mut inputs: VecDeque<Input<u64>>, outside: &mut Outside) -> Checked {
+    fn step(&mut self, mut inputs: VecDeque<Input<u64>>, environment: &mut Environment) -> Checked {
         let mut actions = Vec::new();
         while let Some(input) = inputs.pop_front() {
             self.machine.step(input, &mut actions);
             for action in actions.drain(..) {
                 let mut done = Inputs::new();
-                self.perform(action, &mut done, outside)?;
+                self.perform(action, &mut done, environment)?;
                 inputs.extend(done.into_iter().map(Input::Worker));
             }
         }
-        self.pace(outside);
+        self.pace(environment);
         Ok(())
     }
 
-    fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, outside: &mut Outside) -> Checked {
+    fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, environment: &mut Environment) -> Checked {
         match action {
             Action::Coordinator(coordinator::Action::Append(record)) => {
-                outside.cut(self.life, &record)?;
+                environment.cut(self.life, &record)?;
                 self.round = Some(record.epoch);
-                self.appender.append(record, self.life, outside);
+                self.appender.append(record, self.life, environment);
             }
             Action::Worker(worker::Action::Execute(batch)) => {
-                outside.learn(&batch.catalog);
-                outside.ask_oracle(batch.queries.iter().cloned());
-                self.crew.execute(batch, inputs, outside);
+                environment.learn(&batch.catalog);
+                environment.expect_queries(batch.queries.iter().cloned());
+                self.pool.execute(batch, inputs, environment);
             }
-            Action::Worker(worker::Action::FallBack(batch)) => self.crew.fall_back(batch, inputs, outside),
+            Action::Worker(worker::Action::FallBack(batch)) => self.pool.fall_back(batch, inputs, environment),
             Action::Finished(summary) => {
                 let epoch = self.round.take();
                 let summaries = [summary];
-                outside.count(&summaries, false);
+                environment.count(&summaries, false);
                 let [summary] = summaries;
                 let ended = Ended::of([summary.clone()], summary.chain);
-                outside.finished(self.life, epoch, ended)?;
-                let thoroughly = outside.judge.epoch().0.is_multiple_of(8);
-                outside.judge.compare(self.machine.position(), &[self.holdings()], thoroughly)?;
+                environment.finished(self.life, epoch, ended)?;
+                let thoroughly = environment.checker.epoch().0.is_multiple_of(8);
+                environment.checker.compare(self.machine.position(), &[self.worker_state()], thoroughly)?;
             }
             Action::Coordinator(coordinator::Action::Snapshot(frame)) => {
-                outside.judge.noted(&frame)?;
-                self.keeper().frame(frame);
+                environment.checker.expectation(&frame)?;
+                self.scheduler().frame(frame);
             }
-            Action::Worker(worker::Action::WorkerSnapshot(part)) => self.collector.part(part, self.life, outside),
+            Action::Worker(worker::Action::WorkerSnapshot(part)) => {
+                self.delta_writer.part(part, self.life, environment)
+            }
             Action::Worker(worker::Action::Changes { changes, last }) => {
-                self.collector.changes(changes, last, self.life, outside)
+                self.delta_writer.changes(changes, last, self.life, environment)
             }
-            Action::Worker(worker::Action::Respond(response)) => outside.tell(self.life, response)?,
+            Action::Worker(worker::Action::Respond(response)) => environment.tell(self.life, response)?,
             Action::Coordinator(coordinator::Action::Controlled { waiter, result }) => {
-                outside.tell_controlled(self.life, waiter, &result)?;
+                environment.respond_controlled(self.life, waiter, &result)?;
             }
             Action::Worker(worker::Action::Logs { .. }) => {}
             Action::Worker(_) | Action::Coordinator(_) => panic!("there is one worker: {action:?}"),
@@ -217,11 +223,11 @@ impl Single {
     }
 
     /// After all is over.
-    pub(super) fn check(&self, outside: &Outside) -> Checked {
+    pub(super) fn check(&self, environment: &Environment) -> Checked {
         let position = self.machine.position();
-        outside.judge.compare(position, &[self.holdings()], true)?;
-        ensure(position.0 == outside.disk.durable(), "liveness", || {
-            format!("epoch {} never becomes durable; {} is", position.0, outside.disk.durable())
+        environment.checker.compare(position, &[self.worker_state()], true)?;
+        ensure(position.0 == environment.disk.durable(), "liveness", || {
+            format!("epoch {} never becomes durable; {} is", position.0, environment.disk.durable())
         })
     }
 }

@@ -8,52 +8,42 @@ use std::sync::Arc;
 
 use styx_protocol::ids::{Epoch, Generation, PartitionId, WorkerId};
 use styx_protocol::route::partition_of;
-use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader, WorkerSnapshot};
-use styx_protocol::state::{StateHash, Write};
+use styx_protocol::snapshot::{SnapshotHeader, WorkerSnapshot};
+use styx_protocol::state::Write;
 
-use super::{Life, NodeEvent, Outside};
 use crate::check::{Checked, ensure};
-use crate::store::{Delta, Manifest};
-use crate::world::Event;
-
-/// What a worker has written for a snapshot.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// The snapshot's epoch.
-    pub epoch: Epoch,
-    /// Hash of each of its partitions.
-    pub hashes: Vec<(PartitionId, StateHash)>,
-    /// Names of the deltas of partitions that have changed.
-    pub parts: Vec<(PartitionId, u64)>,
-    /// Its transactions that were moved to the next epoch.
-    pub carried: Vec<CarriedTransaction>,
-}
+use crate::environment::Environment;
+use crate::event::{Event, Life, NodeEvent, Put};
+use crate::store::{Delta, Manifest, Written};
 
 /// A worker's part of snapshots.
 #[derive(Debug, Default)]
-pub(super) struct Collector {
+pub(super) struct DeltaWriter {
     part: Option<Box<WorkerSnapshot>>,
     changes: Vec<Write>,
 }
 
-impl Collector {
+impl DeltaWriter {
     /// The machine's part; its entities follow when there is time.
-    pub(super) fn part(&mut self, part: Box<WorkerSnapshot>, life: Life, outside: &mut Outside) {
+    pub(super) fn part(&mut self, part: Box<WorkerSnapshot>, life: Life, environment: &mut Environment) {
         assert!(self.part.is_none(), "snapshots come one after the other");
         self.part = Some(part);
-        more(life, outside);
+        more(life, environment);
     }
 
     /// Changes of entities, the last or not.
-    pub(super) fn changes(&mut self, changes: Vec<Write>, last: bool, life: Life, outside: &mut Outside) {
+    pub(super) fn changes(&mut self, changes: Vec<Write>, last: bool, life: Life, environment: &mut Environment) {
         self.changes.extend(changes);
-        if last { upload(life, outside) } else { more(life, outside) }
+        match last {
+            true => upload(life, environment),
+            false => more(life, environment),
+        }
     }
 
     /// An upload is over. If it failed it is tried again; some of it may be in the store for nothing.
-    pub(super) fn uploaded(&mut self, generation: u64, life: Life, outside: &mut Outside) -> Option<Written> {
-        let fails = !outside.calm && outside.random.chance(outside.plan.snapshotting.failures);
-        let partitions = outside.plan.config.layout.partitions;
+    pub(super) fn uploaded(&mut self, generation: u64, life: Life, environment: &mut Environment) -> Option<Written> {
+        let fails = !environment.calm && environment.random.chance(environment.plan.snapshotting.failures);
+        let partitions = environment.plan.config.layout.partitions;
         let mut deltas: BTreeMap<PartitionId, Delta> = BTreeMap::new();
         let part = self.part.as_ref().expect("it is being uploaded");
         for write in &self.changes {
@@ -62,12 +52,12 @@ impl Collector {
         for change in &part.replies {
             deltas.entry(partition_of(change.id(), partitions)).or_default().replies.push(change.clone());
         }
-        let until = if fails { outside.random.below(deltas.len() as u64 + 1) as usize } else { deltas.len() };
+        let until = if fails { environment.random.below(deltas.len() as u64 + 1) as usize } else { deltas.len() };
         let deltas = deltas.into_iter().take(until);
-        let parts = deltas.map(|(id, delta)| (id, outside.store.write(generation, delta))).collect();
+        let parts = deltas.map(|(id, delta)| (id, environment.store.write(generation, delta))).collect();
         if fails {
-            outside.figures.store_failures += 1;
-            upload(life, outside);
+            environment.figures.store_failures += 1;
+            upload(life, environment);
             return None;
         }
         self.changes.clear();
@@ -76,30 +66,19 @@ impl Collector {
     }
 }
 
-fn more(life: Life, outside: &mut Outside) {
-    let delay = outside.delay(outside.plan.snapshotting.store);
-    outside.later(life, delay / 4, NodeEvent::HandOver);
+fn more(life: Life, environment: &mut Environment) {
+    let delay = environment.delay(environment.plan.snapshotting.store);
+    environment.later(life, delay / 4, NodeEvent::HandOver);
 }
 
-fn upload(life: Life, outside: &mut Outside) {
-    let delay = outside.delay(outside.plan.snapshotting.store);
-    outside.later(life, delay, NodeEvent::Uploaded);
-}
-
-/// What became of a manifest that was sent to the store.
-#[derive(Clone, Debug)]
-pub enum Put {
-    /// It is there.
-    Done,
-    /// Its number is taken, by this one if it can be read.
-    Taken(Option<Arc<Manifest>>),
-    /// Who knows.
-    Unanswered,
+fn upload(life: Life, environment: &mut Environment) {
+    let delay = environment.delay(environment.plan.snapshotting.store);
+    environment.later(life, delay, NodeEvent::Uploaded);
 }
 
 /// The snapshot under way.
 #[derive(Debug)]
-struct UnderWay {
+struct InFlight {
     frame: Option<Box<SnapshotHeader>>,
     written: BTreeMap<WorkerId, Written>,
     /// What was sent to the store.
@@ -108,17 +87,17 @@ struct UnderWay {
 
 /// The coordinator's part of snapshots, in one generation.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct SnapshotScheduler {
     life: Life,
     generation: u64,
     workers: usize,
     /// The newest manifest of this generation.
     newest: Arc<Manifest>,
     durable: Epoch,
-    under_way: Option<UnderWay>,
+    in_flight: Option<InFlight>,
 }
 
-impl Keeper {
+impl SnapshotScheduler {
     /// Of a generation that has begun with a snapshot and a durable log up to an epoch.
     pub(super) fn new(
         life: Life,
@@ -126,27 +105,27 @@ impl Keeper {
         workers: usize,
         newest: Arc<Manifest>,
         durable: Epoch,
-        outside: &mut Outside,
+        environment: &mut Environment,
     ) -> Self {
-        let keeper = Keeper { life, generation, workers, newest, durable, under_way: None };
-        keeper.look_again(outside);
-        keeper
+        let scheduler = SnapshotScheduler { life, generation, workers, newest, durable, in_flight: None };
+        scheduler.schedule(environment);
+        scheduler
     }
 
-    fn look_again(&self, outside: &mut Outside) {
-        let delay = outside.delay(outside.plan.snapshotting.every);
-        outside.later(self.life, delay, NodeEvent::Wish);
+    fn schedule(&self, environment: &mut Environment) {
+        let delay = environment.delay(environment.plan.snapshotting.every);
+        environment.later(self.life, delay, NodeEvent::SnapshotDue);
     }
 
     /// Whether nothing is under way.
     pub(super) fn is_quiet(&self) -> bool {
-        self.under_way.is_none()
+        self.in_flight.is_none()
     }
 
     /// It is time; whether the machine shall begin a snapshot. `reached` is the last epoch that ended, if
     /// the generation is live.
-    pub(super) fn wish(&mut self, reached: Option<Epoch>, outside: &mut Outside) -> bool {
-        self.look_again(outside);
+    pub(super) fn due(&mut self, reached: Option<Epoch>, environment: &mut Environment) -> bool {
+        self.schedule(environment);
         self.begin(reached)
     }
 
@@ -155,18 +134,18 @@ impl Keeper {
         if !self.is_quiet() || reached.is_none_or(|reached| reached <= self.newest.frame.epoch) {
             return false;
         }
-        self.under_way = Some(UnderWay { frame: None, written: BTreeMap::new(), manifest: None });
+        self.in_flight = Some(InFlight { frame: None, written: BTreeMap::new(), manifest: None });
         true
     }
 
     /// The machine's part.
     pub(super) fn frame(&mut self, frame: Box<SnapshotHeader>) {
-        self.under_way.as_mut().expect("it was asked for").frame = Some(frame);
+        self.in_flight.as_mut().expect("it was requested").frame = Some(frame);
     }
 
     /// A worker has written its part.
     pub(super) fn written(&mut self, worker: WorkerId, written: Written) {
-        let before = self.under_way.as_mut().expect("it was asked for").written.insert(worker, written);
+        let before = self.in_flight.as_mut().expect("it was requested").written.insert(worker, written);
         assert!(before.is_none(), "each worker writes its part once");
     }
 
@@ -179,8 +158,8 @@ impl Keeper {
     ///
     /// # Errors
     /// A worker's part is of another epoch.
-    pub(super) fn go_on(&mut self, outside: &mut Outside) -> Checked {
-        let Some(UnderWay { frame: Some(frame), written, manifest: None }) = &mut self.under_way else {
+    pub(super) fn advance(&mut self, environment: &mut Environment) -> Checked {
+        let Some(InFlight { frame: Some(frame), written, manifest: None }) = &mut self.in_flight else {
             return Ok(());
         };
         let durable = frame.epoch <= self.durable;
@@ -202,33 +181,33 @@ impl Keeper {
             carried.extend(part.carried);
         }
         for held in &mut partitions {
-            outside.store.compact(self.generation, &mut held.parts);
+            environment.store.compact(self.generation, &mut held.parts);
         }
         carried.sort_unstable_by_key(|carried| carried.tid);
         let frame = (**frame).clone();
         let number = self.newest.number + 1;
         let manifest = Arc::new(Manifest { number, generation: self.generation, frame, carried, partitions });
-        self.send(manifest, outside);
+        self.send(manifest, environment);
         Ok(())
     }
 
-    fn send(&mut self, manifest: Arc<Manifest>, outside: &mut Outside) {
-        let delay = outside.delay(outside.plan.snapshotting.store);
-        outside.queue.after(&mut outside.random, delay, Event::Put(self.life, manifest.clone()));
-        self.under_way.as_mut().expect("it is under way").manifest = Some(manifest);
+    fn send(&mut self, manifest: Arc<Manifest>, environment: &mut Environment) {
+        let delay = environment.delay(environment.plan.snapshotting.store);
+        environment.queue.after(&mut environment.random, delay, Event::Put(self.life, manifest.clone()));
+        self.in_flight.as_mut().expect("it is under way").manifest = Some(manifest);
     }
 
     /// The store has answered, or not. Says whether a later coordinator leads.
     ///
     /// # Errors
     /// Somebody else wrote a manifest with this generation's number.
-    pub(super) fn put(&mut self, put: Put, outside: &mut Outside) -> Checked<bool> {
-        let Some(UnderWay { manifest: Some(manifest), .. }) = &self.under_way else { return Ok(false) };
+    pub(super) fn put(&mut self, put: Put, environment: &mut Environment) -> Checked<bool> {
+        let Some(InFlight { manifest: Some(manifest), .. }) = &self.in_flight else { return Ok(false) };
         let manifest = manifest.clone();
         match put {
             Put::Unanswered => {
-                outside.figures.store_failures += 1;
-                self.send(manifest, outside);
+                environment.figures.store_failures += 1;
+                self.send(manifest, environment);
                 return Ok(false);
             }
             Put::Taken(Some(other)) if Arc::ptr_eq(&other, &manifest) => {}
@@ -242,75 +221,17 @@ impl Keeper {
             }
             Put::Done => {}
         }
-        (self.newest, self.under_way) = (manifest, None);
+        (self.newest, self.in_flight) = (manifest, None);
         // What a later coordinator builds on is its own affair.
-        if !outside.disk.fence().admits(Generation(self.generation)) {
+        if !environment.disk.fence().admits(Generation(self.generation)) {
             return Ok(true);
         }
-        let oldest = outside.store.collect(self.generation);
-        outside.disk.trim(oldest);
-        let (trimmed, needed) = (outside.disk.trimmed(), outside.store.oldest());
+        let oldest = environment.store.collect(self.generation);
+        environment.disk.trim(oldest);
+        let (trimmed, needed) = (environment.disk.trimmed(), environment.store.oldest());
         ensure(trimmed <= needed, "snapshot", || {
             format!("the log is trimmed up to epoch {trimmed}, and a snapshot of epoch {needed} is kept")
         })?;
         Ok(false)
-    }
-}
-
-impl Outside {
-    /// A manifest reaches the store.
-    ///
-    /// # Errors
-    /// It must not exist, or does not say what is true.
-    pub fn put(&mut self, life: Life, manifest: &Arc<Manifest>) -> Checked {
-        let snapshotting = self.plan.snapshotting;
-        // Lost on the way there, or the answer on the way back.
-        let fails = !self.calm && self.random.chance(snapshotting.failures);
-        let put = if fails && self.random.chance(500) {
-            Put::Unanswered
-        } else {
-            match self.store.put(manifest) {
-                Ok(()) => {
-                    let (now, epoch) = (self.queue.now(), manifest.frame.epoch);
-                    self.trace.event(now, [17, manifest.number, epoch.0], || {
-                        format!("{life} has written snapshot {} of epoch {epoch}", manifest.number)
-                    });
-                    self.figures.snapshots += 1;
-                    let durable = self.disk.durable();
-                    ensure(epoch <= durable, "snapshot", || {
-                        format!("snapshot {} is of epoch {epoch}; durable is {durable}", manifest.number)
-                    })?;
-                    self.judge.snapshot(manifest, &self.store)?;
-                    if fails { Put::Unanswered } else { Put::Done }
-                }
-                Err(other) => Put::Taken(other),
-            }
-        };
-        let delay = self.delay(snapshotting.store) / 2;
-        self.later(life, delay, NodeEvent::Put(put));
-        Ok(())
-    }
-
-    /// A generation begins, or the only process: the snapshot that it starts from, which may be that of nothing.
-    ///
-    /// # Errors
-    /// There is none, and the log does not hold everything.
-    pub(super) fn take_over(&mut self, life: Life, generation: u64) -> Checked<Option<Arc<Manifest>>> {
-        if !self.plan.config.snapshots {
-            return Ok(None);
-        }
-        let trimmed = self.disk.trimmed();
-        if !self.calm && self.random.chance(self.plan.snapshotting.damage) && self.store.damage(&mut self.random) {
-            self.figures.damaged += 1;
-        }
-        let partitions = self.plan.config.layout.partitions;
-        let (manifest, before) = self.store.take_over(generation, partitions, trimmed)?;
-        self.judge.taken_over(before, manifest.number);
-        let (now, epoch) = (self.queue.now(), manifest.frame.epoch);
-        self.trace.event(now, [18, before, manifest.number, epoch.0], || {
-            format!("{life} starts from snapshot {before} of epoch {epoch}, now {}", manifest.number)
-        });
-        self.figures.restores += u64::from(epoch > Epoch(0));
-        Ok(Some(manifest))
     }
 }

@@ -12,12 +12,13 @@ use styx_protocol::route::memory_of;
 use styx_protocol::snapshot::RetainedState;
 use styx_protocol::task::LocalView;
 
-use super::crew::{Crew, Inputs};
 use super::links::Links;
-use super::snapshots::Collector;
-use super::{Life, Message, NodeEvent, Outside};
-use crate::check::state::Holdings;
+use super::pool::{ExecutionPool, Inputs};
+use super::snapshots::DeltaWriter;
+use crate::check::state::WorkerState;
 use crate::check::{Checked, ensure};
+use crate::environment::Environment;
+use crate::event::{Life, Message, NodeEvent};
 use crate::store::Manifest;
 use crate::wire::{Invitation, Packet, Parcel};
 
@@ -38,9 +39,9 @@ struct Part {
     life: Life,
     generation: u64,
     machine: Worker<u64>,
-    crew: Crew,
+    pool: ExecutionPool,
     links: Links,
-    collector: Collector,
+    delta_writer: DeltaWriter,
     /// What it begins with, until it has read it; and what has come meanwhile.
     loading: Option<(Arc<Manifest>, Inputs)>,
     /// Clients may come.
@@ -52,10 +53,10 @@ struct Part {
 
 impl WorkerNode {
     /// A process that has just started. Its life's events begin.
-    pub(super) fn new(life: Life, outside: &mut Outside) -> Self {
-        let engine = outside.plan.cluster.engine_of(life.node);
+    pub(super) fn new(life: Life, environment: &mut Environment) -> Self {
+        let engine = environment.plan.cluster.engine_of(life.node);
         let member = Member::new(u64::from(life.number), Build { version: "1".into(), engine });
-        outside.later(life, 0, NodeEvent::Pulse);
+        environment.later(life, 0, NodeEvent::Heartbeat);
         WorkerNode { life, member, part: None, remains: None, released: false }
     }
 
@@ -65,9 +66,9 @@ impl WorkerNode {
     }
 
     /// What it holds, if it is part of a generation.
-    pub(super) fn holdings(&self, generation: u64) -> Option<Holdings<'_>> {
+    pub(super) fn worker_state(&self, generation: u64) -> Option<WorkerState<'_>> {
         let part = self.part.as_ref().filter(|part| part.generation == generation)?;
-        Some(Holdings { state: part.machine.state(), remembered: part.machine.remembered() })
+        Some(WorkerState { state: part.machine.state(), remembered: part.machine.remembered() })
     }
 
     /// Whether nothing is left to be done in this generation.
@@ -78,10 +79,10 @@ impl WorkerNode {
     }
 
     /// A client's message; only a worker that may answer it does.
-    pub(super) fn hear(&mut self, attempt: usize, message: Message, outside: &mut Outside) -> Checked {
+    pub(super) fn hear(&mut self, attempt: usize, message: Message, environment: &mut Environment) -> Checked {
         let waiter = attempt as u64;
         let Some(part) = self.part.as_mut().filter(|part| part.live) else {
-            outside.break_connection(attempt);
+            environment.break_connection(attempt);
             return Ok(());
         };
         let seat = part.machine.seat();
@@ -91,8 +92,8 @@ impl WorkerNode {
             _ => None,
         };
         if kept.is_some_and(|id| memory_of(id, &seat.placement) != seat.me) {
-            outside.figures.misdirected += 1;
-            outside.break_connection(attempt);
+            environment.figures.misdirected += 1;
+            environment.break_connection(attempt);
             return Ok(());
         }
         let request = match message {
@@ -101,67 +102,75 @@ impl WorkerNode {
             Message::Await(id) => ClientRequest::Await { id, waiter },
             Message::Control(_) => panic!("deployments go to the coordinator"),
         };
-        part.step([Input::Client(request)].into(), outside)
+        part.step([Input::Client(request)].into(), environment)
     }
 
     /// Something happens to the process.
-    pub(super) fn take(&mut self, event: NodeEvent, outside: &mut Outside) -> Checked {
+    pub(super) fn take(&mut self, event: NodeEvent, environment: &mut Environment) -> Checked {
         match event {
-            NodeEvent::Pulse => {
-                self.pulse(outside);
+            NodeEvent::Heartbeat => {
+                self.pulse(environment);
                 Ok(())
             }
-            NodeEvent::Share(job, thread) => self.work(outside, |crew, inputs, outside| {
-                crew.share_done(job, thread, inputs, outside);
+            NodeEvent::BatchShare(job, thread) => self.work(environment, |pool, inputs, environment| {
+                pool.share_done(job, thread, inputs, environment);
             }),
-            NodeEvent::Piece(task) => self.work(outside, |crew, inputs, _| crew.piece_done(task, inputs)),
-            NodeEvent::HandOver => self.work(outside, |_, inputs, _| inputs.push_back(Input::HandOver)),
+            NodeEvent::TaskDone(task) => self.work(environment, |pool, inputs, _| pool.task_done(task, inputs)),
+            NodeEvent::HandOver => self.work(environment, |_, inputs, _| inputs.push_back(Input::HandOver)),
             NodeEvent::Uploaded => {
-                self.part.as_mut().into_iter().for_each(|part| part.uploaded(outside));
+                self.part.as_mut().into_iter().for_each(|part| part.uploaded(environment));
                 Ok(())
             }
             NodeEvent::Loaded => {
                 let remains = self.remains.take();
-                self.part.as_mut().map_or(Ok(()), |part| part.loaded(remains, outside))
+                self.part.as_mut().map_or(Ok(()), |part| part.loaded(remains, environment))
             }
-            NodeEvent::Tick | NodeEvent::Synced(..) | NodeEvent::Raised(..) | NodeEvent::Wish | NodeEvent::Put(_) => {
+            NodeEvent::Tick
+            | NodeEvent::Synced(..)
+            | NodeEvent::FenceRaised(..)
+            | NodeEvent::SnapshotDue
+            | NodeEvent::Put(_) => {
                 panic!("this is for coordinators")
             }
         }
     }
 
-    fn work(&mut self, outside: &mut Outside, done: impl FnOnce(&mut Crew, &mut Inputs, &mut Outside)) -> Checked {
+    fn work(
+        &mut self,
+        environment: &mut Environment,
+        done: impl FnOnce(&mut ExecutionPool, &mut Inputs, &mut Environment),
+    ) -> Checked {
         let Some(part) = &mut self.part else { return Ok(()) };
         let mut inputs = Inputs::new();
-        done(&mut part.crew, &mut inputs, outside);
-        part.step(inputs, outside)
+        done(&mut part.pool, &mut inputs, environment);
+        part.step(inputs, environment)
     }
 
-    fn pulse(&mut self, outside: &mut Outside) {
+    fn pulse(&mut self, environment: &mut Environment) {
         let mut silent = Vec::new();
         if let Some(part) = &mut self.part {
-            part.links.pulse(outside);
-            silent = part.links.silent(outside);
+            part.links.pulse(environment);
+            silent = part.links.silent(environment);
         }
-        for coordinator in outside.plan.coordinators() {
-            outside.send(self.life.node, coordinator, Packet::Hello(self.member.hello(silent.clone())));
+        for coordinator in environment.plan.coordinators() {
+            environment.send(self.life.node, coordinator, Packet::Hello(self.member.hello(silent.clone())));
         }
-        let beat = outside.plan.cluster.heartbeat;
-        let delay = outside.random.between(beat / 2, beat);
-        outside.later(self.life, delay, NodeEvent::Pulse);
+        let beat = environment.plan.cluster.heartbeat;
+        let delay = environment.random.between(beat / 2, beat);
+        environment.later(self.life, delay, NodeEvent::Heartbeat);
     }
 
     /// Another node's packet.
-    pub(super) fn packet(&mut self, from: usize, packet: Packet, outside: &mut Outside) -> Checked {
+    pub(super) fn packet(&mut self, from: usize, packet: Packet, environment: &mut Environment) -> Checked {
         match packet {
             Packet::Beat(beat) => {
                 if self.member.beat(beat) {
-                    self.leave(outside)?;
+                    self.leave(environment)?;
                 }
-                self.part.as_mut().map_or(Ok(()), |part| part.hear(beat, outside))
+                self.part.as_mut().map_or(Ok(()), |part| part.hear(beat, environment))
             }
             Packet::Refusal => {
-                outside.figures.refused += 1;
+                environment.figures.refused += 1;
                 Ok(())
             }
             Packet::Release => {
@@ -170,17 +179,17 @@ impl WorkerNode {
             }
             Packet::Invitation(invitation) => {
                 if self.member.invited(Generation(invitation.generation), invitation.life) {
-                    self.leave(outside)?;
-                    self.join(invitation, outside);
+                    self.leave(environment)?;
+                    self.join(invitation, environment);
                 }
                 Ok(())
             }
             Packet::Frame(frame) => {
                 let Some(part) = &mut self.part else {
-                    outside.figures.stale += 1;
+                    environment.figures.stale += 1;
                     return Ok(());
                 };
-                let (peer, parcels) = part.links.receive(from, *frame, outside);
+                let (peer, parcels) = part.links.receive(from, *frame, environment);
                 let mut inputs = Inputs::new();
                 for parcel in parcels {
                     match parcel {
@@ -192,7 +201,7 @@ impl WorkerNode {
                         }
                     }
                 }
-                part.step(inputs, outside)
+                part.step(inputs, environment)
             }
             Packet::Hello(_) => panic!("workers say hello to coordinators"),
         }
@@ -209,20 +218,20 @@ impl WorkerNode {
     }
 
     /// Drops everything of the generation that it was part of.
-    fn leave(&mut self, outside: &mut Outside) -> Checked {
+    fn leave(&mut self, environment: &mut Environment) -> Checked {
         if let Some(mut part) = self.part.take() {
             let mut actions = Vec::new();
             part.machine.leave(&mut actions);
             for action in actions {
                 if let Action::Respond(response) = action {
-                    outside.tell(part.life, response)?;
+                    environment.tell(part.life, response)?;
                 }
             }
-            let now = outside.queue.now();
-            outside.trace.event(now, [10, self.life.node as u64, part.generation], || {
+            let now = environment.queue.now();
+            environment.trace.event(now, [10, self.life.node as u64, part.generation], || {
                 format!("{} leaves generation {}", self.life, part.generation)
             });
-            outside.dropped.push(self.life.node);
+            environment.dropped.push(self.life.node);
             if part.loading.is_none() {
                 self.remains = part.machine.into_retained().ok();
             }
@@ -230,35 +239,35 @@ impl WorkerNode {
         Ok(())
     }
 
-    fn join(&mut self, invitation: Invitation, outside: &mut Outside) {
+    fn join(&mut self, invitation: Invitation, environment: &mut Environment) {
         let Invitation { generation, coordinator, members, placement, snapshot, .. } = invitation;
         let place = members.iter().position(|member| *member == self.life.node).expect("a member is invited");
         let me = styx_protocol::ids::WorkerId(place as u16);
-        let now = outside.queue.now();
-        outside.trace.event(now, [11, self.life.node as u64, generation, place as u64], || {
+        let now = environment.queue.now();
+        environment.trace.event(now, [11, self.life.node as u64, generation, place as u64], || {
             format!("{} joins generation {generation} as worker {me}", self.life)
         });
         let workers = members.iter().enumerate().filter(|(at, _)| *at != place);
         let workers = workers.map(|(at, node)| (Peer::Worker(styx_protocol::ids::WorkerId(at as u16)), *node));
         let peers = workers.chain([(Peer::Coordinator, coordinator)]);
-        let links = Links::new(self.life.node, generation, peers, outside);
-        let config = Config { generation: Generation(generation), ..outside.plan.config };
+        let links = Links::new(self.life.node, generation, peers, environment);
+        let config = Config { generation: Generation(generation), ..environment.plan.config };
         let mut machine = Worker::new(config.worker(), LocalView { me, placement });
-        machine.hand_over_most(outside.plan.snapshotting.chunk);
-        let strange = outside.plan.cluster.engine_of(self.life.node) != outside.plan.config.engine;
+        machine.hand_over_most(environment.plan.snapshotting.chunk);
+        let deviating = environment.plan.cluster.engine_of(self.life.node) != environment.plan.config.engine;
         let life = Life { part: generation, ..self.life };
-        let crew = Crew::new(life, strange, outside);
+        let pool = ExecutionPool::new(life, deviating, environment);
         if snapshot.is_some() {
-            let delay = outside.delay(outside.plan.snapshotting.store);
-            outside.later(life, delay, NodeEvent::Loaded);
+            let delay = environment.delay(environment.plan.snapshotting.store);
+            environment.later(life, delay, NodeEvent::Loaded);
         }
         self.part = Some(Part {
             life,
             generation,
             machine,
-            crew,
+            pool,
             links,
-            collector: Collector::default(),
+            delta_writer: DeltaWriter::default(),
             loading: snapshot.map(|snapshot| (snapshot, Inputs::new())),
             live: false,
             doubts: vec![],
@@ -268,21 +277,20 @@ impl WorkerNode {
 
 impl Part {
     /// A beat has come: what this worker does not know, nobody knows, unless another generation has begun.
-    fn hear(&mut self, beat: Beat, outside: &mut Outside) -> Checked {
+    fn hear(&mut self, beat: Beat, environment: &mut Environment) -> Checked {
         for (mut doubt, waiter, known) in std::mem::take(&mut self.doubts) {
-            if doubt.hear(beat, Generation(self.generation)) {
-                outside.tell_unknown(self.life, waiter, known)?
-            } else {
-                self.doubts.push((doubt, waiter, known))
+            match doubt.hear(beat, Generation(self.generation)) {
+                true => environment.respond_unknown(self.life, waiter, known)?,
+                false => self.doubts.push((doubt, waiter, known)),
             }
         }
         Ok(())
     }
 
     /// The snapshot is read: the machine begins with it, and what has come meanwhile follows.
-    fn loaded(&mut self, remains: Option<RetainedState>, outside: &mut Outside) -> Checked {
+    fn loaded(&mut self, remains: Option<RetainedState>, environment: &mut Environment) -> Checked {
         let Some((snapshot, inputs)) = self.loading.take() else { return Ok(()) };
-        if outside.newest() != self.generation {
+        if environment.newest() != self.generation {
             // It may be there no more, and nobody waits for it.
             self.loading = Some((snapshot, inputs));
             return Ok(());
@@ -290,27 +298,27 @@ impl Part {
         let LocalView { me, placement } = self.machine.seat().clone();
         let owns = |partition| placement.owner(partition) == me;
         let held = |partition| remains.as_ref().is_some_and(|remains| remains.hold(&snapshot.frame, partition));
-        let mut restored = outside.store.load(&snapshot, |partition| owns(partition) && !held(partition))?;
-        outside.figures.remained +=
+        let mut restored = environment.store.load(&snapshot, |partition| owns(partition) && !held(partition))?;
+        environment.figures.remained +=
             (0..placement.partitions()).map(PartitionId).filter(|id| owns(*id) && held(*id)).count() as u64;
         if let Some(remains) = remains {
             remains.complete(&mut restored, placement.partitions(), owns);
         }
         self.machine.restore(restored);
-        outside.judge.restored(snapshot.number, self.machine.state())?;
-        outside.learn(self.machine.catalog());
-        self.step(inputs, outside)
+        environment.checker.restored(snapshot.number, self.machine.state())?;
+        environment.learn(self.machine.catalog());
+        self.step(inputs, environment)
     }
 
     /// Its part of a snapshot may be written: then the coordinator is told.
-    fn uploaded(&mut self, outside: &mut Outside) {
-        if let Some(written) = self.collector.uploaded(self.generation, self.life, outside) {
-            self.links.send_parcel(Peer::Coordinator, Parcel::Written(Box::new(written)), outside);
+    fn uploaded(&mut self, environment: &mut Environment) {
+        if let Some(written) = self.delta_writer.uploaded(self.generation, self.life, environment) {
+            self.links.send_parcel(Peer::Coordinator, Parcel::Written(Box::new(written)), environment);
         }
     }
 
     /// Steps the machine and does what it says, as the real driver does.
-    fn step(&mut self, mut inputs: Inputs, outside: &mut Outside) -> Checked {
+    fn step(&mut self, mut inputs: Inputs, environment: &mut Environment) -> Checked {
         if let Some((_, waiting)) = &mut self.loading {
             waiting.append(&mut inputs);
             return Ok(());
@@ -326,41 +334,41 @@ impl Part {
                         Some((_, messages)) => messages.push(message),
                         None => letters.push((to, vec![message])),
                     },
-                    action => self.perform(action, &mut inputs, outside)?,
+                    action => self.perform(action, &mut inputs, environment)?,
                 }
             }
         }
-        letters.into_iter().try_for_each(|(to, messages)| self.links.send(to, messages, outside))
+        letters.into_iter().try_for_each(|(to, messages)| self.links.send(to, messages, environment))
     }
 
-    fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, outside: &mut Outside) -> Checked {
+    fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, environment: &mut Environment) -> Checked {
         let me = self.machine.seat().me;
-        let seen = outside.generations.get_mut(&self.generation);
+        let seen = environment.generations.get_mut(&self.generation);
         match action {
             Action::Execute(batch) => {
                 if let Some(seen) = seen {
                     seen.queries.extend(batch.queries.iter().cloned());
                 }
-                outside.learn(&batch.catalog);
-                self.crew.execute(batch, inputs, outside);
+                environment.learn(&batch.catalog);
+                self.pool.execute(batch, inputs, environment);
             }
-            Action::RunTasks(tasks) => self.crew.advance(tasks, inputs, outside),
-            Action::FallBack(batch) => self.crew.fall_back(batch, inputs, outside),
+            Action::RunTasks(tasks) => self.pool.advance(tasks, inputs, environment),
+            Action::FallBack(batch) => self.pool.fall_back(batch, inputs, environment),
             Action::Finished(summary) => {
-                let waiting = self.crew.waiting();
+                let waiting = self.pool.waiting();
                 ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {} after the round", self.life))?;
                 if let Some(seen) = seen {
                     seen.summaries[usize::from(me.0)].push_back(summary);
                 }
             }
-            Action::WorkerSnapshot(part) => self.collector.part(part, self.life, outside),
-            Action::Changes { changes, last } => self.collector.changes(changes, last, self.life, outside),
+            Action::WorkerSnapshot(part) => self.delta_writer.part(part, self.life, environment),
+            Action::Changes { changes, last } => self.delta_writer.changes(changes, last, self.life, environment),
             Action::Logs { .. } => {}
             Action::Respond(ClientResponse::Unknown { waiter }) => {
-                let known = outside.testimony.is_known(waiter as usize, &outside.judge);
+                let known = environment.history.is_known(waiter as usize, &environment.checker);
                 self.doubts.push((Doubt::default(), waiter, known));
             }
-            Action::Respond(response) => outside.tell(self.life, response)?,
+            Action::Respond(response) => environment.tell(self.life, response)?,
             Action::Send { .. } => panic!("messages travel together"),
         }
         Ok(())

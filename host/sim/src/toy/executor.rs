@@ -187,7 +187,7 @@ impl Toy {
         let progress = match polled {
             Poll::Ready(result) => Progress::Done(result),
             Poll::Pending => {
-                let ask = guest.ask.take().expect("who waits has asked");
+                let ask = guest.ask.take().expect("a suspended guest has requested something");
                 let fragment = attempt.park();
                 self.next += 1;
                 let parked = SuspendedId(self.next);

@@ -17,9 +17,9 @@ use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::transaction::Request;
 
+use super::expected_replies::ExpectedReplies;
 use super::oracle::{Oracle, Touch};
-use super::remembered::Remembered;
-use super::snapshot::{Noted, Snapshots};
+use super::snapshot::{Expectation, Snapshots};
 use super::{Checked, Failure, ensure};
 
 /// What a transaction came to.
@@ -80,12 +80,12 @@ impl Ended {
 
 /// What is known of the log.
 #[derive(Debug)]
-pub struct Judge {
+pub struct Checker {
     config: Config,
     /// Serial execution of all epochs that have ended.
     pub oracle: Oracle,
     /// Replies that must be remembered.
-    pub remembered: Remembered,
+    pub remembered: ExpectedReplies,
     /// All transactions.
     pub sequenced: BTreeMap<Tid, Sequenced>,
     /// The transactions of each request.
@@ -108,13 +108,13 @@ pub struct Judge {
     time: Timestamp,
 }
 
-impl Judge {
+impl Checker {
     /// Nothing has happened. With `notes`, what transactions touch is kept.
     pub fn new(config: &Config, placement: Arc<Placement>, notes: bool) -> Self {
-        Judge {
+        Checker {
             oracle: Oracle::new(config.layout.seed, notes),
-            remembered: Remembered::new(config.retention, placement),
-            config: *config,
+            remembered: ExpectedReplies::new(config.retention, placement),
+            config: config.clone(),
             sequenced: BTreeMap::new(),
             by_id: BTreeMap::new(),
             records: Vec::new(),
@@ -195,26 +195,26 @@ impl Judge {
         ensure(end < self.records.len(), "log", || format!("the log is trimmed up to epoch {trimmed}"))?;
         // What was lost was told to nobody; it has not happened.
         let notes = self.oracle.touched.is_some();
-        let mut judge = Judge::new(&self.config, self.remembered.placement().clone(), notes);
-        (judge.lenient, judge.snapshots) = (self.lenient, std::mem::take(&mut self.snapshots));
+        let mut checker = Checker::new(&self.config, self.remembered.placement().clone(), notes);
+        (checker.lenient, checker.snapshots) = (self.lenient, std::mem::take(&mut self.snapshots));
         for (at, record) in self.records[..end].iter().enumerate() {
-            judge.take(record, false)?;
+            checker.take(record, false)?;
             if let Some(ended) = self.ended.get(at) {
-                judge.finished(Some(record.epoch), ended.clone())?;
+                checker.finished(Some(record.epoch), ended.clone())?;
             }
         }
-        *self = judge;
+        *self = checker;
         Ok(())
     }
 
     /// Another membership, which begins with a snapshot or with nothing: what its workers must remember.
-    pub fn seated(&mut self, placement: Arc<Placement>, snapshot: Option<u64>) {
+    pub fn placed(&mut self, placement: Arc<Placement>, snapshot: Option<u64>) {
         let retention = self.config.retention;
-        let noted = snapshot.map(|number| self.snapshots.written(number));
-        let first = noted.map_or(0, |noted| noted.frame.epoch.0 as usize);
-        self.remembered = match noted {
-            Some(noted) => Remembered::restored(retention, placement, &noted.remembered),
-            None => Remembered::new(retention, placement),
+        let expectation = snapshot.map(|number| self.snapshots.written(number));
+        let first = expectation.map_or(0, |expectation| expectation.frame.epoch.0 as usize);
+        self.remembered = match expectation {
+            Some(expectation) => ExpectedReplies::restored(retention, placement, &expectation.remembered),
+            None => ExpectedReplies::new(retention, placement),
         };
         for at in first..self.records.len() {
             self.remember_cut(at);
@@ -397,7 +397,7 @@ impl Judge {
     ///
     /// # Errors
     /// The coordinator's part of it is not what the log says.
-    pub fn noted(&mut self, frame: &SnapshotHeader) -> Checked {
+    pub fn expectation(&mut self, frame: &SnapshotHeader) -> Checked {
         let snapshot = "snapshot";
         ensure(frame.epoch == self.epoch() && self.current().is_none(), snapshot, || {
             format!("a snapshot of epoch {} is taken after epoch {}", frame.epoch, self.epoch())
@@ -417,7 +417,7 @@ impl Judge {
         ensure(frame.catalog == catalog.image(), snapshot, || {
             format!("the snapshot of epoch {} has something else deployed than the log", frame.epoch)
         })?;
-        self.snapshots.note(Noted {
+        self.snapshots.note(Expectation {
             frame: frame.clone(),
             entities: self.oracle.state.clone(),
             carried: self.carried.clone(),

@@ -59,21 +59,21 @@ pub type Ended = (Timestamp, Tid, u64);
 
 /// The tables of all workers.
 #[derive(Clone, Debug)]
-pub struct Remembered {
+pub struct ExpectedReplies {
     placement: Arc<Placement>,
     tables: Vec<Table>,
 }
 
-impl Remembered {
+impl ExpectedReplies {
     /// Nothing is known to the workers of a placement.
     pub fn new(retention: Retention, placement: Arc<Placement>) -> Self {
         let tables = (0..placement.workers()).map(|_| Table::new(retention)).collect();
-        Remembered { placement, tables }
+        ExpectedReplies { placement, tables }
     }
 
     /// What other workers knew, with the workers of a placement. What ended at one instant is in TID order.
-    pub fn restored(retention: Retention, placement: Arc<Placement>, before: &Remembered) -> Self {
-        let mut restored = Remembered::new(retention, placement);
+    pub fn restored(retention: Retention, placement: Arc<Placement>, before: &ExpectedReplies) -> Self {
+        let mut restored = ExpectedReplies::new(retention, placement);
         let mut ended: Vec<(RequestId, Ended)> = before.ended().into_iter().collect();
         ended.sort_unstable_by_key(|(_, (time, tid, _))| (*time, *tid));
         for (id, (time, tid, bytes)) in ended {

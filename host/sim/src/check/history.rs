@@ -9,7 +9,7 @@ use styx_protocol::ids::{Epoch, RequestId, Tid};
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
-use super::judge::{Judge, same};
+use super::checker::{Checker, same};
 use super::order::{Interval, real_time};
 use super::{Checked, Failure, ensure};
 
@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// A request, over all of its attempts.
 #[derive(Debug)]
-pub struct Asked {
+pub struct TrackedRequest {
     /// What is asked.
     pub request: Arc<Request>,
     /// When it was first submitted.
@@ -68,9 +68,9 @@ struct Queried {
 
 /// Everything that was asked and told.
 #[derive(Debug, Default)]
-pub struct Testimony {
+pub struct History {
     /// Requests.
-    pub asked: Vec<Asked>,
+    pub requests: Vec<TrackedRequest>,
     /// Deployments, and whether a client was told that they are done.
     pub controls: Vec<(Control, bool)>,
     /// Attempts.
@@ -78,7 +78,7 @@ pub struct Testimony {
     queries: BTreeMap<RequestId, Queried>,
 }
 
-impl Testimony {
+impl History {
     /// A query runs now and must come to this.
     pub fn queried(&mut self, id: RequestId, expected: Result<u64, Abort>, base: Epoch, next: u64) {
         let rank = (next, 0, self.queries.len() as u64);
@@ -97,15 +97,15 @@ impl Testimony {
     ///
     /// # Errors
     /// It is not the client's, or rests on what is not durable.
-    pub fn reply(&mut self, attempt: usize, reply: &Reply, judge: &Judge, durable: Epoch) -> Checked {
+    pub fn reply(&mut self, attempt: usize, reply: &Reply, checker: &Checker, durable: Epoch) -> Checked {
         let &Attempt { kind, of, .. } = self.answer(attempt)?;
-        let request = &self.asked[of].request;
+        let request = &self.requests[of].request;
         let about = |failure: Failure| failure.about(&[reply.tid]);
         ensure(reply.id == request.id, "own reply", || format!("{request:?} is answered with {reply:?}"))?;
         if refused(reply) {
-            let used = |other: &Asked| other.request.id == request.id && other.request != *request;
+            let used = |other: &TrackedRequest| other.request.id == request.id && other.request != *request;
             let overloaded = matches!(&reply.outcome, Err(abort) if abort.code == Code::Overloaded);
-            return ensure(overloaded || self.asked.iter().any(used), "own reply", || {
+            return ensure(overloaded || self.requests.iter().any(used), "own reply", || {
                 format!("{request:?} is refused without reason: {reply:?}")
             });
         }
@@ -113,15 +113,15 @@ impl Testimony {
             let Some(queried) = self.queries.get(&reply.id) else {
                 return Err(Failure::new("own reply", format!("a query that did not run is answered: {reply:?}")));
             };
-            ensure(judge.is_lenient() || same(&queried.expected, &reply.outcome), "serial order", || {
+            ensure(checker.is_lenient() || same(&queried.expected, &reply.outcome), "serial order", || {
                 format!("a query came to {reply:?}; after epoch {} it comes to {:?}", queried.base, queried.expected)
             })?;
             queried.base
         } else {
-            let sequenced = judge.sequenced.get(&reply.tid).map(|known| &known.request);
+            let sequenced = checker.sequenced.get(&reply.tid).map(|known| &known.request);
             let own = sequenced.is_some_and(|known| known.id == reply.id && (kind == Kind::Await || known == request));
             ensure(own, "own reply", || format!("{request:?} is answered with {reply:?}, which is {sequenced:?}"))?;
-            judge.ends_in(reply.tid).ok_or_else(|| {
+            checker.ends_in(reply.tid).ok_or_else(|| {
                 about(Failure::new(
                     "own reply",
                     format!("the transaction of {reply:?} is not in the log or has not ended"),
@@ -138,12 +138,12 @@ impl Testimony {
     ///
     /// # Errors
     /// The request is not durable.
-    pub fn receipt(&mut self, attempt: usize, judge: &Judge, durable: Epoch) -> Checked {
+    pub fn receipt(&mut self, attempt: usize, checker: &Checker, durable: Epoch) -> Checked {
         let of = self.answer(attempt)?.of;
-        let request = &self.asked[of].request;
+        let request = &self.requests[of].request;
         // A key may have been used again once its reply was forgotten.
-        let tids = judge.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
-        let of = tids.iter().map(|tid| &judge.sequenced[tid]).filter(|known| known.request == *request);
+        let tids = checker.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
+        let of = tids.iter().map(|tid| &checker.sequenced[tid]).filter(|known| known.request == *request);
         let epoch = of.map(|known| known.epoch).min();
         ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
             format!("a receipt for request {} of epoch {epoch:?}; durable is {durable}", request.id)
@@ -151,8 +151,8 @@ impl Testimony {
     }
 
     /// Whether a request that a client asks for must be known.
-    pub fn is_known(&self, attempt: usize, judge: &Judge) -> bool {
-        judge.remembered.contains(self.asked[self.attempts[attempt].of].request.id)
+    pub fn is_known(&self, attempt: usize, checker: &Checker) -> bool {
+        checker.remembered.contains(self.requests[self.attempts[attempt].of].request.id)
     }
 
     /// A client is told that nothing is known of a request, which was to be known or not when it asked.
@@ -161,7 +161,7 @@ impl Testimony {
     /// It was.
     pub fn unknown(&mut self, attempt: usize, known: bool) -> Checked {
         let of = self.answer(attempt)?.of;
-        ensure(!known, "acknowledged kept", || format!("request {} is no longer known", self.asked[of].request.id))
+        ensure(!known, "acknowledged kept", || format!("request {} is no longer known", self.requests[of].request.id))
     }
 
     /// A client is told that nothing has happened of what it asked: it may ask again, whatever it was,
@@ -177,11 +177,11 @@ impl Testimony {
     ///
     /// # Errors
     /// It is not durable.
-    pub fn controlled(&mut self, attempt: usize, done: bool, judge: &Judge, durable: Epoch) -> Checked {
+    pub fn controlled(&mut self, attempt: usize, done: bool, checker: &Checker, durable: Epoch) -> Checked {
         let of = self.answer(attempt)?.of;
         if let (Control::Deploy(deployment), _) = &self.controls[of] {
             ensure(done, "own reply", || format!("the deployment {} is refused", deployment.id))?;
-            let epoch = judge.deployments.iter().find(|(id, _)| *id == deployment.id).map(|(_, epoch)| *epoch);
+            let epoch = checker.deployments.iter().find(|(id, _)| *id == deployment.id).map(|(_, epoch)| *epoch);
             ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
                 format!("deployment {} of epoch {epoch:?} is done; durable is {durable}", deployment.id)
             })?;
@@ -194,10 +194,10 @@ impl Testimony {
     ///
     /// # Errors
     /// One of these is not so.
-    pub fn check(&self, judge: &Judge) -> Checked {
+    pub fn check(&self, checker: &Checker) -> Checked {
         for (control, told) in &self.controls {
             if let (Control::Deploy(deployment), true) = (control, told) {
-                ensure(judge.deployments.iter().any(|(id, _)| *id == deployment.id), "acknowledged kept", || {
+                ensure(checker.deployments.iter().any(|(id, _)| *id == deployment.id), "acknowledged kept", || {
                     format!("deployment {} is lost", deployment.id)
                 })?;
             }
@@ -205,41 +205,41 @@ impl Testimony {
         let mut told_at: BTreeMap<Tid, u64> = BTreeMap::new();
         let mut submitted: BTreeMap<RequestId, u64> = BTreeMap::new();
         let mut intervals = Vec::new();
-        for asked in &self.asked {
-            let id = asked.request.id;
-            let tids = judge.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
-            let first = submitted.entry(id).or_insert(asked.submitted);
-            *first = (*first).min(asked.submitted);
-            ensure(asked.request.retained || tids.len() <= 1, "applied twice", || {
+        for tracked in &self.requests {
+            let id = tracked.request.id;
+            let tids = checker.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
+            let first = submitted.entry(id).or_insert(tracked.submitted);
+            *first = (*first).min(tracked.submitted);
+            ensure(tracked.request.retained || tids.len() <= 1, "applied twice", || {
                 format!("request {id} without a key ran as {tids:?}")
             })
             .map_err(|failure| failure.about(tids))?;
-            ensure(asked.accepted.is_none() || !tids.is_empty(), "acknowledged kept", || {
+            ensure(tracked.accepted.is_none() || !tids.is_empty(), "acknowledged kept", || {
                 format!("request {id} had a receipt and is lost")
             })?;
-            for (time, reply) in asked.told.iter().filter(|(_, reply)| !refused(reply)) {
+            for (time, reply) in tracked.told.iter().filter(|(_, reply)| !refused(reply)) {
                 match self.queries.get(&reply.id) {
                     Some(_) => {}
                     None => {
-                        told(reply, judge)?;
+                        told(reply, checker)?;
                         let at = told_at.entry(reply.tid).or_insert(*time);
                         *at = (*at).min(*time);
                     }
                 }
             }
             if let Some(queried) = self.queries.get(&id) {
-                let answers = asked.told.iter().filter(|(_, reply)| !refused(reply));
+                let answers = tracked.told.iter().filter(|(_, reply)| !refused(reply));
                 let told = answers.map(|(time, _)| *time).min();
-                intervals.push(Interval { rank: queried.rank, submitted: asked.submitted, told, tid: Tid(0) });
+                intervals.push(Interval { rank: queried.rank, submitted: tracked.submitted, told, tid: Tid(0) });
             }
         }
-        for (tid, known) in &judge.sequenced {
+        for (tid, known) in &checker.sequenced {
             let end = known.end.as_ref().ok_or_else(|| {
                 Failure::new("liveness", format!("transaction {tid} of epoch {} never ends", known.epoch))
                     .about(&[*tid])
             })?;
             let submitted = *submitted.get(&known.request.id).ok_or_else(|| {
-                Failure::new("own reply", format!("transaction {tid} was never asked for")).about(&[*tid])
+                Failure::new("own reply", format!("transaction {tid} was never requested")).about(&[*tid])
             })?;
             let told = told_at.get(tid).copied();
             intervals.push(Interval { rank: (end.epoch.0, end.rank as u64, 0), submitted, told, tid: *tid });
@@ -254,8 +254,8 @@ pub fn refused(reply: &Reply) -> bool {
 }
 
 /// What a client was told must be what the log says, for ever.
-fn told(reply: &Reply, judge: &Judge) -> Checked {
-    let Some(known) = judge.sequenced.get(&reply.tid).filter(|known| known.request.id == reply.id) else {
+fn told(reply: &Reply, checker: &Checker) -> Checked {
+    let Some(known) = checker.sequenced.get(&reply.tid).filter(|known| known.request.id == reply.id) else {
         let message = format!("{reply:?} was told, and the log does not have it");
         return Err(Failure::new("acknowledged kept", message).about(&[reply.tid]));
     };
