@@ -14,14 +14,14 @@ use crate::environment::Environment;
 use crate::event::{Event, Message, Response};
 use crate::toy::{self, Lists};
 
-/// What one slot of a client is doing.
+/// One request at a time of a client.
 #[derive(Debug, Default)]
 struct Slot {
     /// The attempt whose answer it waits for.
     current: Option<usize>,
-    /// What it will ask next: what for, and how.
+    /// Its next request, and how it will be sent.
     todo: Option<(usize, Kind)>,
-    /// How often it has asked for this in vain.
+    /// Attempts at this request that have failed.
     tries: u32,
     /// Times that it was refused for too much that waits, one after the other.
     refusals: u32,
@@ -133,7 +133,7 @@ impl Clients {
         }
     }
 
-    /// What to ask next.
+    /// Chooses the next request.
     fn choose(&mut self, operators: [OperatorId; 2], environment: &mut Environment) -> (usize, Kind) {
         let choice = environment.random.weighted(&environment.plan.mix);
         let earlier = match self.keyed.len() as u64 {
@@ -291,7 +291,7 @@ impl Clients {
         }
     }
 
-    /// What may safely be asked again is; the rest is given up, its outcome unknown.
+    /// Sends the request again if that is safe; otherwise gives it up, its outcome unknown.
     fn retry(&mut self, slot: usize, of: usize, kind: Kind, environment: &mut Environment) {
         let safe = match kind {
             Kind::Update => environment.history.requests[of].request.retained,

@@ -22,7 +22,7 @@ pub struct Disk {
     synced: usize,
     /// The last epoch whose record is synced.
     durable: Epoch,
-    /// Who may append.
+    /// Fence: the generation that may append.
     fence: Fence,
     /// The node that raised it last.
     owner: Option<usize>,
@@ -73,7 +73,7 @@ impl Disk {
         self.durable
     }
 
-    /// Who may append.
+    /// Fence: the generation that may append.
     pub fn fence(&self) -> Fence {
         self.fence
     }

@@ -12,7 +12,7 @@ use crate::disk::End;
 use crate::store::Manifest;
 use crate::wire::Packet;
 
-/// What happens.
+/// An event of the world.
 #[derive(Debug)]
 pub enum Event {
     /// To a process, in this life of its.
@@ -43,7 +43,7 @@ pub enum Event {
     Fault(usize),
 }
 
-/// What happens to a process.
+/// An event of a process.
 #[derive(Debug)]
 pub enum NodeEvent {
     /// An epoch may be cut.
@@ -70,14 +70,14 @@ pub enum NodeEvent {
     Heartbeat,
 }
 
-/// What became of a manifest that was sent to the store.
+/// Result of putting a manifest into the store.
 #[derive(Clone, Debug)]
 pub enum Put {
     /// It is there.
     Done,
     /// Its number is taken, by this one if it can be read.
     Taken(Option<Arc<Manifest>>),
-    /// Who knows.
+    /// The store did not answer: the manifest may be there.
     Unanswered,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Life {
     }
 }
 
-/// What a client sends.
+/// A message from a client to a node.
 #[derive(Clone, Debug)]
 pub enum Message {
     /// A request that may write; a receipt is enough if so.
@@ -112,7 +112,7 @@ pub enum Message {
     Control(Control),
 }
 
-/// What a client is told.
+/// A message from a node, or its kernel, to a client.
 #[derive(Clone, Debug)]
 pub enum Response {
     /// The end.

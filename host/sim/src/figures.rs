@@ -5,7 +5,7 @@
 pub struct Figures {
     /// Transactions and queries that ended, replays not counted.
     pub transactions: u64,
-    /// Of these, those of several workers together.
+    /// Of these, those in clusters of several workers.
     pub clustered: u64,
     /// Queries.
     pub queries: u64,

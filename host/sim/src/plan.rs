@@ -1,4 +1,4 @@
-//! What one world is like: every seed draws its own mix of sizes, modes and faults, so that rare
+//! Plan of a world: every seed draws its own mix of sizes, modes and faults, so that rare
 //! combinations meet (swarm testing).
 
 use styx_protocol::entity::Layout;
@@ -16,17 +16,17 @@ pub type Delay = (u64, u64);
 /// The parameters of one world.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the machine is told.
+    /// Configuration of the machines.
     pub config: Config,
     /// The nodes and what is between them.
     pub cluster: ClusterPlan,
-    /// What programs look like.
+    /// Shape of programs.
     pub shape: Shape,
     /// Instead, programs whose histories others can judge.
     pub workload: Option<Workload>,
     /// Requests that clients make.
     pub requests: u64,
-    /// How often a request that may write asks for a snapshot only, in a thousand.
+    /// Requests that may write and ask for snapshot isolation only, in a thousand.
     pub snapshots: u32,
     /// Requests in flight at once, over all clients.
     pub slots: usize,
@@ -43,7 +43,7 @@ pub struct Plan {
     pub loss: u32,
     /// Execution threads.
     pub threads: u64,
-    /// How often an instance that shares a graph with other workers fails for its own past, in a thousand.
+    /// Results of functions in distributed graphs that are unconfirmed in warm instances, in a thousand.
     pub unconfirmed: u32,
     /// One share of a batch on one thread.
     pub execution: Delay,

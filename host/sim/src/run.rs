@@ -8,10 +8,10 @@ use crate::check::{Checked, Failure};
 use crate::figures::Figures;
 use crate::world::{Report, World};
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// What was done.
+    /// Counters.
     pub figures: Figures,
     /// Worlds that were simulated.
     pub worlds: u64,

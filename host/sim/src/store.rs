@@ -1,7 +1,7 @@
 //! The store of snapshots: parts with a name each, and manifests with a number each that say which
 //! parts make up a state. Numbers are given once; what a manifest mentions is there before it.
 //!
-//! Of each partition a manifest holds a chain of deltas, oldest first. Whoever begins a generation
+//! For each partition a manifest holds a chain of deltas, oldest first. A coordinator that begins a generation
 //! *takes over*: it writes the newest manifest once more as its own, so that what older generations
 //! are still writing finds its number taken.
 
@@ -19,7 +19,7 @@ use styx_protocol::state::{Partition, StateHash, Write};
 use crate::check::{Checked, ensure};
 use crate::random::Random;
 
-/// What changed in a partition from one snapshot to the next; the last change of something counts.
+/// Changes in a partition from one snapshot to the next; the last change of an entity counts.
 #[derive(Clone, Debug, Default)]
 pub struct Delta {
     /// Entities.
@@ -28,7 +28,7 @@ pub struct Delta {
     pub replies: Vec<ReplyChange>,
 }
 
-/// What a worker has written for a snapshot.
+/// A worker's part of a snapshot, written to the store.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The snapshot's epoch.
@@ -55,11 +55,11 @@ pub struct Held {
 pub struct Manifest {
     /// Grows with every manifest.
     pub number: u64,
-    /// Who wrote it.
+    /// The generation that wrote it.
     pub generation: u64,
     /// The coordinator's part.
     pub frame: SnapshotHeader,
-    /// What all workers carried, in TID order.
+    /// Transactions that were moved to the next epoch, in TID order.
     pub carried: Vec<CarriedTransaction>,
     /// The partitions, by id.
     pub partitions: Vec<Held>,
@@ -92,7 +92,7 @@ struct Part {
     delta: Arc<Delta>,
 }
 
-/// See the module.
+/// The parts and manifests that are there.
 #[derive(Debug, Default)]
 pub struct Store {
     parts: BTreeMap<u64, Part>,
@@ -221,7 +221,7 @@ impl Store {
         (entities, replies)
     }
 
-    /// What a machine begins with that owns some of the partitions.
+    /// Reads the state with which a machine begins that owns some of the partitions.
     ///
     /// # Errors
     /// A partition's hash is not what it was.

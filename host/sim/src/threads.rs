@@ -18,12 +18,12 @@ pub struct Threads {
     toys: Vec<Toy>,
     /// Another engine: it comes to other results.
     deviating: bool,
-    /// How often an instance fails for its own past, in a thousand; and whose chance that is.
+    /// Results that are unconfirmed in warm instances, in a thousand.
     unconfirmed: u32,
     random: Random,
 }
 
-/// Where a thread's own number of a guest begins in the driver's.
+/// Low bits of a [`SuspendedId`], which the thread's executor assigns; the thread's number is above them.
 const THREAD: u32 = 48;
 
 impl Threads {
@@ -33,7 +33,7 @@ impl Threads {
         Threads { toys, deviating, unconfirmed: plan.unconfirmed, random }
     }
 
-    /// How many.
+    /// Number of threads.
     pub fn count(&self) -> usize {
         self.toys.len()
     }

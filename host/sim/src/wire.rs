@@ -10,7 +10,7 @@ use styx_protocol::placement::Placement;
 
 use crate::store::{Manifest, Written};
 
-/// What a node sends another.
+/// A packet from one node to another.
 #[derive(Clone, Debug)]
 pub enum Packet {
     /// A worker's heartbeat.
@@ -23,7 +23,7 @@ pub enum Packet {
     Release,
     /// A worker shall be a member.
     Invitation(Invitation),
-    /// What a link carries.
+    /// A frame of a link.
     Frame(Box<Frame>),
 }
 
@@ -49,13 +49,13 @@ pub struct Invitation {
     pub coordinator: usize,
     /// The workers' nodes, by worker.
     pub members: Arc<[usize]>,
-    /// Who owns what.
+    /// Placement.
     pub placement: Arc<Placement>,
     /// The snapshot to begin with.
     pub snapshot: Option<Arc<Manifest>>,
 }
 
-/// What travels through links.
+/// Payload of a link.
 #[derive(Clone, Debug)]
 pub enum Parcel {
     /// The messages of one step for one destination.
@@ -66,7 +66,7 @@ pub enum Parcel {
     Live,
 }
 
-/// See the module.
+/// State of the channel.
 #[derive(Debug, Default)]
 pub struct Wire {
     /// Pairs of nodes, and the time until which packets from the first do not reach the second.

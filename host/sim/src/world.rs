@@ -36,17 +36,17 @@ pub struct World {
     environment: Environment,
     nodes: Vec<Node>,
     clients: Clients,
-    /// How often each kind of fault may still happen.
+    /// Number of faults of each kind that may still happen.
     faults_left: [u32; FAULTS],
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
 const FAULTS_MAX: [u32; FAULTS] = [6, 20, 20, 20, 30, 6, 4, 3, 4];
 
-/// What a world came to.
+/// Result of a world.
 #[derive(Debug)]
 pub struct Report {
-    /// What was done.
+    /// Counters.
     pub figures: Figures,
     /// Hash of the whole trace.
     pub trace: u64,
@@ -287,7 +287,7 @@ impl World {
         Ok(())
     }
 
-    /// What follows from an event at once.
+    /// Carries out what follows from an event at once.
     fn follow(&mut self) -> Checked {
         for node in std::mem::take(&mut self.environment.dropped) {
             self.break_connections(node);
@@ -465,7 +465,7 @@ impl World {
         &self.environment.plan
     }
 
-    /// What clients asked, and what they were told.
+    /// Requests of clients, with the responses to them.
     pub fn requests(&self) -> &[TrackedRequest] {
         &self.environment.history.requests
     }
@@ -475,7 +475,7 @@ impl World {
         self.environment.checker.be_lenient();
     }
 
-    /// What has been done so far.
+    /// Counters so far.
     pub fn figures(&self) -> Figures {
         self.environment.figures
     }

@@ -1,4 +1,4 @@
-//! What is deployed, as a model of its own: three maps and no sharing with the protocol's catalog.
+//! Catalog of what is deployed, as a model of its own: three maps and no sharing with the protocol's catalog.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct Live {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// What its code adds to the accumulator.
+    /// Number that its code adds to the accumulator.
     pub version: u8,
     /// Most calls of a transaction.
     pub calls: u64,

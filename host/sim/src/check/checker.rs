@@ -1,8 +1,8 @@
-//! Judges the log and what comes of it, epoch by epoch: TIDs, the claimed serial order against the
-//! oracle, what the reply tables must hold.
+//! Checker of the log and its outcomes, epoch by epoch: TIDs, the claimed serial order against the oracle, the contents
+//! of the reply tables.
 //!
-//! An epoch is judged once, when it first ends. Whenever it is replayed, after a crash, under another
-//! membership, on other threads, it must come to the same, reply by reply.
+//! An epoch is checked once, when it first ends. Whenever it is replayed - after a crash, under another membership, on
+//! other threads - it must come to the same, reply by reply.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use super::oracle::{Oracle, Touch};
 use super::snapshot::{Expectation, Snapshots};
 use super::{Checked, Failure, ensure};
 
-/// What a transaction came to.
+/// Outcome of a transaction.
 pub type Outcome = Result<Value, Abort>;
 
 /// A transaction of the log.
 #[derive(Debug)]
 pub struct Sequenced {
-    /// What is asked.
+    /// The request.
     pub request: Arc<Request>,
     /// The logged time of its first epoch.
     pub time: Timestamp,
@@ -36,7 +36,7 @@ pub struct Sequenced {
     pub epoch: Epoch,
     /// Its end.
     pub end: Option<End>,
-    /// What it touched, if histories are kept.
+    /// Entities that it accessed, if histories are kept.
     pub touched: Vec<Touch>,
 }
 
@@ -47,25 +47,25 @@ pub struct End {
     pub epoch: Epoch,
     /// Its place in the epoch's claimed order, from 1.
     pub rank: usize,
-    /// What it came to.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What an epoch is claimed to have come to.
+/// Claimed result of an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// The claimed order.
     pub order: Vec<Rank>,
-    /// What each came to.
+    /// The outcome of each transaction.
     pub outcomes: BTreeMap<Tid, Outcome>,
-    /// How many were moved to the next epoch.
+    /// Number of transactions that were moved to the next epoch.
     pub rescheduled: usize,
     /// The hash chain.
     pub chain: Chain,
 }
 
 impl Ended {
-    /// What the workers say, together; and the chain, as the coordinator says.
+    /// Puts together the workers' summaries and the coordinator's chain.
     pub fn of(workers: impl IntoIterator<Item = EpochSummary>, chain: Chain) -> Self {
         let mut ended = Ended { chain, ..Ended::default() };
         for summary in workers {
@@ -78,7 +78,7 @@ impl Ended {
     }
 }
 
-/// What is known of the log.
+/// The log as far as it is known, and everything that must follow from it.
 #[derive(Debug)]
 pub struct Checker {
     config: Config,
@@ -114,7 +114,7 @@ impl Checker {
         Checker {
             oracle: Oracle::new(config.layout.seed, notes),
             remembered: ExpectedReplies::new(config.retention, placement),
-            config: config.clone(),
+            config: *config,
             sequenced: BTreeMap::new(),
             by_id: BTreeMap::new(),
             records: Vec::new(),
@@ -139,7 +139,7 @@ impl Checker {
         self.lenient
     }
 
-    /// How keys are spread.
+    /// Layout of keys over partitions.
     pub fn layout(&self) -> Layout {
         self.config.layout
     }
@@ -169,7 +169,7 @@ impl Checker {
         }
     }
 
-    /// What answers to queries rest on: the last epoch, or the one under way if it deploys something.
+    /// The epoch that answers to queries rest on: the last one, or the one under way if it deploys something.
     pub fn query_base(&self) -> Epoch {
         match self.current() {
             Some(record) if !record.controls.is_empty() => record.epoch,
@@ -292,7 +292,7 @@ impl Checker {
         Ok(())
     }
 
-    /// What a query must come to that is executed now.
+    /// Expected outcome of a query that is executed now.
     ///
     /// # Errors
     /// The function aborts.
@@ -469,7 +469,7 @@ fn show(outcome: &Outcome) -> String {
     }
 }
 
-/// Whether an outcome is the expected one. What the host says of a refused call is its own affair;
+/// Whether an outcome is the expected one. Messages of the host about refused calls are not compared;
 /// what a function says when it aborts is not.
 pub fn same(expected: &Result<u64, Abort>, outcome: &Outcome) -> bool {
     match (expected, outcome) {

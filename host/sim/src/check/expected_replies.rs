@@ -1,4 +1,4 @@
-//! Which replies must be remembered, worked out from the log: a model of the reply tables.
+//! Expected replies: a model of the reply tables, worked out from the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl ExpectedReplies {
         ExpectedReplies { placement, tables }
     }
 
-    /// What other workers knew, with the workers of a placement. What ended at one instant is in TID order.
+    /// The replies that other workers knew, with the workers of a placement; those of one instant in TID order.
     pub fn restored(retention: Retention, placement: Arc<Placement>, before: &ExpectedReplies) -> Self {
         let mut restored = ExpectedReplies::new(retention, placement);
         let mut ended: Vec<(RequestId, Ended)> = before.ended().into_iter().collect();
@@ -97,7 +97,7 @@ impl ExpectedReplies {
         self.tables.iter().flat_map(of).collect()
     }
 
-    /// Whose tables these are.
+    /// Placement of the workers whose tables these are.
     pub fn placement(&self) -> &Arc<Placement> {
         &self.placement
     }
@@ -128,7 +128,7 @@ impl ExpectedReplies {
         self.tables[usize::from(worker.0)].known.contains_key(&id)
     }
 
-    /// How many must be known to each worker.
+    /// Number of requests that each worker must know.
     pub fn counts(&self) -> Vec<usize> {
         self.tables.iter().map(|table| table.known.len()).collect()
     }

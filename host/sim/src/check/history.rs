@@ -1,4 +1,4 @@
-//! What clients asked and what they were told: the only truth that counts.
+//! History: the requests of clients and the responses to them, which is all that promises are about.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::checker::{Checker, same};
 use super::order::{Interval, real_time};
 use super::{Checked, Failure, ensure};
 
-/// How something is asked.
+/// Kind of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A request whose end is awaited.
@@ -31,7 +31,7 @@ pub enum Kind {
 /// A request, over all of its attempts.
 #[derive(Debug)]
 pub struct TrackedRequest {
-    /// What is asked.
+    /// The request.
     pub request: Arc<Request>,
     /// When it was first submitted.
     pub submitted: u64,
@@ -44,7 +44,7 @@ pub struct TrackedRequest {
 /// One message to a node; the machine's waiter is its index.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What for.
+    /// Its kind.
     pub kind: Kind,
     /// The request; for a deployment its place among the controls.
     pub of: usize,
@@ -253,7 +253,7 @@ pub fn refused(reply: &Reply) -> bool {
     matches!(&reply.outcome, Err(abort) if matches!(abort.code, Code::Overloaded | Code::IdempotencyMismatch))
 }
 
-/// What a client was told must be what the log says, for ever.
+/// Checks that a client's reply is the one of the log.
 fn told(reply: &Reply, checker: &Checker) -> Checked {
     let Some(known) = checker.sequenced.get(&reply.tid).filter(|known| known.request.id == reply.id) else {
         let message = format!("{reply:?} was told, and the log does not have it");

@@ -1,4 +1,4 @@
-//! What must hold, whatever happens: the checkers and how they tell what is broken.
+//! Checkers of everything that must hold whatever happens, and how they report what does not.
 
 pub mod catalog;
 pub mod checker;
@@ -16,7 +16,7 @@ use styx_protocol::ids::Tid;
 pub struct Failure {
     /// Name of the check.
     pub check: &'static str,
-    /// What was found.
+    /// Description of the violation.
     pub message: String,
     /// Transactions whose keys tell the story.
     pub tids: Vec<Tid>,
@@ -43,7 +43,7 @@ impl Failure {
     }
 }
 
-/// What a check gives.
+/// Result of a check.
 pub type Checked<T = ()> = Result<T, Failure>;
 
 /// Fails a check unless `holds`.

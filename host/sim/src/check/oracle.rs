@@ -13,7 +13,7 @@ use styx_protocol::transaction::Request;
 use super::catalog::{Deployed, Live};
 use crate::toy::{World, at_once, interpret, keys};
 
-/// What was done to an entity, for the history of a failure.
+/// Access to an entity, for the history of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Touch {
     /// The operator.
@@ -38,18 +38,18 @@ pub struct Oracle {
     deployed: Deployed,
     /// The state at the start of the epoch, if somebody asks for a snapshot in it.
     base: Option<Entities>,
-    /// What was written in the lock-free phase of such an epoch.
+    /// Entities written in the lock-free phase of such an epoch.
     written: BTreeMap<(u32, &'static str), Tid>,
     /// Two transactions that overwrote each other unseen.
     pub overwritten: Option<(Tid, Tid)>,
-    /// Of the running transaction: what was there before its writes.
+    /// Values before the writes of the running transaction.
     undo: Vec<(u32, &'static str, Option<u64>)>,
     calls: u64,
     calls_max: u64,
     depth_max: u32,
     tid: Tid,
     time: u64,
-    /// What the running transaction touched, if that is wanted.
+    /// Accesses of the running transaction, if they are wanted.
     pub touched: Option<Vec<Touch>>,
 }
 

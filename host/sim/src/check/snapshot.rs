@@ -1,5 +1,5 @@
-//! What a snapshot must hold: all that was true when it was taken, nothing that came later; and what
-//! whoever begins with it must hold.
+//! Snapshots: each must hold all that was true when it was taken and nothing that came later; and so
+//! must every process that begins with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::oracle::Entities;
 use super::{Checked, Failure, ensure};
 use crate::store::{Manifest, Store};
 
-/// What was true when a snapshot was taken.
+/// Expected contents of a snapshot, noted when it was taken.
 #[derive(Debug)]
 pub struct Expectation {
     /// The coordinator's part.
     pub frame: SnapshotHeader,
     /// The oracle's entities.
     pub entities: Entities,
-    /// What was moved to the next epoch.
+    /// Transactions that were moved to the next epoch.
     pub carried: Vec<Tid>,
-    /// What all workers remembered.
+    /// Replies that all workers remembered.
     pub remembered: ExpectedReplies,
 }
 
@@ -35,7 +35,7 @@ pub struct Expectation {
 pub struct Snapshots {
     /// The last that was begun.
     begun: Option<Expectation>,
-    /// Those that were written, by number. One may be there under several.
+    /// Expectations of the snapshots that were written, by number. One may be there under several.
     written: BTreeMap<u64, Arc<Expectation>>,
 }
 
@@ -44,7 +44,7 @@ impl Snapshots {
         self.begun = Some(expectation);
     }
 
-    /// What was true when this one was taken.
+    /// Expected contents of a snapshot.
     pub(super) fn written(&self, number: u64) -> &Expectation {
         &self.written[&number]
     }
@@ -144,7 +144,7 @@ impl Checker {
     }
 }
 
-/// How many of these entities a state holds; or which of them it holds with another value.
+/// Number of these entities that a state holds; or the one that it holds with another value.
 fn holds(state: &State, entities: &Entities) -> Result<usize, (u32, &'static str)> {
     let layout: Layout = state.layout();
     let mut found = 0;

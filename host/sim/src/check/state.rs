@@ -9,7 +9,7 @@ use styx_protocol::state::{State, StateHash};
 use super::checker::Checker;
 use super::{Checked, Failure, ensure};
 
-/// What a worker holds.
+/// State of a worker.
 #[derive(Debug)]
 pub struct WorkerState<'a> {
     /// Committed state.

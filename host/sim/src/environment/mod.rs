@@ -28,7 +28,7 @@ use crate::toy;
 use crate::trace::Trace;
 use crate::wire::Wire;
 
-/// What a node may use of the world.
+/// Everything outside the nodes; they reach it through this alone.
 #[derive(Debug)]
 pub struct Environment {
     /// The plan.
@@ -37,13 +37,13 @@ pub struct Environment {
     pub random: Random,
     /// Time.
     pub queue: Queue<Event>,
-    /// What happened.
+    /// Trace of all events.
     pub trace: Trace,
-    /// What was asked and told.
+    /// Requests of clients and the responses to them.
     pub history: History,
-    /// Who reads the log.
+    /// Checker of the log.
     pub checker: Checker,
-    /// What was done.
+    /// Counters.
     pub figures: Figures,
     /// Whether faults have stopped.
     pub calm: bool,
@@ -55,7 +55,7 @@ pub struct Environment {
     pub wire: Wire,
     /// Generations that have begun.
     pub generations: BTreeMap<u64, GenerationView>,
-    /// What gateways know.
+    /// Views of the gateways.
     pub gateways: Gateways,
     /// Nodes that have just dropped their clients' connections.
     pub dropped: Vec<usize>,
@@ -66,11 +66,11 @@ pub struct Environment {
 /// A generation, as somebody sees it who sees everything.
 #[derive(Debug)]
 pub struct GenerationView {
-    /// Who owns what.
+    /// Its placement.
     pub placement: Arc<Placement>,
     /// Its workers' nodes.
     pub members: Arc<[usize]>,
-    /// What each worker says of the rounds that the coordinator has not ended.
+    /// Each worker's summaries of rounds that the coordinator has not ended.
     pub summaries: Vec<VecDeque<EpochSummary>>,
     /// Read-only requests of the round under way.
     pub queries: Vec<Transaction>,
@@ -78,12 +78,12 @@ pub struct GenerationView {
     pub live: bool,
 }
 
-/// What gateways know of the cluster: soon the newest, not always.
+/// Views that gateways have of the cluster: soon the newest, not always.
 #[derive(Debug, Default)]
 pub struct Gateways {
     /// The ids of the operators.
     pub operators: [OperatorId; 2],
-    /// What is deployed.
+    /// The catalog.
     pub catalog: Arc<Catalog>,
     /// The generation that each of them believes in.
     pub views: [Option<u64>; 3],

@@ -18,9 +18,10 @@ impl Environment {
         let snapshotting = self.plan.snapshotting;
         // Lost on the way there, or the answer on the way back.
         let fails = !self.calm && self.random.chance(snapshotting.failures);
-        let put = match fails && self.random.chance(500) {
-            true => Put::Unanswered,
-            false => match self.store.put(manifest) {
+        let put = if fails && self.random.chance(500) {
+            Put::Unanswered
+        } else {
+            match self.store.put(manifest) {
                 Ok(()) => {
                     let (now, epoch) = (self.queue.now(), manifest.frame.epoch);
                     self.trace.event(now, [17, manifest.number, epoch.0], || {
@@ -35,7 +36,7 @@ impl Environment {
                     if fails { Put::Unanswered } else { Put::Done }
                 }
                 Err(other) => Put::Taken(other),
-            },
+            }
         };
         let delay = self.delay(snapshotting.store) / 2;
         self.later(life, delay, NodeEvent::Put(put));

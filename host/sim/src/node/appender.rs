@@ -9,7 +9,7 @@ use crate::disk::End;
 use crate::environment::Environment;
 use crate::event::{Life, NodeEvent};
 
-/// What a process knows of its writes.
+/// Appends of one process to the log, and how far they are durable.
 #[derive(Debug, Default)]
 pub(super) struct Appender {
     /// Records that it has not yet taken.
@@ -66,7 +66,7 @@ impl Appender {
         }
     }
 
-    /// How long the disk takes.
+    /// Time that the disk takes.
     pub(super) fn sync_time(&self, environment: &mut Environment) -> u64 {
         environment.delay(environment.plan.sync) * self.slow
     }

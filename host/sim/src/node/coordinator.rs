@@ -23,7 +23,7 @@ use crate::event::{Event, Life, Message, NodeEvent};
 use crate::store::{Manifest, Written};
 use crate::wire::{Invitation, Packet, Parcel};
 
-/// See the module.
+/// A process that coordinates, or waits for the leadership.
 #[derive(Debug)]
 pub(super) struct CoordinatorNode {
     life: Life,
@@ -49,7 +49,7 @@ struct LeaderState {
     /// A snapshot was begun after it had come to a rest.
     kept: bool,
     ticking: bool,
-    /// Of snapshots, if any are taken; and what the generation began with.
+    /// Snapshot scheduler, if snapshots are taken.
     scheduler: Option<SnapshotScheduler>,
     snapshot: Option<Arc<Manifest>>,
     /// The epoch under way, if the round is one.
@@ -108,7 +108,7 @@ impl CoordinatorNode {
         self.appender.slow = factor;
     }
 
-    /// Who leads this generation: its last epoch and the chain.
+    /// The last epoch of a generation and its chain, on the process that leads it.
     pub(super) fn position(&self, generation: u64) -> Option<(Epoch, styx_protocol::record::Chain)> {
         let leader = self.leader.as_ref().filter(|leader| leader.generation == generation)?;
         Some(leader.machine.position())
@@ -167,9 +167,10 @@ impl CoordinatorNode {
             NodeEvent::FenceRaised(generation, end, _) => {
                 environment.disk.sync(end);
                 // Another one may have begun a later generation in the meantime.
-                match environment.disk.fence().admits(Generation(generation)) {
-                    true => self.member(membership::Input::Persisted(Generation(generation)), environment)?,
-                    false => self.deposed = true,
+                if environment.disk.fence().admits(Generation(generation)) {
+                    self.member(membership::Input::Persisted(Generation(generation)), environment)?
+                } else {
+                    self.deposed = true
                 }
             }
             NodeEvent::SnapshotDue => {
@@ -360,9 +361,10 @@ impl CoordinatorNode {
         if let Some(leader) = &mut self.leader {
             if let Some(scheduler) = &mut leader.scheduler {
                 // Who was replaced writes no more, as far as it knows.
-                match environment.disk.fence().admits(Generation(leader.generation)) {
-                    true => scheduler.advance(environment)?,
-                    false => self.deposed = true,
+                if environment.disk.fence().admits(Generation(leader.generation)) {
+                    scheduler.advance(environment)?
+                } else {
+                    self.deposed = true
                 }
             }
             leader.pace(environment);
@@ -401,7 +403,7 @@ impl CoordinatorNode {
     }
 }
 
-/// Who owns what in a generation of so many workers.
+/// Placement of a generation of so many workers.
 fn place(workers: u16, environment: &mut Environment) -> Placement {
     let partitions = environment.plan.config.layout.partitions;
     if !environment.plan.cluster.scattered {

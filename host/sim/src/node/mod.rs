@@ -26,7 +26,7 @@ use coordinator::CoordinatorNode;
 use single::Single;
 use worker::WorkerNode;
 
-/// What a node is there for.
+/// Role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Everything.
@@ -46,7 +46,7 @@ enum Process {
     Worker(Box<WorkerNode>),
 }
 
-/// See the module. A process that has crashed knows nothing.
+/// A machine and the process on it, which forgets everything when it crashes.
 #[derive(Debug)]
 pub struct Node {
     role: Role,
@@ -55,7 +55,7 @@ pub struct Node {
     pub life: Life,
     /// Until when the process stands still.
     pub paused_until: u64,
-    /// What the clock shows beyond the true time.
+    /// Difference between its clock and the true time.
     pub clock: i64,
 }
 
@@ -66,7 +66,7 @@ impl Node {
         Node { role, process: None, life, paused_until: 0, clock: 1_000_000_000 }
     }
 
-    /// What it is there for.
+    /// Its role.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -169,7 +169,7 @@ impl Node {
         }
     }
 
-    /// What a worker holds in a generation.
+    /// State of a worker in a generation.
     pub fn worker_state(&self, generation: u64) -> Option<WorkerState<'_>> {
         match &self.process {
             Some(Process::Worker(worker)) => worker.worker_state(generation),
@@ -177,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Where a coordinator stands in a generation.
+    /// Last epoch and chain of a coordinator in a generation.
     pub fn position(&self, generation: u64) -> Option<(Epoch, Chain)> {
         match &self.process {
             Some(Process::Coordinator(coordinator)) => coordinator.position(generation),

@@ -13,7 +13,7 @@ use crate::event::{Life, NodeEvent};
 use crate::random::Random;
 use crate::threads::Threads;
 
-/// What comes of work.
+/// Inputs that work has produced for the machine.
 pub(super) type Inputs = VecDeque<Input<u64>>;
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Job {
         }
     }
 
-    /// What the machine is told once nothing is left. Drops every reference to the state.
+    /// The machine's input once nothing is left. Drops every reference to the state.
     fn finish(self) -> Input<u64> {
         match self.work {
             Work::Execute(batch) => {
@@ -132,9 +132,10 @@ impl ExecutionPool {
         let Some(job) = self.job.as_mut().filter(|_| self.jobs == id) else { return };
         let parts = job.claim(self.threads.count(), &mut environment.random);
         job.run(parts, thread, &mut self.threads);
-        match job.left.is_empty() {
-            true => inputs.push_back(self.job.take().expect("just seen").finish()),
-            false => self.schedule_share(thread, environment),
+        if job.left.is_empty() {
+            inputs.push_back(self.job.take().expect("just seen").finish())
+        } else {
+            self.schedule_share(thread, environment)
         }
     }
 

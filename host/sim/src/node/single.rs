@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::replay;
 use crate::threads::Threads;
 
-/// See the module.
+/// Driver of a single process.
 #[derive(Debug)]
 pub(super) struct Single {
     life: Life,
@@ -46,7 +46,7 @@ impl Single {
         let durable = environment.disk.durable();
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
         environment.checker.opened(&log, environment.disk.trimmed())?;
-        let mut machine = Machine::new(environment.plan.config.clone());
+        let mut machine = Machine::new(environment.plan.config);
         machine.hand_over_most(environment.plan.snapshotting.chunk);
         let snapshot = environment.take_over(life, environment.plan.config.generation.0)?;
         if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {

@@ -1,7 +1,7 @@
-//! What the drivers do for snapshots: a worker's writes what its machine hands over; the
+//! Snapshot drivers: a worker's writes what its machine hands over; the
 //! coordinator's begins them, and makes them exist once all of them is written and the log is durable.
 //!
-//! What is put into the store arrives there after a while, even if the process that sent it is gone.
+//! Whatever is put into the store arrives there after a while, even if the process that sent it is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,10 +34,7 @@ impl DeltaWriter {
     /// Changes of entities, the last or not.
     pub(super) fn changes(&mut self, changes: Vec<Write>, last: bool, life: Life, environment: &mut Environment) {
         self.changes.extend(changes);
-        match last {
-            true => upload(life, environment),
-            false => more(life, environment),
-        }
+        if last { upload(life, environment) } else { more(life, environment) }
     }
 
     /// An upload is over. If it failed it is tried again; some of it may be in the store for nothing.
@@ -81,7 +78,7 @@ fn upload(life: Life, environment: &mut Environment) {
 struct InFlight {
     frame: Option<Box<SnapshotHeader>>,
     written: BTreeMap<WorkerId, Written>,
-    /// What was sent to the store.
+    /// Manifest that was sent to the store.
     manifest: Option<Arc<Manifest>>,
 }
 
@@ -98,7 +95,7 @@ pub(super) struct SnapshotScheduler {
 }
 
 impl SnapshotScheduler {
-    /// Of a generation that has begun with a snapshot and a durable log up to an epoch.
+    /// Scheduler of a generation that has begun with a snapshot and a durable log up to an epoch.
     pub(super) fn new(
         life: Life,
         generation: u64,

@@ -22,13 +22,13 @@ use crate::event::{Life, Message, NodeEvent};
 use crate::store::Manifest;
 use crate::wire::{Invitation, Packet, Parcel};
 
-/// See the module.
+/// A process that works, as a member of a generation or not.
 #[derive(Debug)]
 pub(super) struct WorkerNode {
     life: Life,
     member: Member,
     part: Option<Part>,
-    /// What is left of the last one.
+    /// State retained from the last generation.
     remains: Option<RetainedState>,
     released: bool,
 }
@@ -42,7 +42,7 @@ struct Part {
     pool: ExecutionPool,
     links: Links,
     delta_writer: DeltaWriter,
-    /// What it begins with, until it has read it; and what has come meanwhile.
+    /// Snapshot that it begins with, until it has read it; and the packets that have come meanwhile.
     loading: Option<(Arc<Manifest>, Inputs)>,
     /// Clients may come.
     live: bool,
@@ -65,7 +65,7 @@ impl WorkerNode {
         generation == 0 || self.part.as_ref().is_some_and(|part| part.generation == generation)
     }
 
-    /// What it holds, if it is part of a generation.
+    /// Its state, if it is a member of a generation.
     pub(super) fn worker_state(&self, generation: u64) -> Option<WorkerState<'_>> {
         let part = self.part.as_ref().filter(|part| part.generation == generation)?;
         Some(WorkerState { state: part.machine.state(), remembered: part.machine.remembered() })
@@ -279,9 +279,10 @@ impl Part {
     /// A beat has come: what this worker does not know, nobody knows, unless another generation has begun.
     fn hear(&mut self, beat: Beat, environment: &mut Environment) -> Checked {
         for (mut doubt, waiter, known) in std::mem::take(&mut self.doubts) {
-            match doubt.hear(beat, Generation(self.generation)) {
-                true => environment.respond_unknown(self.life, waiter, known)?,
-                false => self.doubts.push((doubt, waiter, known)),
+            if doubt.hear(beat, Generation(self.generation)) {
+                environment.respond_unknown(self.life, waiter, known)?
+            } else {
+                self.doubts.push((doubt, waiter, known))
             }
         }
         Ok(())

@@ -179,7 +179,7 @@ impl Op<'_> {
     }
 }
 
-/// What is left to read of a program.
+/// Rest of a program that is being read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

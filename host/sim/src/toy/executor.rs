@@ -46,7 +46,7 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// What a running program and its executor share.
+/// State that a running program and its executor share.
 #[derive(Default)]
 struct Guest {
     attempt: RefCell<Option<Box<Attempt>>>,

@@ -4,14 +4,14 @@
 use super::{Bound, Call, Op, Place, Scan};
 use crate::random::Random;
 
-/// What the programs of one world look like.
+/// Shape of the programs of one world.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Number of keys.
     pub keys: u8,
-    /// How often a key is one of the first two, in a thousand.
+    /// Keys that are one of the first two, in a thousand.
     pub hot: u32,
-    /// How often the accumulator chooses the key, in a thousand.
+    /// Keys that the accumulator chooses, in a thousand.
     pub dynamic: u32,
     /// How often a step is three: read, go where that points, write; in a thousand. Whose first
     /// read changes goes elsewhere when it runs again.

@@ -1,4 +1,4 @@
-//! What a program does, in terms of a world that holds state and makes calls. Asynchronous, since
+//! Interpreter of programs, over a world that holds state and makes calls. Asynchronous, since
 //! what a function wants may be elsewhere; where nothing is, [`at_once`] runs it through.
 
 use std::future::Future;
@@ -10,7 +10,7 @@ use styx_protocol::abort::{Abort, Code};
 
 use super::{Bound, Call, FUNCTIONS, OPERATORS, Op, Place, args, decode, keys};
 
-/// What a program needs: an attempt of the protocol, or the oracle.
+/// World of a program: an attempt of the protocol, or the oracle.
 #[allow(async_fn_in_trait, reason = "nothing here is sent between threads")]
 pub trait World {
     /// The value under a key of the own operator.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// How many there are.
+/// Number of keys.
 pub const COUNT: usize = 256;
 
 static NAMES: LazyLock<Vec<String>> =
@@ -23,7 +23,7 @@ pub fn intern(name: &str) -> &'static str {
     &NAMES[number(name)]
 }
 
-/// What a key's name starts with.
+/// Prefix of a key's name.
 pub fn prefix(number: usize) -> &'static str {
     ["p0:", "p1:", "p2:", "p3:"][number % 4]
 }

@@ -7,7 +7,7 @@ use super::{Call, OPERATORS, Op, Place, decode, keys};
 use crate::plan::Workload;
 use crate::random::Random;
 
-/// What a program does to one entity.
+/// Operation of a program on one entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Micro {
     /// Adds an element to the list of an entity.
@@ -100,7 +100,7 @@ impl Lists {
     }
 }
 
-/// What a program does for an entity, in the order in which it takes effect.
+/// Operations of a program, in the order in which they take effect.
 pub fn micros(operator: u8, own: &'static str, mut code: &[u8]) -> Vec<Micro> {
     let key = |place| match place {
         Place::Own => own,
