@@ -24,7 +24,7 @@ pub struct EngineOptions {
     pub determinism: Determinism,
     /// Executors that will be asked for, at most [`crate::EXECUTORS_MAX`].
     pub executors: usize,
-    /// Where components are compiled.
+    /// The place where components are compiled.
     pub compiler: Compiler,
     /// For a worker among several: the budget for guests that are suspended until another worker responds. A single
     /// worker needs none, and its calls need no fibers. No outcome depends on it.

@@ -37,7 +37,7 @@ pub(crate) struct Call {
     pub memory_max: usize,
 }
 
-/// How an invocation ended.
+/// Result of an invocation.
 pub(crate) struct Ended {
     pub result: std::result::Result<Value, Abort>,
     /// The instance may serve again.

@@ -1,4 +1,4 @@
-//! How an invocation ended, in the protocol's words.
+//! Outcome of an invocation, in the protocol's words.
 
 use styx_protocol::abort::{Abort, Code};
 use wasmtime::Trap;
@@ -12,7 +12,7 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
-/// What a guest that failed in good order says. It speaks for itself only: most codes are the
+/// Abort that a guest returned in good order. It speaks for itself only: most codes are the
 /// host's, and that it ran out of memory counts only if it was denied some.
 pub(crate) fn of_failure(failure: Failure, memory_denied: bool) -> Abort {
     let says = |code: Code| failure.code == code.as_str();
@@ -34,7 +34,7 @@ impl From<Abort> for Failure {
     }
 }
 
-/// What a trapped guest's caller is told. `running` is the function, as `operator.function`.
+/// Abort for the caller of a guest that trapped. `running` is the function, as `operator.function`.
 pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, memory_denied: bool, memory_max: usize) -> Abort {
     if memory_denied {
         return Abort::new(

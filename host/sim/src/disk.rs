@@ -125,7 +125,9 @@ impl Disk {
         for record in &records {
             match record {
                 Record::Epoch(record) => self.durable = record.epoch,
-                Record::Generation(generation) => drop(self.fence.raise(*generation)),
+                Record::Generation(generation) => {
+                    let _ = self.fence.raise(*generation);
+                }
                 Record::Genesis(_) => {}
             }
         }
@@ -147,7 +149,9 @@ impl Disk {
             match &record {
                 Record::Epoch(record) if record.epoch > epoch => break,
                 Record::Epoch(record) => self.trimmed.0 = record.epoch,
-                Record::Generation(generation) => drop(self.trimmed.1.raise(*generation)),
+                Record::Generation(generation) => {
+                    let _ = self.trimmed.1.raise(*generation);
+                }
                 Record::Genesis(_) => {}
             }
             at += len;

@@ -207,14 +207,22 @@ impl Store {
             for (entity, value) in &delta.entities {
                 let place = (entity.operator().0, entity.key().clone());
                 match value {
-                    Some(value) => drop(entities.insert(place, (entity.clone(), value.clone()))),
-                    None => drop(entities.remove(&place)),
+                    Some(value) => {
+                        entities.insert(place, (entity.clone(), value.clone()));
+                    }
+                    None => {
+                        entities.remove(&place);
+                    }
                 }
             }
             for change in &delta.replies {
                 match change {
-                    ReplyChange::Kept(kept) => drop(replies.insert(kept.id, kept.clone())),
-                    ReplyChange::Forgotten(id) => drop(replies.remove(id)),
+                    ReplyChange::Kept(kept) => {
+                        replies.insert(kept.id, kept.clone());
+                    }
+                    ReplyChange::Forgotten(id) => {
+                        replies.remove(id);
+                    }
                 }
             }
         }
@@ -261,9 +269,9 @@ impl Store {
         let own: Vec<u64> = newest.parts().filter(|part| !shared.contains(part)).collect();
         self.damaged = Some(newest.number);
         if own.is_empty() || random.chance(500) {
-            drop(self.manifests.insert(newest.number, None))
+            self.manifests.insert(newest.number, None);
         } else {
-            drop(self.parts.remove(&random.pick(&own)))
+            self.parts.remove(&random.pick(&own));
         }
         true
     }

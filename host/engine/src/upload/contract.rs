@@ -1,4 +1,4 @@
-//! What a component may import and must export, by name. The types are checked when it is linked.
+//! Contract of a component, by name: what it may import and must export. The types are checked when it is linked.
 
 use wasmparser::{Encoding, Parser, Payload};
 

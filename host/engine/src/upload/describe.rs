@@ -60,7 +60,7 @@ struct Description {
     operators: Vec<OperatorDescription>,
 }
 
-/// What a component says of itself.
+/// Description that a component gives of itself.
 pub(super) struct Described {
     pub sdk: String,
     pub operators: Vec<OperatorSpec>,

@@ -52,11 +52,11 @@ impl fmt::Display for UploadCode {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}; {hint}")]
 pub struct UploadError {
-    /// What kind of refusal.
+    /// Kind of the refusal.
     pub code: UploadCode,
-    /// What is wrong, in one line.
+    /// The reason, in one line.
     pub message: String,
-    /// What to do about it.
+    /// Hint: what to do about it.
     pub hint: String,
 }
 

@@ -31,7 +31,7 @@ pub struct CheckedComponent {
     pub memory: u64,
     /// The SDK that made it, as it says itself.
     pub sdk: String,
-    /// What it implements; `component` is 0 in each, for the caller to set in a bundle.
+    /// The operators that it implements; `component` is 0 in each, for the caller to set in a bundle.
     pub operators: Vec<OperatorSpec>,
 }
 

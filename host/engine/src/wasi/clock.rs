@@ -1,4 +1,4 @@
-//! The clocks: the transaction's logged time, which passes only when the guest looks or sleeps.
+//! The clocks: the transaction's logged time, which passes only when the guest reads it or sleeps.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 /// 2026-01-01T00:00Z: what the clock shows at start-up, the same in every instance.
 const START_NANOSECONDS: u64 = 1_767_225_600_000_000_000;
 
-/// How much the monotonic clock advances each time it is read, so that loops that wait for it end.
+/// Advance of the monotonic clock each time it is read, so that loops that wait for it end.
 const STEP_NANOSECONDS: u64 = 1_000;
 
 /// The time of one invocation.

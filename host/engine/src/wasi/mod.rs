@@ -64,7 +64,7 @@ impl Wasi {
         clock::View { clock: &mut self.clock, table: &mut self.table }
     }
 
-    /// What was printed so far becomes log lines of the running function.
+    /// Turns what was printed so far into log lines of the running function.
     pub fn drain_output(&mut self, attempt: &mut Attempt) {
         self.stdout.drain(|line| attempt.log(LogLevel::Info, line));
         self.stderr.drain(|line| attempt.log(LogLevel::Warn, line));

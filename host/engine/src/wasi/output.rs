@@ -12,10 +12,10 @@ use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamResult};
 use super::Wasi;
 use crate::imports::clip;
 
-/// Most bytes kept between two looks; what a guest prints beyond is dropped.
+/// Most bytes kept until they are taken; what a guest prints beyond is dropped.
 const BYTES_MAX: usize = 64 << 10;
 
-/// What was printed and not yet taken. Behind a lock because streams live in WASI's table; only
+/// Output that was printed and not yet taken. Behind a lock because streams live in WASI's table; only
 /// one thread ever asks for it.
 #[derive(Clone, Default)]
 pub(super) struct Output(Arc<Mutex<Vec<u8>>>);
