@@ -7,7 +7,6 @@ use styx_protocol::ids::WorkerId;
 use styx_protocol::link::{Link, Rejected};
 use styx_protocol::message::{Message, Node as Peer};
 
-
 use crate::check::{Checked, ensure};
 use crate::environment::Environment;
 use crate::wire::{Frame, Packet, Parcel};
@@ -84,7 +83,12 @@ impl Links {
     }
 
     /// Takes a frame of a node; what is complete is delivered, in order.
-    pub(super) fn receive(&mut self, from: usize, frame: Frame, environment: &mut Environment) -> (Option<Peer>, Vec<Parcel>) {
+    pub(super) fn receive(
+        &mut self,
+        from: usize,
+        frame: Frame,
+        environment: &mut Environment,
+    ) -> (Option<Peer>, Vec<Parcel>) {
         let Some((peer, end)) = self.ends.iter_mut().find(|(_, end)| end.node == from) else {
             environment.figures.stale += 1;
             return (None, Vec::new());
