@@ -20,7 +20,7 @@ use styx_protocol::transaction::Request;
 use styx_server::admin::{Kind, Upload};
 use styx_server::components::ComponentStore;
 use styx_server::handle::{Answer, Handle, Waiter};
-use styx_server::services::HttpOptions;
+use styx_server::http::HttpOptions;
 use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use tokio::sync::mpsc;

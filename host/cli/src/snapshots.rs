@@ -16,7 +16,7 @@ use crate::output::Output;
 use styx_server::clock::now;
 use styx_server::config::{Flags, ServerConfig, store_location};
 use styx_server::error::CliError;
-use styx_server::snapshots::{Found, describe, identity};
+use styx_server::snapshots::{Found, SnapshotView, identity};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotsVerb {
@@ -83,7 +83,7 @@ pub(crate) fn run(
         }
         SnapshotsVerb::List { at } => {
             let listed = OpenStore::at(&at)?.store.list().map_err(failed)?;
-            show(json!({ "snapshots": listed.iter().map(describe).collect::<Vec<_>>() }), output);
+            show(json!({ "snapshots": listed.iter().map(SnapshotView::from).collect::<Vec<_>>() }), output);
         }
         SnapshotsVerb::Create => {
             let client = client()?;

@@ -21,7 +21,6 @@ pub mod http;
 pub mod kafka;
 pub(crate) mod log;
 pub mod server;
-pub mod services;
 pub mod single;
 pub mod snapshots;
 pub mod stats;

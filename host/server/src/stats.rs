@@ -11,7 +11,7 @@ use styx_protocol::machine::{EpochSummary, Stage};
 use crate::snapshots::SnapshotStats;
 
 /// What one epoch did and how long its phases took.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct EpochReport {
     /// The epoch.
     pub epoch: u64,

@@ -4,66 +4,195 @@ use std::time::{Duration, SystemTime};
 
 use axum::Json;
 use axum::extract::State;
+use serde::Serialize;
 use serde_json::{Value, json};
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{App, Catalog, Control, Deployment, OperatorSpec};
+use styx_protocol::catalog::{self, App, Catalog, Consistency, Control, Deployment, Isolation, OperatorSpec};
 use styx_protocol::ids::Timestamp;
+use utoipa::ToSchema;
 
-use super::{admit_write, openapi};
+use super::openapi;
+use super::queries::Queries;
+use super::schemas;
+use crate::handle::Handle;
 use crate::http::{ApiError, PathParts, nearest::suggestion, shorten, status_of};
-use crate::services::Services;
 
-/// `GET /v1/apps`
-pub async fn list(State(services): State<Services>) -> Json<Value> {
-    let catalog = services.handle.catalog();
-    let apps: Vec<Value> = catalog
-        .apps()
-        .map(|app| {
-            let live = app.live();
-            json!({
-                "name": app.name,
-                "active": app.active,
-                "created": instant(live.created),
-                "deployments": app.deployments.len(),
-                "operators": summary(&live.operators),
-            })
-        })
-        .collect();
-    Json(json!({ "apps": apps }))
+#[derive(Serialize, ToSchema)]
+pub struct AppList {
+    apps: Vec<AppSummary>,
 }
 
-/// `GET /v1/apps/{app}`
-pub async fn get(State(services): State<Services>, PathParts(app): PathParts<String>) -> Result<Json<Value>, ApiError> {
-    let catalog = services.handle.catalog();
+#[derive(Serialize, ToSchema)]
+pub struct AppSummary {
+    name: String,
+    /// Id of the deployment in force.
+    active: String,
+    created: String,
+    /// How many deployments there are.
+    deployments: usize,
+    operators: Vec<OperatorSummary>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct OperatorSummary {
+    name: String,
+    functions: Vec<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct AppView {
+    name: String,
+    /// Id of the deployment in force.
+    active: String,
+    #[schema(value_type = schemas::Limits)]
+    limits: catalog::Limits,
+    operators: Vec<OperatorView>,
+    /// Newest first.
+    deployments: Vec<DeploymentView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct OperatorView {
+    name: String,
+    doc: String,
+    /// What the part of a key before the first colon names; all keys with the same live together.
+    key_prefix: Option<String>,
+    #[schema(value_type = schemas::Isolation)]
+    isolation: Isolation,
+    functions: Vec<FunctionView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct FunctionView {
+    name: String,
+    doc: String,
+    read_only: bool,
+    #[schema(value_type = schemas::Consistency)]
+    consistency: Consistency,
+    parameters: Vec<ParameterView>,
+    /// JSON Schema of the result.
+    returns: Value,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct ParameterView {
+    name: String,
+    required: bool,
+    /// JSON Schema of the argument.
+    schema: Value,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct DeploymentView {
+    deployment: String,
+    active: bool,
+    created: String,
+    #[schema(value_type = Vec<schemas::Component>)]
+    components: Vec<catalog::Component>,
+    operators: Vec<OperatorSummary>,
+    #[schema(value_type = schemas::Limits)]
+    limits: catalog::Limits,
+}
+
+impl DeploymentView {
+    pub(super) fn of(app: &App, deployment: &Deployment) -> Self {
+        DeploymentView {
+            deployment: deployment.id.clone(),
+            active: deployment.id == app.active,
+            created: instant(deployment.created),
+            components: deployment.components.clone(),
+            operators: summary(&deployment.operators),
+            limits: deployment.limits,
+        }
+    }
+}
+
+impl OperatorView {
+    fn of(operator: &OperatorSpec) -> Self {
+        let parameter = |parameter: &catalog::Parameter| ParameterView {
+            name: parameter.name.clone(),
+            required: parameter.required,
+            schema: schema(&parameter.schema),
+        };
+        let function = |function: &catalog::Function| FunctionView {
+            name: function.name.clone(),
+            doc: function.doc.clone(),
+            read_only: function.read_only,
+            consistency: function.consistency,
+            parameters: function.parameters.iter().map(parameter).collect(),
+            returns: schema(&function.returns),
+        };
+        OperatorView {
+            name: operator.name.clone(),
+            doc: operator.doc.clone(),
+            key_prefix: operator.key_prefix.clone(),
+            isolation: operator.isolation,
+            functions: operator.functions.iter().map(function).collect(),
+        }
+    }
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Removed {
+    app: String,
+    removed: bool,
+}
+
+/// What is deployed
+#[utoipa::path(get, path = "/v1/apps", responses((status = 200, body = AppList)))]
+pub async fn list(State(handle): State<Handle>) -> Json<AppList> {
+    let catalog = handle.catalog();
+    let view = |app: &App| AppSummary {
+        name: app.name.to_string(),
+        active: app.active.clone(),
+        created: instant(app.live().created),
+        deployments: app.deployments.len(),
+        operators: summary(&app.live().operators),
+    };
+    Json(AppList { apps: catalog.apps().map(view).collect() })
+}
+
+/// An app: operators, functions, deployments
+#[utoipa::path(get, path = "/v1/apps/{app}", params(("app" = String, Path)), responses((status = 200, body = AppView)))]
+pub async fn get(State(handle): State<Handle>, PathParts(app): PathParts<String>) -> Result<Json<AppView>, ApiError> {
+    let catalog = handle.catalog();
     let app = app_of(&catalog, &app)?;
     let live = app.live();
-    Ok(Json(json!({
-        "name": app.name,
-        "active": app.active,
-        "limits": live.limits,
-        "operators": live.operators.iter().map(operator_view).collect::<Vec<_>>(),
-        "deployments": app.deployments.iter().rev().map(|deployment| deployment_view(app, deployment)).collect::<Vec<_>>(),
-    })))
+    Ok(Json(AppView {
+        name: app.name.to_string(),
+        active: app.active.clone(),
+        limits: live.limits,
+        operators: live.operators.iter().map(OperatorView::of).collect(),
+        deployments: app.deployments.iter().rev().map(|deployment| DeploymentView::of(app, deployment)).collect(),
+    }))
 }
 
-/// `DELETE /v1/apps/{app}`: the app, all its deployments, and the state of its operators.
+/// Removes an app, all its deployments and the state of its operators
+#[utoipa::path(delete, path = "/v1/apps/{app}", params(("app" = String, Path)), responses((status = 200, body = Removed)))]
 pub async fn remove(
-    State(services): State<Services>,
+    State(queries): State<Queries>,
     PathParts(app): PathParts<String>,
-) -> Result<Json<Value>, ApiError> {
-    app_of(&services.handle.catalog(), &app)?;
-    admit_write(&services)?;
-    services.handle.control(Control::Remove(app.clone())).await?;
+) -> Result<Json<Removed>, ApiError> {
+    let handle = &queries.handle;
+    app_of(&handle.catalog(), &app)?;
+    queries.admit_write()?;
+    handle.control(Control::Remove(app.clone())).await?;
     tracing::info!(app, "removed");
-    Ok(Json(json!({ "app": app, "removed": true })))
+    Ok(Json(Removed { app, removed: true }))
 }
 
-/// `GET /v1/apps/{app}/openapi.json`
+/// The app's functions as an OpenAPI document
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/openapi.json",
+    params(("app" = String, Path)),
+    responses((status = 200, body = schemas::Document))
+)]
 pub async fn document(
-    State(services): State<Services>,
+    State(handle): State<Handle>,
     PathParts(app): PathParts<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let catalog = services.handle.catalog();
+    let catalog = handle.catalog();
     Ok(Json(openapi::document(app_of(&catalog, &app)?)))
 }
 
@@ -71,7 +200,7 @@ pub async fn document(
 ///
 /// # Errors
 /// 404 if there is none.
-pub fn app_of<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a App, ApiError> {
+pub(super) fn app_of<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a App, ApiError> {
     catalog.app(name).ok_or_else(|| {
         let known = catalog.apps().map(|app| &*app.name);
         let code = Code::UnknownApp;
@@ -83,51 +212,20 @@ pub fn app_of<'a>(catalog: &'a Catalog, name: &str) -> Result<&'a App, ApiError>
     })
 }
 
-/// A deployment as an object.
-pub fn deployment_view(app: &App, deployment: &Deployment) -> Value {
-    json!({
-        "deployment": deployment.id,
-        "active": deployment.id == app.active,
-        "created": instant(deployment.created),
-        "components": deployment.components,
-        "operators": summary(&deployment.operators),
-        "limits": deployment.limits,
-    })
-}
-
 /// Operators by name, each with the names of its functions.
-pub fn summary(operators: &[OperatorSpec]) -> Vec<Value> {
-    operators.iter().map(|operator| json!({ "name": operator.name, "functions": operator.functions.iter().map(|function| &function.name).collect::<Vec<_>>() })).collect()
-}
-
-fn operator_view(operator: &OperatorSpec) -> Value {
-    let functions: Vec<Value> = operator
-        .functions
-        .iter()
-        .map(|function| {
-            json!({
-                "name": function.name,
-                "doc": function.doc,
-                "read_only": function.read_only,
-                "consistency": function.consistency,
-                "parameters": function.parameters.iter().map(|parameter| json!({
-                    "name": parameter.name,
-                    "required": parameter.required,
-                    "schema": schema(&parameter.schema),
-                })).collect::<Vec<_>>(),
-                "returns": schema(&function.returns),
-            })
-        })
-        .collect();
-    json!({ "name": operator.name, "doc": operator.doc, "key_prefix": operator.key_prefix, "isolation": operator.isolation, "functions": functions })
+pub(super) fn summary(operators: &[OperatorSpec]) -> Vec<OperatorSummary> {
+    let functions = |operator: &OperatorSpec| operator.functions.iter().map(|function| function.name.clone()).collect();
+    let summary =
+        |operator: &OperatorSpec| OperatorSummary { name: operator.name.clone(), functions: functions(operator) };
+    operators.iter().map(summary).collect()
 }
 
 /// A schema that was checked at upload; one that this version cannot read says nothing.
-pub fn schema(text: &str) -> Value {
+pub(super) fn schema(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| json!({}))
 }
 
 /// A time as people and programs read it.
-pub fn instant(time: Timestamp) -> String {
+pub(super) fn instant(time: Timestamp) -> String {
     humantime::format_rfc3339_micros(SystemTime::UNIX_EPOCH + Duration::from_micros(time.0)).to_string()
 }

@@ -1,82 +1,126 @@
 //! The cluster, its workers and partitions.
 
+use std::sync::atomic::Ordering;
+
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
-use std::sync::atomic::Ordering;
-use styx_protocol::ids::WorkerId;
-
-use super::ask;
-use crate::http::ApiError;
-use crate::services::Services;
+use serde::Serialize;
 use styx_driver::wire::{AdminQuery, Member, Overview, PartitionStats, Response, WorkerStatus};
+use styx_protocol::ids::WorkerId;
+use utoipa::ToSchema;
 
-async fn overview(services: &Services) -> Result<Overview, ApiError> {
-    match ask(services, AdminQuery::Cluster).await? {
-        Response::Cluster(overview) => Ok(overview),
-        other => Err(super::unexpected_answer(&other)),
+use super::queries::{Queries, unexpected};
+use crate::handle::Handle;
+use crate::http::ApiError;
+use crate::stats::EpochReport;
+
+impl Queries {
+    async fn overview(&self) -> Result<Overview, ApiError> {
+        match self.ask(AdminQuery::Cluster).await? {
+            Response::Cluster(overview) => Ok(overview),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn worker_statuses(&self) -> Result<Vec<WorkerStatus>, ApiError> {
+        match self.ask(AdminQuery::Workers).await? {
+            Response::Workers(statuses) => Ok(statuses),
+            other => Err(unexpected(&other)),
+        }
     }
 }
 
-async fn statuses(services: &Services) -> Result<Vec<WorkerStatus>, ApiError> {
-    match ask(services, AdminQuery::Workers).await? {
-        Response::Workers(statuses) => Ok(statuses),
-        other => Err(super::unexpected_answer(&other)),
-    }
+/// What only the workers know is left out while there are none.
+#[derive(Serialize, ToSchema)]
+pub struct ClusterView {
+    /// `single-process` or `cluster`.
+    mode: &'static str,
+    version: &'static str,
+    /// Hash of the engine and its options.
+    engine: String,
+    generation: u64,
+    /// True while all partitions are served.
+    live: bool,
+    workers: usize,
+    partitions: u64,
+    epoch: u64,
+    /// Chain of state hashes up to the epoch.
+    chain: String,
+    apps: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entities: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backlog: Option<u64>,
+    /// Address of the coordinator's admin port, where this is not it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coordinator_admin: Option<String>,
 }
 
-/// `GET /v1/cluster`
-pub async fn cluster(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let seen = overview(&services).await?;
-    let mut cluster = json!({
-        "mode": if seen.single { "single-process" } else { "cluster" },
-        "version": env!("CARGO_PKG_VERSION"),
-        "engine": format!("{:016x}", seen.engine),
-        "generation": seen.generation,
-        "live": seen.live,
-        "workers": if seen.single { 1 } else { seen.members.len() },
-        "partitions": seen.partitions,
-        "epoch": seen.epoch,
-        "chain": seen.chain.to_string(),
-        "apps": services.handle.catalog().apps().count(),
-    });
-    // What only the workers know is left out while there are none.
-    if seen.live {
-        let statuses = statuses(&services).await?;
-        let sum = |of: fn(&WorkerStatus) -> u64| statuses.iter().map(of).sum::<u64>();
-        cluster["entities"] = sum(|status| status.entities).into();
-        cluster["bytes"] = sum(|status| status.bytes).into();
-        cluster["backlog"] = sum(|status| status.waiting).into();
-    }
-    if let Some(admin) = seen.admin {
-        cluster["coordinator_admin"] = admin.into();
-    }
-    Ok(Json(cluster))
+/// The cluster at a glance
+#[utoipa::path(get, path = "/v1/cluster", responses((status = 200, body = ClusterView)))]
+pub async fn cluster(State(queries): State<Queries>) -> Result<Json<ClusterView>, ApiError> {
+    let overview = queries.overview().await?;
+    let statuses = if overview.live { Some(queries.worker_statuses().await?) } else { None };
+    let sum = |of: fn(&WorkerStatus) -> u64| statuses.as_ref().map(|statuses| statuses.iter().map(of).sum());
+    Ok(Json(ClusterView {
+        mode: if overview.single { "single-process" } else { "cluster" },
+        version: env!("CARGO_PKG_VERSION"),
+        engine: format!("{:016x}", overview.engine),
+        generation: overview.generation,
+        live: overview.live,
+        workers: if overview.single { 1 } else { overview.members.len() },
+        partitions: overview.partitions.into(),
+        epoch: overview.epoch.0,
+        chain: overview.chain.to_string(),
+        apps: queries.handle.catalog().apps().count(),
+        entities: sum(|status| status.entities),
+        bytes: sum(|status| status.bytes),
+        backlog: sum(|status| status.waiting),
+        coordinator_admin: overview.admin,
+    }))
 }
 
-/// `GET /v1/workers`
-pub async fn workers(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let members = overview(&services).await?.members;
-    let workers: Vec<Value> = statuses(&services)
-        .await?
-        .iter()
-        .map(|status| {
-            let mut worker = json!({
-                "worker": number(status.worker),
-                "status": "alive",
-                "partitions": status.partitions,
-                "entities": status.entities,
-                "bytes": status.bytes,
-                "epoch": status.epoch,
-            });
-            if let Some(Member { node, address }) = members.get(usize::from(status.worker.0)) {
-                worker["node"] = format!("{:016x}", node.0).into();
-                worker["address"] = address.as_str().into();
-            }
-            worker
-        })
-        .collect();
-    Ok(Json(json!({ "workers": workers })))
+#[derive(Serialize, ToSchema)]
+pub struct WorkerList {
+    workers: Vec<WorkerView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct WorkerView {
+    /// Number of the worker, from 1.
+    worker: u32,
+    /// `alive`.
+    status: &'static str,
+    partitions: u64,
+    entities: u64,
+    bytes: u64,
+    epoch: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+}
+
+/// The workers
+#[utoipa::path(get, path = "/v1/workers", responses((status = 200, body = WorkerList)))]
+pub async fn workers(State(queries): State<Queries>) -> Result<Json<WorkerList>, ApiError> {
+    let members = queries.overview().await?.members;
+    let view = |status: &WorkerStatus| {
+        let member = members.get(usize::from(status.worker.0));
+        WorkerView {
+            worker: number(status.worker),
+            status: "alive",
+            partitions: status.partitions.into(),
+            entities: status.entities,
+            bytes: status.bytes,
+            epoch: status.epoch.0,
+            node: member.map(|Member { node, .. }| format!("{:016x}", node.0)),
+            address: member.map(|Member { address, .. }| address.clone()),
+        }
+    };
+    Ok(Json(WorkerList { workers: queries.worker_statuses().await?.iter().map(view).collect() }))
 }
 
 /// Workers are counted from 1.
@@ -84,26 +128,63 @@ fn number(worker: WorkerId) -> u32 {
     u32::from(worker.0) + 1
 }
 
-/// `GET /v1/partitions`
-pub async fn partitions(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let stats = match ask(&services, AdminQuery::Partitions).await? {
+#[derive(Serialize, ToSchema)]
+pub struct PartitionList {
+    partitions: Vec<PartitionView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct PartitionView {
+    partition: u64,
+    /// Number of the worker that has it, from 1.
+    worker: u32,
+    entities: u64,
+    bytes: u64,
+}
+
+/// The partitions, where they are and what they hold
+#[utoipa::path(get, path = "/v1/partitions", responses((status = 200, body = PartitionList)))]
+pub async fn partitions(State(queries): State<Queries>) -> Result<Json<PartitionList>, ApiError> {
+    let stats = match queries.ask(AdminQuery::Partitions).await? {
         Response::Partitions(stats) => stats,
-        other => return Err(super::unexpected_answer(&other)),
+        other => return Err(unexpected(&other)),
     };
-    let view = |holding: &PartitionStats| json!({ "partition": holding.partition, "worker": number(holding.worker), "entities": holding.entities, "bytes": holding.bytes });
-    Ok(Json(json!({ "partitions": stats.iter().map(view).collect::<Vec<_>>() })))
+    let view = |stats: &PartitionStats| PartitionView {
+        partition: stats.partition.into(),
+        worker: number(stats.worker),
+        entities: stats.entities,
+        bytes: stats.bytes,
+    };
+    Ok(Json(PartitionList { partitions: stats.iter().map(view).collect() }))
 }
 
-/// `GET /v1/epochs`: the latest, newest first.
-pub async fn epochs(State(services): State<Services>) -> Json<Value> {
-    let mut epochs = services.handle.stats().recent();
+#[derive(Serialize, ToSchema)]
+pub struct EpochList {
+    epochs: Vec<EpochReport>,
+    /// How many have ended since the process began.
+    total: u64,
+}
+
+/// The latest epochs, newest first
+#[utoipa::path(get, path = "/v1/epochs", responses((status = 200, body = EpochList)))]
+pub async fn epochs(State(handle): State<Handle>) -> Json<EpochList> {
+    let mut epochs = handle.stats().recent();
     epochs.reverse();
-    Json(json!({ "epochs": epochs, "total": services.handle.stats().epochs.load(Ordering::Relaxed) }))
+    Json(EpochList { epochs, total: handle.stats().epochs.load(Ordering::Relaxed) })
 }
 
-/// `GET /v1/requests`: how many wait, and how many replies are remembered.
-pub async fn requests(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let statuses = statuses(&services).await?;
+#[derive(Serialize, ToSchema)]
+pub struct RequestStats {
+    /// Requests that wait for their epoch.
+    waiting: u64,
+    /// Replies that are remembered.
+    remembered: u64,
+}
+
+/// How many requests wait and how many replies are remembered
+#[utoipa::path(get, path = "/v1/requests", responses((status = 200, body = RequestStats)))]
+pub async fn requests(State(queries): State<Queries>) -> Result<Json<RequestStats>, ApiError> {
+    let statuses = queries.worker_statuses().await?;
     let sum = |of: fn(&WorkerStatus) -> u64| statuses.iter().map(of).sum::<u64>();
-    Ok(Json(json!({ "waiting": sum(|status| status.waiting), "remembered": sum(|status| status.remembered) })))
+    Ok(Json(RequestStats { waiting: sum(|status| status.waiting), remembered: sum(|status| status.remembered) }))
 }

@@ -5,30 +5,70 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use styx_protocol::catalog::{Activation, Control};
+use serde::{Deserialize, Serialize};
+use styx_protocol::catalog::{self, Activation, Control, Digest};
+use utoipa::{IntoParams, ToSchema};
 
-use super::apps::{app_of, deployment_view, summary};
+use super::apps::{DeploymentView, OperatorSummary, app_of, summary};
+use super::queries::Queries;
 use super::upload::{Kind, Upload, refused_change};
-use super::{admit_write, misdirected_error};
+use super::{Uploads, schemas};
+use crate::handle::Handle;
 use crate::http::{ApiError, BodyLimits, Options, PathParts, nearest::suggestion, read_body, refuse, shorten};
-use crate::services::Services;
 
-/// What an upload may be asked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DeployQuery {
-    /// Check only.
+    /// Check only; change nothing.
     #[serde(default)]
+    #[param(required = false)]
     dry_run: bool,
 }
 
-/// `POST /v1/apps/{app}/deployments`
+#[derive(Serialize, ToSchema)]
+pub struct Deployed {
+    app: String,
+    /// Id of the deployment; absent if nothing was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deployment: Option<String>,
+    /// SHA-256 of the uploaded bytes.
+    #[schema(value_type = String)]
+    digest: Digest,
+    operators: Vec<OperatorSummary>,
+    #[schema(value_type = Vec<schemas::Component>)]
+    components: Vec<catalog::Component>,
+    /// True if it was only checked; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dry_run: Option<bool>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct DeploymentList {
+    /// Newest first.
+    deployments: Vec<DeploymentView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Activated {
+    app: String,
+    deployment: String,
+    active: bool,
+}
+
+/// Deploys a component or a bundle
 ///
 /// One upload is checked at a time; a few may wait in memory. Nothing changes unless all is well.
+#[utoipa::path(
+    post,
+    path = "/v1/apps/{app}/deployments",
+    params(("app" = String, Path), DeployQuery),
+    request_body(content((Vec<u8> = "application/wasm"), (Vec<u8> = "application/zip"))),
+    responses((status = 201, body = Deployed), (status = 200, description = "checked only", body = Deployed))
+)]
 pub async fn deploy(
-    State(services): State<Services>,
+    State(queries): State<Queries>,
+    State(uploads): State<Uploads>,
     PathParts(app): PathParts<String>,
     Options(query): Options<DeployQuery>,
     headers: HeaderMap,
@@ -38,28 +78,28 @@ pub async fn deploy(
         Ok(kind) => kind,
         Err(error) => return Err(refuse(error, &headers, body).await),
     };
-    let Some(deploys) = services.deploys.clone() else {
-        return Err(refuse(misdirected_error(&services).await, &headers, body).await);
+    let Some(deploys) = uploads.deploys.clone() else {
+        return Err(refuse(queries.misdirected().await, &headers, body).await);
     };
-    if let Err(error) = admit_write(&services) {
+    if let Err(error) = queries.admit_write() {
         return Err(refuse(error, &headers, body).await);
     }
-    let Ok(held) = services.uploads.clone().try_acquire_owned() else {
+    let Ok(held) = uploads.waiting.clone().try_acquire_owned() else {
         return Err(refuse(ApiError::overloaded("too many uploads are waiting to be checked"), &headers, body).await);
     };
     let bytes = match kind {
-        Kind::Component => services.options.component_bytes_max,
-        Kind::Bundle => services.options.bundle.archive_bytes as u64,
+        Kind::Component => uploads.options.component_bytes_max,
+        Kind::Bundle => uploads.options.bundle.archive_bytes as u64,
     };
-    let body = read_body(&headers, body, "the upload", BodyLimits { bytes, silence: services.options.silence }).await?;
-    let checking = services.checking.clone().acquire_owned().await.map_err(|_| ApiError::shutting_down())?;
+    let body = read_body(&headers, body, "the upload", BodyLimits { bytes, silence: uploads.options.silence }).await?;
+    let checking = uploads.checking.clone().acquire_owned().await.map_err(|_| ApiError::shutting_down())?;
     let upload = {
-        let services = services.clone();
+        let (handle, options) = (queries.handle.clone(), uploads.options.clone());
         blocking(move || {
             // Held for as long as the work goes on, even if the client does not wait for it.
             let _held = (held, checking);
-            let upload = Upload::check(&deploys.engine, &services.options, &app, kind, &body)?;
-            services.handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
+            let upload = Upload::check(&deploys.engine, &options, &app, kind, &body)?;
+            handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
             if !query.dry_run {
                 upload.store(&deploys.components)?;
             }
@@ -67,61 +107,79 @@ pub async fn deploy(
         })
         .await?
     };
-    let mut told = json!({
-        "app": upload.deployment.app,
-        "deployment": upload.deployment.id,
-        "digest": upload.digest,
-        "operators": summary(&upload.deployment.operators),
-        "components": upload.deployment.components,
-    });
+    let mut deployed = Deployed {
+        app: upload.deployment.app.clone(),
+        deployment: None,
+        digest: upload.digest,
+        operators: summary(&upload.deployment.operators),
+        components: upload.deployment.components.clone(),
+        dry_run: None,
+    };
     if query.dry_run {
-        told["dry_run"] = true.into();
-        told.as_object_mut().expect("an object").remove("deployment");
-        return Ok(Json(told).into_response());
+        deployed.dry_run = Some(true);
+        return Ok(Json(deployed).into_response());
     }
-    let place = format!("/v1/apps/{}/deployments/{}", upload.deployment.app, upload.deployment.id);
+    deployed.deployment = Some(upload.deployment.id.clone());
+    let location = format!("/v1/apps/{}/deployments/{}", upload.deployment.app, upload.deployment.id);
     tracing::info!(app = upload.deployment.app, deployment = upload.deployment.id, "deploying");
-    services.handle.control(Control::Deploy(upload.deployment)).await.map_err(refused_change)?;
-    Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(told)).into_response())
+    queries.handle.control(Control::Deploy(upload.deployment)).await.map_err(refused_change)?;
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(deployed)).into_response())
 }
 
-/// `GET /v1/apps/{app}/deployments`
+/// Versions of an app, newest first
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/deployments",
+    params(("app" = String, Path)),
+    responses((status = 200, body = DeploymentList))
+)]
 pub async fn list(
-    State(services): State<Services>,
+    State(handle): State<Handle>,
     PathParts(app): PathParts<String>,
-) -> Result<Json<Value>, ApiError> {
-    let catalog = services.handle.catalog();
+) -> Result<Json<DeploymentList>, ApiError> {
+    let catalog = handle.catalog();
     let app = app_of(&catalog, &app)?;
-    let deployments: Vec<Value> =
-        app.deployments.iter().rev().map(|deployment| deployment_view(app, deployment)).collect();
-    Ok(Json(json!({ "deployments": deployments })))
+    let deployments = app.deployments.iter().rev().map(|deployment| DeploymentView::of(app, deployment)).collect();
+    Ok(Json(DeploymentList { deployments }))
 }
 
-/// `GET /v1/apps/{app}/deployments/{id}`
+/// One version of an app
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/deployments/{id}",
+    params(("app" = String, Path), ("id" = String, Path)),
+    responses((status = 200, body = DeploymentView))
+)]
 pub async fn get(
-    State(services): State<Services>,
+    State(handle): State<Handle>,
     PathParts((app, id)): PathParts<(String, String)>,
-) -> Result<Json<Value>, ApiError> {
-    let catalog = services.handle.catalog();
+) -> Result<Json<DeploymentView>, ApiError> {
+    let catalog = handle.catalog();
     let app = app_of(&catalog, &app)?;
     let deployment =
         app.deployments.iter().find(|deployment| deployment.id == id).ok_or_else(|| unknown_deployment(app, &id))?;
-    Ok(Json(deployment_view(app, deployment)))
+    Ok(Json(DeploymentView::of(app, deployment)))
 }
 
-/// `POST /v1/apps/{app}/deployments/{id}/activate`
+/// Rolls an app back or forward
+#[utoipa::path(
+    post,
+    path = "/v1/apps/{app}/deployments/{id}/activate",
+    params(("app" = String, Path), ("id" = String, Path)),
+    responses((status = 200, body = Activated))
+)]
 pub async fn activate(
-    State(services): State<Services>,
+    State(queries): State<Queries>,
     PathParts((app, id)): PathParts<(String, String)>,
-) -> Result<Json<Value>, ApiError> {
-    let catalog = services.handle.catalog();
+) -> Result<Json<Activated>, ApiError> {
+    let catalog = queries.handle.catalog();
     let known = app_of(&catalog, &app)?;
     if !known.deployments.iter().any(|deployment| deployment.id == id) {
         return Err(unknown_deployment(known, &id));
     }
-    admit_write(&services)?;
-    services.handle.control(Control::Activate(Activation { app: app.clone(), deployment: id.clone() })).await?;
-    Ok(Json(json!({ "app": app, "deployment": id, "active": true })))
+    queries.admit_write()?;
+    queries.handle.control(Control::Activate(Activation { app: app.clone(), deployment: id.clone() })).await?;
+    Ok(Json(Activated { app, deployment: id, active: true }))
 }
 
 fn unknown_deployment(app: &styx_protocol::catalog::App, id: &str) -> ApiError {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
+use utoipa::ToSchema;
 
-use crate::services::Services;
-use crate::stats::Stats;
+use super::queries::Queries;
+use crate::stats::{EpochReport, Stats};
 
 /// At most ten summaries a second, however many epochs there are.
 const EVERY: Duration = Duration::from_millis(100);
@@ -40,39 +41,58 @@ impl Totals {
     }
 }
 
-/// `GET /v1/events`
+/// What the system does, as server-sent events
 ///
 /// `epochs`: sums over the epochs since the last event, and the last of them. The first event
 /// comes at once, with the totals so far.
-pub async fn events(State(services): State<Services>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+#[utoipa::path(get, path = "/v1/events", responses((status = 200, body = EpochEvent, content_type = "text/event-stream")))]
+pub async fn events(State(queries): State<Queries>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let end = services.shutdown.wait_owned();
-    let events = stream::unfold((services, ticks, None), |(services, mut ticks, before)| async move {
+    let end = queries.shutdown.wait_owned();
+    let events = stream::unfold((queries, ticks, None), |(queries, mut ticks, before)| async move {
         loop {
             ticks.tick().await;
-            let now = Totals::of(services.handle.stats());
+            let now = Totals::of(queries.handle.stats());
             if before.is_none_or(|before: Totals| before.epochs != now.epochs) {
                 let event = Event::default()
                     .event("epochs")
-                    .data(summary(services.handle.stats(), before.unwrap_or_default(), now).to_string());
-                return Some((Ok(event), (services, ticks, Some(now))));
+                    .json_data(EpochEvent::of(queries.handle.stats(), before.unwrap_or_default(), now))
+                    .expect("counters can be written as JSON");
+                return Some((Ok(event), (queries, ticks, Some(now))));
             }
         }
     });
     Sse::new(events.take_until(end)).keep_alive(KeepAlive::default())
 }
 
-fn summary(stats: &Stats, before: Totals, now: Totals) -> Value {
-    json!({
-        "epochs": now.epochs - before.epochs,
-        "committed": now.committed - before.committed,
-        "fell_back": now.fell_back - before.fell_back,
-        "aborted": now.aborted - before.aborted,
-        "rescheduled": now.rescheduled - before.rescheduled,
-        "queries": now.queries - before.queries,
-        "entities": stats.entities.load(Ordering::Relaxed),
-        "state_bytes": stats.state_bytes.load(Ordering::Relaxed),
-        "last": stats.recent().pop(),
-    })
+/// Data of the event `epochs`.
+#[derive(Serialize, ToSchema)]
+pub struct EpochEvent {
+    epochs: u64,
+    committed: u64,
+    fell_back: u64,
+    aborted: u64,
+    rescheduled: u64,
+    queries: u64,
+    /// In the committed state, now.
+    entities: u64,
+    state_bytes: u64,
+    last: Option<EpochReport>,
+}
+
+impl EpochEvent {
+    fn of(stats: &Stats, before: Totals, now: Totals) -> Self {
+        EpochEvent {
+            epochs: now.epochs - before.epochs,
+            committed: now.committed - before.committed,
+            fell_back: now.fell_back - before.fell_back,
+            aborted: now.aborted - before.aborted,
+            rescheduled: now.rescheduled - before.rescheduled,
+            queries: now.queries - before.queries,
+            entities: stats.entities.load(Ordering::Relaxed),
+            state_bytes: stats.state_bytes.load(Ordering::Relaxed),
+            last: stats.recent().pop(),
+        }
+    }
 }

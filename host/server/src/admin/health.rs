@@ -1,36 +1,53 @@
-//! Whether the process lives, and whether it serves.
+//! Liveness and readiness of the process.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::{Value, json};
-
-use super::ask;
-use crate::http::ApiError;
-use crate::services::Services;
+use serde::Serialize;
 use styx_driver::wire::{AdminQuery, Response};
+use utoipa::ToSchema;
+
+use super::queries::{Queries, unexpected};
+use crate::http::ApiError;
 
 /// How long the worker may take to say that it is there.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// `GET /healthz`: the process answers.
-pub async fn healthz() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    /// `ok`.
+    status: &'static str,
 }
 
-/// `GET /readyz`: the workers answer, and no shutdown has begun.
-pub async fn readyz(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    if services.shutdown.begun() {
+/// Whether the process lives
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
+pub async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Readiness {
+    /// `ready`.
+    status: &'static str,
+    epoch: Option<u64>,
+}
+
+/// Whether it serves
+///
+/// The workers answer, and no shutdown has begun.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Readiness)))]
+pub async fn readyz(State(queries): State<Queries>) -> Result<Json<Readiness>, ApiError> {
+    if queries.shutdown.begun() {
         return Err(ApiError::shutting_down());
     }
-    match tokio::time::timeout(ANSWER_MAX, ask(&services, AdminQuery::Workers)).await {
-        Ok(Ok(Response::Workers(standings))) => {
-            let epoch = standings.iter().map(|standing| standing.epoch).max();
-            Ok(Json(json!({ "status": "ready", "epoch": epoch })))
+    match tokio::time::timeout(ANSWER_MAX, queries.ask(AdminQuery::Workers)).await {
+        Ok(Ok(Response::Workers(statuses))) => {
+            let epoch = statuses.iter().map(|status| status.epoch.0).max();
+            Ok(Json(Readiness { status: "ready", epoch }))
         }
-        Ok(Ok(other)) => Err(super::unexpected_answer(&other)),
+        Ok(Ok(other)) => Err(unexpected(&other)),
         Ok(Err(error)) => Err(error),
         Err(_) => Err(ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -12,14 +12,14 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::gateway::OUTCOMES;
-use crate::http::ApiError;
-use crate::services::Services;
+use super::Admin;
+use crate::http::{ApiError, OUTCOMES};
 
-/// `GET /metrics`
-pub async fn metrics(State(services): State<Services>) -> Result<Response, ApiError> {
+/// Figures for Prometheus
+#[utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
+pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Everything(services)));
+    registry.register_collector(Box::new(Everything(admin)));
     let mut text = String::new();
     encode(&mut text, &registry).map_err(|error| {
         ApiError::new(
@@ -38,8 +38,8 @@ pub async fn metrics(State(services): State<Services>) -> Result<Response, ApiEr
         .into_response())
 }
 
-/// Reads all figures when asked.
-struct Everything(Services);
+/// Collector of all figures, read when asked.
+struct Everything(Admin);
 
 impl fmt::Debug for Everything {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

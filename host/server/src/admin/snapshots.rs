@@ -3,33 +3,48 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
+use super::schemas;
+use crate::handle::Handle;
 use crate::http::ApiError;
-use crate::services::Services;
-use crate::snapshots::{SnapshotSummary, describe};
+use crate::snapshots::{SnapshotSummary, SnapshotView};
 
-/// `GET /v1/snapshots`: newest last, with what is wrong with those that cannot be read.
-pub async fn list(State(services): State<Services>) -> Result<Json<Value>, ApiError> {
-    let stats = services.handle.stats().snapshots.clone();
+#[derive(Serialize, ToSchema)]
+pub struct SnapshotList {
+    /// Oldest first, with what is wrong with those that cannot be read.
+    snapshots: Vec<SnapshotView>,
+    /// Directory or URL of the store; null if no snapshots are taken.
+    place: Option<String>,
+    /// The last one that this process took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schemas::SnapshotSummary>)]
+    last: Option<Option<SnapshotSummary>>,
+}
+
+/// Snapshots, oldest first
+#[utoipa::path(get, path = "/v1/snapshots", responses((status = 200, body = SnapshotList)))]
+pub async fn list(State(handle): State<Handle>) -> Result<Json<SnapshotList>, ApiError> {
+    let stats = handle.stats().snapshots.clone();
     let Some(store) = stats.store.get().cloned() else {
-        return Ok(Json(json!({ "snapshots": [], "place": null })));
+        return Ok(Json(SnapshotList { snapshots: Vec::new(), place: None, last: None }));
     };
-    let place = store.location().url().to_owned();
+    let place = Some(store.location().url().to_owned());
     // The store's calls block.
     let listed = tokio::task::spawn_blocking(move || store.list()).await;
     let failed = |error: &dyn std::fmt::Display| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "SNAPSHOT_STORE", error.to_string())
     };
     let listed = listed.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-    let last = stats.last().map(|taken| json!(taken));
-    let snapshots: Vec<Value> = listed.iter().map(describe).collect();
-    Ok(Json(json!({ "snapshots": snapshots, "place": place, "last": last })))
+    let snapshots = listed.iter().map(SnapshotView::from).collect();
+    Ok(Json(SnapshotList { snapshots, place, last: Some(stats.last()) }))
 }
 
-/// `POST /v1/snapshots`: takes one now, and answers when it exists.
-pub async fn create(State(services): State<Services>) -> Result<(StatusCode, Json<SnapshotSummary>), ApiError> {
-    match services.handle.snapshot().await {
+/// Takes a snapshot and waits until it exists
+#[utoipa::path(post, path = "/v1/snapshots", responses((status = 201, body = schemas::SnapshotSummary)))]
+pub async fn create(State(handle): State<Handle>) -> Result<(StatusCode, Json<SnapshotSummary>), ApiError> {
+    match handle.snapshot().await {
         Ok(taken) => Ok((StatusCode::CREATED, Json(taken))),
         Err(why) => Err(ApiError::new(StatusCode::CONFLICT, "NO_SNAPSHOT", why)),
     }

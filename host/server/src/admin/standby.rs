@@ -13,8 +13,7 @@ use tower::ServiceExt;
 
 use super::health;
 use crate::cluster::coordinator::Leadership;
-use crate::http::{ApiError, check_origin, refuse};
-use crate::services::HttpOptions;
+use crate::http::{ApiError, HttpOptions, check_origin, refuse};
 
 /// Proxy before the admin surface: forwards requests while this coordinator leads. Clones share state.
 #[derive(Clone)]

@@ -12,10 +12,10 @@ use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Key, Value};
 
 use super::apps::app_of;
-use super::ask;
+use super::queries::{Queries, unexpected};
 use crate::http::{ApiError, Options, PathParts, nearest::suggestion, shorten, status_of};
-use crate::services::Services;
 use styx_driver::wire::{AdminQuery, Bytes, Response};
+use utoipa::{IntoParams, ToSchema};
 
 /// Entries of one page.
 const LIMIT_MAX: usize = 1000;
@@ -24,19 +24,21 @@ const LIMIT_DEFAULT: usize = 100;
 const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 /// A value as JSON if it is JSON, else in base64.
-#[derive(Debug, Serialize)]
-struct Shown {
+#[derive(Debug, Serialize, ToSchema)]
+struct EncodedValue {
+    #[schema(value_type = serde_json::Value)]
     value: Box<RawValue>,
+    /// `json` or `base64`.
     encoding: &'static str,
 }
 
-impl Shown {
+impl EncodedValue {
     fn of(value: &Value) -> Self {
         // Numbers keep their digits.
         let json = std::str::from_utf8(value).ok().and_then(|text| RawValue::from_string(text.trim().to_owned()).ok());
         match json {
-            Some(value) => Shown { value, encoding: "json" },
-            None => Shown {
+            Some(value) => EncodedValue { value, encoding: "json" },
+            None => EncodedValue {
                 value: RawValue::from_string(format!("\"{}\"", STANDARD.encode(value)))
                     .expect("base64 needs no escapes"),
                 encoding: "base64",
@@ -45,38 +47,45 @@ impl Shown {
     }
 }
 
-/// One entity.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Entry {
+    #[schema(value_type = String)]
     key: Key,
     #[serde(flatten)]
-    shown: Shown,
+    encoded: EncodedValue,
 }
 
 /// An entity and the epoch as of which it was read.
-#[derive(Debug, Serialize)]
-pub struct One {
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EntityView {
     app: String,
     operator: String,
+    #[schema(value_type = String)]
     key: Key,
     #[serde(flatten)]
-    shown: Shown,
+    encoded: EncodedValue,
     partition: u16,
     epoch: u64,
 }
 
-/// `GET /v1/state/{app}/{operator}/{key}`
+/// One entity
+#[utoipa::path(
+    get,
+    path = "/v1/state/{app}/{operator}/{key}",
+    params(("app" = String, Path), ("operator" = String, Path), ("key" = String, Path)),
+    responses((status = 200, body = EntityView))
+)]
 pub async fn get(
-    State(services): State<Services>,
+    State(queries): State<Queries>,
     PathParts((app, operator, key)): PathParts<(String, String, String)>,
-) -> Result<Json<One>, ApiError> {
-    let found = operator_of(&services.handle.catalog(), &app, &operator)?;
+) -> Result<Json<EntityView>, ApiError> {
+    let found = operator_of(&queries.handle.catalog(), &app, &operator)?;
     let key: Key = key.into();
-    let (value, partition, epoch) =
-        match ask(&services, AdminQuery::Get { operator: found, key: key.to_string() }).await? {
-            Response::Value { value, partition, epoch } => (value, partition, epoch.0),
-            other => return Err(super::unexpected_answer(&other)),
-        };
+    let (value, partition, epoch) = match queries.ask(AdminQuery::Get { operator: found, key: key.to_string() }).await?
+    {
+        Response::Value { value, partition, epoch } => (value, partition, epoch.0),
+        other => return Err(unexpected(&other)),
+    };
     let Bytes(value) = value.ok_or_else(|| {
         ApiError::new(
             StatusCode::NOT_FOUND,
@@ -85,40 +94,51 @@ pub async fn get(
         )
         .hint(format!("GET /v1/state/{app}/{operator} lists those there are"))
     })?;
-    Ok(Json(One { app, operator, key, shown: Shown::of(&value), partition, epoch }))
+    Ok(Json(EntityView { app, operator, key, encoded: EncodedValue::of(&value), partition, epoch }))
 }
 
-/// Which page of a scan.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct Page {
+pub struct ScanQuery {
+    /// Only keys that start with this.
     #[serde(default)]
+    #[param(required = false)]
     prefix: String,
+    /// Only keys after this one.
     after: Option<String>,
+    /// At most so many.
     limit: Option<usize>,
 }
 
 /// A page of entities in key order.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Entries {
     entries: Vec<Entry>,
     /// What to give as `after` for the next page; none if this is the last.
+    #[schema(value_type = Option<String>)]
     next: Option<Key>,
     epoch: u64,
 }
 
-/// `GET /v1/state/{app}/{operator}?prefix=&after=&limit=`
+/// A page of entities in key order
+#[utoipa::path(
+    get,
+    path = "/v1/state/{app}/{operator}",
+    params(("app" = String, Path), ("operator" = String, Path), ScanQuery),
+    responses((status = 200, body = Entries))
+)]
 pub async fn scan(
-    State(services): State<Services>,
+    State(queries): State<Queries>,
     PathParts((app, operator)): PathParts<(String, String)>,
-    Options(page): Options<Page>,
+    Options(page): Options<ScanQuery>,
 ) -> Result<Json<Entries>, ApiError> {
     let limit = page.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(ApiError::bad_request(format!("limit is {limit}, and it may be 1 to {LIMIT_MAX}"))
             .hint("for more, go on with after=<next>"));
     }
-    let found = operator_of(&services.handle.catalog(), &app, &operator)?;
+    let found = operator_of(&queries.handle.catalog(), &app, &operator)?;
     let scan = AdminQuery::Scan {
         operator: found,
         prefix: page.prefix,
@@ -126,12 +146,12 @@ pub async fn scan(
         limit: limit as u32,
         bytes: PAGE_BYTES_MAX,
     };
-    let (found, more, epoch) = match ask(&services, scan).await? {
+    let (found, more, epoch) = match queries.ask(scan).await? {
         Response::Entries { entries, more, epoch } => (entries, more, epoch.0),
-        other => return Err(super::unexpected_answer(&other)),
+        other => return Err(unexpected(&other)),
     };
     let next = found.last().filter(|_| more).map(|found| found.0.clone());
-    let entries = found.into_iter().map(|found| Entry { shown: Shown::of(&found.1), key: found.0 }).collect();
+    let entries = found.into_iter().map(|found| Entry { encoded: EncodedValue::of(&found.1), key: found.0 }).collect();
     Ok(Json(Entries { entries, next, epoch }))
 }
 

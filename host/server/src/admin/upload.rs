@@ -12,8 +12,7 @@ use styx_protocol::ids::Timestamp;
 
 use crate::components::ComponentStore;
 use crate::gateway::check_schemas;
-use crate::http::{ApiError, nearest::suggestion, shorten};
-use crate::services::HttpOptions;
+use crate::http::{ApiError, HttpOptions, nearest::suggestion, shorten};
 use styx_build::error::Code;
 use styx_build::manifest::{self, Manifest, check_name};
 use styx_build::{BuildError, Bundle};

@@ -1,6 +1,7 @@
 //! `POST /v1/batch`: requests as lines of JSON in, replies as lines of JSON out, both streamed.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, BodyDataStream};
@@ -11,21 +12,27 @@ use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use tokio::time::{Sleep, sleep};
 
+use super::Ingress;
 use super::pipeline::Pipeline;
 use crate::http::ApiError;
-use crate::services::Services;
 
 /// Bytes of a line beyond the arguments of one call.
 const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 
-/// `POST /v1/batch`
-pub async fn batch(State(services): State<Services>, body: Body) -> Response {
+/// Pipelined calls as lines of JSON
+#[utoipa::path(
+    post,
+    path = "/v1/batch",
+    request_body(content = String, content_type = "application/x-ndjson"),
+    responses((status = 200, body = String, content_type = "application/x-ndjson"))
+)]
+pub async fn batch(State(ingress): State<Arc<Ingress>>, body: Body) -> Response {
     let line_bytes_max =
-        usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
-    let silence = Box::pin(sleep(services.options.silence));
+        usize::try_from(ingress.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
+    let silence = Box::pin(sleep(ingress.options.silence));
     let replies = Batch {
-        pipeline: Pipeline::new(services.clone()),
-        services,
+        pipeline: Pipeline::new(ingress.clone()),
+        ingress,
         body: Some(body.into_data_stream()),
         partial: BytesMut::new(),
         line_bytes_max,
@@ -38,7 +45,7 @@ pub async fn batch(State(services): State<Services>, body: Body) -> Response {
 /// The replies. The response is read and the body is written at the same time, so a client may
 /// use a batch as a pipeline.
 struct Batch {
-    services: Services,
+    ingress: Arc<Ingress>,
     pipeline: Pipeline,
     /// `None` once it has ended.
     body: Option<BodyDataStream>,
@@ -87,7 +94,7 @@ impl Batch {
                         &ApiError::new(
                             axum::http::StatusCode::REQUEST_TIMEOUT,
                             "TIMEOUT",
-                            format!("no line came for {} s", self.services.options.silence.as_secs()),
+                            format!("no line came for {} s", self.ingress.options.silence.as_secs()),
                         ),
                         out,
                     );
@@ -96,7 +103,7 @@ impl Batch {
                 return false;
             }
         };
-        self.silence.as_mut().reset(tokio::time::Instant::now() + self.services.options.silence);
+        self.silence.as_mut().reset(tokio::time::Instant::now() + self.ingress.options.silence);
         match piece {
             Some(Ok(piece)) => {
                 self.partial.extend_from_slice(&piece);

@@ -9,19 +9,18 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use styx_protocol::ids::RequestId;
 use styx_protocol::replies::Reply;
 use tokio::sync::oneshot;
+use utoipa::{IntoParams, ToSchema};
 
+use super::Ingress;
 use super::json::is_json;
-use super::latency::Outcome;
 use super::path;
 use super::request::{Call, check_idempotency_key, parse_id, prepare};
 use crate::handle::{Answer, Failure, Waiter};
-use crate::http::{ApiError, BodyLimits, Options, PathParts, read_body, refuse};
-use crate::services::Services;
+use crate::http::{ApiError, BodyLimits, Options, Outcome, PathParts, read_body, refuse};
 use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
@@ -29,25 +28,45 @@ const EPOCH: HeaderName = HeaderName::from_static("styx-epoch");
 const REQUEST_ID: HeaderName = HeaderName::from_static("styx-request-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// `POST /v1/call/{app}/{operator}/{key}/{function}`
-pub async fn call(State(services): State<Services>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
+/// Calls a function and waits for its transaction to commit
+#[utoipa::path(
+    post,
+    path = "/v1/call/{app}/{operator}/{key}/{function}",
+    params(("app" = String, Path), ("operator" = String, Path), ("key" = String, Path), ("function" = String, Path)),
+    request_body(content = serde_json::Value, description = "arguments, as an array or by name"),
+    responses((status = 200, description = "result of the function", body = serde_json::Value))
+)]
+pub async fn call(State(ingress): State<Arc<Ingress>>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
     let started = Instant::now();
-    let (outcome, response) = match submit(&services, &uri, "/v1/call/", &headers, body, false).await {
+    let (outcome, response) = match submit(&ingress, &uri, "/v1/call/", &headers, body, false).await {
         Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only),
         Ok((Answer::Failed(failure), _)) => failed(failure),
         Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
         Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
     };
-    services.latencies.record(outcome, started.elapsed());
+    ingress.latencies.record(outcome, started.elapsed());
     response
 }
 
-/// `POST /v1/send/{app}/{operator}/{key}/{function}`
-pub async fn send(State(services): State<Services>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
+#[derive(Serialize, ToSchema)]
+pub struct Accepted {
+    #[schema(value_type = String)]
+    request_id: RequestId,
+}
+
+/// Sends a call and waits until it is durable
+#[utoipa::path(
+    post,
+    path = "/v1/send/{app}/{operator}/{key}/{function}",
+    params(("app" = String, Path), ("operator" = String, Path), ("key" = String, Path), ("function" = String, Path)),
+    request_body(content = serde_json::Value, description = "arguments, as an array or by name"),
+    responses((status = 202, body = Accepted))
+)]
+pub async fn send(State(ingress): State<Arc<Ingress>>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
     let started = Instant::now();
-    let (outcome, response) = match submit(&services, &uri, "/v1/send/", &headers, body, true).await {
+    let (outcome, response) = match submit(&ingress, &uri, "/v1/send/", &headers, body, true).await {
         Ok((Answer::Accepted(id), _)) => {
-            let mut response = (StatusCode::ACCEPTED, Json(json!({ "request_id": id }))).into_response();
+            let mut response = (StatusCode::ACCEPTED, Json(Accepted { request_id: id })).into_response();
             response.headers_mut().insert(REQUEST_ID, number(id));
             (Outcome::Accepted, response)
         }
@@ -57,21 +76,21 @@ pub async fn send(State(services): State<Services>, uri: Uri, headers: HeaderMap
         Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
         Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
     };
-    services.latencies.record(outcome, started.elapsed());
+    ingress.latencies.record(outcome, started.elapsed());
     response
 }
 
 /// Validates a request, gives it to the worker and waits for the answer; `Err(None)` if the worker
 /// is gone. Also says whether the function is read-only.
 async fn submit(
-    services: &Services,
+    ingress: &Ingress,
     uri: &Uri,
     prefix: &str,
     headers: &HeaderMap,
     body: Body,
     receipt: bool,
 ) -> Result<(Answer, bool), Option<ApiError>> {
-    let directory = services.directories.of(services.handle.catalog());
+    let directory = ingress.directories.of(ingress.handle.catalog());
     let found = path::parse(uri.path(), prefix).and_then(|path| {
         let target = directory.resolve(&path.app, &path.operator, &path.function)?;
         Ok((target, path.key, idempotency_key(headers)?))
@@ -81,8 +100,8 @@ async fn submit(
         Err(error) => return Err(Some(refuse(error, headers, body).await)),
     };
     let limits = BodyLimits {
-        bytes: u64::from(target.operator.payload).min(services.options.body_bytes_max),
-        silence: services.options.silence,
+        bytes: u64::from(target.operator.payload).min(ingress.options.body_bytes_max),
+        silence: ingress.options.silence,
     };
     let body = read_body(headers, body, "the arguments", limits).await?;
     let mut scratch = Vec::with_capacity(body.len() + 2);
@@ -91,9 +110,9 @@ async fn submit(
     let read_only = target.function.read_only;
     let (to, answered) = oneshot::channel();
     if read_only && !receipt {
-        services.handle.query(request, Waiter::Once(to));
+        ingress.handle.query(request, Waiter::Once(to));
     } else {
-        services.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
+        ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
     }
     let answer = answered.await.map_err(|_| None)?;
     Ok((answer, read_only))
@@ -150,16 +169,60 @@ fn number(id: RequestId) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from(id.to_string())).expect("hexadecimal digits may stand in a header")
 }
 
-/// Options of `GET /v1/requests/{id}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct RequestQuery {
+    /// How long to wait for the end, such as 10s.
     wait: Option<String>,
 }
 
-/// `GET /v1/requests/{id}?wait=10s`
+/// State of a request: pending, or how it ended. An end is written by [`report`], which keeps the bytes of the result.
+#[derive(Serialize, ToSchema)]
+pub struct RequestView {
+    #[schema(value_type = String)]
+    request_id: RequestId,
+    /// `pending`, `committed` or `aborted`.
+    status: &'static str,
+    /// Result of a function that committed, if it is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<serde_json::Value>,
+    /// Result of a function that committed, otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+    /// Why it aborted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    error: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<u64>,
+}
+
+impl RequestView {
+    fn pending(request_id: RequestId) -> Self {
+        RequestView {
+            request_id,
+            status: "pending",
+            result: None,
+            result_base64: None,
+            error: None,
+            tid: None,
+            epoch: None,
+        }
+    }
+}
+
+/// What became of a send
+#[utoipa::path(
+    get,
+    path = "/v1/requests/{id}",
+    params(("id" = String, Path), RequestQuery),
+    responses((status = 200, body = RequestView))
+)]
 pub async fn request(
-    State(services): State<Services>,
+    State(ingress): State<Arc<Ingress>>,
     PathParts(id): PathParts<String>,
     Options(RequestQuery { wait }): Options<RequestQuery>,
 ) -> Result<Response, ApiError> {
@@ -171,14 +234,14 @@ pub async fn request(
                 ApiError::bad_request(format!("wait=\"{}\" is no time: {error}", crate::http::shorten(&text)))
                     .hint("write it as 500ms or 10s")
             })?
-            .min(services.options.wait_max),
+            .min(ingress.options.wait_max),
     };
-    let ended = services.handle.wait_for(id);
+    let ended = ingress.handle.wait_for(id);
     tokio::pin!(ended);
     // Workers take messages in order: once they have said how they are after the question, an
     // answer that does not need waiting for has been given.
     let asked = async {
-        services.handle.read(AdminQuery::Workers).await;
+        ingress.handle.read(AdminQuery::Workers).await;
         tokio::time::sleep(wait).await;
     };
     let answer = tokio::select! {
@@ -186,9 +249,9 @@ pub async fn request(
         answer = &mut ended => answer,
         () = asked => match futures_util::FutureExt::now_or_never(&mut ended) {
             Some(answer) => answer,
-            None => return Ok(Json(json!({ "request_id": id, "status": "pending" })).into_response()),
+            None => return Ok(Json(RequestView::pending(id)).into_response()),
         },
-        () = services.shutdown.wait() => None,
+        () = ingress.shutdown.wait() => None,
     };
     match answer {
         Some(Answer::Reply(reply)) => Ok(report(reply)),

@@ -12,10 +12,10 @@ use styx_protocol::ids::{Epoch, Tid};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
 
+use super::Ingress;
 use super::pipeline::Pipeline;
 use crate::handle::{Answer, ClientMessage, Handle};
 use crate::http::Shutdown;
-use crate::services::{HttpOptions, Services};
 
 /// Connection whose requests are answered here, in place of a worker.
 pub struct Loopback {
@@ -31,8 +31,8 @@ impl Loopback {
         let (to, inbox) = unbounded();
         let handle = Handle::new(to, usize::MAX, Arc::default());
         handle.show_catalog(Arc::new(catalog));
-        let services = Services::new(handle.clone(), None, HttpOptions::default(), Shutdown::default());
-        Loopback { pipeline: Pipeline::new(services), handle, inbox, answered: 0 }
+        let ingress = Ingress::new(handle.clone(), Arc::default(), Shutdown::default());
+        Loopback { pipeline: Pipeline::new(ingress), handle, inbox, answered: 0 }
     }
 
     /// Takes a message as a client sends it, one call a line; every call comes to `value`. Appends

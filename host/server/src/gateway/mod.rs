@@ -12,7 +12,6 @@ mod batch;
 mod call;
 mod directory;
 mod json;
-mod latency;
 mod loopback;
 mod parameter;
 mod path;
@@ -25,33 +24,77 @@ mod websocket;
 
 pub use directory::{Directories, Directory, Function, Operator, Target, check_schemas};
 pub use json::is_json;
-pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
 pub use loopback::Loopback;
 pub use parameter::Parameter;
 pub use path::decode;
 pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, derived_id, fresh_id, parse_id, prepare};
 
-use axum::routing::{get, post};
+use std::sync::Arc;
+
+use axum::routing::get;
 use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
 
-use crate::http::{check_origin, method_not_allowed, not_found};
-use crate::services::Services;
+use crate::handle::Handle;
+use crate::http::{HttpOptions, Latencies, Shutdown, check_origin, method_not_allowed, not_found};
 
-/// The ingress's routes.
-pub fn router(services: Services) -> Router {
-    let origins = services.options.origins.clone();
-    Router::new()
+/// What takes calls, over HTTP or from Kafka.
+pub struct Ingress {
+    pub handle: Handle,
+    /// What is deployed, ready for validation.
+    pub directories: Directories,
+    pub latencies: Arc<Latencies>,
+    pub options: Arc<HttpOptions>,
+    pub shutdown: Shutdown,
+}
+
+impl Ingress {
+    pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Arc<Self> {
+        let (directories, latencies) = (Directories::default(), Arc::default());
+        Arc::new(Ingress { handle, directories, latencies, options, shutdown })
+    }
+}
+
+/// Endpoints of the ingress.
+fn endpoints() -> OpenApiRouter<Arc<Ingress>> {
+    let router = OpenApiRouter::default()
+        .routes(routes!(call::request))
+        .routes(routes!(websocket::upgrade))
+        .routes(routes!(batch::batch));
+    // The parts of these paths are told apart here: so that a wrong number of them is an error that says so.
+    let router = routed_as(router, "/v1/call/{*path}", routes!(call::call));
+    routed_as(router, "/v1/send/{*path}", routes!(call::send))
+}
+
+/// Registers a handler at another path than the one in its description.
+fn routed_as<S: Clone + Send + Sync + 'static>(
+    mut router: OpenApiRouter<S>,
+    path: &str,
+    (schemas, paths, handler): UtoipaMethodRouter<S>,
+) -> OpenApiRouter<S> {
+    let document = router.get_openapi_mut();
+    document.paths.paths.extend(paths.paths);
+    document.components.get_or_insert_default().schemas.extend(schemas);
+    router.route(path, handler)
+}
+
+/// Description of the ingress's endpoints.
+pub(crate) fn document() -> OpenApi {
+    endpoints().into_openapi()
+}
+
+/// Routes of the ingress's port.
+pub fn router(ingress: Arc<Ingress>) -> Router {
+    let origins = ingress.options.origins.clone();
+    Router::from(endpoints())
         .route("/", get(index))
-        .route("/v1/call/{*place}", post(call::call))
-        .route("/v1/send/{*place}", post(call::send))
-        .route("/v1/requests/{id}", get(call::request))
-        .route("/v1/ws", get(websocket::upgrade))
-        .route("/v1/batch", post(batch::batch))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(origins, check_origin))
-        .with_state(services)
+        .with_state(ingress)
 }
 
 async fn index() -> Json<Value> {

@@ -13,13 +13,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
+use super::Ingress;
 use super::json::compact;
-use super::latency::Outcome;
 use super::reply::{refusal, reply};
 use super::request::{Call, prepare};
 use crate::handle::{Answer, Waiter};
-use crate::http::ApiError;
-use crate::services::Services;
+use crate::http::{ApiError, Outcome};
 
 /// A request as it comes in.
 #[derive(Deserialize)]
@@ -68,7 +67,7 @@ struct Slot {
 /// The requests under way on one connection. Replies are appended to the caller's buffer, each
 /// ended by a line feed.
 pub struct Pipeline {
-    services: Services,
+    ingress: Arc<Ingress>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     to: mpsc::UnboundedSender<(u64, Answer)>,
@@ -93,10 +92,10 @@ const RESULT_BYTES_FIRST: usize = 256 << 10;
 
 impl Pipeline {
     /// A pipeline with nothing in it.
-    pub fn new(services: Services) -> Self {
+    pub fn new(ingress: Arc<Ingress>) -> Self {
         let (to, answers) = mpsc::unbounded_channel();
         Pipeline {
-            services,
+            ingress,
             slots: Vec::new(),
             free: Vec::new(),
             to,
@@ -120,7 +119,7 @@ impl Pipeline {
     }
 
     fn may_submit(&self) -> bool {
-        self.in_flight() < (RESULTS_BYTES_MAX / self.result_bytes).clamp(1, self.services.options.in_flight_max)
+        self.in_flight() < (RESULTS_BYTES_MAX / self.result_bytes).clamp(1, self.ingress.options.in_flight_max)
     }
 
     /// Whether every request taken has been answered.
@@ -166,7 +165,7 @@ impl Pipeline {
     fn take(&mut self, text: &[u8], out: &mut Vec<u8>) {
         let started = Instant::now();
         if let Err((id, why)) = self.submit(text, started) {
-            self.services.latencies.record(Outcome::of_error(why.status), started.elapsed());
+            self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
             refusal(&id, &why, out);
             out.push(b'\n');
         }
@@ -188,7 +187,7 @@ impl Pipeline {
                 ));
             }
         };
-        let directory = self.services.directories.of(self.services.handle.catalog());
+        let directory = self.ingress.directories.of(self.ingress.handle.catalog());
         let prepared = directory.resolve(&envelope.app, &envelope.operator, &envelope.function).and_then(|target| {
             let call = Call {
                 key: &envelope.key,
@@ -202,9 +201,9 @@ impl Pipeline {
         let ticket = self.slot(envelope.id, started, read_only);
         let waiter = Waiter::Stream { ticket, to: self.to.clone() };
         if read_only {
-            self.services.handle.query(request, waiter);
+            self.ingress.handle.query(request, waiter);
         } else {
-            self.services.handle.submit(Arc::new(request), waiter, false);
+            self.ingress.handle.submit(Arc::new(request), waiter, false);
         }
         Ok(())
     }
@@ -258,7 +257,7 @@ impl Pipeline {
                 }
             };
             out.push(b'\n');
-            self.services.latencies.record(outcome, now.saturating_duration_since(slot.started));
+            self.ingress.latencies.record(outcome, now.saturating_duration_since(slot.started));
             self.free.push(at);
         }
         self.taken = taken;

@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,17 +18,19 @@ use bytes::Bytes;
 use futures_util::{FutureExt, Sink, SinkExt, Stream};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
+use utoipa::IntoParams;
 
+use super::Ingress;
 use super::pipeline::Pipeline;
 use crate::http::{ApiError, Options};
-use crate::services::Services;
 
-/// What `GET /v1/ws` may be asked.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct UpgradeQuery {
     /// Whether several replies may stand in one message, a line each.
     #[serde(default)]
+    #[param(required = false)]
     batch: bool,
 }
 
@@ -42,9 +45,10 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 /// …and is given up after this long.
 const SILENT_MAX: Duration = Duration::from_secs(100);
 
-/// `GET /v1/ws`
+/// Pipelined calls over a WebSocket
+#[utoipa::path(get, path = "/v1/ws", params(UpgradeQuery), responses((status = 101)))]
 pub async fn upgrade(
-    State(services): State<Services>,
+    State(ingress): State<Arc<Ingress>>,
     Options(query): Options<UpgradeQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -52,14 +56,13 @@ pub async fn upgrade(
         ApiError::new(error.status(), "BAD_REQUEST", error.body_text())
             .hint("this path speaks WebSocket: connect with a WebSocket client")
     })?;
-    let size =
-        usize::try_from(services.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
-    let open = services.shutdown.count();
+    let size = usize::try_from(ingress.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
+    let open = ingress.shutdown.count();
     let upgrade = upgrade.max_message_size(size).max_frame_size(size).write_buffer_size(64 << 10);
     Ok(upgrade.on_upgrade(move |socket| async move {
         Connection {
-            pipeline: Pipeline::new(services.clone()),
-            services,
+            pipeline: Pipeline::new(ingress.clone()),
+            ingress,
             socket,
             out: Vec::with_capacity(16 << 10),
             batch: query.batch,
@@ -73,7 +76,7 @@ pub async fn upgrade(
 }
 
 struct Connection {
-    services: Services,
+    ingress: Arc<Ingress>,
     socket: WebSocket,
     pipeline: Pipeline,
     /// Replies, a line each.
@@ -96,7 +99,7 @@ enum End {
 
 impl Connection {
     async fn run(mut self) {
-        let shutdown = self.services.shutdown.clone();
+        let shutdown = self.ingress.shutdown.clone();
         let mut stop = pin!(shutdown.wait_owned().fuse());
         let mut ping = tokio::time::interval_at(Instant::now() + PING_EVERY, PING_EVERY);
         let end = loop {

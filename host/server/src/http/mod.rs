@@ -4,13 +4,17 @@
 mod body;
 mod error;
 mod extract;
+mod latency;
 pub mod nearest;
+mod options;
 mod origin;
 mod serve;
 
 pub use body::{BodyLimits, Frames, read_body, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
+pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
+pub use options::HttpOptions;
 pub use origin::{Origins, check_origin};
 pub use serve::{ConnectionLimits, Shutdown, serve};
 

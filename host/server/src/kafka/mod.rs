@@ -22,12 +22,13 @@ mod topics;
 
 pub use topics::{DEAD_LETTER, EGRESS, INGRESS, KafkaOptions};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use styx_storage::log::kafka::KafkaProblem;
 use tokio::task::JoinHandle;
 
-use crate::services::Services;
+use crate::gateway::Ingress;
 use session::{End, Session};
 use topics::Topics;
 
@@ -46,8 +47,8 @@ impl Front {
         blocking(move || Topics::ensure(options)).await.map(Front)
     }
 
-    /// Answers from now on, until the services shut down.
-    pub fn serve(self, services: Services) -> JoinHandle<()> {
+    /// Answers from now on, until the process shuts down.
+    pub fn serve(self, ingress: Arc<Ingress>) -> JoinHandle<()> {
         let Front(topics) = self;
         tracing::info!(
             brokers = topics.options.brokers,
@@ -55,13 +56,13 @@ impl Front {
             egress = EGRESS,
             "takes requests from Kafka"
         );
-        tokio::spawn(serve(topics, services))
+        tokio::spawn(serve(topics, ingress))
     }
 }
 
-async fn serve(mut topics: Topics, services: Services) {
-    while !services.shutdown.begun() {
-        let ended = match Session::begin(&topics, services.clone()).await {
+async fn serve(mut topics: Topics, ingress: Arc<Ingress>) {
+    while !ingress.shutdown.begun() {
+        let ended = match Session::begin(&topics, ingress.clone()).await {
             Ok(session) => session.run().await,
             Err(why) => End::Failed(why),
         };
@@ -72,7 +73,7 @@ async fn serve(mut topics: Topics, services: Services) {
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            () = services.shutdown.wait() => return,
+            () = ingress.shutdown.wait() => return,
         }
         let options = topics.options.clone();
         if let Ok(found) = blocking(move || Topics::ensure(options)).await {

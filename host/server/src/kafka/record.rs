@@ -6,9 +6,9 @@ use styx_driver::kafka::Place;
 use styx_protocol::transaction::Request;
 
 use super::topics::INGRESS;
+use crate::gateway::Ingress;
 use crate::gateway::{Call, prepare};
 use crate::http::ApiError;
-use crate::services::Services;
 
 pub(super) const APP: &str = "styx-app";
 pub(super) const OPERATOR: &str = "styx-operator";
@@ -64,13 +64,13 @@ impl Record {
     ///
     /// # Errors
     /// What is wrong with it, as a client over HTTP would be told.
-    pub fn request(&self, services: &Services, id: &str, scratch: &mut Vec<u8>) -> Result<Asked, ApiError> {
+    pub fn request(&self, ingress: &Ingress, id: &str, scratch: &mut Vec<u8>) -> Result<Asked, ApiError> {
         let app = self.required(APP)?;
         let (operator, function) = (self.required(OPERATOR)?, self.required(FUNCTION)?);
         self.header(REQUEST_ID)?;
         let key = std::str::from_utf8(self.key.as_deref().unwrap_or_default())
             .map_err(|_| ApiError::bad_request("the record's key is not UTF-8").hint(HOW))?;
-        let directory = services.directories.of(services.handle.catalog());
+        let directory = ingress.directories.of(ingress.handle.catalog());
         let target = directory.resolve(app, operator, function)?;
         let call = Call { key, args: &self.value, idempotency_key: Some(id), retained: true };
         let request = prepare(target, call, scratch)?;

@@ -19,10 +19,10 @@ use super::record::{Asked, Record};
 use super::resume::resume;
 use super::topics::{INGRESS, Incoming, Topics};
 use crate::clock::MonotonicClock;
-use crate::gateway::Outcome;
+use crate::gateway::Ingress;
 use crate::handle::{Answer, Waiter};
+use crate::http::Outcome;
 use crate::http::status_of;
-use crate::services::Services;
 
 /// Records taken from the library and not looked at: batches of them, and records of a batch.
 const READ_AHEAD: usize = 8;
@@ -50,7 +50,7 @@ type Event = FrontEvent<Record, Answered>;
 
 /// The front's driver with its topics, its clients' side of this process and a clock.
 pub(super) struct Session {
-    services: Services,
+    ingress: Arc<Ingress>,
     front: FrontDriver<Record, Answered>,
     clock: MonotonicClock,
     egress: Egress,
@@ -63,7 +63,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Finds out where to go on, and connects.
-    pub async fn begin(topics: &Topics, services: Services) -> anyhow::Result<Self> {
+    pub async fn begin(topics: &Topics, ingress: Arc<Ingress>) -> anyhow::Result<Self> {
         let resumed = {
             let topics = topics.clone();
             blocking(move || resume(&topics)).await?
@@ -72,12 +72,12 @@ impl Session {
         let reader = Reader::start(topics, &resumed)?;
         let (to, answers) = mpsc::unbounded_channel();
         let (front, clock) = (FrontDriver::new(resumed), MonotonicClock::start());
-        Ok(Session { services, front, clock, egress, delivered, reader, to, answers, scratch: Vec::new() })
+        Ok(Session { ingress, front, clock, egress, delivered, reader, to, answers, scratch: Vec::new() })
     }
 
     /// Serves until it is over.
     pub async fn run(mut self) -> End {
-        let shutdown = self.services.shutdown.clone();
+        let shutdown = self.ingress.shutdown.clone();
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut shutting_down = false;
@@ -147,9 +147,9 @@ impl Session {
             FrontEffect::Ask { ticket, request, read_only } => {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 if read_only {
-                    self.services.handle.query(Request::clone(&request), waiter);
+                    self.ingress.handle.query(Request::clone(&request), waiter);
                 } else {
-                    self.services.handle.submit(request, waiter, false);
+                    self.ingress.handle.submit(request, waiter, false);
                 }
             }
             FrontEffect::Reply { place, id, reply, read_only, duration } => {
@@ -158,7 +158,7 @@ impl Session {
                     Ok(_) => Outcome::Committed,
                     Err(abort) => Outcome::of_error(status_of(abort.code)),
                 };
-                self.services.latencies.record(outcome, duration);
+                self.ingress.latencies.record(outcome, duration);
                 return Ok(Some(FrontEvent::Write(place, Answered::reply(place, id, reply))));
             }
             FrontEffect::Write { place, reply, watermark } => match self.egress.reply(reply, watermark) {
@@ -174,17 +174,17 @@ impl Session {
 
     /// Makes a request of a record, or says why it is none.
     fn prepare(&mut self, place: Place, record: Record) -> anyhow::Result<Option<Event>> {
-        if self.services.handle.catalog().version() == 0 {
+        if self.ingress.handle.catalog().version() == 0 {
             return Ok(Some(FrontEvent::TooEarly(place, record)));
         }
         let (id, started) = (record.id(), Instant::now());
-        match record.request(&self.services, &id, &mut self.scratch) {
+        match record.request(&self.ingress, &id, &mut self.scratch) {
             Ok(Asked { request, read_only }) => {
                 let prepared = Prepared { id, request: Arc::new(request), read_only };
                 Ok(Some(FrontEvent::Prepared(place, prepared)))
             }
             Err(why) => {
-                self.services.latencies.record(Outcome::of_error(why.status), started.elapsed());
+                self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
                 let refusal = Answered::refusal(place, id, &why);
                 self.egress.dead_letter(&record, &why, refusal)?;
                 Ok(None)

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::node::Identity;
 use super::parts::{failed, not_started, open_log, store_error};
-use crate::admin::{self, StandbyProxy};
+use crate::admin::{self, Admin, Deploys, StandbyProxy};
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, LeaseRenewal, Reception};
 use crate::components::ComponentStore;
 use crate::config::ServerConfig;
@@ -24,7 +24,6 @@ use crate::diagnostics;
 use crate::error::CliError;
 use crate::fatal::fatal_on_panic;
 use crate::http::Shutdown;
-use crate::services::{Deploys, HttpOptions, Services};
 
 /// What a candidate needs to lead.
 pub(super) struct Candidacy {
@@ -129,8 +128,8 @@ impl Candidacy {
             }
         };
         let deploys = Deploys { engine, components };
-        let services = Services::new(node.handle().clone(), Some(deploys), HttpOptions::default(), shutdown);
-        proxy.lead(admin::router(services));
+        let api = Admin::new(node.handle().clone(), Arc::default(), shutdown).with_deploys(deploys);
+        proxy.lead(admin::router(api));
         tracing::info!("leads now");
         say(first, false);
         // Until the other end is dropped.

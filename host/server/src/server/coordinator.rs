@@ -13,14 +13,13 @@ use super::node::Identity;
 use super::parts::{
     Surface, components, engine, failed, not_started, open_log, retention, snapshots, store_error, watch_disk,
 };
-use crate::admin::{self, StandbyProxy};
+use crate::admin::{self, Admin, Deploys, StandbyProxy};
 use crate::admission::DiskWatch;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, PATIENCE, Reception};
 use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::CliError;
 use crate::http::Shutdown;
-use crate::services::{Deploys, HttpOptions, Services};
 use crate::single::SingleOptions;
 use styx_transport::Options;
 
@@ -65,8 +64,8 @@ impl CoordinatorServer {
         let disk = watch_disk(config, node.handle())?;
         let cluster = node.address().expect("it listens");
         let deploys = Deploys { engine, components };
-        let services = Services::new(node.handle().clone(), Some(deploys), HttpOptions::default(), shutdown.clone());
-        let serving = surface.serve(admin::router(services), &shutdown);
+        let api = Admin::new(node.handle().clone(), Arc::default(), shutdown.clone()).with_deploys(deploys);
+        let serving = surface.serve(admin::router(api), &shutdown);
         Ok(CoordinatorServer { seat: Seat::Only(Box::new(node), disk), cluster, admin, shutdown, serving })
     }
 

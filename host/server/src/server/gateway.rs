@@ -1,6 +1,7 @@
 //! A gateway's process: takes calls and asks the workers. It keeps nothing.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -9,13 +10,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::parts::{Surface, failed, kafka_front};
+use crate::admin::{self, Admin};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::config::ServerConfig;
 use crate::error::CliError;
+use crate::gateway::{self, Ingress};
 use crate::handle::Failure;
-use crate::http::{ApiError, Shutdown};
-use crate::services::{HttpOptions, Services};
-use crate::{admin, gateway};
+use crate::http::{ApiError, HttpOptions, Shutdown};
 use styx_driver::gateway::PATIENCE;
 use styx_transport::Options;
 
@@ -46,13 +47,15 @@ impl GatewayServer {
         };
         let node = GatewayNode::start(options).await.map_err(failed)?;
         let shutdown = Shutdown::default();
-        let services = Services::new(node.handle().clone(), None, HttpOptions::default(), shutdown.clone());
+        let options = Arc::<HttpOptions>::default();
+        let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
+        let api = Admin::new(node.handle().clone(), options, shutdown.clone()).with_latencies(calls.latencies.clone());
         let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let front = front.map(|front| front.serve(services.clone()));
+        let front = front.map(|front| front.serve(calls.clone()));
         let mut serving = vec![
-            ingress.serve(gateway::router(services.clone()).layer(from_fn_with_state(waiting, wait)), &shutdown),
-            admin.serve(admin::gateway_router(services), &shutdown),
+            ingress.serve(gateway::router(calls).layer(from_fn_with_state(waiting, wait)), &shutdown),
+            admin.serve(admin::gateway_router(api), &shutdown),
         ];
         serving.extend(front);
         Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })

@@ -1,6 +1,7 @@
 //! Everything in one process: log, worker, engine and both HTTP surfaces.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use styx_engine::EXECUTION_STACK_BYTES;
@@ -9,14 +10,14 @@ use tokio::task::JoinHandle;
 use super::parts::{
     Surface, components, engine, failed, kafka_front, open_log, prepare, retention, snapshots, watch_disk,
 };
+use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
 use crate::config::ServerConfig;
 use crate::error::CliError;
+use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
-use crate::http::Shutdown;
-use crate::services::{Deploys, HttpOptions, Services};
+use crate::http::{HttpOptions, Shutdown};
 use crate::single::{Recovered, SingleNode, SingleOptions};
-use crate::{admin, gateway};
 
 /// How long the last snapshot may take.
 const LAST_SNAPSHOT: Duration = Duration::from_secs(30);
@@ -66,18 +67,15 @@ impl Server {
 
         let disk = watch_disk(config, node.handle())?;
         let shutdown = Shutdown::default();
-        let services = Services::new(
-            node.handle().clone(),
-            Some(Deploys { engine, components }),
-            HttpOptions::default(),
-            shutdown.clone(),
-        );
+        let options = Arc::<HttpOptions>::default();
+        let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
+        let api = Admin::new(node.handle().clone(), options, shutdown.clone())
+            .with_deploys(Deploys { engine, components })
+            .with_latencies(calls.latencies.clone());
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
-        let front = front.map(|front| front.serve(services.clone()));
-        let mut serving = vec![
-            ingress.serve(gateway::router(services.clone()), &shutdown),
-            admin.serve(admin::router(services), &shutdown),
-        ];
+        let front = front.map(|front| front.serve(calls.clone()));
+        let mut serving =
+            vec![ingress.serve(gateway::router(calls), &shutdown), admin.serve(admin::router(api), &shutdown)];
         serving.extend(front);
         Ok(Server { node, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }

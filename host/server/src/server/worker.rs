@@ -2,6 +2,7 @@
 //! may watch it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use styx_engine::Cluster;
 use styx_protocol::modes::Modes;
@@ -9,12 +10,11 @@ use tokio::task::JoinHandle;
 
 use super::node::Identity;
 use super::parts::{Surface, components, engine, failed, not_started};
-use crate::admin;
+use crate::admin::{self, Admin};
 use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use crate::config::ServerConfig;
 use crate::error::CliError;
 use crate::http::Shutdown;
-use crate::services::{HttpOptions, Services};
 use styx_transport::Options;
 
 /// A running worker.
@@ -57,9 +57,9 @@ impl WorkerServer {
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
         let cluster = worker.address().expect("it listens");
         let shutdown = Shutdown::default();
-        let services = Services::new(worker.handle().clone(), None, HttpOptions::default(), shutdown.clone());
+        let api = Admin::new(worker.handle().clone(), Arc::default(), shutdown.clone());
         let admin_addr = admin.as_ref().map(|admin| admin.address);
-        let serving = admin.map(|admin| admin.serve(admin::worker_router(services), &shutdown));
+        let serving = admin.map(|admin| admin.serve(admin::worker_router(api), &shutdown));
         let coordinator = config.coordinator.join(" or ");
         Ok(WorkerServer { worker, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
     }

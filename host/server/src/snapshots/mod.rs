@@ -15,7 +15,7 @@ mod stats;
 mod store_thread;
 
 pub(crate) use delta_writer::DeltaWriter;
-pub use listing::describe;
+pub use listing::SnapshotView;
 pub use metadata::{SnapshotMetadata, identity};
 pub(crate) use recovery_point::RecoveryPoint;
 pub use recovery_point::SnapshotOptions;

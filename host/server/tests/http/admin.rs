@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use styx_server::admin::ENDPOINTS;
-use styx_server::services::HttpOptions;
+use styx_server::http::HttpOptions;
 
 use crate::server::{Server, item_as, told};
 
@@ -14,28 +13,41 @@ use crate::server::{Server, item_as, told};
 async fn every_endpoint_is_there_and_described() {
     let server = Server::with_item(HttpOptions::default()).await;
     let document = server.get("/openapi.json").await.json();
-    let described: usize =
-        document["paths"].as_object().unwrap().values().map(|path| path.as_object().unwrap().len()).sum();
-    assert_eq!(described, ENDPOINTS.len());
-    for endpoint in ENDPOINTS {
-        assert!(document["paths"][endpoint.path][endpoint.method]["summary"].is_string(), "{endpoint:?}");
-        let path = endpoint
-            .path
-            .replace("{app}", "absent")
-            .replace("{operator}", "o")
-            .replace("{key}", "k")
-            .replace("{function}", "f")
-            .replace("{id}", "0".repeat(32).as_str());
-        let method = Method::from_bytes(endpoint.method.to_uppercase().as_bytes()).unwrap();
-        let request = if endpoint.admin { server.to_admin(method, &path) } else { server.to_ingress(method, &path) };
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        assert_ne!(status, 405, "{endpoint:?}");
-        if status == 404 {
-            let body: Value = response.json().await.unwrap();
-            assert_ne!(body["error"]["code"], "NOT_FOUND", "{endpoint:?}");
+    let mut operations = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let of_ingress = item["servers"][0]["url"] == "http://127.0.0.1:8080";
+        for (method, operation) in item.as_object().unwrap().iter().filter(|(_, operation)| operation.is_object()) {
+            operations += 1;
+            let name = format!("{method} {path}");
+            assert!(operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()), "{name}");
+            assert_eq!(operation["responses"]["default"]["$ref"], "#/components/responses/Error", "{name}");
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let contents = response["content"].as_object();
+                let has_schema = contents.is_some_and(|contents| {
+                    contents.values().all(|content| content["schema"].as_object().is_some_and(|it| !it.is_empty()))
+                });
+                // The result of a function is whatever its app's own document says.
+                let is_free = status == "200" && path.starts_with("/v1/call/");
+                assert!(has_schema || is_free || ["default", "101"].contains(&status.as_str()), "{name}: {response}");
+            }
+            let path = path
+                .replace("{app}", "absent")
+                .replace("{operator}", "o")
+                .replace("{key}", "k")
+                .replace("{function}", "f")
+                .replace("{id}", "0".repeat(32).as_str());
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let request = if of_ingress { server.to_ingress(method, &path) } else { server.to_admin(method, &path) };
+            let response = request.send().await.unwrap();
+            let status = response.status().as_u16();
+            assert_ne!(status, 405, "{name}");
+            if status == 404 {
+                let body: Value = response.json().await.unwrap();
+                assert_ne!(body["error"]["code"], "NOT_FOUND", "{name}");
+            }
         }
     }
+    assert_eq!(operations, 27);
     for (method, path, status, code) in [
         (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
         (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
@@ -44,6 +56,53 @@ async fn every_endpoint_is_there_and_described() {
         assert_eq!(told(server.to_admin(method, path)).await.error(), (status, code.to_owned()), "{path}");
     }
     assert_eq!(server.get("/").await.status, 200);
+    server.stop().await;
+}
+
+/// What is answered is of the schema that the document gives for it, down to the last part.
+#[tokio::test(flavor = "multi_thread")]
+async fn responses_are_what_the_document_says() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    assert_eq!(server.call("a", "store", "[1]").await.status, 200);
+    let document = server.get("/openapi.json").await.json();
+    let deployment = server.get("/v1/apps/app").await.json()["active"].as_str().unwrap().to_owned();
+    let version = format!("/v1/apps/app/deployments/{deployment}");
+    for (path, described) in [
+        ("/v1/apps", "/v1/apps"),
+        ("/v1/apps/app", "/v1/apps/{app}"),
+        ("/v1/apps/app/openapi.json", "/v1/apps/{app}/openapi.json"),
+        ("/v1/apps/app/deployments", "/v1/apps/{app}/deployments"),
+        (&version, "/v1/apps/{app}/deployments/{id}"),
+        ("/v1/state/app/item", "/v1/state/{app}/{operator}"),
+        ("/v1/state/app/item/a", "/v1/state/{app}/{operator}/{key}"),
+        ("/v1/cluster", "/v1/cluster"),
+        ("/v1/workers", "/v1/workers"),
+        ("/v1/partitions", "/v1/partitions"),
+        ("/v1/epochs", "/v1/epochs"),
+        ("/v1/requests", "/v1/requests"),
+        ("/v1/snapshots", "/v1/snapshots"),
+        ("/healthz", "/healthz"),
+        ("/readyz", "/readyz"),
+        ("/openapi.json", "/openapi.json"),
+    ] {
+        let body = server.get(path).await.json();
+        let content = &document["paths"][described]["get"]["responses"]["200"]["content"]["application/json"];
+        let mut schema = content["schema"].clone();
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&body).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{path}: {wrong:?}: {body}");
+        // And nothing more: every part is described.
+        let name = content["schema"]["$ref"].as_str().unwrap().rsplit('/').next().unwrap();
+        let known = &document["components"]["schemas"][name]["properties"];
+        for part in body.as_object().unwrap().keys().filter(|_| !name.eq("Document")) {
+            assert!(name == "EntityView" || known[part].is_object(), "{path}: {part} is not described");
+        }
+    }
+    let missing = server.get("/v1/apps/absent").await;
+    let mut schema = document["components"]["schemas"]["Error"].clone();
+    schema["components"] = document["components"].clone();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&missing.json()), "{}", missing.text());
     server.stop().await;
 }
 
@@ -205,7 +264,7 @@ async fn the_system_is_described_as_it_is() {
     let workers = server.get("/v1/workers").await.json();
     assert_eq!((&workers["workers"][0]["worker"], &workers["workers"][0]["entities"]), (&json!(1), &json!(20)));
 
-    while server.services.handle.stats().committed.load(Ordering::Relaxed) < 20 {
+    while server.handle().stats().committed.load(Ordering::Relaxed) < 20 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let epochs = server.get("/v1/epochs").await.json();
@@ -232,7 +291,7 @@ async fn figures_are_there_for_prometheus() {
     }
     server.call("k", "nothing", "[1]").await;
     // An epoch is counted after its replies have gone out.
-    let stats = server.services.handle.stats();
+    let stats = server.handle().stats();
     while stats.queries.load(Ordering::Relaxed) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

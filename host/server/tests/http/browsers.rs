@@ -1,8 +1,7 @@
 //! What web pages may do.
 
 use reqwest::Method;
-use styx_server::http::Origins;
-use styx_server::services::HttpOptions;
+use styx_server::http::{HttpOptions, Origins};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use styx_server::services::HttpOptions;
+use styx_server::http::HttpOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{Server, told};
@@ -117,9 +117,9 @@ async fn replies_say_which_transaction_they_are_of() {
         (200, &b"\xff{"[..], "application/octet-stream")
     );
     // Read-only calls see what was committed before, and leave no trace in the log.
-    let records = server.services.handle.stats().log_records.load(std::sync::atomic::Ordering::Relaxed);
+    let records = server.handle().stats().log_records.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(server.call("a", "load", "[0]").await.text(), "[10000000000000000000001]");
-    assert_eq!(server.services.handle.stats().log_records.load(std::sync::atomic::Ordering::Relaxed), records);
+    assert_eq!(server.handle().stats().log_records.load(std::sync::atomic::Ordering::Relaxed), records);
     server.stop().await;
 }
 

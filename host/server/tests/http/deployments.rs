@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 use styx_build::{Bundle, Manifest};
-use styx_server::services::HttpOptions;
+use styx_server::http::HttpOptions;
 
 use crate::server::{Server, Told, item, item_as, told};
 use crate::support::Guest;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::{SinkExt, StreamExt, stream};
 use reqwest::Method;
 use serde_json::{Value, json};
-use styx_server::services::HttpOptions;
+use styx_server::http::HttpOptions;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};

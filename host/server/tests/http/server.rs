@@ -1,17 +1,19 @@
 //! A server in this process on free ports, with guests of WebAssembly text.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
+use styx_server::admin::{self, Admin, Deploys};
 use styx_server::components::ComponentStore;
-use styx_server::http::{ConnectionLimits, Shutdown, serve};
-use styx_server::services::{Deploys, HttpOptions, Services};
+use styx_server::gateway::{self, Ingress};
+use styx_server::handle::Handle;
+use styx_server::http::{ConnectionLimits, HttpOptions, Shutdown, serve};
 use styx_server::single::{SingleNode, SingleOptions};
-use styx_server::{admin, gateway};
 use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -23,7 +25,6 @@ pub struct Server {
     pub ingress: SocketAddr,
     pub admin: SocketAddr,
     pub client: Client,
-    pub services: Services,
     pub shutdown: Shutdown,
     worker: SingleNode,
     serving: Vec<JoinHandle<()>>,
@@ -97,21 +98,19 @@ impl Server {
         let make = engine.clone();
         let worker = SingleNode::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
         let shutdown = Shutdown::default();
-        let services =
-            Services::new(worker.handle().clone(), Some(Deploys { engine, components }), options, shutdown.clone());
+        let options = Arc::new(options);
+        let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
+        let api = Admin::new(worker.handle().clone(), options, shutdown.clone())
+            .with_deploys(Deploys { engine, components })
+            .with_latencies(calls.latencies.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![
-            tokio::spawn(serve(
-                ingress,
-                gateway::router(services.clone()),
-                shutdown.clone(),
-                ConnectionLimits::default(),
-            )),
-            tokio::spawn(serve(admin, admin::router(services.clone()), shutdown.clone(), ConnectionLimits::default())),
+            tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), ConnectionLimits::default())),
+            tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), ConnectionLimits::default())),
         ];
         let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
-        Server { ingress: ingress_addr, admin: admin_addr, client, services, shutdown, worker, serving, directory }
+        Server { ingress: ingress_addr, admin: admin_addr, client, shutdown, worker, serving, directory }
     }
 
     /// A server with the guest [`item`] deployed as `app`.
@@ -120,6 +119,10 @@ impl Server {
         let told = server.deploy("app", "", "application/wasm", item().bytes()).await;
         assert_eq!(told.status, 201, "{}", told.text());
         server
+    }
+
+    pub fn handle(&self) -> &Handle {
+        self.worker.handle()
     }
 
     pub async fn deploy(&self, app: &str, options: &str, kind: &str, bytes: Vec<u8>) -> Told {

@@ -1,0 +1,76 @@
+//! Questions to the workers about how things are, asked by most handlers.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::extract::FromRef;
+use axum::http::StatusCode;
+use styx_driver::wire::{AdminQuery, Overview, Response};
+
+use super::Admin;
+use crate::handle::{Failure, Handle};
+use crate::http::{ApiError, Shutdown};
+
+/// How often whoever waits looks whether there is still something to wait for.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The handle of whatever serves here, asked in a way that ends when it cannot answer.
+#[derive(Clone)]
+pub(super) struct Queries {
+    pub(super) handle: Handle,
+    pub(super) shutdown: Shutdown,
+}
+
+impl FromRef<Admin> for Queries {
+    fn from_ref(admin: &Admin) -> Self {
+        Queries { handle: admin.handle.clone(), shutdown: admin.shutdown.clone() }
+    }
+}
+
+impl Queries {
+    /// Asks how things are.
+    ///
+    /// # Errors
+    /// Nobody can say: the process ends, or no worker serves.
+    pub(super) async fn ask(&self, query: AdminQuery) -> Result<Response, ApiError> {
+        let mut answer = pin!(self.handle.read(query));
+        loop {
+            match tokio::time::timeout(POLL_INTERVAL, &mut answer).await {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) if self.shutdown.begun() => return Err(ApiError::shutting_down()),
+                Ok(None) => return Err(Failure::Unavailable.into()),
+                // What is not durable is not shown, and that may take as long as the brokers are away.
+                Err(_) => match self.handle.admission().refuses_reads() {
+                    Some(failure) => return Err(failure.into()),
+                    None => {}
+                },
+            }
+        }
+    }
+
+    /// Checks that the log takes a change of what is deployed.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(super) fn admit_write(&self) -> Result<(), ApiError> {
+        self.handle.admission().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    /// The error of a gateway that was asked for what only the coordinator can do.
+    pub(super) async fn misdirected(&self) -> ApiError {
+        let hint = match self.handle.read(AdminQuery::Cluster).await {
+            Some(Response::Cluster(Overview { admin: Some(admin), .. })) => {
+                format!("ask the coordinator, at http://{admin}")
+            }
+            _ => "ask the coordinator's admin port".to_owned(),
+        };
+        ApiError::new(StatusCode::MISDIRECTED_REQUEST, "NOT_HERE", "this is a gateway: it only takes calls").hint(hint)
+    }
+}
+
+/// The error for a response to something that was not asked.
+pub(super) fn unexpected(response: &Response) -> ApiError {
+    tracing::error!(?response, "a query was answered with something else");
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "HOST_FAILURE", "another node answered what was not asked")
+        .hint("run the same release on all nodes")
+}
