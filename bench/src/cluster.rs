@@ -128,7 +128,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             name: "coordinator".into(),
             network: NetworkOptions { listen: Some(([127, 0, 0, 1], 0).into()), ..NetworkOptions::default() },
             workers: options.workers,
-            partitions: 64,
+            partitions: Some(64),
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100,
             patience: PATIENCE,

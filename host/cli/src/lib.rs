@@ -5,11 +5,14 @@ mod build;
 mod client;
 mod deploy;
 mod doctor;
+mod environment;
 mod invoke;
 mod output;
 mod server;
 mod snapshots;
 mod state;
+
+pub use environment::LOG_FILTER;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -113,12 +116,6 @@ enum Verb {
     /// Check the machine and the server
     Doctor,
 }
-
-/// Variables of the environment that the command line reads itself, besides those that are flags too.
-pub const VARIABLES: [&str; 1] = [LOG_FILTER];
-
-/// Says which lines of the log are shown, as `tracing` writes filters.
-const LOG_FILTER: &str = "STYX_LOG";
 
 /// The verbs, their flags and their help.
 pub fn command() -> clap::Command {

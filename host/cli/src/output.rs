@@ -17,7 +17,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let color = std::io::stderr().is_terminal() && crate::environment::allows_color();
         Output { json, color, silent: false }
     }
 

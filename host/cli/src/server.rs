@@ -3,8 +3,6 @@
 use std::io::IsTerminal;
 use std::time::Instant;
 
-use tracing_subscriber::EnvFilter;
-
 use crate::output::Output;
 use styx_server::config::{Flags, ServerConfig};
 use styx_server::error::CliError;
@@ -21,7 +19,7 @@ pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(
         }
         return Ok(());
     }
-    let filter = EnvFilter::try_from_env(crate::LOG_FILTER).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = crate::environment::log_filter();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

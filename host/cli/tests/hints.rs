@@ -151,9 +151,7 @@ fn unknown(text: &str) -> Vec<String> {
         let known = match name.strip_prefix("_SERVER__") {
             Some("") | Some("KEY") => true,
             Some(key) => ServerConfig::keys().contains(&key.to_lowercase()),
-            None => {
-                variables.contains(&format!("STYX_{name}")) || styx_cli::VARIABLES.contains(&&*format!("STYX_{name}"))
-            }
+            None => variables.contains(&format!("STYX_{name}")) || format!("STYX_{name}") == styx_cli::LOG_FILTER,
         };
         if !known {
             unknown.push(format!("STYX_{name}"));

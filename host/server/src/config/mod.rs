@@ -14,7 +14,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{CommandFactory, FromArgMatches, Parser, parser::ValueSource};
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
 use styx_engine::Determinism;
 use styx_protocol::worker_set::WORKERS_MAX;
@@ -96,6 +97,11 @@ pub struct ServerConfig {
     /// after a slash, or `memory` to lose everything at exit
     #[arg(help_heading = roles::LOG, long, value_name = "KIND", default_value = "embedded")]
     pub log: LogKind,
+    /// Partitions that keys are spread over; decided when data begins, and checked against it later
+    /// [default: as the data has it; 1024 for new data]
+    #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<u16>,
     /// Free space on the disk of the embedded log below which nothing that may write is taken, such as
     /// 1GiB; what is under way must fit into it
     // Several of the log's segments, and more than a log takes between two reads of its disk's free space.

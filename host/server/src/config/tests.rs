@@ -160,13 +160,14 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 28);
+    assert_eq!(ServerConfig::keys().len(), 29);
 }
 
 #[test]
 fn values_that_do_not_fit_are_refused() {
     for (toml, says) in [
         ("[server]\nthreads = 0", "styx.toml: threads must be at least 1"),
+        ("[server]\npartitions = 0", "partitions cannot be \"0\""),
         ("[server]\nthreads = 65", "styx.toml: threads must be at most 64"),
         ("[server]\nthreads = \"many\"", "styx.toml: threads cannot be \"many\": invalid digit"),
         ("[server]\nthreads = { many = 1 }", "styx.toml: threads is no value"),

@@ -14,11 +14,17 @@ use crate::clock::now;
 use crate::fatal::fatal;
 use crate::stats::Stats;
 
+/// Partitions of new data, if nobody says how many.
+///
+/// Many more than workers, so that they can be spread evenly and moved one by one.
+const PARTITIONS: u16 = 1024;
+
 /// Reads the log's first record, or writes it.
-pub(crate) fn genesis(log: &mut dyn Log, partitions: u16) -> anyhow::Result<Genesis> {
+pub(crate) fn genesis(log: &mut dyn Log, partitions: Option<u16>) -> anyhow::Result<Genesis> {
     if log.next() == 0 {
         let seed = uuid::Uuid::now_v7().as_u64_pair().1;
-        let genesis = Genesis { layout: Layout { seed, partitions }, created: now() };
+        let layout = Layout { seed, partitions: partitions.unwrap_or(PARTITIONS) };
+        let genesis = Genesis { layout, created: now() };
         log.append(&Record::Genesis(genesis).encode())?;
         log.sync()?;
         return Ok(genesis);

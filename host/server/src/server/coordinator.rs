@@ -20,7 +20,6 @@ use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::CliError;
 use crate::http::Shutdown;
-use crate::single::SingleOptions;
 use styx_transport::Options;
 
 /// A running coordinator.
@@ -149,7 +148,7 @@ fn options(config: &ServerConfig, components: &ComponentStore, admin: SocketAddr
         name: config.name.clone().unwrap_or_else(|| "coordinator".into()),
         network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
         workers: config.workers,
-        partitions: SingleOptions::default().partitions,
+        partitions: config.partitions,
         epoch_max_wait: config.epoch_max_wait,
         backlog_max: config.backlog_max,
         patience: PATIENCE,

@@ -51,6 +51,7 @@ impl Server {
             epoch_size_max: config.epoch_max_size,
             epoch_max_wait: config.epoch_max_wait,
             backlog_max: config.backlog_max,
+            partitions: config.partitions,
             retention: retention(config),
             engine: engine.engine_hash(),
             snapshots: snapshots(config, &components),

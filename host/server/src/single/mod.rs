@@ -81,7 +81,7 @@ pub struct SingleOptions {
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
     /// Partitions, if the log is new.
-    pub partitions: u16,
+    pub partitions: Option<u16>,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Which parts of the protocol are on.
@@ -100,7 +100,7 @@ impl Default for SingleOptions {
             epoch_size_max: 1000,
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
-            partitions: 64,
+            partitions: None,
             retention: Retention::default(),
             modes: Modes::default(),
             engine: 0,

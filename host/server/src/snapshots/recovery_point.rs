@@ -46,6 +46,18 @@ pub(crate) struct RecoveryPoint {
 /// Brings a snapshot's content back; what is damaged is not begun with.
 pub(crate) type Restore<'a> = &'a mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>;
 
+/// Checks that what was asked for is what was decided when the data began.
+fn check_partitions(asked: Option<u16>, genesis: &Genesis) -> anyhow::Result<()> {
+    let there = genesis.layout.partitions;
+    ensure!(
+        asked.is_none_or(|asked| asked == there),
+        "the data is in {there} partitions, and --partitions asks for {}: the number is decided when data begins, so \
+         leave the setting out, or give --data-dir and --store new places",
+        asked.unwrap_or_default()
+    );
+    Ok(())
+}
+
 impl RecoveryPoint {
     /// Looks at what is there, and brings back the newest snapshot that is whole; a new log gets its
     /// first record.
@@ -54,12 +66,13 @@ impl RecoveryPoint {
     /// Log and snapshots do not belong together, or cannot be read. Nothing was changed.
     pub fn find(
         log: &mut dyn Log,
-        partitions: u16,
+        partitions: Option<u16>,
         options: Option<&SnapshotOptions>,
         restore: Restore<'_>,
     ) -> anyhow::Result<Self> {
         let Some(options) = options else {
             let genesis = genesis(log, partitions)?;
+            check_partitions(partitions, &genesis)?;
             return Ok(RecoveryPoint { genesis, store: None, found: None });
         };
         let SnapshotOptions { place, runtime, .. } = options;
@@ -75,6 +88,9 @@ impl RecoveryPoint {
             0 => Some(genesis(log, partitions)?),
             _ => None,
         };
+        if let Some(genesis) = &from_log {
+            check_partitions(partitions, genesis)?;
+        }
         let ours = match (from_log.as_ref().map(identity), theirs) {
             (Some(ours), _) => ours,
             (None, Some(theirs)) => theirs,
@@ -96,6 +112,7 @@ impl RecoveryPoint {
             (None, Some(found)) => found.metadata.genesis,
             (None, None) => anyhow::bail!("{} holds no snapshot, and the log was trimmed behind one", place.url()),
         };
+        check_partitions(partitions, &genesis)?;
         Ok(RecoveryPoint { genesis, store: Some(store), found })
     }
 
@@ -112,5 +129,27 @@ impl RecoveryPoint {
     /// The first record of the log to be replayed.
     pub fn position(&self) -> u64 {
         self.found.as_ref().map_or(1, |found| found.manifest.log_position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use styx_storage::log::MemoryDisk;
+
+    use super::*;
+
+    #[test]
+    fn the_number_of_partitions_is_decided_once() {
+        let disk = MemoryDisk::default();
+        let find = |partitions| {
+            let found = RecoveryPoint::find(&mut disk.open().unwrap(), partitions, None, &mut |_, _| Ok(()));
+            found.map(|point| point.genesis.layout.partitions).map_err(|error| error.to_string())
+        };
+        assert_eq!(find(Some(8)), Ok(8));
+        assert_eq!(find(None), Ok(8));
+        assert_eq!(find(Some(8)), Ok(8));
+        let refused = find(Some(1024)).unwrap_err();
+        assert!(refused.contains("in 8 partitions") && refused.contains("asks for 1024"), "{refused}");
+        assert!(!refused.contains('\n'));
     }
 }

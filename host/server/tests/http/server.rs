@@ -82,7 +82,7 @@ impl Server {
         let worker_options = SingleOptions {
             threads: 2,
             stack_bytes: EXECUTION_STACK_BYTES,
-            partitions: 8,
+            partitions: Some(8),
             engine: engine.engine_hash(),
             ..SingleOptions::default()
         };
