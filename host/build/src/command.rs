@@ -12,9 +12,9 @@ use super::error::{BuildError, Code};
 /// How many of the tool's lines an error shows.
 const TAIL_LINES: usize = 40;
 
-/// What a tool left behind.
+/// Output and status of a tool that ended.
 pub struct Finished {
-    /// Whether it exited with 0 and in time.
+    /// True if it exited with 0 and in time.
     pub succeeded: bool,
     /// All that it wrote to standard output.
     pub stdout: String,

@@ -41,11 +41,10 @@ impl Code {
 /// A failed build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
-    /// What kind of failure.
     pub code: Code,
     /// One line that says what is wrong.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// Advice; may be empty.
     pub hint: String,
     /// The last lines that the tool printed; may be empty.
     pub output: String,

@@ -39,7 +39,7 @@ use sdk::Sdk;
 /// Part of every cache key: count up when builders make something else of the same inputs.
 const FORMAT: &str = "1";
 
-/// What a build has made.
+/// Report of a build.
 #[derive(Clone, Debug)]
 pub struct BuildReport {
     /// Name of the app.
@@ -54,10 +54,9 @@ pub struct BuildReport {
     pub elapsed: Duration,
 }
 
-/// What a build has made of one component.
+/// Report of one component's build.
 #[derive(Clone, Debug)]
 pub struct ComponentReport {
-    /// Its name.
     pub name: String,
     /// `None` if it was there already.
     pub language: Option<Language>,

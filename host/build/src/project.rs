@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::{BuildError, Code};
 use super::manifest::{FILE_NAME, Language, Manifest, check_name};
 
-/// What an app is built from.
+/// Sources of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     /// With the app's name filled in.
@@ -16,12 +16,11 @@ pub struct Project {
     pub components: Vec<Source>,
 }
 
-/// What a component is built from.
+/// Sources of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Name of the component.
     pub name: String,
-    /// Where it lies.
     pub origin: Origin,
 }
 
@@ -30,9 +29,8 @@ pub struct Source {
 pub enum Origin {
     /// To be built.
     Directory {
-        /// Where the sources are.
+        /// Directory of the sources.
         path: PathBuf,
-        /// What they are written in.
         language: Language,
         /// Module, file or crate, if it was said.
         entry: Option<String>,

@@ -17,7 +17,7 @@ use super::sdk::Sdk;
 
 /// Pinned: another version makes other components.
 const COMPONENTIZE_PY: &str = "componentize-py==0.25.1";
-/// What the SDK asks for.
+/// Oldest Python that the SDK runs on.
 const PYTHON_MINIMUM: (u32, u32) = (3, 11);
 const REQUIREMENTS: &str = "requirements.txt";
 

@@ -8,7 +8,7 @@ use crate::client::{Client, Response};
 use crate::output::Output;
 use styx_server::error::CliError;
 
-/// What is called, and with what.
+/// Target and arguments of a call.
 #[derive(Debug, Args)]
 pub(crate) struct Invocation {
     /// app/operator/key/function

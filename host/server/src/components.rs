@@ -17,7 +17,7 @@ use styx_storage::snapshot::ClusterMetadata;
 #[derive(Clone, Debug)]
 pub struct ComponentStore {
     directory: Arc<Path>,
-    /// Where others find what is put here.
+    /// Copy that other coordinators share.
     shared: Option<ClusterMetadata>,
 }
 
@@ -51,12 +51,12 @@ impl ComponentStore {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// Where a component is, or would be.
+    /// Path of a component, which need not be there.
     pub fn path(&self, digest: Digest) -> PathBuf {
         self.directory.join(format!("{digest}{SUFFIX}"))
     }
 
-    /// Whether a component is there.
+    /// Returns true if a component is there.
     pub fn contains(&self, digest: Digest) -> bool {
         self.path(digest).is_file()
     }

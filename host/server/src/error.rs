@@ -7,11 +7,10 @@ use std::fmt;
 pub struct CliError {
     /// Stable code.
     pub code: &'static str,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// Advice; may be empty.
     pub hint: String,
-    /// What a tool printed before it failed, for people to read; may be empty.
+    /// Output of a tool that failed, for people; may be empty.
     pub detail: String,
     /// Exit status: 1 when something failed, 2 when it was asked for wrongly.
     pub status: u8,

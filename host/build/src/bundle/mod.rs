@@ -17,7 +17,7 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 use super::error::{BuildError, Code};
 use super::manifest::{Component, FILE_NAME, Manifest, check_name};
 
-/// What a bundle may cost to read.
+/// Bounds on reading a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct BundleLimits {
     /// Entries of the archive.

@@ -96,7 +96,7 @@ pub struct Limits {
 /// `[operator.<name>]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorSettings {
-    /// Whether instances are used again.
+    /// True if instances are used again.
     #[serde(default)]
     pub isolation: Isolation,
     /// Functions whose transactions are promised snapshot isolation only, when a request calls them.
@@ -107,7 +107,7 @@ pub struct OperatorSettings {
     pub snapshot: Vec<String>,
 }
 
-/// Whether an instance serves one call or many.
+/// True if an instance serves one call or many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {

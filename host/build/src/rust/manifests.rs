@@ -15,7 +15,7 @@ use crate::error::{BuildError, Code};
 /// The name of the SDK's crate.
 const SDK: &str = "styx-sdk";
 
-/// What the manifests say.
+/// Excerpt of the manifests.
 #[derive(Debug)]
 pub struct Manifests {
     /// Name of the crate.

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 const RUSTUP_TIME: Duration = Duration::from_secs(90);
 /// After a failure, how long it is not tried again.
 const RUSTUP_PAUSE: Duration = Duration::from_secs(3600);
-/// Where distributions put their toolchain.
+/// Directory of a distribution's toolchain.
 const SYSTEM: &str = "/usr/bin";
 
 /// A toolchain that can build guests.
@@ -48,7 +48,7 @@ enum StandardLibrary {
     FromSource,
 }
 
-/// What links modules.
+/// Linker of modules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Linker {
     /// The toolchain's own.

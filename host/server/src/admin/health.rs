@@ -21,7 +21,7 @@ pub struct Health {
     status: &'static str,
 }
 
-/// Whether the process lives
+/// Returns true if the process lives
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
 pub async fn healthz() -> Json<Health> {
     Json(Health { status: "ok" })
@@ -34,7 +34,7 @@ pub struct Readiness {
     epoch: Option<u64>,
 }
 
-/// Whether it serves
+/// Returns true if it serves
 ///
 /// The workers answer, and no shutdown has begun.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, body = Readiness)))]

@@ -22,7 +22,7 @@ pub struct StandbyProxy(Arc<Parts>);
 struct Parts {
     leadership: Leadership,
     leads: OnceLock<Router>,
-    /// Who else leads, for people; nobody if empty.
+    /// Name of the coordinator that leads, for people; empty if nobody does.
     leader: Mutex<String>,
 }
 

@@ -61,7 +61,7 @@ impl Args for Flags {
     }
 }
 
-/// What stands below the flags, by key: where it is from, and its values.
+/// Settings below the flags, by key: their origin and values.
 pub(super) struct Layers {
     found: BTreeMap<String, (String, Vec<String>)>,
     /// Keys whose values add up over the layers.

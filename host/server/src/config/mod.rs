@@ -256,7 +256,7 @@ impl ServerConfig {
         Settings::read(&self.kafka_option).expect("they were read when the configuration was resolved")
     }
 
-    /// Whether this is a coordinator beside which another one may stand by: nothing that is acknowledged is in its
+    /// Returns true if this is a coordinator beside which another one may stand by: nothing that is acknowledged is in its
     /// data directory alone.
     pub fn may_stand_by(&self) -> bool {
         let elsewhere = self.store.as_ref().is_some_and(|store| !Path::new(store).starts_with(&self.data_dir));

@@ -35,7 +35,6 @@ pub struct App {
 pub struct Operator {
     /// Its id.
     pub id: OperatorId,
-    /// Its name.
     pub name: Arc<str>,
     /// Most bytes of arguments.
     pub payload: u32,
@@ -45,15 +44,14 @@ pub struct Operator {
 /// A function of a live operator.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
     pub name: Arc<str>,
-    /// Whether it neither writes nor calls one that does.
+    /// True if it neither writes nor calls one that does.
     pub read_only: bool,
-    /// What it takes, in order.
+    /// In order.
     pub parameters: Vec<Parameter>,
 }
 
-/// What a request names.
+/// Function that a request names, with its operator and app.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The app.
@@ -171,7 +169,7 @@ impl Directories {
     }
 }
 
-/// Whether every schema of an operator compiles. For uploads.
+/// Returns true if every schema of an operator compiles. For uploads.
 ///
 /// # Errors
 /// One does not; the text says which and why.

@@ -17,7 +17,7 @@ pub fn strict(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str::<Strict>(text).map(|Strict(value)| value)
 }
 
-/// Whether bytes are one JSON value.
+/// Returns true if bytes are one JSON value.
 pub fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(bytes).is_ok() && std::str::from_utf8(bytes).is_ok()
 }

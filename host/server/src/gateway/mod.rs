@@ -41,10 +41,10 @@ use utoipa_axum::routes;
 use crate::handle::Handle;
 use crate::http::{HttpOptions, Latencies, Shutdown, check_origin, method_not_allowed, not_found};
 
-/// What takes calls, over HTTP or from Kafka.
+/// Ingress: takes calls, over HTTP or from Kafka.
 pub struct Ingress {
     pub handle: Handle,
-    /// What is deployed, ready for validation.
+    /// Deployed functions, ready for validation.
     pub directories: Directories,
     pub latencies: Arc<Latencies>,
     pub options: Arc<HttpOptions>,

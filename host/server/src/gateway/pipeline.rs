@@ -87,7 +87,7 @@ const TAKEN_MAX: usize = 1024;
 /// that asks for much and reads slowly must not fill the memory.
 const RESULTS_BYTES_MAX: usize = 64 << 20;
 const TAKEN_BYTES_MAX: usize = 1 << 20;
-/// What results are taken for before any has been seen.
+/// Assumed size of results before any has been seen.
 const RESULT_BYTES_FIRST: usize = 256 << 10;
 
 impl Pipeline {
@@ -113,7 +113,7 @@ impl Pipeline {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether another request may be taken.
+    /// Returns true if another request may be taken.
     pub fn has_room(&self) -> bool {
         self.backlog.is_empty() && self.may_submit()
     }
@@ -122,7 +122,7 @@ impl Pipeline {
         self.in_flight() < (RESULTS_BYTES_MAX / self.result_bytes).clamp(1, self.ingress.options.in_flight_max)
     }
 
-    /// Whether every request taken has been answered.
+    /// Returns true if every request taken has been answered.
     pub fn is_empty(&self) -> bool {
         self.backlog.is_empty() && self.in_flight() == 0
     }

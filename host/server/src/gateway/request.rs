@@ -16,7 +16,7 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Longest idempotency key, in bytes.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
-/// What a request brings besides its target.
+/// Parts of a request besides its target.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The entity.

@@ -28,7 +28,7 @@ use crate::http::{ApiError, Options};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct UpgradeQuery {
-    /// Whether several replies may stand in one message, a line each.
+    /// True if several replies may stand in one message, a line each.
     #[serde(default)]
     #[param(required = false)]
     batch: bool,

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 
 use super::ApiError;
 
-/// What a body may cost.
+/// Bounds on reading a body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// Bytes.

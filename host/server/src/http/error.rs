@@ -17,9 +17,9 @@ pub struct ApiError {
     pub status: StatusCode,
     /// Stable code.
     pub code: &'static str,
-    /// What is wrong, on one line.
+    /// One line.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// Advice; may be empty.
     pub hint: Cow<'static, str>,
     /// The connection ends with this answer: there may be more of the request on it.
     pub closes: bool,
@@ -150,7 +150,7 @@ pub fn status_of(code: Code) -> StatusCode {
     }
 }
 
-/// What to do about an end without effect.
+/// Advice about an end without effect.
 fn hint_of(code: Code) -> &'static str {
     match code {
         Code::Aborted => "the function refused; nothing was written",

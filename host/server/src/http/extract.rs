@@ -20,7 +20,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
     }
 }
 
-/// What stands behind the `?`. Types that deny unknown fields make misspelt options errors.
+/// Options behind the `?`. Types that deny unknown fields make misspelt options errors.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<T>(pub T);
 

@@ -78,7 +78,7 @@ impl Histogram {
         self.sum_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// What it holds.
+    /// Copies the counters.
     pub fn read(&self) -> Reading {
         let ends = BUCKETS_US.iter().map(|&us| us as f64 / 1e6).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> =

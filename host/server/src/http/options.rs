@@ -14,7 +14,7 @@ pub struct HttpOptions {
     pub body_bytes_max: u64,
     /// Bytes of an uploaded component.
     pub component_bytes_max: u64,
-    /// What an uploaded bundle may hold.
+    /// Bounds on an uploaded bundle.
     pub bundle: BundleLimits,
     /// How long a client may be silent in the middle of a body.
     pub silence: Duration,

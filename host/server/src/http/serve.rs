@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What connections may cost.
+/// Bounds on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// Connections open at once; more wait to be accepted.
@@ -56,7 +56,7 @@ impl Shutdown {
         self.token.cancel();
     }
 
-    /// Whether the end has begun.
+    /// Returns true if the end has begun.
     pub fn begun(&self) -> bool {
         self.token.is_cancelled()
     }

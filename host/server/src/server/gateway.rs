@@ -61,12 +61,12 @@ impl GatewayServer {
         Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
-    /// Where clients call functions.
+    /// Address of the ingress.
     pub fn ingress_addr(&self) -> SocketAddr {
         self.ingress
     }
 
-    /// Where its health is seen.
+    /// Address of the admin port.
     pub fn admin_addr(&self) -> SocketAddr {
         self.admin
     }
@@ -82,7 +82,7 @@ impl GatewayServer {
     }
 }
 
-/// What requests wait for that come before the gateway knows what is deployed.
+/// State of requests that come before the gateway knows what is deployed, and wait.
 #[derive(Clone)]
 struct Waiting {
     informed: watch::Receiver<bool>,

@@ -47,7 +47,7 @@ impl Process {
         })
     }
 
-    /// Where it is reached, for programs.
+    /// Addresses of the process, for programs.
     pub fn ready(&self) -> Value {
         let mut ready = match self {
             Process::Single(server) => json!({
@@ -79,7 +79,7 @@ impl Process {
         ready
     }
 
-    /// Where it is reached, for people, and what to do next.
+    /// Addresses of the process, for people, and what to do next.
     pub fn summary(&self, config: &ServerConfig) -> (String, String) {
         let data = config.data_dir.display();
         let coordinator = config.coordinator.join(" or ");

@@ -79,7 +79,7 @@ pub(super) fn retention(config: &ServerConfig) -> Retention {
     Retention { age_us: config.reply_retention.as_micros() as u64, count: config.reply_max, ..Retention::default() }
 }
 
-/// Where snapshots go, as the configuration says.
+/// Options of snapshots, as the configuration has them.
 pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> Option<SnapshotOptions> {
     let place = config.store.as_ref()?;
     Some(SnapshotOptions {
@@ -149,7 +149,7 @@ fn embedded_log(config: &ServerConfig) -> Result<EmbeddedLog, LogError> {
     }
 }
 
-/// Where the log is replayed from after the newest snapshot.
+/// Position from which the log is replayed after the newest snapshot.
 fn newest_position(config: &ServerConfig) -> Result<Option<u64>, SnapshotError> {
     let Some(place) = config.store.as_ref().map(store_location) else { return Ok(None) };
     let runtime = tokio::runtime::Handle::current();
@@ -193,8 +193,8 @@ pub fn log_error(error: &LogError) -> CliError {
     CliError::new(code, error.to_string(), hint)
 }
 
-/// Who this is to a log that servers keep: a number in the data directory, chosen at the first start; by all that
-/// may coordinate together, if there are several.
+/// Identity of the cluster to a log that servers keep: a number in the data directory, chosen at the first start; by
+/// all that may coordinate together, if there are several.
 fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Result<u128, CliError> {
     let file = data_dir.join("cluster-id");
     let damaged =

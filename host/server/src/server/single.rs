@@ -81,17 +81,17 @@ impl Server {
         Ok(Server { node, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
-    /// Where clients call functions.
+    /// Address of the ingress.
     pub fn ingress_addr(&self) -> SocketAddr {
         self.ingress
     }
 
-    /// Where apps are deployed and watched.
+    /// Address of the admin port.
     pub fn admin_addr(&self) -> SocketAddr {
         self.admin
     }
 
-    /// What recovery found.
+    /// Report of the recovery.
     pub fn recovered(&self) -> Recovered {
         self.node.recovered()
     }

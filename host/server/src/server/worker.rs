@@ -64,12 +64,12 @@ impl WorkerServer {
         Ok(WorkerServer { worker, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
     }
 
-    /// Where other processes reach it.
+    /// Address for the cluster's other processes.
     pub fn cluster_addr(&self) -> SocketAddr {
         self.cluster
     }
 
-    /// Where its metrics and health are seen, if anywhere.
+    /// Address of the admin port, if there is one.
     pub fn admin_addr(&self) -> Option<SocketAddr> {
         self.admin
     }
