@@ -19,6 +19,7 @@ pub mod kafka;
 pub mod leader_search;
 pub mod leadership;
 pub mod network;
+pub mod single;
 pub mod snapshots;
 pub mod time;
 pub mod wire;

@@ -1,11 +1,10 @@
-//! A single process that is all of the system: the protocol's machine with threads, a log and clients
-//! around it.
+//! A single process that is all of the system: its driver with threads, a log and clients around it.
 //!
-//! One *driver* thread owns the machine and does what it says; a pool of threads executes batches; an
-//! *appender* thread makes records durable. Nothing here decides an outcome.
+//! One thread steps the driver and does what it says; a pool of threads executes batches; an *appender*
+//! thread makes records durable. Nothing here decides anything.
 
 mod appender;
-mod driver;
+mod shell;
 mod snapshots;
 
 use std::sync::Arc;
@@ -13,24 +12,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
+use styx_driver::single::{SingleConfig, SingleDriver};
+use styx_driver::wire::WrittenPart;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
-use styx_protocol::machine::{Config, Input, Machine};
+use styx_protocol::machine::Config;
 use styx_protocol::modes::Modes;
 use styx_protocol::record::Chain;
 use styx_protocol::replies::Retention;
 use styx_protocol::task::TaskExecutor;
 use styx_storage::log::Log;
 
-use crate::execution::{Completion, ExecutionPool};
+use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX};
 use crate::fatal::fatal_on_panic;
-use crate::handle::{ClientMessage, Handle, OperatorMessage, Waiter};
+use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::snapshots::{RecoveryPoint, SnapshotOptions, StoreReport};
 use crate::stats::Stats;
-use driver::{Driver, Pace};
-use snapshots::Snapshots;
-use styx_driver::wire::WrittenPart;
+use self::shell::Shell;
+use self::snapshots::{Snapshots, schedule};
 
 /// An event for the driver's thread.
 pub(crate) enum Event {
@@ -39,7 +39,7 @@ pub(crate) enum Event {
     /// An operator of this process asks for something.
     Operator(OperatorMessage),
     /// The delta writer takes more of a snapshot.
-    Machine(Input<Waiter>),
+    HandOver,
     /// The delta writer has written what has changed up to a snapshot.
     PartWritten(WrittenPart),
     /// The store has answered.
@@ -149,7 +149,7 @@ impl SingleNode {
                 restored = Some(found.restore(store, options.threads, |_| true, None)?);
                 Ok(())
             })?;
-        let config = Config {
+        let machine = Config {
             layout: begin.genesis.layout,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
@@ -170,33 +170,29 @@ impl SingleNode {
         // The driver is gone only when the process is about to end.
         let done = move |completion| drop(completions.send(Event::Completed(completion)));
         let pool = ExecutionPool::start(options.threads, options.stack_bytes, &make, done)?;
-        let mut driver = Driver::new(
-            Machine::new(config),
-            make(),
-            pool,
-            messages,
-            handle.clone(),
-            prepare,
-            Pace { size: options.epoch_size_max, wait: options.epoch_max_wait },
-        );
+        let driver = SingleDriver::new(SingleConfig { machine, epoch_max_wait: options.epoch_max_wait });
+        // Small batches run on the driver's own thread: nobody waits for its heartbeats.
+        let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
+        let mut shell = Shell::new(driver, dispatcher, messages, handle.clone(), prepare);
+        let snapshots = options.snapshots.as_ref().filter(|_| begin.store.is_some());
+        let snapshots = snapshots.map(|options| schedule(options, &begin));
         // Where the driver will run: a replay needs as much stack as the first execution, and guests
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {
             let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
             let recovery = recovery.spawn_scoped(scope, || {
-                driver.recover(log.as_mut(), &begin, restored, EngineHash(options.engine), progress)
+                shell.recover(log.as_mut(), &begin, restored, snapshots, progress)
             })?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;
         if let (Some(options), Some(store)) = (options.snapshots, begin.store.clone()) {
-            let (log, reached) = (records.clone(), recovered.epoch);
-            driver.take_snapshots(Snapshots::start(options, store, &begin, reached, &inbox, log, stats)?);
+            shell.take_snapshots(Snapshots::start(options, store, &begin, &inbox, &stats)?);
         }
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
             .stack_size(options.stack_bytes)
-            .spawn(move || fatal_on_panic("driver", move || driver.serve(records)))?;
+            .spawn(move || fatal_on_panic("driver", move || shell.serve(records)))?;
         Ok(SingleNode { handle, inbox, threads: vec![thread, appender], recovered })
     }
 
@@ -212,9 +208,10 @@ impl SingleNode {
 
     /// Finishes the epoch under way, makes it durable, and ends all threads.
     pub fn stop(mut self) {
-        drop(self.inbox.send(Event::Stop));
+        // The thread may have ended already.
+        let _ = self.inbox.send(Event::Stop);
         for thread in self.threads.drain(..) {
-            drop(thread.join());
+            let _ = thread.join();
         }
     }
 }

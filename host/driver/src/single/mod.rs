@@ -1,0 +1,414 @@
+//! Single driver: coordinator and worker of a process that is all of the system, with a log.
+//!
+//! Decides when an epoch is cut, when a read may be told, when a snapshot is taken and when the process may
+//! end. The protocol's machine, which is both roles, lies inside.
+
+mod io;
+mod pace;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, WorkerId};
+use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
+use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
+use styx_protocol::record::{Chain, EpochRecord};
+use styx_protocol::snapshot::RestoredState;
+use styx_protocol::state::State;
+
+pub use io::{SingleEffect, SingleEvent};
+
+use self::pace::Pace;
+use crate::admin_query::QueryView;
+use crate::client::{Answer, ClientMessage, Failure};
+use crate::diagnostic::Diagnostic;
+use crate::snapshots::{SnapshotConfig, SnapshotEffect, SnapshotScheduler};
+use crate::time::{Instant, Now, earliest};
+use crate::wire::{AdminQuery, Overview, Response};
+
+/// The only worker.
+const ONLY: WorkerId = WorkerId(0);
+
+/// Settings of a single process.
+#[derive(Clone, Debug)]
+pub struct SingleConfig {
+    /// Settings of the machine.
+    pub machine: Config,
+    /// How long an epoch may fill while earlier ones are not yet durable.
+    pub epoch_max_wait: Duration,
+}
+
+/// Snapshots of a single process.
+#[derive(Clone, Debug)]
+pub struct SnapshotStart {
+    /// When they are taken.
+    pub schedule: SnapshotConfig,
+    /// The generation that writes them.
+    pub generation: Generation,
+    /// The snapshot that the process began with: its epoch, and where replay began.
+    pub newest: Option<(Epoch, LogPosition)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct SingleDriver<W, R, S> {
+    machine: Machine<W>,
+    engine: EngineHash,
+    pace: Pace,
+    snapshots: Option<SnapshotScheduler<S>>,
+    /// Answers to admin queries, until all that they tell is durable.
+    undurable_reads: VecDeque<(Epoch, R, Response)>,
+    /// Epochs that have ended and are not durable, and since when.
+    undurable_epochs: VecDeque<(Epoch, Instant)>,
+    durable: Epoch,
+    /// What of the log is durable: no later epoch stands before it.
+    position: LogPosition,
+    /// The version of the catalog that was prepared last.
+    prepared: u64,
+    /// The last epoch was cut then.
+    cut_at: Instant,
+    /// When an epoch that may be cut is to be cut.
+    cut_due: Option<Instant>,
+    /// The log was written under another engine.
+    warned: bool,
+    replaying: bool,
+    stopping: bool,
+    /// Empty between steps; its memory is used again.
+    actions: Vec<Action<W>>,
+}
+
+type Effects<W, R, S> = Vec<SingleEffect<W, R, S>>;
+
+impl<W, R, S> SingleDriver<W, R, S> {
+    /// A process with an empty state, which recovers until [`Self::recovered`].
+    pub fn new(config: SingleConfig) -> Self {
+        let SingleConfig { machine, epoch_max_wait } = config;
+        SingleDriver {
+            engine: machine.engine,
+            pace: Pace::new(machine.epoch_size_max, epoch_max_wait),
+            machine: Machine::new(machine),
+            snapshots: None,
+            undurable_reads: VecDeque::new(),
+            undurable_epochs: VecDeque::new(),
+            durable: Epoch(0),
+            position: LogPosition(0),
+            prepared: 0,
+            cut_at: Instant(0),
+            cut_due: None,
+            warned: false,
+            replaying: true,
+            stopping: false,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Begins with a snapshot, before the log is replayed.
+    pub fn restore(&mut self, now: Now, restored: RestoredState, effects: &mut Effects<W, R, S>) {
+        let epoch = restored.frame.epoch;
+        self.machine.restore(restored);
+        self.durable = epoch;
+        self.machine_step(now, coordinator::Input::Durable(epoch), effects);
+        self.prepare_catalog(effects);
+    }
+
+    /// The log has been replayed up to its end: from now on clients are served, and snapshots taken.
+    pub fn recovered(
+        &mut self,
+        now: Now,
+        position: LogPosition,
+        snapshots: Option<SnapshotStart>,
+        effects: &mut Effects<W, R, S>,
+    ) {
+        assert!(self.is_idle(), "a record is replayed to its end");
+        (self.replaying, self.position) = (false, position);
+        self.prepare_catalog(effects);
+        let reached = self.machine.position().0;
+        self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest }| {
+            SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic)
+        });
+    }
+
+    /// The last epoch that ended, and the state hash chain after it.
+    pub fn position(&self) -> (Epoch, Chain) {
+        self.machine.position()
+    }
+
+    /// The committed state.
+    pub fn state(&self) -> &State {
+        self.machine.state()
+    }
+
+    /// Tells whether no epoch is under way.
+    pub fn is_idle(&self) -> bool {
+        self.machine.is_idle()
+    }
+
+    /// Requests that wait for an epoch.
+    pub fn backlog(&self) -> usize {
+        self.machine.backlog()
+    }
+
+    /// Replies remembered.
+    pub fn remembered(&self) -> usize {
+        self.machine.remembered()
+    }
+
+    /// When it wants to be stepped with [`SingleEvent::Settled`] at the latest; none if only events bring work.
+    pub fn wake(&self) -> Option<Instant> {
+        earliest(self.cut_due, self.snapshots.as_ref().and_then(SnapshotScheduler::due))
+    }
+
+    /// Takes one event; pushes what is to be done.
+    ///
+    /// # Panics
+    /// When an invariant is broken, or replay meets another state than the log was written on.
+    pub fn step(&mut self, now: Now, event: SingleEvent<W, R, S>, effects: &mut Effects<W, R, S>) {
+        match event {
+            SingleEvent::Client(ClientMessage::Request(request)) => {
+                // One that stops takes nothing new; whoever asks for an earlier request is told.
+                if !self.stopping || matches!(request, ClientRequest::Await { .. }) {
+                    self.machine_step(now, request, effects);
+                }
+            }
+            SingleEvent::Client(ClientMessage::Read(query, to)) => {
+                let (epoch, response) = self.read(&query);
+                if epoch <= self.durable {
+                    effects.push(SingleEffect::Respond(to, response));
+                } else {
+                    self.undurable_reads.push_back((epoch, to, response));
+                }
+            }
+            SingleEvent::Deploy { control, waiter } => {
+                self.machine_step(now, coordinator::Input::Control { control, waiter }, effects);
+            }
+            SingleEvent::TakeSnapshot(waiter) => {
+                if self.snapshots.is_some() {
+                    self.schedule(now, effects, |scheduler, now, wanted| scheduler.want(waiter, now, wanted));
+                } else {
+                    let result = Err("snapshots are off: start the server with --store".to_owned());
+                    effects.push(SingleEffect::SnapshotAnswer { waiter, result });
+                }
+            }
+            SingleEvent::Replay(record) => self.replay(now, record, effects),
+            SingleEvent::Executed(executed) => self.machine_step(now, worker::Input::Executed(executed), effects),
+            SingleEvent::TaskProgress(progress) => {
+                self.machine_step(now, worker::Input::TaskProgress(progress), effects);
+            }
+            SingleEvent::FellBack(outcomes) => self.machine_step(now, worker::Input::FellBack(outcomes), effects),
+            SingleEvent::Synced { epoch, position } => self.synced(now, epoch, position, effects),
+            SingleEvent::HandOver => self.machine_step(now, worker::Input::HandOver, effects),
+            SingleEvent::PartWritten(part) => {
+                self.schedule(now, effects, |scheduler, now, wanted| scheduler.part(ONLY, part, now, wanted));
+            }
+            SingleEvent::ManifestPut(result) => {
+                self.schedule(now, effects, |scheduler, now, wanted| scheduler.manifest_put(result, now, wanted));
+            }
+            SingleEvent::Maintained(result) => {
+                self.schedule(now, effects, |scheduler, now, wanted| scheduler.maintained(result, now, wanted));
+            }
+            SingleEvent::Stop => self.stopping = true,
+            SingleEvent::Settled => self.settle(now, effects),
+        }
+    }
+
+    fn replay(&mut self, now: Now, record: std::sync::Arc<EpochRecord>, effects: &mut Effects<W, R, S>) {
+        assert!(self.replaying && self.is_idle(), "records are replayed one after the other, before clients come");
+        if record.engine != self.engine && !std::mem::replace(&mut self.warned, true) {
+            let message = format!(
+                "the log was written under another engine configuration, from epoch {} on at least; the state is \
+                 checked after every epoch",
+                record.epoch
+            );
+            effects.push(SingleEffect::Diagnostic(Diagnostic::warn(message)));
+        }
+        self.durable = record.epoch;
+        self.machine_step(now, coordinator::Input::Durable(record.epoch), effects);
+        self.machine_step(now, coordinator::Input::Replay(record), effects);
+    }
+
+    fn synced(&mut self, now: Now, epoch: Epoch, position: LogPosition, effects: &mut Effects<W, R, S>) {
+        assert!(epoch >= self.durable && position >= self.position, "what is durable stays so");
+        (self.durable, self.position) = (epoch, position);
+        self.machine_step(now, coordinator::Input::Durable(epoch), effects);
+        self.schedule(now, effects, |scheduler, _, wanted| scheduler.durable(epoch, wanted));
+        while let Some((_, since)) = self.undurable_epochs.pop_front_if(|(ended, _)| *ended <= epoch) {
+            effects.push(SingleEffect::WaitedForLog(now.monotonic.since(since)));
+        }
+        while let Some((_, to, response)) = self.undurable_reads.pop_front_if(|(read, ..)| *read <= epoch) {
+            effects.push(SingleEffect::Respond(to, response));
+        }
+    }
+
+    /// Cuts an epoch if it is time to, and ends if nothing is left.
+    fn settle(&mut self, now: Now, effects: &mut Effects<W, R, S>) {
+        self.schedule(now, effects, |scheduler, now, wanted| scheduler.tick(now, wanted));
+        self.cut_due = None;
+        if self.machine.is_idle() && self.machine.has_work() {
+            let unsynced = self.machine.position().0.0 - self.durable.0;
+            let hold = self.pace.hold(now.monotonic, self.machine.backlog(), unsynced);
+            self.cut_due = hold.filter(|_| !self.stopping);
+            if self.cut_due.is_none() {
+                self.pace.cut();
+                self.machine_step(now, coordinator::Input::Tick { now: now.wall }, effects);
+                // What was executed at once may leave the next one to be cut.
+                self.cut_due = Some(now.monotonic);
+            }
+        }
+        if self.stopping
+            && self.machine.is_idle()
+            && !self.machine.has_work()
+            && self.durable >= self.machine.position().0
+        {
+            effects.push(SingleEffect::End);
+        }
+    }
+
+    /// Answers an admin query; gives the epoch that the answer tells of.
+    fn read(&self, query: &AdminQuery) -> (Epoch, Response) {
+        let (epoch, chain) = self.machine.position();
+        let state = self.machine.state();
+        if let AdminQuery::Cluster = query {
+            let overview = Overview {
+                single: true,
+                generation: 1,
+                live: true,
+                epoch,
+                chain,
+                members: Vec::new(),
+                partitions: state.layout().partitions,
+                engine: self.engine.0,
+                admin: None,
+            };
+            return (epoch, Response::Cluster(overview));
+        }
+        let view = QueryView {
+            worker: ONLY,
+            owns: &|_| true,
+            state,
+            catalog: self.machine.catalog(),
+            epoch,
+            waiting: self.machine.backlog(),
+            remembered: self.machine.remembered(),
+        };
+        (epoch, view.answer(query))
+    }
+
+    /// Steps the scheduler of snapshots, if any are taken, and does what it says.
+    fn schedule(
+        &mut self,
+        now: Now,
+        effects: &mut Effects<W, R, S>,
+        run: impl FnOnce(&mut SnapshotScheduler<S>, Instant, &mut Vec<SnapshotEffect<S>>),
+    ) {
+        let Some(scheduler) = &mut self.snapshots else { return };
+        let mut wanted = Vec::new();
+        run(scheduler, now.monotonic, &mut wanted);
+        for effect in wanted {
+            effects.push(match effect {
+                SnapshotEffect::Begin => {
+                    self.machine_step(now, coordinator::Input::Snapshot, effects);
+                    continue;
+                }
+                // What is said inside of a process arrives.
+                SnapshotEffect::ResendParts => continue,
+                SnapshotEffect::Put(draft) => SingleEffect::PutManifest(draft),
+                SnapshotEffect::Maintain => SingleEffect::MaintainSnapshots,
+                SnapshotEffect::CutMaintenanceShort => SingleEffect::CutMaintenanceShort,
+                SnapshotEffect::TrimLog(until) => SingleEffect::TrimLog(until),
+                SnapshotEffect::Taken(summary) => SingleEffect::SnapshotTaken(summary),
+                SnapshotEffect::Answer(waiter, result) => SingleEffect::SnapshotAnswer { waiter, result },
+                SnapshotEffect::Expel(worker, why) => panic!("worker {worker} is this process: {why}"),
+                SnapshotEffect::Diagnostic(diagnostic) => SingleEffect::Diagnostic(diagnostic),
+                SnapshotEffect::Halt(why) => SingleEffect::Halt(why),
+            });
+        }
+    }
+
+    fn machine_step(&mut self, now: Now, input: impl Into<Input<W>>, effects: &mut Effects<W, R, S>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.machine.step(input.into(), &mut actions);
+        for action in actions.drain(..) {
+            self.perform(now, action, effects);
+        }
+        self.actions = actions;
+    }
+
+    fn perform(&mut self, now: Now, action: Action<W>, effects: &mut Effects<W, R, S>) {
+        match action {
+            Action::Worker(action) => self.perform_for_worker(action, effects),
+            Action::Coordinator(coordinator::Action::Append(record)) => {
+                self.cut_at = now.monotonic;
+                effects.push(SingleEffect::Append(record));
+            }
+            Action::Coordinator(coordinator::Action::Controlled { waiter, result }) => {
+                effects.push(SingleEffect::Answer(waiter, Answer::Controlled(result)));
+            }
+            Action::Coordinator(coordinator::Action::Snapshot(header)) => {
+                let position = self.position;
+                self.schedule(now, effects, |scheduler, now, wanted| scheduler.header(header, position, now, wanted));
+            }
+            Action::Coordinator(coordinator::Action::Expel { expected, found, .. }) => {
+                panic!("one process has deployed {found:016x} and {expected:016x}")
+            }
+            Action::Coordinator(coordinator::Action::Send { .. } | coordinator::Action::Finished(_)) => {
+                unreachable!("the machine keeps these to itself")
+            }
+            Action::Finished(summary) => {
+                // An epoch of deployments alone executes nothing.
+                self.prepare_catalog(effects);
+                if !self.replaying {
+                    if summary.epoch > self.durable {
+                        self.undurable_epochs.push_back((summary.epoch, now.monotonic));
+                    }
+                    let ended = self.machine.position().0;
+                    self.schedule(now, effects, |scheduler, _, _| scheduler.ended(ended));
+                }
+                effects.push(SingleEffect::EpochEnded {
+                    summary,
+                    duration: now.monotonic.since(self.cut_at),
+                    entities: self.machine.state().len(),
+                    state_bytes: self.machine.state().bytes(),
+                });
+            }
+        }
+    }
+
+    fn perform_for_worker(&mut self, action: worker::Action<W>, effects: &mut Effects<W, R, S>) {
+        let effect = match action {
+            worker::Action::Execute(batch) => {
+                self.prepare_catalog(effects);
+                SingleEffect::Execute(batch)
+            }
+            worker::Action::FallBack(batch) => SingleEffect::FallBack(batch),
+            worker::Action::RunTasks(tasks) => SingleEffect::RunTasks(tasks),
+            worker::Action::Respond(response) => match response {
+                ClientResponse::Reply { waiter, reply } => SingleEffect::Answer(waiter, Answer::Reply(reply)),
+                ClientResponse::Accepted { waiter, id } => SingleEffect::Answer(waiter, Answer::Accepted(id)),
+                ClientResponse::Unknown { waiter } => SingleEffect::Answer(waiter, Answer::Unknown),
+                ClientResponse::Returned { waiter } => {
+                    SingleEffect::Answer(waiter, Answer::Failed(Failure::Unavailable))
+                }
+            },
+            worker::Action::Logs { tid, lines } => {
+                SingleEffect::Logs { catalog: self.machine.catalog().clone(), tid, lines }
+            }
+            worker::Action::WorkerSnapshot(part) => SingleEffect::WritePart(part),
+            worker::Action::Changes { changes, last } => SingleEffect::WriteChanges { changes, last },
+            worker::Action::Send { .. } | worker::Action::Finished(_) => {
+                unreachable!("the machine keeps these to itself")
+            }
+        };
+        effects.push(effect);
+    }
+
+    /// Has new deployments compiled and shown to clients.
+    fn prepare_catalog(&mut self, effects: &mut Effects<W, R, S>) {
+        let catalog = self.machine.catalog();
+        if catalog.version() != self.prepared {
+            self.prepared = catalog.version();
+            effects.push(SingleEffect::PrepareCatalog(catalog.clone()));
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The driver's thread of a single process: takes events of clients, of the threads that execute and write,
+//! and carries out what the driver wants done.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use styx_driver::single::{SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
+use styx_driver::snapshots::SnapshotSummary;
+use styx_driver::time::Now;
+use styx_driver::wire::Response;
+use styx_protocol::executor::Executor;
+use styx_protocol::ids::LogPosition;
+use styx_protocol::record::Record;
+use styx_protocol::snapshot::RestoredState;
+use styx_protocol::task::TaskExecutor;
+use styx_storage::log::Log;
+use tokio::sync::oneshot;
+
+use super::appender::ToLog;
+use super::snapshots::Snapshots;
+use super::{Event, Prepare, Recovered};
+use crate::clock::{MonotonicClock, now};
+use crate::diagnostics;
+use crate::execution::{Dispatcher, Finished};
+use crate::fatal::fatal;
+use crate::guest_logs;
+use crate::handle::{Handle, OperatorMessage, Waiter};
+use crate::log::read_record;
+use crate::snapshots::{RecoveryPoint, StoreReport};
+use crate::stats::Phases;
+
+/// Messages taken before an epoch may be cut.
+const BATCH_MAX: usize = 4096;
+
+/// Somebody who waits for a snapshot.
+type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, String>>;
+
+/// The driver of this process, its events and its effects.
+type Driver = SingleDriver<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;
+type DriverEvent = SingleEvent<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;
+type DriverEffect = SingleEffect<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;
+
+/// See the module.
+pub(super) struct Shell<E> {
+    driver: Driver,
+    clock: MonotonicClock,
+    /// When the clocks were read last.
+    now: Now,
+    dispatcher: Dispatcher<E>,
+    inbox: Receiver<Event>,
+    handle: Handle,
+    prepare: Prepare,
+    records: Option<Sender<ToLog>>,
+    snapshots: Option<Snapshots>,
+    /// When the pool was given the batch that it has.
+    batch_out: Instant,
+    /// When the requests that wait were counted last, and how many those were.
+    waiting: (Instant, usize),
+    has_ended: bool,
+    /// Empty between steps; its memory is used again.
+    effects: Vec<DriverEffect>,
+}
+
+impl<E: Executor + TaskExecutor> Shell<E> {
+    pub(super) fn new(
+        driver: Driver,
+        dispatcher: Dispatcher<E>,
+        inbox: Receiver<Event>,
+        handle: Handle,
+        prepare: Prepare,
+    ) -> Self {
+        let clock = MonotonicClock::start();
+        Shell {
+            driver,
+            clock,
+            now: Now { monotonic: clock.now(), wall: now() },
+            dispatcher,
+            inbox,
+            handle,
+            prepare,
+            records: None,
+            snapshots: None,
+            batch_out: Instant::now(),
+            waiting: (Instant::now(), 0),
+            has_ended: false,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Restores the snapshot that the process begins with, and replays the log's epochs after it.
+    pub(super) fn recover(
+        &mut self,
+        log: &mut dyn Log,
+        begin: &RecoveryPoint,
+        restored: Option<RestoredState>,
+        snapshots: Option<SnapshotStart>,
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> anyhow::Result<Recovered> {
+        let snapshot = begin.epoch();
+        if let Some(restored) = restored {
+            self.apply(|driver, now, effects| driver.restore(now, restored, effects));
+        }
+        let mut epochs = 0;
+        let (first, total) = (begin.position(), log.next() - begin.position());
+        log.replay(first, &mut |sequence, bytes| {
+            let record = match read_record(bytes)? {
+                Record::Epoch(record) if record.epoch > snapshot => record,
+                Record::Epoch(_) | Record::Generation(_) => return Ok(()),
+                Record::Genesis(_) => anyhow::bail!("a second beginning"),
+            };
+            self.step(SingleEvent::Replay(record));
+            while !self.driver.is_idle() {
+                let event = self.inbox.recv()?;
+                self.take(event);
+            }
+            epochs += 1;
+            progress(sequence - first + 1, total);
+            Ok(())
+        })?;
+        let end = LogPosition(log.next());
+        self.apply(|driver, now, effects| driver.recovered(now, end, snapshots, effects));
+        let (epoch, chain) = self.driver.position();
+        let stats = self.handle.stats();
+        stats.epoch.store(epoch.0, Ordering::Relaxed);
+        stats.durable.store(epoch.0, Ordering::Relaxed);
+        Ok(Recovered { snapshot, epochs, epoch, chain })
+    }
+
+    /// Takes snapshots from now on.
+    pub(super) fn take_snapshots(&mut self, snapshots: Snapshots) {
+        self.snapshots = Some(snapshots);
+    }
+
+    /// Serves until told to stop.
+    pub(super) fn serve(mut self, records: Sender<ToLog>) {
+        self.records = Some(records);
+        loop {
+            for _ in 0..BATCH_MAX {
+                match self.inbox.try_recv() {
+                    Ok(event) => self.take(event),
+                    Err(_) => break,
+                }
+            }
+            self.count_waiting();
+            self.step(SingleEvent::Settled);
+            if self.has_ended {
+                return;
+            }
+            let event = match self.driver.wake() {
+                None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(due) => self.inbox.recv_timeout(due.since(self.clock.now())),
+            };
+            match event {
+                Ok(event) => self.take(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Counts how long requests wait for their epoch, all together: so many, for so long.
+    fn count_waiting(&mut self) {
+        let (now, waiting) = (Instant::now(), self.handle.queued() + self.driver.backlog());
+        let (since, before) = std::mem::replace(&mut self.waiting, (now, waiting));
+        let spent = now.duration_since(since).as_nanos() as u64 * (before + waiting) as u64 / 2;
+        self.handle.stats().queue.fetch_add(spent, Ordering::Relaxed);
+    }
+
+    fn take(&mut self, event: Event) {
+        let event = match event {
+            Event::Client(message) => {
+                self.handle.taken(&message);
+                SingleEvent::Client(message)
+            }
+            Event::Operator(OperatorMessage::Deploy(control, waiter)) => SingleEvent::Deploy { control, waiter },
+            Event::Operator(OperatorMessage::Snapshot(waiter)) => SingleEvent::TakeSnapshot(waiter),
+            Event::Completed(completion) => match self.dispatcher.take(completion) {
+                Some(finished) => event_of(finished),
+                None => return,
+            },
+            Event::Synced(epoch, position) => SingleEvent::Synced { epoch, position: LogPosition(position) },
+            Event::HandOver => SingleEvent::HandOver,
+            Event::PartWritten(part) => SingleEvent::PartWritten(part),
+            Event::Store(StoreReport::Put(result)) => SingleEvent::ManifestPut(result),
+            Event::Store(StoreReport::Maintained(result)) => SingleEvent::Maintained(result),
+            Event::Stop => SingleEvent::Stop,
+        };
+        self.step(event);
+    }
+
+    fn step(&mut self, event: DriverEvent) {
+        let mut events = VecDeque::new();
+        let mut next = Some(event);
+        while let Some(event) = next {
+            // Requests come many at a time; nothing that is measured begins with one.
+            if !matches!(event, SingleEvent::Client(_)) {
+                self.now = Now { monotonic: self.clock.now(), wall: now() };
+            }
+            let phases = &self.handle.stats().phases;
+            let (phase, settles) = match &event {
+                SingleEvent::Executed(_) => {
+                    Phases::add(&phases.execute, self.batch_out);
+                    (Some(&phases.commit), false)
+                }
+                SingleEvent::FellBack(_) => {
+                    Phases::add(&phases.fallback, self.batch_out);
+                    (Some(&phases.commit), false)
+                }
+                SingleEvent::Settled => (Some(&phases.cut), true),
+                _ => (None, false),
+            };
+            let begun = phase.map(|_| Instant::now());
+            let mut effects = std::mem::take(&mut self.effects);
+            self.driver.step(self.now, event, &mut effects);
+            if let (Some(phase), Some(begun)) = (phase, begun)
+                && (!settles || !effects.is_empty())
+            {
+                Phases::add(phase, begun);
+            }
+            events.extend(effects.drain(..).filter_map(|effect| self.perform(effect)));
+            self.effects = effects;
+            next = events.pop_front();
+        }
+    }
+
+    /// Has the driver do something that is no event, and carries out what it wants done.
+    fn apply(&mut self, run: impl FnOnce(&mut Driver, Now, &mut Vec<DriverEffect>)) {
+        self.now = Now { monotonic: self.clock.now(), wall: now() };
+        let mut effects = Vec::new();
+        run(&mut self.driver, self.now, &mut effects);
+        let events: Vec<DriverEvent> = effects.into_iter().filter_map(|effect| self.perform(effect)).collect();
+        events.into_iter().for_each(|event| self.step(event));
+    }
+
+    fn snapshots(&self) -> &Snapshots {
+        self.snapshots.as_ref().expect("snapshots are taken only where there is a store")
+    }
+
+    /// Carries out an effect; gives what came of it at once.
+    fn perform(&mut self, effect: DriverEffect) -> Option<DriverEvent> {
+        match effect {
+            SingleEffect::Append(record) => self.to_log(ToLog::Append(record)),
+            SingleEffect::TrimLog(until) => self.to_log(ToLog::Trim(until.0)),
+            SingleEffect::Execute(batch) => {
+                self.batch_out = Instant::now();
+                return self.dispatcher.execute(batch).map(event_of);
+            }
+            SingleEffect::RunTasks(tasks) => return self.dispatcher.advance(tasks).map(event_of),
+            SingleEffect::FallBack(batch) => {
+                self.batch_out = Instant::now();
+                return self.dispatcher.fall_back(batch).map(event_of);
+            }
+            SingleEffect::PrepareCatalog(catalog) => {
+                if let Err(error) = (self.prepare)(&catalog) {
+                    fatal(&format!("a deployed component cannot be loaded: {error:#}"));
+                }
+                self.handle.show_catalog(catalog);
+            }
+            SingleEffect::WritePart(part) => self.snapshots().delta_writer.part(part),
+            SingleEffect::WriteChanges { changes, last } => self.snapshots().delta_writer.changes(changes, last),
+            SingleEffect::PutManifest(draft) => self.snapshots().store.put(draft),
+            SingleEffect::MaintainSnapshots => self.snapshots().store.maintain(),
+            SingleEffect::CutMaintenanceShort => self.snapshots().store.cut_short(),
+            SingleEffect::SnapshotTaken(summary) => self.handle.stats().snapshots.add(summary),
+            SingleEffect::SnapshotAnswer { waiter, result } => {
+                // Whoever asked may be gone.
+                let _ = waiter.send(result);
+            }
+            SingleEffect::Answer(waiter, answer) => waiter.answer(answer),
+            SingleEffect::Respond(to, response) => {
+                let _ = to.send(response);
+            }
+            SingleEffect::Logs { catalog, tid, lines } => {
+                lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
+            }
+            SingleEffect::EpochEnded { summary, duration, entities, state_bytes } => {
+                let stats = self.handle.stats();
+                stats.finished(&summary, duration.as_micros() as u64);
+                stats.entities.store(entities as u64, Ordering::Relaxed);
+                stats.state_bytes.store(state_bytes, Ordering::Relaxed);
+            }
+            SingleEffect::WaitedForLog(duration) => {
+                self.handle.stats().phases.log.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+            }
+            SingleEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
+            SingleEffect::End => self.has_ended = true,
+            SingleEffect::Halt(why) => fatal(&why),
+        }
+        None
+    }
+
+    fn to_log(&self, order: ToLog) {
+        let records = self.records.as_ref().expect("nothing is cut before the log is open");
+        // The log's thread ends the process when it fails.
+        let _ = records.send(order);
+    }
+}
+
+fn event_of(finished: Finished) -> DriverEvent {
+    match finished {
+        Finished::Executed(executed) => SingleEvent::Executed(executed),
+        Finished::TaskProgress(progress) => SingleEvent::TaskProgress(progress),
+        Finished::FellBack(outcomes) => SingleEvent::FellBack(outcomes),
+    }
+}
