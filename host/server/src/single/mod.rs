@@ -24,13 +24,13 @@ use styx_protocol::replies::Retention;
 use styx_protocol::task::TaskExecutor;
 use styx_storage::log::Log;
 
+use self::shell::Shell;
+use self::snapshots::{Snapshots, schedule};
 use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX};
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::snapshots::{RecoveryPoint, SnapshotOptions, StoreReport};
 use crate::stats::Stats;
-use self::shell::Shell;
-use self::snapshots::{Snapshots, schedule};
 
 /// An event for the driver's thread.
 pub(crate) enum Event {
@@ -180,9 +180,8 @@ impl SingleNode {
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {
             let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
-            let recovery = recovery.spawn_scoped(scope, || {
-                shell.recover(log.as_mut(), &begin, restored, snapshots, progress)
-            })?;
+            let recovery =
+                recovery.spawn_scoped(scope, || shell.recover(log.as_mut(), &begin, restored, snapshots, progress))?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;
