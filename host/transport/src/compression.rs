@@ -5,6 +5,7 @@ use std::io::Read;
 use bytes::Bytes;
 use zstd::bulk::Compressor as Bulk;
 use zstd::stream::read::Decoder;
+use zstd::zstd_safe::{DCtx, ResetDirective};
 
 /// Level 1: the network between workers is fast, and the processor has other work.
 const LEVEL: i32 = 1;
@@ -47,30 +48,46 @@ pub enum InflateError {
     Broken(String),
 }
 
-/// Decompresses a body of at most `most` bytes. Memory grows with what comes out, whatever the compressed bytes
-/// announce.
-///
-/// # Errors
-/// The bytes are not one compressed body, or it is too large.
-pub fn decompress(compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
-    let broken = |error: std::io::Error| InflateError::Broken(error.to_string());
-    if compressed.is_empty() {
-        return Err(InflateError::Broken("there is nothing".into()));
+/// Decompresses bodies of one connection.
+#[derive(Default)]
+pub struct Decompressor(Option<DCtx<'static>>);
+
+impl Decompressor {
+    /// A body of at most `most` bytes. Memory grows with what comes out, whatever the compressed bytes announce.
+    ///
+    /// # Errors
+    /// The bytes are not one compressed body, or it is too large.
+    pub fn decompress(&mut self, compressed: &[u8], most: usize) -> Result<Vec<u8>, InflateError> {
+        let broken = |error: std::io::Error| InflateError::Broken(error.to_string());
+        if compressed.is_empty() {
+            return Err(InflateError::Broken("there is nothing".into()));
+        }
+        // A context costs as much as a small body; what was left in it belongs to the one before.
+        let context = self.0.get_or_insert_with(DCtx::create);
+        if context.reset(ResetDirective::SessionOnly).is_err() {
+            *context = DCtx::create();
+        }
+        heavy(compressed.len(), || {
+            let mut decoder = Decoder::with_context(compressed, context).single_frame();
+            decoder.window_log_max(WINDOW_LOG_MAX).map_err(broken)?;
+            let mut body = Vec::with_capacity(compressed.len().saturating_mul(4).clamp(1, FIRST_BYTES).min(most + 1));
+            // One byte above the bound tells that there is more.
+            (&mut decoder).take(most as u64 + 1).read_to_end(&mut body).map_err(broken)?;
+            if body.len() > most {
+                return Err(InflateError::TooFar);
+            }
+            if !decoder.finish().is_empty() {
+                return Err(InflateError::Broken("bytes follow its end".into()));
+            }
+            Ok(body)
+        })
     }
-    heavy(compressed.len(), || {
-        let mut decoder = Decoder::with_buffer(compressed).map_err(broken)?.single_frame();
-        decoder.window_log_max(WINDOW_LOG_MAX).map_err(broken)?;
-        let mut body = Vec::with_capacity(compressed.len().saturating_mul(4).clamp(1, FIRST_BYTES).min(most + 1));
-        // One byte above the bound tells that there is more.
-        (&mut decoder).take(most as u64 + 1).read_to_end(&mut body).map_err(broken)?;
-        if body.len() > most {
-            return Err(InflateError::TooFar);
-        }
-        if !decoder.finish().is_empty() {
-            return Err(InflateError::Broken("bytes follow its end".into()));
-        }
-        Ok(body)
-    })
+}
+
+impl std::fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decompressor")
+    }
 }
 
 /// Runs what takes long; where the runtime has other threads, they take this one's tasks.
@@ -92,21 +109,22 @@ mod tests {
     #[test]
     fn what_is_compressed_comes_back() {
         let mut compressor = Compressor::new(64);
+        let mut decompressor = Decompressor::default();
         for bytes in [65, 5000, 300_000, 3 << 20] {
             let body = text(bytes);
             let Some(compressed) = compressor.compress(&body) else { panic!("{bytes} bytes of text compress") };
             for most in [bytes, bytes + 1, 16 << 20] {
-                assert_eq!(decompress(&compressed, most).as_ref(), Ok(&body));
+                assert_eq!(decompressor.decompress(&compressed, most).as_ref(), Ok(&body));
             }
             for most in [bytes - 1, bytes / 2, 0] {
-                assert_eq!(decompress(&compressed, most), Err(InflateError::TooFar), "{bytes} in {most}");
+                assert_eq!(decompressor.decompress(&compressed, most), Err(InflateError::TooFar), "{bytes} in {most}");
             }
             for end in [0, 1, compressed.len() / 2, compressed.len() - 1] {
-                let cut = decompress(&compressed[..end], 16 << 20);
+                let cut = decompressor.decompress(&compressed[..end], 16 << 20);
                 assert!(matches!(cut, Err(InflateError::Broken(_))), "{end} of {}", compressed.len());
             }
             let longer = [compressed.as_ref(), b"x"].concat();
-            assert!(matches!(decompress(&longer, 16 << 20), Err(InflateError::Broken(_))));
+            assert!(matches!(decompressor.decompress(&longer, 16 << 20), Err(InflateError::Broken(_))));
         }
     }
 
@@ -124,7 +142,7 @@ mod tests {
     fn a_bomb_takes_no_more_than_the_bound() {
         let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 19).unwrap();
         assert!(bomb.len() < 16 << 10);
-        assert_eq!(decompress(&bomb, 1 << 20), Err(InflateError::TooFar));
+        assert_eq!(Decompressor::default().decompress(&bomb, 1 << 20), Err(InflateError::TooFar));
     }
 
     #[test]
@@ -133,6 +151,6 @@ mod tests {
         encoder.window_log(27).unwrap();
         std::io::Write::write_all(&mut encoder, &text(1000)).unwrap();
         let compressed = encoder.finish().unwrap();
-        assert!(matches!(decompress(&compressed, 1 << 20), Err(InflateError::Broken(_))));
+        assert!(matches!(Decompressor::default().decompress(&compressed, 1 << 20), Err(InflateError::Broken(_))));
     }
 }

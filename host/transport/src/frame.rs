@@ -23,7 +23,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio_util::codec::Decoder;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::compression::{InflateError, decompress};
+use super::compression::{Decompressor, InflateError};
 use super::reason::{Counters, Reason, Refusal, add};
 
 /// Bytes of a header.
@@ -158,6 +158,7 @@ impl From<Refusal> for ReadError {
 #[derive(Debug)]
 pub struct FrameDecoder {
     body_bytes_max: usize,
+    decompressor: Decompressor,
     counters: Arc<Counters>,
     /// Bytes have come since this was last cleared.
     pub(super) heard: bool,
@@ -169,7 +170,7 @@ impl FrameDecoder {
     /// A decoder at the beginning of a connection. No body may have more bytes than this, as it travels or
     /// decompressed.
     pub fn new(body_bytes_max: usize, counters: Arc<Counters>) -> Self {
-        FrameDecoder { body_bytes_max, counters, heard: false, version: VERSION }
+        FrameDecoder { body_bytes_max, decompressor: Decompressor::default(), counters, heard: false, version: VERSION }
     }
 
     /// Kind and length of the frame that begins with `bytes`, if its header is complete.
@@ -210,9 +211,9 @@ impl FrameDecoder {
         Ok(Some((kind, length)))
     }
 
-    fn decompressed(&self, body: &[u8]) -> Result<Bytes, Refusal> {
+    fn decompressed(&mut self, body: &[u8]) -> Result<Bytes, Refusal> {
         let most = self.body_bytes_max;
-        decompress(body, most).map(Bytes::from).map_err(|error| match error {
+        self.decompressor.decompress(body, most).map(Bytes::from).map_err(|error| match error {
             InflateError::TooFar => {
                 Refusal::new(Reason::InflatesTooFar, format!("a body decompresses to more than {most} bytes"))
             }
