@@ -168,6 +168,17 @@ fn what_is_named_is_found_and_what_is_not_there_is_not() {
     assert_eq!(unknown(wrong), ["styx logs", "styx snapshots burn", "--thread", "limits.feul", "STYX__SERVER__TREADS"]);
 }
 
+/// What messages point people to.
+#[test]
+fn every_verb_has_help_of_its_own() {
+    let mut command = styx_cli::command();
+    command.build();
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        assert!(!verb.is_disable_help_flag_set() && !verb.is_no_binary_name_set(), "{}", verb.get_name());
+        assert!(verb.get_about().is_some(), "{}", verb.get_name());
+    }
+}
+
 #[test]
 fn nothing_tells_people_to_use_what_does_not_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

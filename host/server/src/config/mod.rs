@@ -48,7 +48,6 @@ mod roles {
 
 /// The configuration in force, section `[server]` of `styx.toml`.
 #[derive(Clone, Debug, Serialize, Parser)]
-#[command(name = "styx server", no_binary_name = true, disable_help_flag = true)]
 pub struct ServerConfig {
     /// Role of this process: everything, or one part of a cluster
     #[arg(help_heading = roles::ALL, long, value_enum, default_value_t)]
@@ -213,10 +212,11 @@ impl ServerConfig {
     /// # Errors
     /// A key that is unknown, or a value that does not fit; the message names it.
     pub fn resolve(flags: Flags, directory: &Path) -> Result<ServerConfig, CliError> {
-        let layers = Layers::read(&ServerConfig::command(), directory)?;
+        // Attributes of the command would become those of the verb that these flags belong to.
+        let settings = ServerConfig::command().no_binary_name(true).disable_help_flag(true);
+        let layers = Layers::read(&settings, directory)?;
         let arguments = layers.under(&flags);
-        let matches =
-            ServerConfig::command().try_get_matches_from(arguments).map_err(|error| layers.refused(&flags, &error))?;
+        let matches = settings.try_get_matches_from(arguments).map_err(|error| layers.refused(&flags, &error))?;
         let mut config = ServerConfig::from_arg_matches(&matches).map_err(|error| layers.refused(&flags, &error))?;
         let is_set = |key: &str| matches.value_source(key) == Some(ValueSource::CommandLine);
         fits_role(&flags, config.role)?;
