@@ -5,12 +5,16 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 # Our own crates with assertions and checked arithmetic compiled in: how everything runs that looks for mistakes
 checked := "--release --config scripts/checked.toml"
 
+# What the demonstration runs, without Kafka and S3, which are a third of what is compiled otherwise
+lean := "cargo build --release -p styx-cli -p styx-bench --no-default-features"
+
 # List the recipes
 default:
     @just --list --unsorted
 
 # The whole way on one machine: set up, build, deploy, call, kill -9, recover, prove; --workers N for a cluster
-demo *args: build
+demo *args: setup
+    {{ if path_exists("target/release/.complete") == "true" { "just build" } else { lean } }}
     target/release/styx-bench demo {{args}}
 
 # Everything that must pass: set up, build, all tests
@@ -51,9 +55,10 @@ budget *args: build
 report *args: build
     target/release/styx-bench report {{args}}
 
-# Build the server and the bench program: target/release/styx, target/release/styx-bench
+# Build the server and the bench program, complete: target/release/styx, target/release/styx-bench
 build: setup
-    cargo build --release --workspace
+    cargo build --release -p styx-cli -p styx-bench
+    @touch target/release/.complete
 
 # Install what is missing, from package registries
 setup:
@@ -75,7 +80,7 @@ test-guests:
 
 # Everything that is checked without running it: lints, format, links of the documents, licences of the dependencies
 lint: deny links
-    cargo clippy --release --quiet -p styx-protocol -p styx-driver -p styx-sim -p styx-model -- -D warnings
+    cargo clippy --release --quiet --workspace --all-targets -- -D warnings
     cargo fmt --check
 
 # Licences, bans, sources and known holes of all dependencies (deny.toml)

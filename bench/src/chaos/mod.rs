@@ -10,6 +10,10 @@ mod history;
 mod inspection;
 mod load;
 mod part;
+#[cfg(feature = "kafka")]
+mod records;
+#[cfg(not(feature = "kafka"))]
+#[path = "records_absent.rs"]
 mod records;
 mod report;
 mod site;

@@ -5,6 +5,10 @@
 mod broker;
 mod http;
 mod inprocess;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(not(feature = "kafka"))]
+#[path = "kafka_absent.rs"]
 mod kafka;
 mod native;
 mod postgres;

@@ -9,7 +9,7 @@ const EXPORTS: [&str; 2] = ["describe", "invoke"];
 
 /// Makes a component of a core module that carries its world in a custom section.
 pub fn encode(module: &[u8]) -> Result<Vec<u8>, BuildError> {
-    let encoded = ComponentEncoder::default().validate(true).module(module).and_then(ComponentEncoder::encode);
+    let encoded = ComponentEncoder::default().validate(true).module(module).and_then(|mut encoder| encoder.encode());
     let component = encoded.map_err(|error| {
         BuildError::new(Code::BuildFailed, format_args!("the module cannot become a component: {error:#}"))
             .hint("see that the SDK's export is called once and that nothing in the crate needs an operating system")

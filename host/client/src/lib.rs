@@ -27,6 +27,8 @@
 //! [`Connection`] is the WebSocket itself, without retries, for programs that count every microsecond.
 //! State is read with [`Client::get`] and [`Client::scan`], apps come with [`Client::deploy`].
 
+#![warn(missing_docs)]
+
 mod client;
 mod connection;
 mod error;

@@ -18,6 +18,10 @@ pub mod gateway;
 pub(crate) mod guest_logs;
 pub mod handle;
 pub mod http;
+#[cfg(feature = "kafka")]
+pub mod kafka;
+#[cfg(not(feature = "kafka"))]
+#[path = "kafka/absent.rs"]
 pub mod kafka;
 pub(crate) mod log;
 pub mod server;

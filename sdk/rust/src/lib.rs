@@ -49,6 +49,8 @@
 //! What is absent here: clocks, files, sockets, threads and `print` (which goes
 //! nowhere in a component; use [`Context::log`]).
 
+#![warn(missing_docs)]
+
 mod abort;
 mod arguments;
 pub mod collections;

@@ -21,6 +21,9 @@ use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::kafka::Front;
 use crate::single::Prepare;
 use crate::snapshots::SnapshotOptions;
+#[cfg(not(feature = "kafka"))]
+use styx_storage::log::kafka::KafkaProblem;
+#[cfg(feature = "kafka")]
 use styx_storage::log::kafka::{KafkaLog, KafkaOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError, MemoryDisk};
 use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, SnapshotError, SnapshotStore};
@@ -108,6 +111,12 @@ pub(super) fn open_log(
     let opened: Result<Box<dyn Log>, LogError> = match &config.log {
         LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
         LogKind::Embedded => embedded_log(config).map(|log| Box::new(log) as Box<dyn Log>),
+        #[cfg(not(feature = "kafka"))]
+        LogKind::Kafka { .. } => {
+            let _ = cluster_metadata; // which only this log asks for
+            Err(LogError::Kafka(KafkaProblem))
+        }
+        #[cfg(feature = "kafka")]
         LogKind::Kafka { brokers, topic } => {
             let replication = config.kafka_replication as i32;
             let identity = identity(&config.data_dir, cluster_metadata)?;
@@ -195,6 +204,7 @@ pub fn log_error(error: &LogError) -> CliError {
 
 /// Identity of the cluster to a log that servers keep: a number in the data directory, chosen at the first start; by
 /// all that may coordinate together, if there are several.
+#[cfg_attr(not(feature = "kafka"), allow(dead_code))]
 fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Result<u128, CliError> {
     let file = data_dir.join("cluster-id");
     let damaged =

@@ -13,6 +13,10 @@
 //! Nothing here knows what a record means.
 
 mod embedded;
+#[cfg(feature = "kafka")]
+pub mod kafka;
+#[cfg(not(feature = "kafka"))]
+#[path = "kafka/absent.rs"]
 pub mod kafka;
 mod memory;
 

@@ -12,12 +12,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "s3")]
 use std::time::Duration;
 
+#[cfg(feature = "s3")]
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
-use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use object_store::ObjectStore;
+#[cfg(feature = "s3")]
+use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use url::Url;
 
 use super::error::{SnapshotError, one_line};
@@ -140,6 +144,12 @@ impl StoreLocation {
         Ok(Opened { store: Arc::new(store.with_fsync(true)), prefix: String::new(), directory: Some(directory) })
     }
 
+    #[cfg(not(feature = "s3"))]
+    fn open_bucket(&self, _url: &Url, _retries: RetryPolicy) -> Result<Opened, SnapshotError> {
+        Err(self.unusable("this build of Styx has no S3; build it with `cargo build --release -p styx-cli`"))
+    }
+
+    #[cfg(feature = "s3")]
     fn open_bucket(&self, url: &Url, retries: RetryPolicy) -> Result<Opened, SnapshotError> {
         let Some(bucket) = url.host_str().filter(|host| !host.is_empty()) else {
             return Err(self.unusable("the bucket's name is missing: s3://bucket/prefix"));

@@ -1,0 +1,32 @@
+//! The front for Kafka clients in builds without the feature `kafka`: refused.
+
+use styx_storage::log::kafka::KafkaProblem;
+use styx_storage::log::kafka::Settings;
+use tokio::task::JoinHandle;
+
+use crate::services::Services;
+
+/// What a front would need.
+pub struct KafkaOptions {
+    pub brokers: String,
+    pub settings: Settings,
+    pub partitions: i32,
+    pub replication: i32,
+}
+
+/// A front, of which there is none.
+pub enum Front {}
+
+impl Front {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub async fn connect(_options: KafkaOptions) -> Result<Front, KafkaProblem> {
+        Err(KafkaProblem)
+    }
+
+    pub fn serve(self, _services: Services) -> JoinHandle<()> {
+        match self {}
+    }
+}
