@@ -15,11 +15,11 @@ use std::sync::Arc;
 #[cfg(feature = "s3")]
 use std::time::Duration;
 
+use object_store::ObjectStore;
 #[cfg(feature = "s3")]
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
-use object_store::ObjectStore;
 #[cfg(feature = "s3")]
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use url::Url;
