@@ -44,6 +44,10 @@ id! {
     LogPosition(u64)
 }
 id! {
+    /// Version of a placement, counted in its generation from 1.
+    PlacementVersion(u64)
+}
+id! {
     /// TIDs that a sequencer has assigned or passed over (Styx §5.1, Equation 1: *lc*).
     SequencerCounter(u64)
 }
@@ -85,6 +89,17 @@ impl Generation {
     #[must_use]
     pub fn next(self) -> Generation {
         Generation(self.0 + 1)
+    }
+}
+
+impl PlacementVersion {
+    /// The version that a generation begins with.
+    pub const FIRST: PlacementVersion = PlacementVersion(1);
+
+    /// The version after this one.
+    #[must_use]
+    pub fn next(self) -> PlacementVersion {
+        PlacementVersion(self.0 + 1)
     }
 }
 

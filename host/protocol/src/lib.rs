@@ -22,6 +22,7 @@
 
 pub mod abort;
 pub mod archive;
+pub mod format;
 pub mod ids;
 pub mod modes;
 pub mod mutants;
@@ -38,7 +39,7 @@ pub mod wire;
 
 pub use cluster::{link, membership, placement, worker_set};
 pub use commit::{replies, share, validate};
-pub use execute::{attempt, executor, task};
-pub use sequence::{catalog, record, route, sequencer, transaction};
+pub use execute::{attempt, effect, executor, task};
+pub use sequence::{catalog, record, route, sequencer, system, transaction};
 pub use state::{entity, range};
-pub use wire::message;
+pub use wire::{fault, message};

@@ -88,7 +88,7 @@ impl RetainedState {
     }
 
     /// Adds what they hold, of the partitions that `owns` names, to what was read of the snapshot.
-    pub fn complete(self, restored: &mut RestoredState, partitions: u16, owns: impl Fn(PartitionId) -> bool) {
+    pub fn complete(self, restored: &mut RestoredState, partitions: u32, owns: impl Fn(PartitionId) -> bool) {
         let wanted = |id: PartitionId| owns(id) && self.hold(&restored.frame, id);
         let replies = self.replies.iter().filter(|kept| wanted(partition_of(kept.id, partitions))).cloned();
         restored.replies.extend(replies);

@@ -136,7 +136,7 @@ impl Cluster {
         let carried = snapshot.carried.iter().map(|carried| carried.tid).collect();
         self.coordinator.restore(&snapshot.frame, carried);
         for worker in &mut self.workers {
-            let LocalView { me, placement } = worker.seat().clone();
+            let LocalView { me, placement } = worker.view().clone();
             worker.restore(store.load(snapshot, |partition| placement.owner(partition) == me)?);
         }
         Ok(())

@@ -67,7 +67,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// The snapshot before anything has happened.
-    fn nothing(partitions: u16) -> Self {
+    fn nothing(partitions: u32) -> Self {
         let catalog = Catalog::default().image();
         let frame = SnapshotHeader {
             generation: Generation(0),
@@ -144,7 +144,7 @@ impl Store {
     ///
     /// # Errors
     /// There is none, though the log is trimmed; or a later generation has written.
-    pub fn take_over(&mut self, generation: u64, partitions: u16, trimmed: Epoch) -> Checked<(Arc<Manifest>, u64)> {
+    pub fn take_over(&mut self, generation: u64, partitions: u32, trimmed: Epoch) -> Checked<(Arc<Manifest>, u64)> {
         let newest = self.manifests.last_key_value().map_or(0, |(number, _)| *number);
         let later = self.manifests.values().flatten().find(|manifest| manifest.generation > generation);
         ensure(later.is_none(), "snapshot", || format!("generation {generation} begins after {later:?}"))?;

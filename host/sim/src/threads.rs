@@ -69,7 +69,7 @@ impl Threads {
             Some(query) => &batch.queries[query],
         };
         let toy = &mut self.toys[thread];
-        let mut started = match &batch.seat {
+        let mut started = match &batch.view {
             Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),
             None => Started::Local(toy.execute(transaction, &batch.state, &batch.catalog)),
         };

@@ -8,19 +8,20 @@ use std::sync::Arc;
 
 use driver::taken::Taken;
 use styx_protocol::abort::Abort;
+use styx_protocol::attempt::{RemoteResponse, Report, Usage};
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::fallback::run_component;
-use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Tid, Timestamp, WorkerId};
+use styx_protocol::ids::{EngineHash, Generation, OperatorId, RequestId, Round, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, ClientResponse, Executed, FallbackBatch};
 use styx_protocol::machine::{Config, Coordinator, EpochSummary, Rank, Worker, coordinator, worker};
-use styx_protocol::message::{Message, Node};
+use styx_protocol::message::{Ack, CachedResult, Decision, Mail, Message, Node, OrderReply, Question};
 use styx_protocol::modes::Modes;
 use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
-use styx_protocol::task::{LocalView, Started, Task, TaskExecutor, TaskKind};
+use styx_protocol::task::{GraphId, LocalView, Started, Task, TaskExecutor, TaskKind};
 use styx_protocol::transaction::Request;
 use styx_sim::check::checker::same;
 use styx_sim::check::oracle::Oracle;
@@ -136,6 +137,7 @@ impl Cluster {
                 coordinator::Action::Controlled { result, .. } => result.unwrap(),
                 coordinator::Action::Finished(summary) => self.finished(Node::Coordinator, summary),
                 coordinator::Action::Expel { .. } => panic!("nobody differs"),
+                coordinator::Action::Fault(fault) => panic!("{fault}"),
                 coordinator::Action::Snapshot(frame) => self.taken.frame(*frame),
             }
         }
@@ -161,6 +163,7 @@ impl Cluster {
                 },
                 worker::Action::Finished(summary) => self.finished(me, summary),
                 worker::Action::Logs { .. } => {}
+                worker::Action::Fault(fault) => panic!("{fault}"),
                 worker::Action::WorkerSnapshot(part) => {
                     self.taken.part(*part);
                     self.ready.push((at, Work::HandOver));
@@ -230,7 +233,7 @@ impl Cluster {
         let toy = &mut self.toys[at];
         let input = match work {
             Work::Execute(batch) => {
-                let mut start = |transaction| match &batch.seat {
+                let mut start = |transaction| match &batch.view {
                     Some(seat) => toy.start(transaction, &batch.state, &batch.catalog, seat),
                     None => Started::Local(styx_protocol::executor::Executor::execute(
                         toy,
@@ -304,7 +307,7 @@ impl Cluster {
     /// Begins with a snapshot of another cluster.
     fn restore(&mut self, taken: &Taken) {
         for worker in &mut self.workers {
-            let me = worker.seat().me;
+            let me = worker.view().me;
             worker.restore(taken.restored(|partition| self.placement.owner(partition) == me));
         }
         let restored = taken.restored(|_| false);
@@ -480,4 +483,162 @@ fn where_entities_live_changes_nothing() {
 #[test]
 fn a_message_that_arrives_in_a_later_round_changes_nothing() {
     worlds(true, 3000);
+}
+
+#[test]
+fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
+    let config = config(Layout { seed: 3, partitions: 8 }, Modes::CACHING, 100);
+    let mut live = Cluster::new(&config, 3, Random::new(1));
+    let deploy = |version| Control::Deploy(toy::deployment(version));
+    live.coordinate(coordinator::Input::Control { control: deploy(1), waiter: 0 });
+    live.round(1);
+    let first = (*live.placement).clone();
+    assert_eq!(
+        live.log[0].controls[0],
+        Control::Place(first.clone()),
+        "a generation's first record says who owns what"
+    );
+
+    let next = first.next(first.owners().to_vec());
+    live.coordinate(coordinator::Input::Control { control: Control::Place(next.clone()), waiter: 1 });
+    assert!(live.workers.iter().all(|worker| worker.view().placement.version() == first.version()));
+    live.round(2);
+    assert!(live.workers.iter().all(|worker| *worker.view().placement == next), "at all workers with the same epoch");
+    assert_eq!(live.log[1].controls, [Control::Place(next.clone())]);
+
+    // Another membership has its own owners, whatever the log says.
+    let mut again = Cluster::new(&config, 2, Random::new(2));
+    for record in &live.log {
+        again.coordinate(coordinator::Input::Replay(record.clone()));
+        again.settle();
+    }
+    assert_eq!(again.coordinator.position(), live.coordinator.position());
+    assert!(again.workers.iter().all(|worker| worker.view().placement == again.placement));
+}
+
+#[test]
+fn a_placement_that_does_not_follow_is_refused() {
+    let config = config(Layout { seed: 3, partitions: 8 }, Modes::CACHING, 100);
+    let mut live = Cluster::new(&config, 2, Random::new(1));
+    let first = (*live.placement).clone();
+    let moved = first.next(first.owners().iter().map(|owner| WorkerId(1 - owner.0)).collect());
+    let skipped = first.next(first.owners().to_vec()).next(first.owners().to_vec());
+    for (placement, why) in [
+        (first.clone(), "placement 1 does not follow on placement 1"),
+        (skipped, "placement 3 does not follow on placement 1"),
+        (moved, "partitions cannot change their owner within a generation"),
+    ] {
+        let mut actions = Vec::new();
+        live.coordinator
+            .step(coordinator::Input::Control { control: Control::Place(placement), waiter: 0 }, &mut actions);
+        let [coordinator::Action::Controlled { result: Err(abort), .. }] = &actions[..] else { panic!("{actions:?}") };
+        assert_eq!(abort.message, why);
+    }
+}
+
+/// A cluster where a round has ended and the next one is under way at the first worker.
+fn in_the_second_round() -> Cluster {
+    let config = config(Layout { seed: 3, partitions: 8 }, Modes::CACHING, 100);
+    let mut live = Cluster::new(&config, 3, Random::new(1));
+    let control = |version| Control::Deploy(toy::deployment(version));
+    live.coordinate(coordinator::Input::Control { control: control(1), waiter: 0 });
+    live.round(1);
+    live.coordinate(coordinator::Input::Control { control: control(2), waiter: 1 });
+    live.coordinate(coordinator::Input::Tick { now: Timestamp(2) });
+    let pair = (Node::Coordinator, Node::Worker(WorkerId(0)));
+    let begin = live.mail.get_mut(&pair).unwrap().pop_front().unwrap();
+    assert!(matches!(&begin, Message::Durable(_) | Message::Begin(_)), "{begin:?}");
+    live.work(0, worker::Input::Message { from: Node::Coordinator, message: begin });
+    while let Some(message) = live.mail.get_mut(&pair).unwrap().pop_front() {
+        live.work(0, worker::Input::Message { from: Node::Coordinator, message });
+    }
+    assert!(!live.workers[0].is_idle());
+    live
+}
+
+/// What a worker asks for when another one sends it mail.
+fn mailed(live: &mut Cluster, mail: Mail) -> Vec<worker::Action<u64>> {
+    let from = Node::Worker(WorkerId(2));
+    let mut actions = Vec::new();
+    live.workers[0].step(worker::Input::Message { from, message: Message::Graphs(mail) }, &mut actions);
+    actions
+}
+
+/// The end of a call that was re-invoked from cached parameters goes to whoever issued the call. Nobody waits for it:
+/// where that function fails before it calls, its graph is over, and so may its round be, when the end arrives.
+#[test]
+fn a_result_that_arrives_a_round_late_is_dropped() {
+    let mut live = in_the_second_round();
+    let result = CachedResult { graph: GraphId(7), number: 1, place: 3, answer: RemoteResponse::Noted };
+    let late = Mail { round: Round(1), fallback: true, results: vec![result], ..Mail::default() };
+    assert!(mailed(&mut live, late).is_empty());
+    live.settle();
+    assert_eq!(live.coordinator.position().0.0, 2, "the epoch goes on as if nothing had come");
+}
+
+#[test]
+fn mail_that_cannot_be_applied_is_the_fault_of_its_sender() {
+    let decision = Decision { graph: GraphId(7), number: 1, commits: true };
+    let ack = Ack { graph: GraphId(7), number: 1, share: None, report: Report::default() };
+    let question = Question { fragment: 1, index: 0 };
+    let reply = OrderReply {
+        graph: GraphId(7),
+        number: 1,
+        question,
+        answer: RemoteResponse::Noted,
+        share: None,
+        used: Usage::default(),
+        report: Report::default(),
+    };
+    let mail = |round, fallback| Mail { round: Round(round), fallback, ..Mail::default() };
+    for (mail, why) in [
+        (Mail { acks: vec![ack.clone()], ..mail(1, true) }, "its phase is over, and somebody waits for what it asks"),
+        (Mail { acks: vec![ack.clone()], ..mail(2, false) }, "its call graph is not known here"),
+        (Mail { replies: vec![reply], ..mail(2, false) }, "its call graph is not known here"),
+        (Mail { decisions: vec![decision], ..mail(2, false) }, "its call graph is not known here"),
+        (Mail { acks: vec![ack.clone()], ..mail(3, false) }, "its phase is not the next one"),
+        (Mail { acks: vec![ack], ..mail(9, true) }, "its phase is not the next one"),
+    ] {
+        let mut live = in_the_second_round();
+        let actions = mailed(&mut live, mail);
+        let [worker::Action::Fault(fault)] = &actions[..] else { panic!("{why}: {actions:?}") };
+        assert_eq!(fault.to_string(), format!("worker 2 sent Graphs, which cannot be applied: {why}"));
+        live.settle();
+        assert_eq!(live.coordinator.position().0.0, 2, "the machine is as it was");
+    }
+}
+
+#[test]
+fn messages_out_of_place_are_faults_too() {
+    let mut live = in_the_second_round();
+    let coordinator = Node::Coordinator;
+    for (from, message) in [
+        (coordinator, Message::Snapshot),
+        (coordinator, Message::Decide { round: Round(2), bits: vec![] }),
+        (coordinator, Message::WorkAvailable),
+        (Node::Worker(WorkerId(1)), Message::Drain),
+    ] {
+        let name = message.name();
+        let mut actions = Vec::new();
+        live.workers[0].step(worker::Input::Message { from, message }, &mut actions);
+        assert!(matches!(&actions[..], [worker::Action::Fault(fault)] if fault.what == name && fault.from == from));
+    }
+    for message in [
+        Message::Executed { round: Round(1), ends: vec![] },
+        Message::Share { round: Round(3), requests: vec![] },
+        Message::Bits { round: Round(2), bits: vec![] },
+        Message::Drain,
+    ] {
+        let (name, from) = (message.name(), WorkerId(1));
+        let mut actions = Vec::new();
+        live.coordinator.step(coordinator::Input::Message { from, message }, &mut actions);
+        assert!(matches!(&actions[..], [coordinator::Action::Fault(fault)] if fault.what == name), "{actions:?}");
+    }
+    live.settle();
+    assert_eq!(live.coordinator.position().0.0, 2);
+    let mut actions = Vec::new();
+    let message = Message::Executed { round: Round(2), ends: vec![] };
+    live.coordinator.step(coordinator::Input::Message { from: WorkerId(1), message }, &mut actions);
+    let [coordinator::Action::Fault(fault)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(fault.why, "no round is under way");
 }

@@ -35,7 +35,7 @@ use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Generation, LogPosition, NodeId};
 use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::membership::{self, Seated};
-use styx_protocol::message::Message;
+use styx_protocol::message::{Message, Node};
 use styx_protocol::placement::Placement;
 
 use self::deployments::Deployments;
@@ -585,6 +585,12 @@ impl<W, R> CoordinatorDriver<W, R> {
                 let version = leader.catalog().version();
                 self.deployments.controlled(waiter, result, version, step.time());
                 self.announce(step);
+            }
+            Action::Fault(fault) => {
+                if let Node::Worker(worker) = fault.from {
+                    let node = leader.node(worker);
+                    self.misbehaved(node, &fault.to_string(), step);
+                }
             }
             Action::Expel { worker, expected, found } => {
                 let node = leader.node(worker);

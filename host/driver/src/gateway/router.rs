@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{Generation, NodeId, OperatorId, WorkerId};
+use styx_protocol::ids::{Generation, NodeId, OperatorId, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
 use styx_protocol::route::{memory_of, sequencer_of};
@@ -324,7 +324,8 @@ impl<W, R> Router<W, R> {
         self.next_ticket += 1;
         let (ticket, node, generation) = (self.next_ticket, in_flight.node, in_flight.generation);
         self.in_flight.insert(ticket, in_flight);
-        if let Some(queries) = self.outbox.push(node, Query { ticket, generation, question }) {
+        let placement = self.view.as_ref().map_or(PlacementVersion::FIRST, |view| view.placement.version());
+        if let Some(queries) = self.outbox.push(node, Query { ticket, generation, placement, question }) {
             effects.push(RouterEffect::Send { to: node, queries });
         }
     }

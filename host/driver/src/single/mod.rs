@@ -352,6 +352,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             Action::Coordinator(coordinator::Action::Expel { expected, found, .. }) => {
                 panic!("one process has deployed {found:016x} and {expected:016x}")
             }
+            Action::Coordinator(coordinator::Action::Fault(fault)) => panic!("{fault}"),
             Action::Coordinator(coordinator::Action::Send { .. } | coordinator::Action::Finished(_)) => {
                 unreachable!("the machine keeps these to itself")
             }
@@ -396,6 +397,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             }
             worker::Action::WorkerSnapshot(part) => SingleEffect::WritePart(part),
             worker::Action::Changes { changes, last } => SingleEffect::WriteChanges { changes, last },
+            worker::Action::Fault(fault) => panic!("{fault}"),
             worker::Action::Send { .. } | worker::Action::Finished(_) => {
                 unreachable!("the machine keeps these to itself")
             }

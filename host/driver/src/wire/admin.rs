@@ -52,7 +52,7 @@ pub struct Overview {
     /// All members, by worker.
     pub members: Vec<Member>,
     /// Number of partitions.
-    pub partitions: u16,
+    pub partitions: u32,
     /// Hash of the engine's configuration.
     pub engine: u64,
     /// Where the coordinator's admin endpoints are.

@@ -6,7 +6,7 @@ use rkyv::with::Unshare;
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::Entry;
 use styx_protocol::entity::Value;
-use styx_protocol::ids::{Epoch, RequestId, Tid};
+use styx_protocol::ids::{Epoch, PlacementVersion, RequestId, Tid};
 use styx_protocol::transaction::Request;
 
 use super::admin::{AdminQuery, Overview, PartitionStats, WorkerStatus};
@@ -18,6 +18,9 @@ pub struct Query {
     pub ticket: u64,
     /// The generation that the sender has in mind; another one answers [`Response::WrongGeneration`].
     pub generation: u64,
+    /// The placement by which the sender chose whom to ask; a worker that has a later one answers
+    /// [`Response::WrongGeneration`] too.
+    pub placement: PlacementVersion,
     /// What is asked.
     pub question: Question,
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use styx_protocol::ids::{OperatorId, RequestId, Tid};
+use styx_protocol::ids::{OperatorId, PlacementVersion, RequestId, Tid};
 use styx_protocol::transaction::Request;
 
 use super::*;
@@ -41,7 +41,12 @@ fn messages() -> Vec<Envelope> {
             layout,
             catalog: Some(Catalog::default().image()),
         }),
-        Envelope::Queries(vec![Query { ticket: 1, generation: 3, question: Question::Await(RequestId(4)) }]),
+        Envelope::Queries(vec![Query {
+            ticket: 1,
+            generation: 3,
+            placement: PlacementVersion(1),
+            question: Question::Await(RequestId(4)),
+        }]),
         Envelope::Responses(vec![TicketedResponse {
             ticket: 1,
             response: Response::Reply(Reply {
@@ -101,6 +106,6 @@ fn requests_keep_what_they_ask() {
     let (function, key, args) = ("transfer".into(), "alice".into(), b"[1]".as_slice().into());
     let request = Request { id: RequestId(1), operator: OperatorId(2), function, key, args, retained: true };
     let question = Question::Submit(Arc::new(request), true);
-    let message = Envelope::Queries(vec![Query { ticket: 1, generation: 2, question }]);
+    let message = Envelope::Queries(vec![Query { ticket: 1, generation: 2, placement: PlacementVersion(1), question }]);
     assert_eq!(Envelope::decode(&message.encode()).unwrap(), message);
 }

@@ -181,7 +181,7 @@ pub enum WorkerEffect<L, R> {
         /// The generation.
         generation: Generation,
         /// Number of partitions.
-        partitions: u16,
+        partitions: u32,
         /// It began with a snapshot, so that changes are all there is to write.
         restored: bool,
     },

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::fault::PeerFault;
 use styx_protocol::ids::{Generation, NodeId, RequestId, WorkerId};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Config, Input};
@@ -59,6 +60,8 @@ pub(super) struct Membership<L, R> {
     began: Instant,
     /// The version of the catalog that this process's endpoints were shown.
     published: u64,
+    /// A message that could not be applied, until the driver knows.
+    fault: Option<PeerFault>,
     /// Empty between steps; its memory is used again.
     actions: Vec<Action<Asker<L>>>,
 }
@@ -96,6 +99,7 @@ impl<L, R> Membership<L, R> {
             part: None,
             began: now,
             published: 0,
+            fault: None,
             actions: Vec::new(),
         }
     }
@@ -109,7 +113,7 @@ impl<L, R> Membership<L, R> {
     }
 
     pub(super) fn view(&self) -> &LocalView {
-        self.machine.seat()
+        self.machine.view()
     }
 
     /// The sender of a message, if it is a part of the generation.
@@ -232,9 +236,10 @@ impl<L, R> Membership<L, R> {
 
     /// Takes a gateway's question.
     pub(super) fn query(&mut self, now: Instant, from: NodeId, query: Query, effects: &mut Vec<WorkerEffect<L, R>>) {
-        let Query { ticket, generation, question } = query;
+        let Query { ticket, generation, placement, question } = query;
         let waiter = Asker::Remote(from, ticket);
-        if !self.is_live() || generation != self.invite.generation {
+        let is_stale = placement < self.machine.view().placement.version();
+        if !self.is_live() || generation != self.invite.generation || is_stale {
             return self.answers.respond(from, ticket, Response::WrongGeneration);
         }
         let request = match question {
@@ -269,11 +274,11 @@ impl<L, R> Membership<L, R> {
 
     /// Reads the machine; the answer is given once all that it tells is durable.
     fn read(&mut self, reader: Reader<R>, query: &AdminQuery, effects: &mut Vec<WorkerEffect<L, R>>) {
-        let (machine, seat) = (&self.machine, self.machine.seat());
+        let (machine, local) = (&self.machine, self.machine.view());
         let (epoch, _) = machine.position();
         let view = QueryView {
-            worker: seat.me,
-            owns: &|partition| seat.placement.owner(partition) == seat.me,
+            worker: local.me,
+            owns: &|partition| local.placement.owner(partition) == local.me,
             state: machine.state(),
             catalog: machine.catalog(),
             epoch,
@@ -288,6 +293,16 @@ impl<L, R> Membership<L, R> {
     pub(super) fn beat(&mut self, beat: Beat, effects: &mut Vec<WorkerEffect<L, R>>) {
         let generation = self.generation();
         self.answers.confirm(beat, generation, effects);
+    }
+
+    /// Takes the fault of a peer, if there was one, and the node that it is.
+    pub(super) fn take_fault(&mut self) -> Option<(NodeId, PeerFault)> {
+        let fault = self.fault.take()?;
+        let node = match fault.from {
+            Node::Coordinator => COORDINATOR,
+            Node::Worker(worker) => self.invite.members[usize::from(worker.0)].node,
+        };
+        Some((node, fault))
     }
 
     /// Its part of a snapshot is written.
@@ -346,6 +361,9 @@ impl<L, R> Membership<L, R> {
                     entities: self.machine.state().len(),
                     state_bytes: self.machine.state().bytes(),
                 });
+            }
+            Action::Fault(fault) => {
+                self.fault.get_or_insert(fault);
             }
             Action::WorkerSnapshot(part) => {
                 self.part = None;

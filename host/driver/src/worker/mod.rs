@@ -241,13 +241,24 @@ impl<L, R> WorkerDriver<L, R> {
         };
         let wanted = membership.on_message(now.monotonic, sender, message, &self.components, effects);
         self.prepare(wanted, effects);
+        self.give_up_faulty(now, effects);
     }
 
     /// A peer sent in the generation what cannot be read: what it said is lost to this worker, so that only a
     /// new generation helps.
     fn unreadable(&mut self, now: Now, from: NodeId, why: &str, effects: &mut Effects<L, R>) {
+        self.give_up(now, from, &format!("sent a message that cannot be read, and is given up: {why}"), effects);
+    }
+
+    /// A peer sent what can be read and not applied: as bad as what cannot be read.
+    fn give_up_faulty(&mut self, now: Now, effects: &mut Effects<L, R>) {
+        if let Some((from, fault)) = self.membership.as_mut().and_then(|membership| membership.take_fault()) {
+            self.give_up(now, from, &fault.to_string(), effects);
+        }
+    }
+
+    fn give_up(&mut self, now: Now, from: NodeId, message: &str, effects: &mut Effects<L, R>) {
         effects.push(WorkerEffect::PeerError);
-        let message = format!("sent a message that cannot be read, and is given up: {why}");
         effects.push(WorkerEffect::Diagnostic(Diagnostic::error(message).node(from)));
         if from == COORDINATOR {
             self.leave(now, effects);
@@ -329,6 +340,7 @@ impl<L, R> WorkerDriver<L, R> {
         }
         let wanted = membership.prepared(now.monotonic, digest, &self.components, effects);
         self.prepare(wanted, effects);
+        self.give_up_faulty(now, effects);
     }
 
     /// Drops everything of the generation.

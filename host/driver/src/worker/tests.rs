@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use styx_protocol::attempt::Execution;
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{EngineHash, Epoch, OperatorId, RequestId, Timestamp, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, Executed};
 use styx_protocol::machine::{Coordinator, coordinator};
 use styx_protocol::membership::{Beat, Build, Hello};
@@ -157,7 +157,10 @@ impl Rig {
 
     /// A gateway asks; the answers that it gets at once.
     fn ask(&mut self, ticket: u64, generation: u64, question: Question) -> Vec<Response> {
-        self.control(GATEWAY, Envelope::Queries(vec![Query { ticket, generation, question }]));
+        self.control(
+            GATEWAY,
+            Envelope::Queries(vec![Query { ticket, generation, placement: PlacementVersion::FIRST, question }]),
+        );
         self.settle()
     }
 

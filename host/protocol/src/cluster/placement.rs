@@ -1,39 +1,65 @@
 //! Placement: the worker that owns each partition.
+//!
+//! A generation is a membership; a placement says which of its members owns what. A generation
+//! begins with one, and another may take effect with any of its epochs: the log's record of that
+//! epoch says so ([`Control::Place`](crate::sequence::catalog::Control::Place)). Who routes by a
+//! placement says by which version of it, and is told when that is no longer the newest.
 
-use crate::cluster::worker_set::WORKERS_MAX;
-use crate::ids::{PartitionId, WorkerId};
+use crate::ids::{PartitionId, PlacementVersion, WorkerId};
 
-/// Which worker owns which partition, for one generation.
+/// Owner of every partition, from some epoch of a generation on.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Placement {
+    version: PlacementVersion,
     owners: Vec<WorkerId>,
     workers: u16,
 }
 
 impl Placement {
-    /// Partition *p* belongs to `owners[p]`.
+    /// The first placement of a generation: partition *p* belongs to `owners[p]`.
     ///
     /// # Panics
-    /// An owner is not among the `workers`, or there are too many of these.
+    /// An owner is not among the `workers`, or there are more partitions than ids of partitions.
     pub fn new(owners: Vec<WorkerId>, workers: u16) -> Self {
-        assert!(workers <= WORKERS_MAX, "a cluster has at most {WORKERS_MAX} workers");
+        assert!(!owners.is_empty() && owners.len() <= 1 << 16, "partitions are numbered by 16 bits");
         assert!(owners.iter().all(|owner| owner.0 < workers), "a partition's owner is a member");
-        Placement { owners, workers }
+        Placement { version: PlacementVersion::FIRST, owners, workers }
     }
 
     /// Partitions in turn to each worker.
-    pub fn round_robin(partitions: u16, workers: u16) -> Self {
-        Placement::new((0..partitions).map(|partition| WorkerId(partition % workers)).collect(), workers)
+    pub fn round_robin(partitions: u32, workers: u16) -> Self {
+        let owner = |partition: u32| WorkerId((partition % u32::from(workers)) as u16);
+        Placement::new((0..partitions).map(owner).collect(), workers)
     }
 
-    /// Who owns a partition.
+    /// The placement of these owners that follows on this one in the same generation.
+    ///
+    /// # Panics
+    /// The partitions or the members are not the same.
+    #[must_use]
+    pub fn next(&self, owners: Vec<WorkerId>) -> Self {
+        assert_eq!(owners.len(), self.owners.len(), "the number of partitions stays");
+        Placement { version: self.version.next(), ..Placement::new(owners, self.workers) }
+    }
+
+    /// Its version, counted in its generation.
+    pub fn version(&self) -> PlacementVersion {
+        self.version
+    }
+
+    /// The worker that owns a partition.
     pub fn owner(&self, partition: PartitionId) -> WorkerId {
         self.owners[usize::from(partition.0)]
     }
 
+    /// The owners, by partition.
+    pub fn owners(&self) -> &[WorkerId] {
+        &self.owners
+    }
+
     /// Number of partitions.
-    pub fn partitions(&self) -> u16 {
-        self.owners.len() as u16
+    pub fn partitions(&self) -> u32 {
+        self.owners.len() as u32
     }
 
     /// Number of workers.

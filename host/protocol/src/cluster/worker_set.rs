@@ -1,60 +1,115 @@
-//! A set of workers, as one number: who took part in a graph is noted, sent and merged for every
-//! graph that several share.
+//! Set of workers: noted, sent and merged for every graph that several share.
 
 use crate::ids::WorkerId;
 
-/// Most workers of a cluster.
-pub const WORKERS_MAX: u16 = 64;
+/// Some of the workers of a cluster: one number while all of their ids are below 64, which costs no
+/// memory of its own; as many numbers as it takes beyond.
+#[derive(Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct WorkerSet(Words);
 
-/// Some of the workers of a cluster. See [`WORKERS_MAX`].
-#[derive(Clone, Copy, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct WorkerSet(u64);
+/// Bit *i* of word *w* stands for worker 64 *w* + *i*.
+#[derive(Clone, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+enum Words {
+    One(u64),
+    /// At least two; the last is not 0, so that equal sets are equal words.
+    Many(Box<[u64]>),
+}
+
+impl Default for WorkerSet {
+    fn default() -> Self {
+        WorkerSet(Words::One(0))
+    }
+}
 
 impl WorkerSet {
-    /// Only this one.
+    /// The set of one worker.
     pub fn only(worker: WorkerId) -> Self {
-        WorkerSet(bit(worker))
+        let (word, bit) = place(worker);
+        if word == 0 {
+            return WorkerSet(Words::One(bit));
+        }
+        let mut words = vec![0; word + 1];
+        words[word] = bit;
+        WorkerSet(Words::Many(words.into()))
     }
 
     /// Adds all of another set.
-    pub fn merge(&mut self, other: WorkerSet) {
-        self.0 |= other.0;
+    pub fn merge(&mut self, other: &WorkerSet) {
+        if let (Words::One(mine), Words::One(theirs)) = (&mut self.0, &other.0) {
+            *mine |= theirs;
+            return;
+        }
+        let (mine, theirs) = (self.words(), other.words());
+        let word = |words: &[u64], at: usize| words.get(at).copied().unwrap_or(0);
+        let merged = (0..mine.len().max(theirs.len())).map(|at| word(mine, at) | word(theirs, at)).collect();
+        *self = WorkerSet::of(merged);
     }
 
     /// Takes one out, if it is there.
     pub fn remove(&mut self, worker: WorkerId) {
-        self.0 &= !bit(worker);
+        let (word, bit) = place(worker);
+        match &mut self.0 {
+            Words::One(mine) if word == 0 => *mine &= !bit,
+            Words::One(_) => {}
+            Words::Many(words) => {
+                let mut words = std::mem::take(words).into_vec();
+                if let Some(mine) = words.get_mut(word) {
+                    *mine &= !bit;
+                }
+                *self = WorkerSet::of(words);
+            }
+        }
     }
 
     /// Whether one is there.
-    pub fn contains(self, worker: WorkerId) -> bool {
-        self.0 & bit(worker) != 0
+    pub fn contains(&self, worker: WorkerId) -> bool {
+        let (word, bit) = place(worker);
+        self.words().get(word).is_some_and(|mine| mine & bit != 0)
     }
 
-    /// How many there are.
-    pub fn len(self) -> usize {
-        self.0.count_ones() as usize
+    /// Number of workers.
+    pub fn len(&self) -> usize {
+        self.words().iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
+    pub fn is_empty(&self) -> bool {
+        self.0 == Words::One(0)
     }
 
     /// All of them, ascending.
-    pub fn iter(self) -> impl Iterator<Item = WorkerId> {
-        let mut left = self.0;
-        std::iter::from_fn(move || {
-            let next = (left != 0).then(|| left.trailing_zeros() as u16)?;
-            left &= left - 1;
-            Some(WorkerId(next))
+    pub fn iter(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        self.words().iter().enumerate().flat_map(|(at, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let next = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(WorkerId((at * 64 + next) as u16))
+            })
         })
+    }
+
+    fn of(mut words: Vec<u64>) -> Self {
+        while words.len() > 1 && words.last() == Some(&0) {
+            words.pop();
+        }
+        match words[..] {
+            [] => WorkerSet::default(),
+            [word] => WorkerSet(Words::One(word)),
+            _ => WorkerSet(Words::Many(words.into())),
+        }
+    }
+
+    fn words(&self) -> &[u64] {
+        match &self.0 {
+            Words::One(word) => std::slice::from_ref(word),
+            Words::Many(words) => words,
+        }
     }
 }
 
-fn bit(worker: WorkerId) -> u64 {
-    assert!(worker.0 < WORKERS_MAX, "a cluster has at most {WORKERS_MAX} workers");
-    1 << worker.0
+fn place(worker: WorkerId) -> (usize, u64) {
+    (usize::from(worker.0 / 64), 1 << (worker.0 % 64))
 }
 
 impl std::fmt::Debug for WorkerSet {
@@ -65,7 +120,9 @@ impl std::fmt::Debug for WorkerSet {
 
 impl FromIterator<WorkerId> for WorkerSet {
     fn from_iter<I: IntoIterator<Item = WorkerId>>(workers: I) -> Self {
-        WorkerSet(workers.into_iter().fold(0, |bits, worker| bits | bit(worker)))
+        let mut set = WorkerSet::default();
+        workers.into_iter().for_each(|worker| set.merge(&WorkerSet::only(worker)));
+        set
     }
 }
 
@@ -74,13 +131,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_set() {
-        let ids = [63, 0, 7].map(WorkerId);
-        let mut set: WorkerSet = ids.into_iter().collect();
-        set.merge(WorkerSet::only(WorkerId(7)));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 7, 63].map(WorkerId));
-        assert_eq!((set.len(), set.contains(WorkerId(7)), set.contains(WorkerId(8))), (3, true, false));
-        ids.into_iter().for_each(|worker| set.remove(worker));
-        assert!(set.is_empty());
+    fn it_is_a_set_of_any_size() {
+        for ids in [[63, 0, 7], [64, 0, 7], [65_535, 63, 200], [3, 128, 129]] {
+            let mut sorted = ids;
+            sorted.sort_unstable();
+            let ids = ids.map(WorkerId);
+            let mut set: WorkerSet = ids.into_iter().collect();
+            set.merge(&WorkerSet::only(ids[2]));
+            assert_eq!(set.iter().collect::<Vec<_>>(), sorted.map(WorkerId));
+            assert_eq!((set.len(), set.contains(ids[2]), set.contains(WorkerId(8))), (3, true, false));
+            assert_eq!(set, ids.into_iter().rev().collect::<WorkerSet>());
+            let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(&set).unwrap();
+            assert_eq!(rkyv::from_bytes::<WorkerSet, rkyv::rancor::Error>(&bytes).unwrap(), set);
+            set.remove(ids[0]);
+            assert_eq!((set.len(), set.contains(ids[0])), (2, false));
+            ids.into_iter().for_each(|worker| set.remove(worker));
+            assert_eq!(set, WorkerSet::default(), "equal sets are equal, however they came about");
+            assert!(set.is_empty());
+        }
+    }
+
+    #[test]
+    fn it_takes_two_words() {
+        assert_eq!(size_of::<WorkerSet>(), 16, "it is part of every graph's messages");
     }
 }

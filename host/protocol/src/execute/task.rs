@@ -73,7 +73,7 @@ pub enum AttemptSource {
 #[derive(Debug)]
 pub struct AttemptSeed {
     /// Which of several workers this is.
-    pub seat: LocalView,
+    pub view: LocalView,
     /// The transaction.
     pub transaction: Transaction,
     /// The state to read.
@@ -101,8 +101,8 @@ impl AttemptSource {
 impl AttemptSeed {
     /// Makes the attempt.
     pub fn into_attempt(self) -> Box<Attempt> {
-        let AttemptSeed { seat, transaction, state, catalog, mode, used, drifted } = self;
-        let mut attempt = Box::new(Attempt::begin(transaction, state, catalog).among(seat.me, seat.placement, mode));
+        let AttemptSeed { view, transaction, state, catalog, mode, used, drifted } = self;
+        let mut attempt = Box::new(Attempt::begin(transaction, state, catalog).among(view.me, view.placement, mode));
         attempt.resume(used, drifted);
         attempt
     }
@@ -168,7 +168,7 @@ pub trait TaskExecutor {
         transaction: &Transaction,
         state: &Arc<State>,
         catalog: &Arc<Catalog>,
-        seat: &LocalView,
+        view: &LocalView,
     ) -> Started;
 
     /// Does a task as far as it goes.

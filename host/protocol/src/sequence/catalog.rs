@@ -7,7 +7,9 @@ use rkyv::with::{Map, Unshare};
 use serde::{Deserialize, Serialize};
 
 use crate::abort::{Abort, Code};
+use crate::cluster::placement::Placement;
 use crate::ids::{OperatorId, Timestamp};
+use crate::sequence::system::{self, RESERVED_PREFIXES, SystemOperator, is_reserved};
 
 /// SHA-256 of a component. The log carries digests; the bytes live in the object store.
 #[derive(
@@ -198,6 +200,9 @@ pub enum Control {
     Activate(Activation),
     /// Removes an app, by name, and the state of its operators.
     Remove(String),
+    /// Gives partitions their owners, from the epoch on whose record holds it. The catalog does not
+    /// change; a replay under another membership keeps to its own placement.
+    Place(Placement),
 }
 
 /// Which version of an app is to be live.
@@ -404,6 +409,10 @@ impl Catalog {
     pub fn operator(&self, id: OperatorId) -> Option<&Arc<Operator>> {
         self.operators.get(id.0 as usize)?.as_ref()
     }
+    /// The operator of the system by name.
+    pub fn system(&self, name: &str) -> Option<SystemOperator> {
+        system::ALL.into_iter().find(|operator| operator.name == name)
+    }
     /// The live operator of an app by name.
     pub fn find(&self, app: &str, operator: &str) -> Result<&Arc<Operator>, Abort> {
         let found = self.apps.get(app).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
@@ -419,6 +428,10 @@ impl Catalog {
         match control {
             Control::Deploy(deployment) if deployment.limits.payload > Limits::PAYLOAD_MAX => {
                 Err(Abort::new(Code::LimitExceeded, format!("limits.payload is {}, and can be at most {}", deployment.limits.payload, Limits::PAYLOAD_MAX)))
+            }
+            Control::Deploy(deployment) if deployment.operators.iter().any(|spec| is_reserved(&spec.name)) => {
+                let spec = deployment.operators.iter().find(|spec| is_reserved(&spec.name)).expect("just seen");
+                Err(Abort::new(Code::BadArguments, format!("operator \"{}\" has a name that is reserved: names of operators begin with neither {}", spec.name, RESERVED_PREFIXES.map(|prefix| format!("\"{prefix}\"")).join(" nor "))))
             }
             // Where an entity lives depends on whether its keys are composite.
             Control::Deploy(deployment) => match self.apps.get(deployment.app.as_str()) {
@@ -440,13 +453,15 @@ impl Catalog {
                 if found.deployments.iter().any(|candidate| candidate.id == *deployment) { Ok(()) } else { Err(Abort::new(Code::UnknownApp, format!("app \"{app}\" has no deployment \"{deployment}\""))) }
             }
             Control::Remove(app) => if self.apps.contains_key(app.as_str()) { Ok(()) } else { Err(Abort::new(Code::UnknownApp, format!("no app \"{app}\""))) },
+            Control::Place(_) => Ok(()),
         }
     }
 
     /// Applies a change that [`Catalog::check`] accepts; one that it does not accept changes nothing.
     /// Returns the operators whose state goes with a removed app.
     pub fn apply(&mut self, control: &Control) -> Vec<OperatorId> {
-        if self.check(control).is_err() {
+        // A placement is no deployment: it is the machines' to apply.
+        if matches!(control, Control::Place(_)) || self.check(control).is_err() {
             return Vec::new();
         }
         self.version += 1;
@@ -485,6 +500,7 @@ impl Catalog {
                 }
                 ids
             }
+            Control::Place(_) => Vec::new(),
         }
     }
 

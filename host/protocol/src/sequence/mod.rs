@@ -7,4 +7,5 @@ pub mod catalog;
 pub mod record;
 pub mod route;
 pub mod sequencer;
+pub mod system;
 pub mod transaction;

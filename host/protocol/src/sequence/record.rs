@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use rkyv::rancor;
 use rkyv::with::{Map, Unshare};
 
-use crate::archive::aligned;
+use crate::format::{FormatError, LOG_RECORD};
 use crate::ids::{EngineHash, Epoch, Generation, SequencerCounter, Tid, Timestamp};
 use crate::sequence::catalog::Control;
 use crate::sequence::sequencer::Sequencer;
@@ -115,15 +114,14 @@ pub enum Record {
 impl Record {
     /// Bytes of the record.
     pub fn encode(&self) -> Vec<u8> {
-        let bytes = rkyv::to_bytes::<rancor::Error>(self).expect("a record in memory can be written to memory");
-        bytes.to_vec()
+        LOG_RECORD.encode(self)
     }
 
     /// Reads a record, validating it before it is believed.
     ///
     /// # Errors
-    /// The bytes are not a record.
-    pub fn decode(bytes: &[u8]) -> Result<Record, rancor::Error> {
-        rkyv::from_bytes::<Record, rancor::Error>(&aligned(bytes))
+    /// The bytes are not a record of this version of the format.
+    pub fn decode(bytes: &[u8]) -> Result<Record, FormatError> {
+        LOG_RECORD.decode(bytes)
     }
 }

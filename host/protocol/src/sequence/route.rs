@@ -22,7 +22,7 @@ pub fn memory_of(id: RequestId, placement: &Placement) -> WorkerId {
 }
 
 /// The partition that the memory of a request belongs to.
-pub fn partition_of(id: RequestId, partitions: u16) -> PartitionId {
+pub fn partition_of(id: RequestId, partitions: u32) -> PartitionId {
     let hash = xxhash_rust::xxh3::xxh3_64(&id.0.to_le_bytes());
     PartitionId(((u128::from(hash) * u128::from(partitions)) >> 64) as u16)
 }

@@ -18,11 +18,17 @@ pub type Value = Arc<[u8]>;
 pub struct Layout {
     /// Secret of the cluster, so that nobody can choose keys that collide.
     pub seed: u64,
-    /// Number of partitions, many more than there will ever be workers.
-    pub partitions: u16,
+    /// Number of partitions, 1 to 65,536: many more than there will ever be workers.
+    pub partitions: u32,
 }
 
 impl Layout {
+    /// Most partitions: they are numbered by 16 bits.
+    pub const PARTITIONS_MAX: u32 = 1 << 16;
+
+    /// Number of partitions of a cluster that asks for no other.
+    pub const PARTITIONS_DEFAULT: u32 = 1024;
+
     /// The partition of `key`; with `composite` keys all `prefix:…` of one prefix share it,
     /// whatever the operator (Styx with state migration, §8: composite keys).
     pub fn partition(&self, key: &str, composite: bool) -> PartitionId {

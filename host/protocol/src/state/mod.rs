@@ -33,6 +33,29 @@ pub type Write = (Entity, Option<Value>);
 pub struct State {
     layout: Layout,
     partitions: Vec<Partition>,
+    /// Of all partitions together: there are many, and an epoch touches few.
+    totals: Totals,
+}
+
+/// Sums over partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    hash: StateHash,
+    entities: usize,
+    bytes: u64,
+}
+
+impl Totals {
+    fn of(partition: &Partition) -> Self {
+        Totals { hash: partition.hash(), entities: partition.len(), bytes: partition.bytes() }
+    }
+
+    /// Follows a partition from what it was to what it is.
+    fn follow(&mut self, before: Totals, after: Totals) {
+        self.hash.0 = self.hash.0.wrapping_add(after.hash.0).wrapping_sub(before.hash.0);
+        self.entities = self.entities + after.entities - before.entities;
+        self.bytes = self.bytes + after.bytes - before.bytes;
+    }
 }
 
 /// Short: a state is too large to be read.
@@ -45,7 +68,8 @@ impl std::fmt::Debug for State {
 impl State {
     /// An empty state.
     pub fn new(layout: Layout) -> Self {
-        State { layout, partitions: (0..layout.partitions).map(|_| Partition::default()).collect() }
+        let partitions = (0..layout.partitions).map(|_| Partition::default()).collect();
+        State { layout, partitions, totals: Totals::default() }
     }
 
     /// How keys are spread.
@@ -60,12 +84,17 @@ impl State {
 
     /// Applies one write.
     pub fn apply(&mut self, (entity, value): Write) {
-        self.partitions[usize::from(entity.partition().0)].apply(entity, value);
+        let partition = &mut self.partitions[usize::from(entity.partition().0)];
+        let before = Totals::of(partition);
+        partition.apply(entity, value);
+        self.totals.follow(before, Totals::of(partition));
     }
 
     /// Puts a restored partition into its place.
     pub fn restore(&mut self, id: PartitionId, partition: Partition) {
-        self.partitions[usize::from(id.0)] = partition;
+        let place = &mut self.partitions[usize::from(id.0)];
+        self.totals.follow(Totals::of(place), Totals::of(&partition));
+        *place = partition;
     }
 
     /// Parts with all partitions that are as the snapshots taken of them say; changes must be tracked.
@@ -122,34 +151,45 @@ impl State {
     }
 
     /// Forgets every entity of an operator.
-    pub fn remove_operator(&mut self, layout_composite: bool, operator: OperatorId) {
+    pub fn remove_operator(&mut self, composite: bool, operator: OperatorId) {
         let layout = self.layout;
-        for partition in &mut self.partitions {
-            let keys: Vec<Key> = partition.scan(operator, &KeyRange::all()).map(|(key, _)| key.clone()).collect();
+        for at in 0..self.partitions.len() {
+            let entries = self.partitions[at].scan(operator, &KeyRange::all());
+            let keys: Vec<Key> = entries.map(|(key, _)| key.clone()).collect();
             for key in keys {
-                partition.apply(Entity::new(&layout, operator, layout_composite, key), None);
+                self.apply((Entity::new(&layout, operator, composite, key), None));
             }
         }
     }
 
+    /// Compares the sums with what they are sums of, for checkers.
+    ///
+    /// # Panics
+    /// They differ.
+    pub fn check_totals(&self) {
+        let mut sums = Totals::default();
+        self.partitions.iter().for_each(|partition| sums.follow(Totals::default(), Totals::of(partition)));
+        assert_eq!(self.totals, sums, "the sums of all partitions");
+    }
+
     /// Hash of all entities and values.
     pub fn hash(&self) -> StateHash {
-        StateHash(self.partitions.iter().fold(0u128, |sum, partition| sum.wrapping_add(partition.hash().0)))
+        self.totals.hash
     }
 
     /// Number of entities.
     pub fn len(&self) -> usize {
-        self.partitions.iter().map(Partition::len).sum()
+        self.totals.entities
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.partitions.iter().all(|partition| partition.len() == 0)
+        self.totals.entities == 0
     }
 
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> u64 {
-        self.partitions.iter().map(Partition::bytes).sum()
+        self.totals.bytes
     }
 
     /// The partitions, by id.

@@ -29,6 +29,15 @@ pub enum Node {
     Worker(WorkerId),
 }
 
+impl std::fmt::Display for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Node::Coordinator => f.write_str("the coordinator"),
+            Node::Worker(worker) => write!(f, "worker {worker}"),
+        }
+    }
+}
+
 /// A message between nodes of one generation. Rounds count what the coordinator begins: epochs,
 /// and rounds of read-only requests, which are none.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -94,6 +103,24 @@ pub enum Message {
 }
 
 impl Message {
+    /// Its sort, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Message::WorkAvailable => "WorkAvailable",
+            Message::Begin(_) => "Begin",
+            Message::Share { .. } => "Share",
+            Message::Executed { .. } => "Executed",
+            Message::Settle { .. } => "Settle",
+            Message::Bits { .. } => "Bits",
+            Message::Decide { .. } => "Decide",
+            Message::Finished(_) => "Finished",
+            Message::Durable(_) => "Durable",
+            Message::Snapshot => "Snapshot",
+            Message::Drain => "Drain",
+            Message::Graphs(_) => "Graphs",
+        }
+    }
+
     /// Bytes of the message.
     pub fn encode(&self) -> Vec<u8> {
         let bytes = Vec::with_capacity(self.bytes_expected());
@@ -266,6 +293,11 @@ impl Mail {
         in_pieces(results, most, |results| mails.push(Mail { results, ..empty.clone() }));
         in_pieces(decisions, most, |decisions| mails.push(Mail { decisions, ..empty.clone() }));
         mails
+    }
+
+    /// Whether it holds nothing but results of calls that were re-invoked from cached parameters.
+    pub fn has_only_results(&self) -> bool {
+        self.len() == self.results.len()
     }
 
     /// How many entries there are, of all kinds.

@@ -1,4 +1,5 @@
 //! Messages between the nodes of a generation. Below both of their users, the machines and what
 //! carries their messages.
 
+pub mod fault;
 pub mod message;

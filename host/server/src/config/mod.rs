@@ -18,7 +18,6 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
 use styx_engine::Determinism;
-use styx_protocol::worker_set::WORKERS_MAX;
 use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;
@@ -100,7 +99,7 @@ pub struct ServerConfig {
     /// [default: as the data has it; 1024 for new data]
     #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub partitions: Option<u16>,
+    pub partitions: Option<u32>,
     /// Free space on the disk of the embedded log below which nothing that may write is taken, such as
     /// 1GiB; what is under way must fit into it
     // Several of the log's segments, and more than a log takes between two reads of its disk's free space.
@@ -155,7 +154,7 @@ pub struct ServerConfig {
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "comma_separated")]
     pub coordinator: Vec<String>,
     /// Workers that a coordinator waits for before the cluster first serves
-    #[arg(help_heading = roles::COORDINATOR, long, value_name = "N", value_parser = count::<{ WORKERS_MAX as usize }>, default_value = "1")]
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "N", value_parser = count::<{ u16::MAX as usize }>, default_value = "1")]
     pub workers: usize,
     /// Of coordinators that share a log on Kafka and a store: for how long one that is silent still leads
     // Longer than workers wait for it, who then say nothing more to it.

@@ -193,7 +193,7 @@ pub(crate) fn execute<E: Executor + TaskExecutor>(
     batch: &Batch,
     transaction: &Transaction,
 ) -> Started {
-    match &batch.seat {
+    match &batch.view {
         None => Started::Local(executor.execute(transaction, &batch.state, &batch.catalog)),
         Some(seat) => executor.start(transaction, &batch.state, &batch.catalog, seat),
     }

@@ -17,10 +17,10 @@ use crate::stats::Stats;
 /// Partitions of new data, if nobody says how many.
 ///
 /// Many more than workers, so that they can be spread evenly and moved one by one.
-const PARTITIONS: u16 = 1024;
+const PARTITIONS: u32 = Layout::PARTITIONS_DEFAULT;
 
 /// Reads the log's first record, or writes it.
-pub(crate) fn genesis(log: &mut dyn Log, partitions: Option<u16>) -> anyhow::Result<Genesis> {
+pub(crate) fn genesis(log: &mut dyn Log, partitions: Option<u32>) -> anyhow::Result<Genesis> {
     if log.next() == 0 {
         let seed = uuid::Uuid::now_v7().as_u64_pair().1;
         let layout = Layout { seed, partitions: partitions.unwrap_or(PARTITIONS) };
@@ -53,7 +53,7 @@ pub(crate) fn genesis(log: &mut dyn Log, partitions: Option<u16>) -> anyhow::Res
 /// # Errors
 /// It is not one, or not one of this version.
 pub(crate) fn read_record(bytes: &[u8]) -> anyhow::Result<Record> {
-    Record::decode(bytes).map_err(|error| anyhow::anyhow!("not a record of this version: {error}"))
+    Ok(Record::decode(bytes)?)
 }
 
 /// Appends a record. A log that refuses ends the process.

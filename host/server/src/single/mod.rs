@@ -15,6 +15,7 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_driver::single::{SingleConfig, SingleDriver};
 use styx_driver::wire::WrittenPart;
 use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
 use styx_protocol::machine::Config;
@@ -81,7 +82,7 @@ pub struct SingleOptions {
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
     /// Partitions, if the log is new.
-    pub partitions: Option<u16>,
+    pub partitions: Option<u32>,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Which parts of the protocol are on.

@@ -51,7 +51,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub fn new(partitions: u16) -> Self {
+    pub fn new(partitions: u32) -> Self {
         Changes { partitions: (0..partitions).map(|_| Vec::new()).collect() }
     }
 
@@ -67,7 +67,7 @@ impl Changes {
     pub fn replies(&mut self, changes: Vec<ReplyChange>) {
         for change in changes {
             let id = change.id();
-            let partition = partition_of(id, self.partitions.len() as u16);
+            let partition = partition_of(id, self.partitions.len() as u32);
             let value = match change {
                 ReplyChange::Kept(kept) => Some(encode(&kept)),
                 ReplyChange::Forgotten(_) => None,

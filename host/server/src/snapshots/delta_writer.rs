@@ -50,7 +50,7 @@ impl DeltaWriter {
     /// (`restored`). `more` has the machine hand over more; `tell` hears what was written.
     pub fn start(
         store: SnapshotStore,
-        partitions: u16,
+        partitions: u32,
         generation: u64,
         restored: bool,
         more: impl Fn() + Send + 'static,

@@ -47,7 +47,7 @@ pub(crate) struct RecoveryPoint {
 pub(crate) type Restore<'a> = &'a mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>;
 
 /// Checks that what was asked for is what was decided when the data began.
-fn check_partitions(asked: Option<u16>, genesis: &Genesis) -> anyhow::Result<()> {
+fn check_partitions(asked: Option<u32>, genesis: &Genesis) -> anyhow::Result<()> {
     let there = genesis.layout.partitions;
     ensure!(
         asked.is_none_or(|asked| asked == there),
@@ -66,7 +66,7 @@ impl RecoveryPoint {
     /// Log and snapshots do not belong together, or cannot be read. Nothing was changed.
     pub fn find(
         log: &mut dyn Log,
-        partitions: Option<u16>,
+        partitions: Option<u32>,
         options: Option<&SnapshotOptions>,
         restore: Restore<'_>,
     ) -> anyhow::Result<Self> {

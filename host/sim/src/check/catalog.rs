@@ -51,6 +51,7 @@ impl Deployed {
                 self.active = Some(activation.deployment.clone());
                 Vec::new()
             }),
+            Control::Place(_) => None,
             Control::Remove(_) => self.active.take().map(|_| {
                 self.versions.clear();
                 std::mem::take(&mut self.ids).into_values().collect()

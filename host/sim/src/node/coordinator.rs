@@ -517,6 +517,7 @@ impl LeaderState {
                     self.scheduler.as_mut().expect("it has requested a snapshot").frame(frame);
                 }
                 Action::Finished(summary) => self.finished(&summary, environment)?,
+                Action::Fault(fault) => return Err(crate::check::Failure::new("peer", fault.to_string())),
                 Action::Expel { worker, expected, found } => {
                     let message = format!("worker {worker} has deployed {found:x}, not {expected:x}");
                     return Err(crate::check::Failure::new("deployment", message));

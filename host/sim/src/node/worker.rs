@@ -85,7 +85,7 @@ impl WorkerNode {
             environment.break_connection(attempt);
             return Ok(());
         };
-        let seat = part.machine.seat();
+        let seat = part.machine.view();
         let kept = match &message {
             Message::Submit(request, _) if request.retained => Some(request.id),
             Message::Await(id) => Some(*id),
@@ -296,12 +296,13 @@ impl Part {
             self.loading = Some((snapshot, inputs));
             return Ok(());
         }
-        let LocalView { me, placement } = self.machine.seat().clone();
+        let LocalView { me, placement } = self.machine.view().clone();
         let owns = |partition| placement.owner(partition) == me;
         let held = |partition| remains.as_ref().is_some_and(|remains| remains.hold(&snapshot.frame, partition));
         let mut restored = environment.store.load(&snapshot, |partition| owns(partition) && !held(partition))?;
         environment.figures.remained +=
-            (0..placement.partitions()).map(PartitionId).filter(|id| owns(*id) && held(*id)).count() as u64;
+            (0..placement.partitions()).map(|id| PartitionId(id as u16)).filter(|id| owns(*id) && held(*id)).count()
+                as u64;
         if let Some(remains) = remains {
             remains.complete(&mut restored, placement.partitions(), owns);
         }
@@ -343,7 +344,7 @@ impl Part {
     }
 
     fn perform(&mut self, action: Action<u64>, inputs: &mut Inputs, environment: &mut Environment) -> Checked {
-        let me = self.machine.seat().me;
+        let me = self.machine.view().me;
         let seen = environment.generations.get_mut(&self.generation);
         match action {
             Action::Execute(batch) => {
@@ -354,6 +355,7 @@ impl Part {
                 self.pool.execute(batch, inputs, environment);
             }
             Action::RunTasks(tasks) => self.pool.advance(tasks, inputs, environment),
+            Action::Fault(fault) => return Err(crate::check::Failure::new("peer", fault.to_string())),
             Action::FallBack(batch) => self.pool.fall_back(batch, inputs, environment),
             Action::Finished(summary) => {
                 let waiting = self.pool.waiting();

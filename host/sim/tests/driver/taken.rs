@@ -92,7 +92,7 @@ impl Taken {
             let found = partitions.get(id).map_or(StateHash::default(), Partition::hash);
             assert_eq!(found, *hash, "partition {id} of epoch {}", whole.frame.epoch);
         }
-        let own = |kept: &&Kept| owned(partition_of(kept.id, whole.hashes.len() as u16));
+        let own = |kept: &&Kept| owned(partition_of(kept.id, whole.hashes.len() as u32));
         RestoredState {
             frame: whole.frame.clone(),
             partitions: partitions.into_iter().collect(),

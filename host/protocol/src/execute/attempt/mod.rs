@@ -33,6 +33,7 @@ use smallvec::SmallVec;
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::cluster::worker_set::WorkerSet;
+use crate::execute::effect::Effect;
 use crate::ids::{RequestId, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::{Catalog, Limits, Operator};
@@ -83,6 +84,8 @@ pub struct Execution {
     pub entered: Vec<CachedCall>,
     /// Log lines of the guests.
     pub logs: Vec<LogLine>,
+    /// Work left behind, if it commits, in the order of its keys within each function.
+    pub effects: Vec<Effect>,
     /// Fuel used.
     pub fuel: u64,
     /// In the fallback: the attempt left its cached RW set or call graph, and means nothing.
@@ -99,6 +102,7 @@ impl Default for Execution {
             scans: Vec::new(),
             entered: Vec::new(),
             logs: Vec::new(),
+            effects: Vec::new(),
             fuel: 0,
             drifted: false,
         }
@@ -145,10 +149,11 @@ impl Execution {
     /// The writes to apply if this attempt commits; none for a logic abort.
     pub fn writes(&self) -> impl Iterator<Item = Write> + '_ {
         let committed = self.outcome.is_ok() || planted(Bug::AbortedApplied);
-        self.footprint.accesses.iter().filter_map(move |(entity, access)| match access.write() {
+        let entities = self.footprint.accesses.iter().filter_map(move |(entity, access)| match access.write() {
             Some(value) if committed => Some((entity.clone(), value.cloned())),
             _ => None,
-        })
+        });
+        entities.chain(self.effects.iter().filter(move |_| committed).map(Effect::write))
     }
 }
 
@@ -264,6 +269,7 @@ impl Attempt {
             scans: std::mem::take(&mut self.scans),
             entered: std::mem::take(&mut self.entered),
             logs: std::mem::take(&mut self.logs),
+            effects: Vec::new(),
             fuel: self.usage.fuel,
             drifted: self.drifted,
         }
@@ -292,7 +298,7 @@ impl Attempt {
     pub fn take_report(&mut self) -> Report {
         let Some(site) = &mut self.site else { return Report::default() };
         let mut report = std::mem::take(&mut site.report);
-        report.workers.merge(WorkerSet::only(site.me));
+        report.workers.merge(&WorkerSet::only(site.me));
         report
     }
 

@@ -80,7 +80,7 @@ impl Report {
     /// Adds another part's report.
     pub fn merge(&mut self, other: Report) {
         self.usage.add(other.usage);
-        self.workers.merge(other.workers);
+        self.workers.merge(&other.workers);
         self.wrote |= other.wrote;
         self.reached |= other.reached;
         self.branched |= other.branched;

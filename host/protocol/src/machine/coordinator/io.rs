@@ -9,6 +9,7 @@ use crate::sequence::catalog::Control;
 use crate::sequence::record::EpochRecord;
 use crate::snapshot::SnapshotHeader;
 use crate::state::entity::Layout;
+use crate::wire::fault::PeerFault;
 use crate::wire::message::Message;
 
 /// Settings of a coordinator. Everything that decides an outcome is here or in the log.
@@ -82,6 +83,9 @@ pub enum Action<W> {
         /// Hash of the worker's catalog.
         found: u64,
     },
+    /// A worker's message could not be applied, and was not: it does not keep to the protocol. It must go,
+    /// and a new generation begin.
+    Fault(PeerFault),
     /// The coordinator's part of a snapshot of the state of now.
     Snapshot(Box<SnapshotHeader>),
     /// An epoch, or a round of read-only requests, has ended.

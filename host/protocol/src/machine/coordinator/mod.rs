@@ -13,6 +13,7 @@ pub use io::{Action, Config, Input};
 
 use super::EpochSummary;
 use super::outbox::Outbox;
+use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::commit::validate::Bits;
 use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
@@ -23,13 +24,17 @@ use crate::sequence::route::sequencer_of;
 use crate::sequence::transaction::Request;
 use crate::snapshot::SnapshotHeader;
 use crate::state::StateHash;
-use crate::wire::message::{Begin, Counts, Finished, GraphEnd, Message, Replayed};
+use crate::wire::fault::{PeerFault, why};
+use crate::wire::message::{Begin, Counts, Finished, GraphEnd, Message, Node, Replayed};
 
 /// The machine of the coordinator. `W` names whoever waits for a deployment.
 #[derive(Debug)]
 pub struct Coordinator<W> {
     config: Config,
     placement: Arc<Placement>,
+    /// The placement that the generation began with; whether the log has been told.
+    initial: Arc<Placement>,
+    placed: bool,
     catalog: Catalog,
     controls: VecDeque<(Control, W)>,
     /// Somebody has something to do.
@@ -89,6 +94,8 @@ impl<W> Coordinator<W> {
     /// The coordinator of the workers in `placement`, with an empty log.
     pub fn new(config: Config, placement: Arc<Placement>) -> Self {
         Coordinator {
+            initial: placement.clone(),
+            placed: false,
             placement,
             catalog: Catalog::default(),
             controls: VecDeque::new(),
@@ -150,7 +157,7 @@ impl<W> Coordinator<W> {
     /// When the driver breaks the protocol, or replay meets another state than the log was written on.
     pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
         match input {
-            Input::Control { control, waiter } => match self.catalog.check(&control) {
+            Input::Control { control, waiter } => match self.check(&control) {
                 Ok(()) => self.controls.push_back((control, waiter)),
                 Err(abort) => actions.push(Action::Controlled { waiter, result: Err(abort) }),
             },
@@ -186,6 +193,29 @@ impl<W> Coordinator<W> {
         self.draining && self.is_idle() && !self.has_work()
     }
 
+    /// Whether a change can be sequenced, and if not, why.
+    fn check(&self, control: &Control) -> Result<(), Abort> {
+        let Control::Place(next) = control else { return self.catalog.check(control) };
+        let now = &self.placement;
+        let follows = next.version() == now.version().next() && next.workers() == now.workers();
+        if follows && next.owners() == now.owners() {
+            return Ok(());
+        }
+        let why = if follows {
+            "partitions cannot change their owner within a generation".to_owned()
+        } else {
+            format!("placement {} does not follow on placement {}", next.version(), now.version())
+        };
+        Err(Abort::new(Code::BadArguments, why))
+    }
+
+    fn apply(&mut self, control: &Control) {
+        match control {
+            Control::Place(placement) => self.placement = Arc::new(placement.clone()),
+            control => drop(self.catalog.apply(control)),
+        }
+    }
+
     fn workers(&self) -> usize {
         usize::from(self.placement.workers())
     }
@@ -217,8 +247,10 @@ impl<W> Coordinator<W> {
         let (controls, waiters): (Vec<_>, Vec<_>) = self.controls.drain(..).unzip();
         for (control, waiter) in controls.iter().zip(waiters) {
             // Checked on arrival; an earlier change of the same epoch may have overtaken it.
-            let result = self.catalog.check(control);
-            self.catalog.apply(control);
+            let result = self.check(control);
+            if result.is_ok() {
+                self.apply(control);
+            }
             actions.extend(self.outbox.hold(epoch, Action::Controlled { waiter, result }));
         }
         let begin = self.next(epoch, time, controls);
@@ -249,10 +281,13 @@ impl<W> Coordinator<W> {
         if record.sequencers == workers {
             assert_eq!(record.counter, self.counter, "TIDs diverged from the log in epoch {}", record.epoch);
         }
-        for control in &record.controls {
+        // Whatever placement the epoch was first run on: this generation has its own members.
+        let controls: Vec<Control> =
+            record.controls.iter().filter(|control| !matches!(control, Control::Place(_))).cloned().collect();
+        for control in &controls {
             self.catalog.apply(control);
         }
-        let begin = self.next(record.epoch, record.time, record.controls.clone());
+        let begin = self.next(record.epoch, record.time, controls);
         let mut rooted: Vec<Vec<Replayed>> = vec![Vec::new(); self.workers()];
         let mut transactions: Vec<_> = record.transactions().collect();
         transactions.sort_unstable_by_key(|(tid, _)| *tid);
@@ -278,25 +313,33 @@ impl<W> Coordinator<W> {
         let round = match (&message, self.current.as_mut()) {
             (Message::WorkAvailable, _) => return self.woken = true,
             (_, Some(round)) => round,
-            (_, None) => panic!("{worker} sends {message:?} between rounds"),
+            (_, None) => return fault(worker, &message, why::NO_ROUND, actions),
         };
+        let of = match &message {
+            Message::Share { round, .. } | Message::Executed { round, .. } | Message::Bits { round, .. } => *round,
+            Message::Finished(finished) => finished.round,
+            _ => return fault(worker, &message, why::NOT_FOR_THIS, actions),
+        };
+        if of != round.begin.round {
+            return fault(worker, &message, why::ANOTHER_ROUND, actions);
+        }
+        if let Some(why) = round.refuses(worker, &message, all) {
+            return fault(worker, &message, why, actions);
+        }
         match message {
-            Message::Share { round: number, requests } => {
-                round.expect(number);
+            Message::Share { requests, .. } => {
                 round.shares.insert(worker, requests);
                 if round.shares.len() == all {
                     self.gathered(actions);
                 }
                 self.settle(actions);
             }
-            Message::Executed { round: number, ends } => {
-                round.expect(number);
+            Message::Executed { ends, .. } => {
                 round.executed += 1;
                 round.ends.extend(ends);
                 self.settle(actions);
             }
             Message::Bits { round: number, bits } => {
-                round.expect(number);
                 round.judged += 1;
                 for (tid, bits) in bits {
                     if planted(Bug::BitsNotMerged) {
@@ -310,11 +353,8 @@ impl<W> Coordinator<W> {
                     self.tell_all(&Message::Decide { round: number, bits }, actions);
                 }
             }
-            Message::Finished(finished) => {
-                round.expect(finished.round);
-                self.finished(worker, finished, actions);
-            }
-            _ => panic!("{worker} sends the coordinator {message:?}"),
+            Message::Finished(finished) => self.finished(worker, finished, actions),
+            _ => unreachable!("every other sort was refused above"),
         }
     }
 
@@ -333,6 +373,12 @@ impl<W> Coordinator<W> {
             sequences.iter_mut().for_each(|sequence| drop(sequence.requests.pop()));
         }
         let carried = self.carried.clone();
+        let mut controls = std::mem::take(&mut round.begin.controls);
+        if !std::mem::replace(&mut self.placed, true) {
+            // All members know it from the beginning of the generation; the log is told with its first
+            // epoch, so that a generation which does nothing writes nothing.
+            controls.insert(0, Control::Place((*self.initial).clone()));
+        }
         let record = Arc::new(EpochRecord {
             epoch: round.begin.epoch,
             generation: self.config.generation,
@@ -342,7 +388,7 @@ impl<W> Coordinator<W> {
             counter: self.counter,
             carried,
             before: self.chain,
-            controls: std::mem::take(&mut round.begin.controls),
+            controls,
             sequences,
         });
         if !planted(Bug::NotLevelled) {
@@ -396,6 +442,10 @@ impl<W> Coordinator<W> {
     }
 }
 
+fn fault<W>(worker: WorkerId, message: &Message, why: &'static str, actions: &mut Vec<Action<W>>) {
+    actions.push(Action::Fault(PeerFault { from: Node::Worker(worker), what: message.name(), why }));
+}
+
 impl CurrentRound {
     fn new(begin: Begin) -> Self {
         CurrentRound {
@@ -414,7 +464,19 @@ impl CurrentRound {
         }
     }
 
-    fn expect(&self, round: Round) {
-        assert_eq!(round, self.begin.round, "messages of a round come inside it");
+    /// Why a message of this round cannot be applied now, if it cannot.
+    fn refuses(&self, worker: WorkerId, message: &Message, all: usize) -> Option<&'static str> {
+        let (fits, once) = match message {
+            Message::Share { .. } => (!self.cut, !self.shares.contains_key(&worker)),
+            Message::Executed { .. } => (self.executed < all, true),
+            Message::Bits { .. } => (self.executed == all && self.cut, self.judged < all),
+            Message::Finished(_) => (self.executed == all && self.cut, self.finished < all),
+            _ => (false, true),
+        };
+        match (fits, once) {
+            (false, _) => Some(why::ANOTHER_PHASE),
+            (true, false) => Some(why::TWICE),
+            (true, true) => None,
+        }
     }
 }

@@ -46,7 +46,7 @@ impl<W> Worker<W> {
         }
         let empty = State::new(self.config.layout);
         let state = std::mem::replace(self.exclusive_state(), empty);
-        let owned = |(id, _): &(PartitionId, Partition)| self.seat.placement.owner(*id) == self.seat.me;
+        let owned = |(id, _): &(PartitionId, Partition)| self.view.placement.owner(*id) == self.view.me;
         let partitions = state.into_snapshots().filter(owned).collect();
         Ok(RetainedState::new(self.config.generation, self.epoch, partitions, self.replies.into_kept()))
     }

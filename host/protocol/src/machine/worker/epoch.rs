@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use super::fall_back::FallingBack;
 use super::{Action, Batch, ClientResponse, Executed, Slot, Worker};
+use crate::cluster::placement::Placement;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::replies::Reply;
 use crate::commit::validate::{Bits, Kind, Ranked, Verdict, dependencies, verdict};
 use crate::execute::attempt::Execution;
 use crate::execute::task::{GraphId, Started};
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
-use crate::machine::worker::graphs::Part;
+use crate::machine::worker::graphs::{Ground, Part};
 use crate::machine::{EpochSummary, Rank};
 use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::{Consistency, Control};
 use crate::sequence::transaction::{Request, Transaction};
 use crate::state::State;
 use crate::state::entity::Value;
+use crate::wire::fault::why;
 use crate::wire::message::{Begin, Finished, GraphEnd, Mail, Message, Node};
 
 #[derive(Debug)]
@@ -106,12 +108,18 @@ impl<W> Running<W> {
 impl<W> Worker<W> {
     /// A round begins: cuts, sequences, executes.
     pub(super) fn begin(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) {
-        assert!(self.is_idle(), "rounds come one after the other");
+        if !self.is_idle() || begin.round <= self.round {
+            return self.fault(Node::Coordinator, "Begin", why::ANOTHER_ROUND, actions);
+        }
         let Begin { round, epoch, time, counter, before, controls, replay } = begin;
         (self.time, self.chain, self.woke) = (time, before, false);
         for control in &controls {
             self.control(control);
         }
+        debug_assert!(
+            replay.is_none() || !controls.iter().any(|control| matches!(control, Control::Place(_))),
+            "a replay keeps the placement of its own generation"
+        );
         let query_base = if controls.is_empty() { self.epoch } else { epoch };
         self.sequencer.level(counter);
         let replayed = replay.is_some();
@@ -152,23 +160,41 @@ impl<W> Worker<W> {
             summary,
         };
         if self.is_one_of_several() {
-            self.graphs.begin(round, false, self.state.clone(), self.catalog.clone());
+            let ground = self.ground();
+            self.graphs.begin(round, false, ground);
         }
         self.phase = Phase::Running(Box::new(running));
-        self.hear_early();
+        self.replay_buffered(actions);
         self.go_on(actions);
     }
 
     pub(super) fn is_one_of_several(&self) -> bool {
-        self.seat.placement.workers() > 1
+        self.view.placement.workers() > 1
+    }
+
+    /// What the graphs of a phase rest on: the placement of the epoch under way among it.
+    pub(super) fn ground(&self) -> Ground {
+        Ground { view: self.view.clone(), state: self.state.clone(), catalog: self.catalog.clone() }
     }
 
     fn control(&mut self, control: &Control) {
+        if let Control::Place(placement) = control {
+            self.place(placement);
+            return;
+        }
         let live = self.catalog.clone();
         let composite = |id| live.operator(id).is_some_and(|operator| operator.composite);
         for operator in Arc::make_mut(&mut self.catalog).apply(control) {
             exclusive(&mut self.state).remove_operator(composite(operator), operator);
         }
+    }
+
+    /// A placement takes effect: all that routes or executes from here on goes by it.
+    fn place(&mut self, placement: &Placement) {
+        let before = &self.view.placement;
+        assert_eq!(placement.version(), before.version().next(), "placements follow on each other");
+        assert_eq!(placement.owners(), before.owners(), "partitions change their owner only with their state");
+        self.view.placement = Arc::new(placement.clone());
     }
 
     fn replayed(&mut self, tid: Tid, request: Arc<Request>) -> Slot<W> {
@@ -242,23 +268,41 @@ impl<W> Worker<W> {
     /// Mail between workers: now, if its phase is here; later, if it is not.
     pub(super) fn mail(&mut self, from: WorkerId, mail: Mail, actions: &mut Vec<Action<W>>) {
         match (mail.round, mail.fallback).cmp(&self.here()) {
-            std::cmp::Ordering::Greater => self.early.push((from, mail)),
+            std::cmp::Ordering::Greater if self.is_next((mail.round, mail.fallback)) => self.early.push((from, mail)),
+            std::cmp::Ordering::Greater => self.fault(Node::Worker(from), "Graphs", why::TOO_EARLY, actions),
             std::cmp::Ordering::Equal => {
-                self.graphs.receive(from, mail);
+                self.receive(from, mail, actions);
                 self.go_on(actions);
             }
-            std::cmp::Ordering::Less => panic!("mail of a phase that is over"),
+            // Nobody waits for the results of calls that were re-invoked: their graph may be decided before
+            // they arrive, if whoever issued the call has failed before it.
+            std::cmp::Ordering::Less if mail.has_only_results() => {}
+            std::cmp::Ordering::Less => self.fault(Node::Worker(from), "Graphs", why::PHASE_OVER, actions),
+        }
+    }
+
+    fn receive(&mut self, from: WorkerId, mail: Mail, actions: &mut Vec<Action<W>>) {
+        if let Err(why) = self.graphs.receive(from, mail) {
+            self.fault(Node::Worker(from), "Graphs", why, actions);
+        }
+    }
+
+    /// Whether a phase is the next one after that which this worker is in: others are at most one ahead.
+    fn is_next(&self, (round, fallback): (Round, bool)) -> bool {
+        match self.here() {
+            (here, false) => (round, fallback) == (here, true),
+            (here, true) => (round, fallback) == (Round(here.0 + 1), false),
         }
     }
 
     /// Takes the mail of the phase that has just begun.
-    pub(super) fn hear_early(&mut self) {
+    pub(super) fn replay_buffered(&mut self, actions: &mut Vec<Action<W>>) {
         let here = self.here();
         for (from, mail) in std::mem::take(&mut self.early) {
             if (mail.round, mail.fallback) == here {
-                self.graphs.receive(from, mail)
+                self.receive(from, mail, actions);
             } else {
-                self.early.push((from, mail))
+                self.early.push((from, mail));
             }
         }
     }
@@ -313,7 +357,7 @@ impl<W> Worker<W> {
                 queries: running.queries[queries].iter().map(|(transaction, _)| transaction.clone()).collect(),
                 state: self.state.clone(),
                 catalog: self.catalog.clone(),
-                seat: several.then(|| self.seat.clone()),
+                view: several.then(|| self.view.clone()),
             }));
             return;
         }
@@ -326,7 +370,7 @@ impl<W> Worker<W> {
 
     /// A batch was executed.
     pub(super) fn executed(&mut self, executed: Executed, actions: &mut Vec<Action<W>>) {
-        let me = self.seat.me;
+        let me = self.view.me;
         let running = match &mut self.phase {
             Phase::Running(running) => running,
             Phase::Idle => panic!("executions arrived and no round is under way"),
@@ -362,7 +406,7 @@ impl<W> Worker<W> {
         let snapshot_reads = self.snapshot_reads();
         let mut part = self.graphs.close(graph);
         let end = part.end(snapshot_reads(&part.transaction));
-        let me = self.seat.me;
+        let me = self.view.me;
         let running = self.running();
         running.open -= 1;
         let execution = take_execution(&mut part);
@@ -379,10 +423,13 @@ impl<W> Worker<W> {
 
     /// All graphs of all workers are complete.
     pub(super) fn settle(&mut self, round: Round, logged: bool, ends: Vec<GraphEnd>, actions: &mut Vec<Action<W>>) {
+        match &self.phase {
+            Phase::Running(running) if running.round == round && matches!(running.stage, Stage::Executed) => {}
+            _ => return self.fault(Node::Coordinator, "Settle", why::ANOTHER_PHASE, actions),
+        }
         let parts = if self.is_one_of_several() { self.graphs.end() } else { Vec::new() };
-        let (me, time, snapshot_reads) = (self.seat.me, self.time, self.snapshot_reads());
+        let (me, time, snapshot_reads) = (self.view.me, self.time, self.snapshot_reads());
         let running = self.running();
-        assert!(running.round == round && matches!(running.stage, Stage::Executed), "a round settles once");
         let mut foreign = Vec::with_capacity(parts.len());
         let mut walk = Walk::new(&ends, |end| end.tid);
         for mut part in parts {
@@ -463,8 +510,12 @@ impl<W> Worker<W> {
 
     /// The dependencies of all workers are known.
     pub(super) fn decide(&mut self, round: Round, bits: Vec<(Tid, Bits)>, actions: &mut Vec<Action<W>>) {
-        assert_eq!(self.running().round, round, "messages of a round come inside it");
-        self.commit(&bits, actions);
+        match &self.phase {
+            Phase::Running(running) if running.round == round && matches!(running.stage, Stage::Settled(_)) => {
+                self.commit(&bits, actions);
+            }
+            _ => self.fault(Node::Coordinator, "Decide", why::ANOTHER_PHASE, actions),
+        }
     }
 
     /// Commits who has no conflict; the others fall back.
@@ -495,7 +546,7 @@ impl<W> Worker<W> {
                 let execution = running.executions[index].take().expect("every root is complete");
                 let transaction = running.slots[index].transaction.clone();
                 if verdict == Verdict::Conflict {
-                    let (root, end) = (self.seat.me, end.cloned());
+                    let (root, end) = (self.view.me, end.cloned());
                     conflicting.push(Conflicting { index: Some(index), transaction, root, execution, end });
                     continue;
                 }
@@ -592,7 +643,7 @@ impl<W> Worker<W> {
             actions.push(Action::Logs { tid: reply.tid, lines: execution.logs });
         }
         if let Some(waiter) = running.slots[index].waiter.take() {
-            let several = self.seat.placement.workers() > 1;
+            let several = self.view.placement.workers() > 1;
             let epoch = if several && planted(Bug::DurableAssumed) { Epoch(0) } else { running.epoch };
             let response = ClientResponse::Reply { waiter, reply };
             actions.extend(self.outbox.hold(epoch, response).map(Action::Respond));
@@ -607,7 +658,7 @@ impl<W> Worker<W> {
         if self.is_one_of_several() {
             self.send_mails(actions);
             self.graphs.rest(running.round);
-            self.hear_early();
+            self.replay_buffered(actions);
             self.send_mails(actions);
         }
         if logged {
@@ -663,6 +714,7 @@ impl<'a, T> Walk<'a, T> {
 fn kind_of(execution: &Execution) -> Kind {
     match &execution.outcome {
         Err(_) => Kind::Aborted,
+        Ok(_) if !execution.effects.is_empty() => Kind::Wrote,
         Ok(_) if execution.footprint.accesses.iter().any(|(_, access)| access.is_write()) => Kind::Wrote,
         Ok(_) => Kind::ReadOnly,
     }

@@ -75,10 +75,11 @@ impl<W> Worker<W> {
                     let cached = self.config.modes.caching && end.cacheable;
                     (Mode { cached, strict: !cached, ..Mode::default() }, end.workers)
                 }
-                None => (Mode { strict: true, ..Mode::default() }, WorkerSet::only(self.seat.me)),
+                None => (Mode { strict: true, ..Mode::default() }, WorkerSet::only(self.view.me)),
             };
-            locked.push((graph, member.transaction, conflicting.root, mode, workers, member.cached));
-            graphs.push(LockedGraph { graph, index: conflicting.index, workers, decided: false });
+            let (index, root) = (conflicting.index, conflicting.root);
+            graphs.push(LockedGraph { graph, index, workers: workers.clone(), decided: false });
+            locked.push((graph, member.transaction, root, mode, workers, member.cached));
         }
         // What a component's members are called is where they stand in the round.
         let alone: Arc<[Vec<Member>]> = alone
@@ -105,11 +106,12 @@ impl<W> Worker<W> {
             actions.push(Action::FallBack(FallbackBatch { components: alone, state, catalog }));
         }
         if self.is_one_of_several() {
-            self.graphs.begin(round, true, self.state.clone(), self.catalog.clone());
+            let ground = self.ground();
+            self.graphs.begin(round, true, ground);
             for (graph, transaction, root, mode, workers, cached) in locked {
                 self.graphs.lock(graph, transaction, root, mode, workers, cached);
             }
-            self.hear_early();
+            self.replay_buffered(actions);
             self.grant(free);
         }
         self.go_on(actions);
@@ -197,7 +199,7 @@ impl<W> Worker<W> {
         }
         let falling_back = self.falling_back();
         let locked = &falling_back.graphs[falling_back.member(graph)];
-        let (workers, index) = (locked.workers, locked.index.expect("it is rooted here"));
+        let (workers, index) = (locked.workers.clone(), locked.index.expect("it is rooted here"));
         falling_back.ended.insert(index, Box::new(execution));
         self.graphs.announce(workers, Decision { graph, number, commits });
         self.released(graph);

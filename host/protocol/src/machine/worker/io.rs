@@ -14,6 +14,7 @@ use crate::sequence::transaction::{Request, Transaction};
 use crate::snapshot::WorkerSnapshot;
 use crate::state::entity::Layout;
 use crate::state::{State, Write};
+use crate::wire::fault::PeerFault;
 use crate::wire::message::{Message, Node};
 
 /// Settings of a worker. Everything that decides an outcome is here or in the log.
@@ -170,6 +171,9 @@ pub enum Action<W> {
         /// Whether these were the last. Otherwise say [`Input::HandOver`] for more.
         last: bool,
     },
+    /// A message could not be applied, and was not: its sender does not keep to the protocol, or this
+    /// worker is not where it should be. Leave the generation.
+    Fault(PeerFault),
     /// This worker's part of an epoch, or of a round of read-only requests, has ended.
     Finished(EpochSummary),
 }
@@ -187,7 +191,7 @@ pub struct Batch {
     pub catalog: Arc<Catalog>,
     /// Among several workers, this one's view: run by [`crate::execute::task::TaskExecutor::start`]. Otherwise by
     /// [`crate::execute::executor::Executor::execute`].
-    pub seat: Option<LocalView>,
+    pub view: Option<LocalView>,
 }
 
 /// Executions of a batch, each list in the order of the batch.

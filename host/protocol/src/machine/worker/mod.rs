@@ -29,13 +29,14 @@ use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{Request, Transaction};
 use crate::snapshot::{CarriedTransaction, RestoredState, WorkerSnapshot};
 use crate::state::{Partition, State};
+use crate::wire::fault::{PeerFault, why};
 use crate::wire::message::{Mail, Message, Node};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
 pub struct Worker<W> {
     config: Config,
-    seat: LocalView,
+    view: LocalView,
     state: Arc<State>,
     catalog: Arc<Catalog>,
     sequencer: Sequencer,
@@ -95,12 +96,12 @@ const HAND_OVER_MOST: usize = 4096;
 
 impl<W> Worker<W> {
     /// A worker with an empty state.
-    pub fn new(config: Config, seat: LocalView) -> Self {
-        let workers = u64::from(seat.placement.workers());
+    pub fn new(config: Config, view: LocalView) -> Self {
+        let workers = u64::from(view.placement.workers());
         let mut worker = Worker {
             state: Arc::new(State::new(config.layout)),
             catalog: Arc::default(),
-            sequencer: Sequencer::new(u64::from(seat.me.0) + 1, workers),
+            sequencer: Sequencer::new(u64::from(view.me.0) + 1, workers),
             replies: ReplyTable::new(config.retention),
             admitted: VecDeque::new(),
             admitted_bodies: BTreeMap::new(),
@@ -114,13 +115,13 @@ impl<W> Worker<W> {
             chain: Chain::default(),
             time: Timestamp(0),
             outbox: Outbox::default(),
-            graphs: Graphs::new(seat.clone(), config.suspended_max),
+            graphs: Graphs::new(view.me, config.suspended_max),
             early: Vec::new(),
             draining: false,
             woke: false,
             handing_over: HandingOver::Done,
             hand_over_most: HAND_OVER_MOST,
-            seat,
+            view,
             config,
         };
         if worker.config.snapshots {
@@ -139,8 +140,8 @@ impl<W> Worker<W> {
         partitions.into_iter().for_each(|(id, partition)| state.restore(id, partition));
         self.replies.restore(replies);
         for CarriedTransaction { tid, time, request } in carried {
-            let sequencer = sequencer_of(&request, &self.config.layout, &self.catalog, &self.seat.placement);
-            if sequencer != self.seat.me {
+            let sequencer = sequencer_of(&request, &self.config.layout, &self.catalog, &self.view.placement);
+            if sequencer != self.view.me {
                 continue;
             }
             if request.retained {
@@ -170,8 +171,8 @@ impl<W> Worker<W> {
         &self.catalog
     }
     /// Which worker this is.
-    pub fn seat(&self) -> &LocalView {
-        &self.seat
+    pub fn view(&self) -> &LocalView {
+        &self.view
     }
     /// The last epoch that ended here, and the state hash chain after the one before it.
     pub fn position(&self) -> (Epoch, Chain) {
@@ -260,17 +261,26 @@ impl<W> Worker<W> {
                 actions.extend(self.outbox.release(epoch).map(Action::Respond))
             }
             (Node::Worker(worker), Message::Graphs(mail)) => self.mail(worker, mail, actions),
-            (from, message) => panic!("{from:?} sends a worker {message:?}"),
+            (from, message) => self.fault(from, message.name(), why::NOT_FOR_THIS, actions),
         }
+    }
+
+    /// A peer's message is not applied.
+    fn fault(&self, from: Node, what: &'static str, why: &'static str, actions: &mut Vec<Action<W>>) {
+        actions.push(Action::Fault(PeerFault { from, what, why }));
     }
 
     /// Notes this worker's part of a snapshot.
     fn part(&mut self, actions: &mut Vec<Action<W>>) {
-        assert!(self.is_idle(), "snapshots are taken between rounds");
-        assert_eq!(self.handing_over, HandingOver::Done, "snapshots are handed over one after the other");
+        if !self.is_idle() {
+            return self.fault(Node::Coordinator, "Snapshot", why::ANOTHER_PHASE, actions);
+        }
+        if self.handing_over != HandingOver::Done {
+            return self.fault(Node::Coordinator, "Snapshot", why::SNAPSHOT_UNDER_WAY, actions);
+        }
         self.handing_over = HandingOver::Offered;
         self.exclusive_state().cut_delta();
-        let owned = |(id, _): &(PartitionId, &Partition)| self.seat.placement.owner(*id) == self.seat.me;
+        let owned = |(id, _): &(PartitionId, &Partition)| self.view.placement.owner(*id) == self.view.me;
         let partitions = self.state.partitions().iter().enumerate();
         let partitions = partitions.map(|(at, partition)| (PartitionId(at as u16), partition));
         let carried = self.carried.iter().map(|Slot { transaction, .. }| CarriedTransaction {

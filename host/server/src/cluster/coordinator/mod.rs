@@ -44,7 +44,7 @@ pub struct CoordinatorNodeOptions {
     /// Workers to wait for at the first start.
     pub workers: usize,
     /// Partitions, if the log is new.
-    pub partitions: Option<u16>,
+    pub partitions: Option<u32>,
     /// How long an epoch may fill while earlier ones are not yet durable.
     pub epoch_max_wait: Duration,
     /// Most requests that may wait.

@@ -164,7 +164,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    fn begin(&mut self, generation: Generation, partitions: u16, restored: bool, events: &Sender<Event>) {
+    fn begin(&mut self, generation: Generation, partitions: u32, restored: bool, events: &Sender<Event>) {
         let store = self.store.clone().expect("parts are written where a generation's beginning was read");
         let (to_hand_over, to_tell) = (events.clone(), events.clone());
         let writer = DeltaWriter::start(

@@ -30,23 +30,26 @@ use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Transaction;
 use crate::state::entity::Value;
 use crate::state::{State, Write};
+use crate::wire::fault::why;
 use crate::wire::message::{Ack, Decision, Header, Mail, Order, OrderReply, Question};
 pub(crate) use part::Part;
 use part::{Fragment, Job, Origin, Root};
 use parts::Parts;
 use room::Room;
 
-/// What attempts stand on, in one phase of a round.
+/// Base of all attempts in one phase of a round.
 #[derive(Debug)]
-struct Ground {
-    state: Arc<State>,
-    catalog: Arc<Catalog>,
+pub(crate) struct Ground {
+    /// This worker, and the placement of the epoch under way.
+    pub view: LocalView,
+    pub state: Arc<State>,
+    pub catalog: Arc<Catalog>,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Graphs {
-    seat: LocalView,
+    me: WorkerId,
     parts: Parts,
     round: Round,
     fallback: bool,
@@ -64,9 +67,9 @@ pub(crate) struct Graphs {
 
 impl Graphs {
     /// None yet; at most `suspended_max` functions may wait at a time.
-    pub fn new(seat: LocalView, suspended_max: usize) -> Self {
+    pub fn new(me: WorkerId, suspended_max: usize) -> Self {
         Graphs {
-            seat,
+            me,
             parts: Parts::default(),
             round: Round(0),
             fallback: false,
@@ -82,10 +85,10 @@ impl Graphs {
     }
 
     /// A phase begins, on some state.
-    pub fn begin(&mut self, round: Round, fallback: bool, state: Arc<State>, catalog: Arc<Catalog>) {
+    pub fn begin(&mut self, round: Round, fallback: bool, ground: Ground) {
         debug_assert!(self.parts.is_empty() && self.room.is_quiet(), "the phase before is over");
         (self.round, self.fallback) = (round, fallback);
-        self.ground = Some(Ground { state, catalog });
+        self.ground = Some(ground);
     }
 
     /// The round is over here. Others may still fall back, and meet what took no part.
@@ -152,7 +155,7 @@ impl Graphs {
     /// A root that needs others, or did.
     pub fn open(&mut self, graph: GraphId, transaction: Transaction, attempt: Box<Attempt>, progress: Progress) {
         let mode = attempt.mode();
-        let mut part = Part::rooted(graph, transaction, self.seat.me, mode);
+        let mut part = Part::rooted(graph, transaction, self.me, mode);
         let fragment = part.add_fragment(Origin::Root, Shares::of(Share::WHOLE));
         part.attempt = Some(attempt);
         self.parts.insert(graph, part);
@@ -172,7 +175,7 @@ impl Graphs {
         participants: WorkerSet,
         cached: Arc<Execution>,
     ) {
-        let mut part = if root == self.seat.me {
+        let mut part = if root == self.me {
             Part::rooted(graph, transaction, root, mode)
         } else {
             Part::foreign(graph, transaction, root, mode)
@@ -215,7 +218,7 @@ impl Graphs {
 
     /// Tells the other workers that took part what becomes of a graph.
     pub fn announce(&mut self, workers: WorkerSet, decision: Decision) {
-        let me = self.seat.me;
+        let me = self.me;
         for worker in workers.iter().filter(|worker| *worker != me) {
             self.mail(worker).decisions.push(decision);
         }
@@ -224,20 +227,36 @@ impl Graphs {
     // What comes in.
 
     /// Mail from another worker.
-    pub fn receive(&mut self, from: WorkerId, mail: Mail) {
+    ///
+    /// # Errors
+    /// Some of it cannot be applied; nothing of that, nor of what follows it, was.
+    pub fn receive(&mut self, from: WorkerId, mail: Mail) -> Result<(), &'static str> {
         for order in mail.orders {
-            self.order(from, order);
+            self.order(from, order)?;
         }
         for reply in mail.replies {
-            self.reply(reply);
+            self.reply(reply)?;
         }
         for ack in mail.acks {
-            self.ack(from, ack);
+            self.ack(from, ack)?;
         }
         for result in mail.results {
             self.cached_result(result);
         }
-        self.decisions.extend(mail.decisions);
+        for decision in mail.decisions {
+            let part = self.parts.get(decision.graph).ok_or(why::UNKNOWN_GRAPH)?;
+            if !self.fallback || !part.is_idle() {
+                return Err(why::ANOTHER_PHASE);
+            }
+            self.decisions.push(decision);
+        }
+        Ok(())
+    }
+
+    /// The part of a graph at an attempt that a peer speaks of.
+    fn attempted(&mut self, graph: GraphId, number: u32) -> Result<&mut Part, &'static str> {
+        let part = self.parts.get_mut(graph).ok_or(why::UNKNOWN_GRAPH)?;
+        if part.header.number == number { Ok(part) } else { Err(why::ANOTHER_ATTEMPT) }
     }
 
     /// Tasks have come back from the execution threads.
@@ -255,14 +274,18 @@ impl Graphs {
         }
     }
 
-    fn order(&mut self, from: WorkerId, order: Order) {
+    fn order(&mut self, from: WorkerId, order: Order) -> Result<(), &'static str> {
         let Order { header, asked, question, share, report } = order;
         let graph = header.graph;
-        let known = self.parts.get(graph).map(|part| part.header.number);
-        if known.is_none() {
+        let is_call = matches!(asked.operation, Operation::Call(_));
+        if question.is_none() && !is_call {
+            return Err(why::NOBODY_WAITS);
+        }
+        let known = self.parts.get(graph).map(|part| (part.header.number, part.is_idle()));
+        let Some((known, idle)) = known else {
             if self.fallback {
                 // It took no part before: whatever it does here is drift.
-                let question = question.expect("in the fallback, who asks waits");
+                let question = question.ok_or(why::NOBODY_WAITS)?;
                 let report = Report { drifted: true, ..report };
                 let reply = OrderReply {
                     graph,
@@ -273,18 +296,34 @@ impl Graphs {
                     used: asked.used,
                     report,
                 };
-                return self.mail(from).replies.push(reply);
+                self.mail(from).replies.push(reply);
+                return Ok(());
+            }
+            if self.ground.is_none() {
+                return Err(why::ANOTHER_PHASE);
             }
             let mut part = Part::foreign(graph, transaction_of(&header), header.root, header.mode);
             part.header = header;
             self.parts.insert(graph, part);
             self.renew(graph);
-        } else if known < Some(header.number) {
-            self.part(graph).restart(header);
-            self.renew(graph);
+            return self.take_order(from, Order { header, asked, question, share, report });
+        };
+        match known.cmp(&header.number) {
+            std::cmp::Ordering::Greater => return Err(why::ANOTHER_ATTEMPT),
+            std::cmp::Ordering::Less if !idle => return Err(why::ANOTHER_ATTEMPT),
+            std::cmp::Ordering::Less => {
+                self.part(graph).restart(header);
+                self.renew(graph);
+            }
+            std::cmp::Ordering::Equal => {}
         }
+        self.take_order(from, Order { header, asked, question, share, report })
+    }
+
+    /// Takes an order for the attempt that is known.
+    fn take_order(&mut self, from: WorkerId, order: Order) -> Result<(), &'static str> {
+        let Order { header: Header { graph, .. }, asked, question, share, report } = order;
         let part = self.part(graph);
-        debug_assert_eq!(part.header.number, header.number, "attempts follow each other");
         part.drifted |= report.drifted;
         part.report.merge(report);
         let job = match asked.operation {
@@ -297,15 +336,19 @@ impl Graphs {
                 part.fragment(fragment).used = asked.used;
                 Job::Start { fragment, task: TaskKind::Call { target, issuer: from } }
             }
-            _ => Job::Serve { from, question: question.expect("who asks waits"), asked },
+            _ => Job::Serve { from, question: question.ok_or(why::NOBODY_WAITS)?, asked },
         };
         self.take_on(graph, job);
+        Ok(())
     }
 
-    fn reply(&mut self, reply: OrderReply) {
+    fn reply(&mut self, reply: OrderReply) -> Result<(), &'static str> {
         let OrderReply { graph, number, question, answer, share, used, report } = reply;
-        let part = self.part(graph);
-        debug_assert_eq!(part.header.number, number, "attempts follow each other");
+        let part = self.attempted(graph, number)?;
+        let index = question.index as usize;
+        if !part.find_fragment(question.fragment).is_some_and(|fragment| fragment.awaits(index)) {
+            return Err(why::NOT_ASKED);
+        }
         part.drifted |= report.drifted && !planted(Bug::DriftAtRootOnly);
         part.report.merge(report);
         let fragment = part.fragment(question.fragment);
@@ -313,21 +356,22 @@ impl Graphs {
             fragment.shares.add(share);
         }
         fragment.used = used;
-        if fragment.answered(question.index as usize, answer) {
+        if fragment.answered(index, answer) {
             self.take_on(graph, Job::Resume { fragment: question.fragment });
         }
+        Ok(())
     }
 
-    fn ack(&mut self, from: WorkerId, ack: Ack) {
-        let part = self.part(ack.graph);
-        debug_assert_eq!(part.header.number, ack.number, "attempts follow each other");
+    fn ack(&mut self, from: WorkerId, ack: Ack) -> Result<(), &'static str> {
+        let part = self.attempted(ack.graph, ack.number)?;
+        let root = part.root.as_mut().ok_or(why::NOT_ROOTED)?;
         part.report.merge(ack.report);
-        let root = part.root.as_mut().expect("shares go to the root");
         match ack.share {
             Some(share) => root.gathered.add(share),
             None => root.missing.remove(from),
         }
         self.conclude_if_complete(ack.graph);
+        Ok(())
     }
 
     // What goes on.
@@ -343,7 +387,7 @@ impl Graphs {
             part.fresh = true;
             return;
         };
-        let attempt = self.seat.attempt(&part.transaction, &ground.state, &ground.catalog, part.header.mode);
+        let attempt = ground.view.attempt(&part.transaction, &ground.state, &ground.catalog, part.header.mode);
         let overlay = self.decided.covered_by(&ground.state.layout(), &ground.catalog, &cached.footprint);
         part.attempt = Some(Box::new(attempt.fall_back(Box::new(overlay), cached.clone())));
     }
@@ -352,7 +396,7 @@ impl Graphs {
     fn attempt(&mut self, graph: GraphId) -> &mut Attempt {
         let part = self.parts.get_mut(graph).expect("a graph that something happens to is known");
         if std::mem::take(&mut part.fresh) {
-            part.attempt = Some(fresh(&self.seat, self.ground.as_ref(), part).into_attempt());
+            part.attempt = Some(fresh(self.ground.as_ref(), part).into_attempt());
         }
         part.attempt.as_mut().expect("what works here is here")
     }
@@ -445,7 +489,7 @@ impl Graphs {
             }
             None => {
                 assert!(std::mem::take(&mut part.fresh), "one task at a time");
-                AttemptSource::New(AttemptSeed { used, drifted, ..fresh(&self.seat, self.ground.as_ref(), part) })
+                AttemptSource::New(AttemptSeed { used, drifted, ..fresh(self.ground.as_ref(), part) })
             }
         };
         self.tasks.push(Task { graph, attempt, kind: task });
@@ -557,7 +601,11 @@ impl Graphs {
     fn acknowledge(&mut self, graph: GraphId, share: Option<Share>, report: Report) {
         let Header { root, number, .. } = self.part(graph).header;
         let ack = Ack { graph, number, share, report };
-        if root == self.seat.me { self.ack(root, ack) } else { self.mail(root).acks.push(ack) }
+        if root == self.me {
+            self.ack(root, ack).expect("this worker's own share comes back to it");
+        } else {
+            self.mail(root).acks.push(ack);
+        }
     }
 
     fn mail(&mut self, to: WorkerId) -> &mut Mail {
@@ -636,10 +684,10 @@ impl Graphs {
 }
 
 /// What the attempt of a part is made of.
-fn fresh(seat: &LocalView, ground: Option<&Ground>, part: &Part) -> AttemptSeed {
+fn fresh(ground: Option<&Ground>, part: &Part) -> AttemptSeed {
     let ground = ground.expect("graphs run inside a phase");
     AttemptSeed {
-        seat: seat.clone(),
+        view: ground.view.clone(),
         transaction: part.transaction.clone(),
         state: ground.state.clone(),
         catalog: ground.catalog.clone(),

@@ -102,7 +102,7 @@ impl Part {
             kind,
             cacheable: !self.report.reached,
             snapshot,
-            workers: self.report.workers,
+            workers: self.report.workers.clone(),
         }
     }
 
@@ -171,6 +171,10 @@ impl Part {
         self.next_fragment
     }
 
+    pub(super) fn find_fragment(&self, fragment: u32) -> Option<&Fragment> {
+        self.fragments.iter().find(|(known, _)| *known == fragment).map(|(_, fragment)| fragment)
+    }
+
     pub(super) fn fragment(&mut self, fragment: u32) -> &mut Fragment {
         let found = self.fragments.iter_mut().find(|(known, _)| *known == fragment);
         &mut found.expect("a function that something happens to is known").1
@@ -194,6 +198,11 @@ impl Part {
 impl Fragment {
     pub(super) fn expect_answers(&mut self, count: usize) {
         self.answers = vec![None; count];
+    }
+
+    /// Whether an answer is still to come.
+    pub(super) fn awaits(&self, index: usize) -> bool {
+        self.answers.get(index).is_some_and(Option::is_none)
     }
 
     /// One answer has come; whether it was the last.

@@ -1,0 +1,35 @@
+//! Faults of peers: messages that no node which keeps to the protocol sends.
+//!
+//! They are operating errors of this node, not broken invariants: the message is not applied, and
+//! the driver ends the generation, or the sender's part in it.
+
+use crate::wire::message::Node;
+
+/// A message that could not be applied where it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{from} sent {what}, which cannot be applied: {why}")]
+pub struct PeerFault {
+    /// The sender.
+    pub from: Node,
+    /// The sort of message.
+    pub what: &'static str,
+    /// The reason.
+    pub why: &'static str,
+}
+
+/// Reasons that a part of mail between workers cannot be applied.
+pub(crate) mod why {
+    pub const NO_ROUND: &str = "no round is under way";
+    pub const ANOTHER_ROUND: &str = "another round is under way";
+    pub const ANOTHER_PHASE: &str = "the round is in another phase";
+    pub const PHASE_OVER: &str = "its phase is over, and somebody waits for what it asks";
+    pub const TOO_EARLY: &str = "its phase is not the next one";
+    pub const UNKNOWN_GRAPH: &str = "its call graph is not known here";
+    pub const ANOTHER_ATTEMPT: &str = "it belongs to another attempt at its call graph";
+    pub const NOT_ROOTED: &str = "its call graph is rooted elsewhere";
+    pub const NOT_ASKED: &str = "nobody asked for it";
+    pub const NOBODY_WAITS: &str = "it names nobody who waits for its answer";
+    pub const TWICE: &str = "it came before";
+    pub const NOT_FOR_THIS: &str = "it is for another sort of node";
+    pub const SNAPSHOT_UNDER_WAY: &str = "the last snapshot has not been handed over";
+}

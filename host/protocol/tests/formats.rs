@@ -1,0 +1,156 @@
+//! Stored formats: what was written is read, by its contents; what another version wrote is refused by name.
+//!
+//! The fixtures stay as they are when a format gets its next version. `STYX_WRITE_FIXTURES=1` writes those
+//! that are missing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use styx_protocol::catalog::{Activation, Control};
+use styx_protocol::entity::Layout;
+use styx_protocol::format::{FormatError, LOG_RECORD};
+use styx_protocol::ids::{
+    EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, SequencerCounter, Tid, Timestamp, WorkerId,
+};
+use styx_protocol::placement::Placement;
+use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, Sequence};
+use styx_protocol::transaction::Request;
+
+fn fixture(version: u32, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/v{version}/{name}.bin"));
+    if !path.exists() && std::env::var_os("STYX_WRITE_FIXTURES").is_some() {
+        std::fs::write(&path, bytes()).unwrap();
+    }
+    std::fs::read(path).unwrap()
+}
+
+fn genesis() -> Record {
+    Record::Genesis(Genesis { layout: Layout { seed: 77, partitions: 65_536 }, created: Timestamp(1_700_000_000) })
+}
+
+fn epoch() -> Record {
+    let request = |id: u128, key: &str| {
+        Arc::new(Request {
+            id: RequestId(id),
+            operator: OperatorId(3),
+            function: "transfer".into(),
+            key: key.into(),
+            args: vec![1, 2, 3].into(),
+            retained: id > 5,
+        })
+    };
+    let placement = Placement::round_robin(3, 2).next(vec![WorkerId(1), WorkerId(0), WorkerId(1)]);
+    let activation = Activation { app: "bank".into(), deployment: "d2".into() };
+    Record::Epoch(Arc::new(EpochRecord {
+        epoch: Epoch(9),
+        generation: Generation(4),
+        engine: EngineHash(0xabcd),
+        time: Timestamp(1_700_000_001),
+        sequencers: 2,
+        counter: SequencerCounter(20),
+        carried: vec![Tid(38)],
+        before: Chain(1 << 100),
+        controls: vec![Control::Place(placement), Control::Activate(activation), Control::Remove("shop".into())],
+        sequences: vec![
+            Sequence { requests: vec![request(5, "alice"), request(6, "bob")] },
+            Sequence { requests: vec![] },
+        ],
+    }))
+}
+
+#[test]
+fn a_log_of_this_version_is_read() {
+    let read = |name, record: fn() -> Record| Record::decode(&fixture(2, name, || record().encode())).unwrap();
+    let Record::Genesis(first) = read("genesis", genesis) else { panic!("the log's first record") };
+    assert_eq!((first.layout.seed, first.layout.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
+
+    let Record::Epoch(record) = read("epoch", epoch) else { panic!("an epoch's record") };
+    assert_eq!((record.epoch, record.generation, record.engine), (Epoch(9), Generation(4), EngineHash(0xabcd)));
+    assert_eq!(
+        (record.time, record.before, record.carried.clone()),
+        (Timestamp(1_700_000_001), Chain(1 << 100), vec![Tid(38)])
+    );
+    let [Control::Place(placement), Control::Activate(activation), Control::Remove(app)] = &record.controls[..] else {
+        panic!("{:?}", record.controls)
+    };
+    assert_eq!(placement.version(), PlacementVersion(2));
+    assert_eq!((placement.owners(), placement.workers()), (&[1, 0, 1].map(WorkerId)[..], 2));
+    assert_eq!((activation.app.as_str(), activation.deployment.as_str(), app.as_str()), ("bank", "d2", "shop"));
+    let transactions: Vec<_> = record.transactions().collect();
+    let keys = transactions.iter().map(|(tid, request)| (tid.0, &*request.key, request.retained));
+    assert_eq!(keys.collect::<Vec<_>>(), [(41, "alice", false), (43, "bob", true)]);
+    assert_eq!(&*transactions[0].1.function, "transfer");
+    assert_eq!(&*transactions[0].1.args, [1, 2, 3]);
+
+    let fence = read("generation", || Record::Generation(Generation(12)));
+    assert_eq!(fence, Record::Generation(Generation(12)));
+}
+
+#[test]
+fn what_is_written_now_is_what_the_fixtures_hold() {
+    for (name, record) in
+        [("genesis", genesis()), ("epoch", epoch()), ("generation", Record::Generation(Generation(12)))]
+    {
+        let message = "a change of the format needs its next version, and fixtures of that beside these";
+        assert!(record.encode() == fixture(2, name, || record.encode()), "{name}: {message}");
+    }
+}
+
+/// Records as they were before they carried a version.
+mod version_1 {
+    #[derive(rkyv::Archive, rkyv::Serialize)]
+    pub struct Layout {
+        pub seed: u64,
+        pub partitions: u16,
+    }
+    #[derive(rkyv::Archive, rkyv::Serialize)]
+    pub struct Genesis {
+        pub layout: Layout,
+        pub created: u64,
+    }
+    #[derive(rkyv::Archive, rkyv::Serialize)]
+    #[allow(dead_code, reason = "the archive has the size of the largest variant that is written here")]
+    pub enum Record {
+        Genesis(Genesis),
+        Epoch(u8),
+        Generation(u64),
+    }
+}
+
+#[test]
+fn records_of_other_versions_are_refused_by_name() {
+    let old = version_1::Record::Genesis(version_1::Genesis {
+        layout: version_1::Layout { seed: 77, partitions: 64 },
+        created: 1_700_000_000,
+    });
+    let old = fixture(1, "genesis", || rkyv::to_bytes::<rkyv::rancor::Error>(&old).unwrap().to_vec());
+    let refused = Record::decode(&old).unwrap_err();
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 2 });
+    assert_eq!(
+        refused.to_string(),
+        "this is a log record of format version 1, or none at all; this program reads version 2: start it with the release that wrote it, or begin with an empty directory"
+    );
+
+    let mut new = genesis().encode();
+    new[6] = 3;
+    let refused = Record::decode(&new).unwrap_err();
+    assert_eq!(refused, FormatError::Newer { name: "log record", found: 3, expected: 2 });
+    assert_eq!(
+        refused.to_string(),
+        "this is a log record of format version 3; this program reads version 2: install the release that wrote it, or a later one"
+    );
+}
+
+#[test]
+fn damaged_records_are_refused() {
+    let good = epoch().encode();
+    for cut in 0..good.len() {
+        assert!(Record::decode(&good[..cut]).is_err(), "cut at {cut}");
+    }
+    assert!(
+        matches!(Record::decode(&good[..16]), Err(FormatError::Damaged { version, .. }) if version == LOG_RECORD.version)
+    );
+    // It may lie anywhere in memory.
+    let shifted: Vec<u8> = [0].into_iter().chain(good.iter().copied()).collect();
+    assert_eq!(Record::decode(&shifted[1..]).unwrap(), epoch());
+}
