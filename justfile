@@ -81,6 +81,7 @@ test-guests:
 # Everything that is checked without running it: lints, format, links of the documents, licences of the dependencies
 lint: deny links
     cargo clippy --release --quiet --workspace --all-targets -- -D warnings
+    {{replace(lean, "cargo build", "cargo check --quiet")}}
     cargo fmt --check
 
 # Licences, bans, sources and known holes of all dependencies (deny.toml)

@@ -1,10 +1,11 @@
 //! The front for Kafka clients in builds without the feature `kafka`: refused.
 
-use styx_storage::log::kafka::KafkaProblem;
-use styx_storage::log::kafka::Settings;
+use std::sync::Arc;
+
+use styx_storage::log::kafka::{KafkaProblem, Settings};
 use tokio::task::JoinHandle;
 
-use crate::services::Services;
+use crate::gateway::Ingress;
 
 /// What a front would need.
 pub struct KafkaOptions {
@@ -26,7 +27,7 @@ impl Front {
         Err(KafkaProblem)
     }
 
-    pub fn serve(self, _services: Services) -> JoinHandle<()> {
+    pub fn serve(self, _ingress: Arc<Ingress>) -> JoinHandle<()> {
         match self {}
     }
 }
