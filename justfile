@@ -30,7 +30,7 @@ test: setup servers
     target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
     target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
     target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
-    target/release/styx-bench cluster --transactions 20000 --multi-partition 50
+    target/release/styx-bench run --results target/test-results --workers 2 --closed --seconds 1 ycsb-t --groups 100 --composite --crossing 50
     target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
     target/release/styx-bench demo --workers 2 --calls 8000 --kills 2
     target/release/styx-bench chaos --rounds 5

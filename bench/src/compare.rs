@@ -56,7 +56,6 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A system's medians.
 struct Row {
     system: String,
     driver: String,

@@ -4,21 +4,17 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Model of its processor.
     pub cpu: String,
     /// Cores that this process may use.
     pub cores: usize,
-    /// Memory, MiB.
     pub memory_mb: u64,
     /// Name and version of the kernel.
     pub kernel: String,
 }
 
 impl Machine {
-    /// This one.
     pub fn here() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, name: &str| {

@@ -1,9 +1,7 @@
 //! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
 
 mod budget;
-mod burst;
 mod chaos;
-mod cluster;
 mod compare;
 mod demo;
 mod guest;
@@ -11,13 +9,10 @@ mod hot;
 mod load;
 mod machine;
 mod plan;
-mod process;
 mod progress;
-mod recovery;
 mod report;
 mod result;
 mod run;
-mod server;
 mod suite;
 mod system;
 mod workload;
@@ -52,12 +47,6 @@ enum Verb {
     Report(report::Options),
     #[command(hide = true)]
     TwoPhaseMember(system::Member),
-    /// How long clients of a cluster wait when a worker is lost, leaves, or comes
-    Recovery(recovery::Options),
-    /// YCSB-T on several worker processes: protocol, engine, log and the network between workers
-    Cluster(cluster::Options),
-    #[command(hide = true)]
-    ClusterMember(cluster::Member),
     /// Counts the instructions of the hot path, and compares them with what they may be
     Budget(budget::Options),
     #[command(hide = true)]
@@ -75,9 +64,6 @@ fn main() -> anyhow::Result<()> {
         Verb::All(options) => suite::run(&options),
         Verb::Report(options) => report::run(&options),
         Verb::TwoPhaseMember(member) => system::run_member(&member),
-        Verb::Recovery(options) => recovery::run(&options),
-        Verb::Cluster(options) => cluster::run(&options),
-        Verb::ClusterMember(member) => cluster::run_member(&member),
         Verb::Budget(options) => budget::run(&options),
         Verb::Hot(options) => hot::run(&options),
     }

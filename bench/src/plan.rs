@@ -6,20 +6,24 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::{Value, json};
+use styx_harness::Options;
 use styx_protocol::modes::Modes;
 
 use crate::load::{self, Pace, Ramp, Trial};
 use crate::progress::Progress;
 use crate::result::{Checked, Outcome, Run, Series};
-use crate::system::{Driver, InProcess, InProcessOptions, Postgres, Styx, StyxOptions, System, TwoPhase};
+use crate::system::{Disturbance, Driver, InProcess, InProcessOptions, Postgres, Styx, StyxOptions, System, TwoPhase};
 use crate::workload::{Choice, Language, Workload};
 
-/// What takes the calls.
+/// From the loss of a worker to that of the next one, and to its return.
+const ROUND: Duration = Duration::from_secs(12);
+const AWAY: Duration = Duration::from_secs(4);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// Styx as processes of its own
     Styx,
-    /// Styx inside this process: protocol, engine and log without doors
+    /// Styx inside this process: protocol, engine and log, without ingress
     Inprocess,
     /// The same with the functions as host code instead of WebAssembly
     Native,
@@ -30,7 +34,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Styx => "styx",
@@ -41,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// Ways in at once, if nobody says.
+    /// Connections, if none are given.
     fn connections(self, driver: Driver) -> usize {
         match (self, driver) {
             (Kind::Styx, Driver::Websocket) => 2,
@@ -102,9 +105,15 @@ pub struct Plan {
     /// In a cluster: when messages are compressed: `auto`, `always` or `never`
     #[arg(long, global = true)]
     pub compress: Option<String>,
-    /// In a cluster: seconds after which a worker is killed, of those that count
+    /// In a cluster: seconds after which a worker is killed, of those that count; calls have idempotency keys then
     #[arg(long, global = true)]
     pub kill: Option<f64>,
+    /// With --kill: lose a worker so many times, one after the other every 12 s, and start each again 4 s later
+    #[arg(long, requires = "kill", global = true)]
+    pub losses: Option<usize>,
+    /// With --kill: tell the worker to leave instead (SIGTERM), so that it hands over
+    #[arg(long, requires = "kill", global = true)]
+    pub gracefully: bool,
     /// Further flags for the server, or the workers
     #[arg(long, value_delimiter = ' ', allow_hyphen_values = true, global = true)]
     pub server: Vec<String>,
@@ -130,9 +139,6 @@ pub fn modes(name: &str) -> Result<(&'static str, Modes), String> {
 
 impl Plan {
     /// Starts the system, fills the app, measures, checks the state and stops the system.
-    ///
-    /// # Errors
-    /// Something does not start, or ends meanwhile. A check that fails is a part of the outcome.
     pub fn measure(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
         let client = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         client.block_on(self.measured(choice, series))
@@ -140,7 +146,8 @@ impl Plan {
 
     async fn measured(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
         let workload: Arc<dyn Workload> = choice.workload()?.into();
-        let title = [&[workload.name(), self.language(), self.system.name()][..], &self.way()].concat().join(" ");
+        let title =
+            [&[workload.name(), self.language(), self.system.name()][..], &self.driver_name()].concat().join(" ");
         let progress = Progress::new(&title);
         progress.stage("starting");
         let system = self.start(&*workload).await?;
@@ -153,8 +160,12 @@ impl Plan {
         };
         system.stop().await?;
         let (runs, peak, usual) = seen?;
-        let mut outcome =
-            Outcome::new(self.system.name(), self.way().first().unwrap_or(&"direct"), workload.name(), self.language());
+        let mut outcome = Outcome::new(
+            self.system.name(),
+            self.driver_name().first().unwrap_or(&"direct"),
+            workload.name(),
+            self.language(),
+        );
         outcome.configuration = self.configuration(choice);
         (outcome.series, outcome.runs, outcome.peak, outcome.usual) = (series, runs, peak, usual);
         outcome.checks = checks?;
@@ -182,8 +193,8 @@ impl Plan {
         };
         let lag_max = Duration::from_secs(3600);
         progress.stage("measuring");
-        let disturb = self.kill.map(Duration::from_secs_f64);
-        let trial = Trial { pace, warm_up: measured / 4, measured, lag_max, disturb, seed: self.seed };
+        let (disturbances, warm_up) = (self.disturbances(), measured / 4);
+        let trial = Trial { pace, warm_up, measured, lag_max, disturbances, seed: self.seed };
         let seen = trial.run(system, workload, progress).await?;
         Ok((vec![Run::from(&seen)], None, 0))
     }
@@ -199,6 +210,11 @@ impl Plan {
             self.kill.is_none() || self.workers > 1 && (self.rate.is_some() || self.closed),
             "--kill needs --workers 2 or more, and --rate or --closed"
         );
+        let least = self.disturbances().last().map_or(0, |(at, _)| at.as_secs() + 4);
+        ensure!(
+            self.losses.is_none() || self.seconds >= least as f64,
+            "so many --losses take longer: give --seconds {least}"
+        );
         ensure!(
             matches!(self.system, Kind::Styx | Kind::Inprocess) || ["ycsb-t", "transfer"].contains(&workload.name()),
             "--system {} has ycsb-t and transfer, not {}",
@@ -208,8 +224,8 @@ impl Plan {
         let guest = self.guests.join(workload.guest(self.guest));
         Ok(match self.system {
             Kind::Styx => Box::new(Styx::start(self.styx_options(guest)).await?),
-            Kind::Postgres => Box::new(Postgres::start(&self.scripts, self.ways()).await?),
-            Kind::TwoPhase => Box::new(TwoPhase::start(self.ways()).await?),
+            Kind::Postgres => Box::new(Postgres::start(&self.scripts, self.connections()).await?),
+            Kind::TwoPhase => Box::new(TwoPhase::start(self.connections()).await?),
             Kind::Inprocess | Kind::Native => {
                 let native = self.system == Kind::Native;
                 ensure!(
@@ -247,21 +263,33 @@ impl Plan {
             Some("none") => log_flags.extend(["--store", "none"].map(str::to_owned)),
             Some(interval) => log_flags.extend(["--snapshot-interval", interval].map(str::to_owned)),
         }
-        StyxOptions {
-            binary: self.styx.clone(),
-            guest,
+        let processes = Options {
             workers: self.workers,
-            flags,
+            kafka: self.driver == Driver::Kafka,
+            worker_flags: flags,
             log_flags,
-            door_flags: Vec::new(),
-            driver: self.driver,
-            connections: self.ways(),
             scripts: self.scripts.clone(),
-        }
+            log_level: std::env::var("STYX_LOG").unwrap_or_else(|_| "error".into()),
+            ..Options::new(&self.styx)
+        };
+        let keyed = self.kill.is_some();
+        StyxOptions { processes, guest, driver: self.driver, connections: self.connections(), keyed }
     }
 
-    /// Connections.
-    fn ways(&self) -> usize {
+    /// What happens to the workers, and when.
+    fn disturbances(&self) -> Vec<(Duration, Disturbance)> {
+        let Some(first) = self.kill.map(Duration::from_secs_f64) else { return Vec::new() };
+        let lose = if self.gracefully { Disturbance::Stop } else { Disturbance::Kill };
+        let Some(losses) = self.losses else { return vec![(first, lose(0))] };
+        let round = |number: usize| {
+            let at = first + ROUND * number as u32;
+            let worker = number % self.workers.max(1);
+            [(at, lose(worker)), (at + AWAY, Disturbance::Rejoin(worker))]
+        };
+        (0..losses).flat_map(round).collect()
+    }
+
+    fn connections(&self) -> usize {
         self.connections.unwrap_or(self.system.connections(self.driver))
     }
 
@@ -281,7 +309,7 @@ impl Plan {
     }
 
     /// How calls get there, where there are several ways.
-    fn way(&self) -> Vec<&'static str> {
+    fn driver_name(&self) -> Vec<&'static str> {
         match (self.system, self.driver) {
             (Kind::Styx, Driver::Websocket) => vec!["websocket"],
             (Kind::Styx, Driver::Http) => vec!["http"],
@@ -303,7 +331,7 @@ impl Plan {
             ("seconds", json!(self.seconds)),
             ("step", json!(self.step)),
             ("seed", json!(self.seed)),
-            ("connections", json!(self.ways())),
+            ("connections", json!(self.connections())),
             ("workers", json!(self.workers)),
             ("threads", json!(self.threads)),
             ("epoch", json!(self.epoch)),
@@ -312,6 +340,8 @@ impl Plan {
             ("snapshots", json!(self.snapshots)),
             ("compress", json!(self.compress)),
             ("kill", json!(self.kill)),
+            ("losses", json!(self.losses)),
+            ("gracefully", json!(self.gracefully)),
             ("server", json!(self.server)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -321,10 +351,10 @@ impl Plan {
 
 /// Reads the state and says what holds.
 async fn check(system: &dyn System, workload: &Arc<dyn Workload>) -> anyhow::Result<Vec<Checked>> {
-    let mut lane = system.open(true).await?.into_iter().next().expect("a system has a lane");
+    let mut connection = system.open(true).await?.into_iter().next().expect("a system has a connection");
     let (workload, runtime) = (workload.clone(), tokio::runtime::Handle::current());
     let checks = tokio::task::spawn_blocking(move || {
-        let mut read = |call: &crate::workload::Call| runtime.block_on(load::ask(&mut *lane, call));
+        let mut read = |call: &crate::workload::Call| runtime.block_on(load::ask(&mut *connection, call));
         workload.check(&mut read)
     });
     let checks = checks.await?.into_iter().map(|check| Checked {

@@ -17,7 +17,6 @@ impl Progress {
         Progress(bar)
     }
 
-    /// What happens now.
     pub fn stage(&self, what: &str) {
         self.0.set_message(what.to_owned());
         self.0.set_position(0);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use hdrhistogram::Histogram;
@@ -12,26 +12,22 @@ use serde_json::{Value, json};
 
 use crate::load::{Counts, Measured, SLOT};
 use crate::machine::{Machine, commit};
+use crate::system::Disturbance;
 
 /// The format of the files.
 const FORMAT: u32 = 1;
 
-/// A measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Of this file.
     pub format: u32,
     /// When it was made, seconds since 1970.
     pub at: u64,
     /// What was measured: the commit.
     pub commit: String,
-    /// Where.
     pub machine: Machine,
-    /// What took the calls.
     pub system: String,
     /// How the calls got there.
     pub driver: String,
-    /// What was called.
     pub workload: String,
     /// What its functions are written in.
     pub guest: String,
@@ -40,7 +36,6 @@ pub struct Outcome {
     /// For comparisons: the question that this answers a part of, and which part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
-    /// All runs, in order.
     pub runs: Vec<Run>,
     /// The run at the highest rate that the system bore, if it was looked for.
     pub peak: Option<usize>,
@@ -59,12 +54,9 @@ pub struct Series {
     pub at: String,
 }
 
-/// Something that must hold.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Checked {
-    /// What.
     pub name: String,
-    /// What was found instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -74,9 +66,7 @@ pub struct Checked {
 pub struct Run {
     /// Calls offered a second; none in a closed loop.
     pub offered: Option<f64>,
-    /// Seconds that counted.
     pub seconds: f64,
-    /// Calls answered a second.
     pub tps: f64,
     /// It ended early: the system was over its peak.
     pub early: bool,
@@ -84,37 +74,29 @@ pub struct Run {
     pub counts: Counts,
     /// From when a call was due to its answer.
     pub latency: Latency,
-    /// The same by function.
     pub by_function: BTreeMap<String, Latency>,
-    /// Answers over time.
     pub timeline: Timeline,
-    /// Processor time.
     pub cpu: Cpu,
     /// Memory of the system at the end, MiB.
     pub rss_mb: u64,
     /// What the system counted, by name.
     pub totals: BTreeMap<String, f64>,
+    /// How long clients waited when a worker was lost, and when one joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<Stall>,
     /// What went wrong, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
 }
 
-/// Latencies, in milliseconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many.
     pub count: u64,
-    /// Mean.
     pub mean_ms: f64,
-    /// Median.
     pub p50_ms: f64,
-    /// 90th percentile.
     pub p90_ms: f64,
-    /// 99th percentile.
     pub p99_ms: f64,
-    /// 99.9th percentile.
     pub p999_ms: f64,
-    /// The longest.
     pub max_ms: f64,
     /// All, to two digits: a latency in µs and how often it was met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -153,23 +135,40 @@ fn rounded(number: u64) -> u64 {
     (number + unit / 2) / unit * unit
 }
 
-/// Answers over time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Length of a slot.
     pub slot_ms: u64,
-    /// Answers in each.
     pub answered: Vec<u32>,
     /// The longest latency of each, ms.
     pub longest_ms: Vec<f64>,
 }
 
+/// A worker that was lost, or joined, and the longest latency of the answers until the next such event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stall {
+    /// Milliseconds from the beginning of the span.
+    pub at_ms: u64,
+    pub join: bool,
+    pub longest_ms: f64,
+}
+
+impl Stall {
+    fn all(measured: &Measured, longest_ms: &[f64]) -> Vec<Stall> {
+        let slot = |at: Duration| (at.as_millis() / SLOT.as_millis()) as usize;
+        let until = measured.events.iter().skip(1).map(|(at, _)| slot(*at)).chain([longest_ms.len()]);
+        let stalls = measured.events.iter().zip(until).map(|((at, what), until)| Stall {
+            at_ms: at.as_millis() as u64,
+            join: matches!(what, Disturbance::Rejoin(_)),
+            longest_ms: longest_ms.get(slot(*at)..until).unwrap_or_default().iter().copied().fold(0.0, f64::max),
+        });
+        stalls.collect()
+    }
+}
+
 /// Processor time per answer, in µs.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Of the system.
     pub system_us: Option<f64>,
-    /// Of the client.
     pub client_us: f64,
 }
 
@@ -178,6 +177,7 @@ impl From<&Measured> for Run {
         let tally = &measured.tally;
         let each = |seconds: f64| (seconds * 1e6 / tally.answered.max(1) as f64 * 100.0).round() / 100.0;
         let totals = measured.figures.totals.iter().filter(|(_, total)| **total != 0.0);
+        let longest_ms: Vec<f64> = tally.longest_us.iter().map(|us| (*us as f64 / 100.0).round() / 10.0).collect();
         Run {
             offered: measured.offered(),
             seconds: measured.seconds,
@@ -193,8 +193,9 @@ impl From<&Measured> for Run {
             timeline: Timeline {
                 slot_ms: SLOT.as_millis() as u64,
                 answered: tally.slots.clone(),
-                longest_ms: tally.longest_us.iter().map(|us| (*us as f64 / 100.0).round() / 10.0).collect(),
+                longest_ms: longest_ms.clone(),
             },
+            stalls: Stall::all(measured, &longest_ms),
             cpu: Cpu {
                 system_us: measured.figures.cpu.map(|cpu| each(cpu.as_secs_f64())),
                 client_us: each(measured.client_cpu.as_secs_f64()),
@@ -246,20 +247,25 @@ impl Outcome {
     /// The figures on one line.
     pub fn summary(&self) -> Value {
         let usual = self.usual();
-        json!({
+        let mut line = json!({
             "workload": self.workload, "guest": self.guest, "system": self.system, "driver": self.driver,
             "peak_tps": self.peak_tps(), "offered": usual.offered, "tps": usual.tps,
             "p50_ms": usual.latency.p50_ms, "p99_ms": usual.latency.p99_ms, "p999_ms": usual.latency.p999_ms,
             "aborted": usual.counts.aborted, "unexpected": usual.counts.unexpected, "refused": usual.counts.refused,
             "retries": usual.counts.retries, "system_cpu_us": usual.cpu.system_us, "client_cpu_us": usual.cpu.client_us,
             "rss_mb": usual.rss_mb, "consistent": self.is_consistent(),
-        })
+        });
+        for (name, join) in [("stall_ms", false), ("join_stall_ms", true)] {
+            let stalls: Vec<f64> =
+                usual.stalls.iter().filter(|stall| stall.join == join).map(|stall| stall.longest_ms).collect();
+            if !stalls.is_empty() {
+                line[name] = json!(stalls);
+            }
+        }
+        line
     }
 
     /// Writes it into a directory, under a name of its own.
-    ///
-    /// # Errors
-    /// The file system refuses.
     pub fn write(&self, directory: &Path) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let parts = [&self.workload, &self.system, &self.driver, &self.guest];
@@ -279,10 +285,6 @@ impl Outcome {
         }
     }
 
-    /// Reads one.
-    ///
-    /// # Errors
-    /// It is none, or one of a newer format.
     pub fn read(file: &Path) -> anyhow::Result<Outcome> {
         let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let read: Outcome =
@@ -328,6 +330,7 @@ mod tests {
             cpu: Cpu::default(),
             rss_mb: 1,
             totals: BTreeMap::new(),
+            stalls: Vec::new(),
             examples: Vec::new(),
         });
         let (first, second) = (outcome.write(directory.path()).unwrap(), outcome.write(directory.path()).unwrap());

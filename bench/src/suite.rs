@@ -13,7 +13,6 @@ use crate::result::{Outcome, Series};
 use crate::run::holds;
 use crate::workload::Choice;
 
-/// What is measured.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// A minute or two instead of ten: fewer and shorter measurements

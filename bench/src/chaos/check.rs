@@ -7,25 +7,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::book::{ACCOUNTS, Append, BALANCE, Book, Moved, Seen, Way, account};
-use super::trip::{self, Trips};
+use super::booking::{self, Bookings};
+use super::ledger::{ACCOUNTS, Append, BALANCE, Ledger, Moved, Seen, Way, account};
 
-/// What is wrong.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Acknowledged, and not there.
     pub(super) lost: u64,
-    /// There twice.
     pub(super) doubled: u64,
     /// Told once so, and now otherwise.
     pub(super) changed: u64,
-    /// Everything, these included.
     pub(super) anomalies: u64,
     /// The first of them, in words.
     pub(super) lines: Vec<String>,
 }
 
-/// Lines that are kept.
 const LINES_MAX: usize = 20;
 
 impl Findings {
@@ -57,15 +52,15 @@ impl Findings {
 pub(super) struct State {
     accounts: BTreeMap<String, i64>,
     pub(super) lists: BTreeMap<String, Vec<u64>>,
-    pub(super) trips: Trips,
+    pub(super) bookings: Bookings,
 }
 
 impl State {
-    /// From the entities of accounts and lists, and the trips.
+    /// From the entities of accounts and lists, and the bookings.
     pub(super) fn read(
         accounts: &BTreeMap<String, Value>,
         lists: BTreeMap<String, Value>,
-        trips: Trips,
+        bookings: Bookings,
     ) -> anyhow::Result<State> {
         let balance = |(name, value): (&String, &Value)| Ok((name.clone(), balance(value).context(name.clone())?));
         let accounts = accounts.iter().map(balance).collect::<anyhow::Result<_>>()?;
@@ -73,7 +68,7 @@ impl State {
             let list = serde_json::from_value(value).with_context(|| format!("{name} is no list"))?;
             Ok((name, list))
         };
-        Ok(State { accounts, lists: lists.into_iter().map(list).collect::<anyhow::Result<_>>()?, trips })
+        Ok(State { accounts, lists: lists.into_iter().map(list).collect::<anyhow::Result<_>>()?, bookings })
     }
 }
 
@@ -87,25 +82,24 @@ fn balance(value: &Value) -> anyhow::Result<i64> {
     Ok(i64::from_le_bytes(bytes))
 }
 
-/// Everything at once.
-pub(super) fn check(book: &Book, state: &State, findings: &mut Findings) {
-    for odd in &book.odd {
+pub(super) fn check(ledger: &Ledger, state: &State, findings: &mut Findings) {
+    for odd in &ledger.odd {
         findings.other(odd.clone());
     }
-    lists(book, state, findings);
-    money(book, state, findings);
-    trip::check(&book.trips, &state.trips, findings);
+    lists(ledger, state, findings);
+    money(ledger, state, findings);
+    booking::check(&ledger.bookings, &state.bookings, findings);
 }
 
 /// The sum is what it was, and each account holds what was acknowledged, give or take what is doubtful.
-fn money(book: &Book, state: &State, findings: &mut Findings) {
+fn money(ledger: &Ledger, state: &State, findings: &mut Findings) {
     let (sum, all) = (state.accounts.values().sum::<i64>(), BALANCE * i64::from(ACCOUNTS));
     if sum != all {
         findings.other(format!("the sum of all balances is {sum}, not {all}"));
     }
     let mut least = vec![BALANCE; ACCOUNTS as usize];
     let mut most = least.clone();
-    for transfer in &book.transfers {
+    for transfer in &ledger.transfers {
         let (from, to) = (transfer.from as usize, transfer.to as usize);
         match transfer.told {
             Some(Moved::Left(_)) => {
@@ -134,7 +128,7 @@ fn money(book: &Book, state: &State, findings: &mut Findings) {
     }
 }
 
-fn lists(book: &Book, state: &State, findings: &mut Findings) {
+fn lists(ledger: &Ledger, state: &State, findings: &mut Findings) {
     // Where each number stands, and what the list is up to there.
     let mut standing: HashMap<(&str, u64), Seen> = HashMap::new();
     for (name, list) in &state.lists {
@@ -147,7 +141,7 @@ fn lists(book: &Book, state: &State, findings: &mut Findings) {
         }
     }
     let mut asked = 0;
-    for append in book.appends.values() {
+    for append in ledger.appends.values() {
         let names = append.names();
         let there = [0, 1].map(|at| standing.get(&(names[at].as_str(), append.number)).copied());
         asked += there.iter().flatten().count();
@@ -184,35 +178,35 @@ pub(super) fn happened(appends: &BTreeMap<u64, Append>, state: &State) -> usize 
 mod tests {
     use super::*;
 
-    /// A book of two appends to the same lists and a transfer, acknowledged, and the state that they come to.
-    fn right() -> (Book, State) {
-        let mut book = Book::new(1);
+    /// A ledger of two appends to the same lists and a transfer, acknowledged, and the state that they come to.
+    fn right() -> (Ledger, State) {
+        let mut ledger = Ledger::new(1);
         let mut lists: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for _ in 0..50 {
-            let mut append = book.append(Way::Keyed, 0);
+            let mut append = ledger.append(Way::Keyed, 0);
             let seen = append.names().map(|name| {
                 let list = lists.entry(name).or_default();
                 list.push(append.number);
                 list.iter().fold(Seen::NOTHING, |seen, element| seen.and(*element))
             });
             append.told = Some(seen);
-            book.appends.insert(append.number, append);
+            ledger.appends.insert(append.number, append);
         }
         let mut accounts: BTreeMap<String, i64> = (0..ACCOUNTS).map(|number| (account(number), BALANCE)).collect();
-        let mut transfer = book.transfer(Way::Keyed);
+        let mut transfer = ledger.transfer(Way::Keyed);
         *accounts.get_mut(&account(transfer.from)).unwrap() -= 1;
         *accounts.get_mut(&account(transfer.to)).unwrap() += 1;
         transfer.told = Some(Moved::Left(BALANCE - 1));
-        book.transfers.push(transfer);
-        (book, State { accounts, lists, trips: trip::untouched() })
+        ledger.transfers.push(transfer);
+        (ledger, State { accounts, lists, bookings: booking::untouched() })
     }
 
     /// What is found when something was changed: lost, doubled, changed, and all.
-    fn found(change: impl FnOnce(&mut Book, &mut State)) -> [u64; 4] {
-        let (mut book, mut state) = right();
-        change(&mut book, &mut state);
+    fn found(change: impl FnOnce(&mut Ledger, &mut State)) -> [u64; 4] {
+        let (mut ledger, mut state) = right();
+        change(&mut ledger, &mut state);
         let mut findings = Findings::default();
-        check(&book, &state, &mut findings);
+        check(&ledger, &state, &mut findings);
         [findings.lost, findings.doubled, findings.changed, findings.anomalies]
     }
 
@@ -235,10 +229,10 @@ mod tests {
         let changed = found(|_, state| last(state).swap(0, 1));
         assert!(changed[2] > 0 && changed[0] == 0, "{changed:?}");
         assert_eq!(found(|_, state| last(state).push(1 << 40)), [0, 0, 0, 1]);
-        let half = found(|book, state| {
+        let half = found(|ledger, state| {
             let last = *last(state).last().unwrap();
-            book.appends.get_mut(&last).unwrap().told = None;
-            let name = book.appends[&last].names()[0].clone();
+            ledger.appends.get_mut(&last).unwrap().told = None;
+            let name = ledger.appends[&last].names()[0].clone();
             state.lists.get_mut(&name).unwrap().retain(|element| *element != last);
         });
         assert_eq!(half[3] - half[2], 1, "{half:?}");
@@ -247,14 +241,14 @@ mod tests {
     #[test]
     fn money_that_comes_or_goes_is_found() {
         assert_eq!(found(|_, state| *state.accounts.get_mut("account-0").unwrap() += 1)[3], 2);
-        let moved_again = found(|book, state| {
-            let transfer = &book.transfers[0];
+        let moved_again = found(|ledger, state| {
+            let transfer = &ledger.transfers[0];
             *state.accounts.get_mut(&account(transfer.from)).unwrap() -= 1;
             *state.accounts.get_mut(&account(transfer.to)).unwrap() += 1;
         });
         assert_eq!(moved_again[3], 2, "the sum is right, and both accounts are not");
         // Nobody knows of it: both ways are right.
-        assert_eq!(found(|book, _| book.transfers[0].told = None), [0; 4]);
+        assert_eq!(found(|ledger, _| ledger.transfers[0].told = None), [0; 4]);
         let gone = found(|_, state| {
             state.accounts.remove("account-3");
         });

@@ -7,9 +7,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use super::site::{Role, Site};
+use styx_harness::{Cluster, Role};
 
-/// Something to do.
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     /// Its kind, by which it is counted.
@@ -29,9 +28,7 @@ enum Act {
     Interrupt(Role, Duration, Role),
     /// A snapshot is wanted, and then there is SIGKILL.
     AmidSnapshot(Role, Duration),
-    /// SIGSTOP, and SIGCONT later.
     Pause(Role, Duration),
-    /// SIGTERM.
     Stop(Role),
 }
 
@@ -74,8 +71,8 @@ impl Deck {
     }
 
     /// The next one, for these processes.
-    pub(super) fn draw(&mut self, site: &Site) -> Fault {
-        let has = |role| site.roles().any(|known| known == role);
+    pub(super) fn draw(&mut self, cluster: &Cluster) -> Fault {
+        let has = |role| cluster.roles().any(|known| known == role);
         let (broker, store, standby) = (has(Role::Broker), has(Role::Store), has(Role::Standby));
         if self.kinds.is_empty() {
             let possible = |kind: &&str| match *kind {
@@ -91,7 +88,7 @@ impl Deck {
             self.kinds = kinds.into();
         }
         let kind = self.kinds.pop_front().expect("just filled");
-        let worker = Role::Worker(self.random.random_range(0..site.workers()));
+        let worker = Role::Worker(self.random.random_range(0..cluster.workers()));
         let mut time = |most: u64| Duration::from_millis(self.random.random_range(0..=most));
         let (soon, moment, pause) = (time(60), time(1800), Duration::from_millis(200) + time(4800));
         let longer = Duration::from_secs(4) + time(4000);
@@ -99,7 +96,7 @@ impl Deck {
             "worker killed" => Act::Kill(vec![worker]),
             "coordinator killed" => Act::Kill(vec![Role::Coordinator]),
             "gateway killed" => Act::Kill(vec![Role::Gateway]),
-            "all killed" => Act::Kill(site.own()),
+            "all killed" => Act::Kill(cluster.own()),
             "gateway paused" => Act::Pause(Role::Gateway, pause),
             "worker stopped" => Act::Stop(worker),
             "worker paused" => Act::Pause(worker, pause),
@@ -112,7 +109,7 @@ impl Deck {
             "store killed" => Act::Kill(vec![Role::Store]),
             "worker killed while the broker is away" => Act::Without(Role::Broker, worker),
             "worker killed while the store is away" => Act::Without(Role::Store, worker),
-            "all and servers killed" => Act::Kill(site.roles().collect()),
+            "all and servers killed" => Act::Kill(cluster.roles().collect()),
             "coordinator killed for longer" => Act::Kill(vec![Role::Coordinator]),
             "coordinator paused for longer" => Act::Pause(Role::Coordinator, longer),
             "coordinator stopped" => Act::Stop(Role::Coordinator),
@@ -133,70 +130,71 @@ impl Deck {
 
 impl Fault {
     /// Does it, and starts what was killed again. Returns what was done, for people.
-    pub(super) async fn inflict(&self, site: &mut Site) -> anyhow::Result<String> {
+    pub(super) async fn inflict(&self, cluster: &mut Cluster) -> anyhow::Result<String> {
         let away = self.away;
         // Who was replaced since the last time is there again.
-        site.all_run().await?;
+        cluster.check().await?;
         match &self.act {
             Act::Kill(roles) => {
-                site.kill(roles).await?;
+                cluster.kill(roles).await?;
                 tokio::time::sleep(away).await;
-                site.start_again(roles).await?;
+                cluster.start_again(roles).await?;
                 Ok(match roles[..] {
-                    [role] => format!("{} killed, back after {}", site.part(role).name(), ms(away)),
+                    [role] => format!("{} killed, back after {}", cluster.process(role).name(), ms(away)),
                     _ => format!("{} processes killed at once, back after {}", roles.len(), ms(away)),
                 })
             }
             Act::Without(server, role) => {
-                site.kill(&[*server, *role]).await?;
-                site.start_again(&[*role]).await?;
+                cluster.kill(&[*server, *role]).await?;
+                cluster.start_again(&[*role]).await?;
                 tokio::time::sleep(away * 2).await;
-                site.start_again(&[*server]).await?;
-                let (server, role) = (site.part(*server).name().to_owned(), site.part(*role).name().to_owned());
+                cluster.start_again(&[*server]).await?;
+                let (server, role) =
+                    (cluster.process(*server).name().to_owned(), cluster.process(*role).name().to_owned());
                 Ok(format!("{role} killed, {server} away for {}", ms(away * 2)))
             }
             Act::Interrupt(first, moment, second) => {
-                site.kill(&[*first]).await?;
+                cluster.kill(&[*first]).await?;
                 // Who recovers needs the first one back, or the others.
                 let early = matches!(first, Role::Coordinator);
                 if early {
-                    site.start_again(&[*first]).await?;
+                    cluster.start_again(&[*first]).await?;
                 }
                 tokio::time::sleep(*moment).await;
-                site.kill(&[*second]).await?;
+                cluster.kill(&[*second]).await?;
                 tokio::time::sleep(away).await;
-                site.start_again(if early { std::slice::from_ref(second) } else { &[] }).await?;
+                cluster.start_again(if early { std::slice::from_ref(second) } else { &[] }).await?;
                 if !early {
-                    site.start_again(&[*second, *first]).await?;
+                    cluster.start_again(&[*second, *first]).await?;
                 }
-                let (first, second) = (site.part(*first).name().to_owned(), site.part(*second).name().to_owned());
+                let (first, second) =
+                    (cluster.process(*first).name().to_owned(), cluster.process(*second).name().to_owned());
                 Ok(format!("{first} killed, and {} later {second}", ms(*moment)))
             }
             Act::AmidSnapshot(role, moment) => {
-                site.snapshot();
+                cluster.begin_snapshot();
                 tokio::time::sleep(*moment).await;
-                site.kill(&[*role]).await?;
+                cluster.kill(&[*role]).await?;
                 tokio::time::sleep(away).await;
-                site.start_again(&[*role]).await?;
-                Ok(format!("{} killed {} into a snapshot", site.part(*role).name(), ms(*moment)))
+                cluster.start_again(&[*role]).await?;
+                Ok(format!("{} killed {} into a snapshot", cluster.process(*role).name(), ms(*moment)))
             }
             Act::Pause(role, time) => {
-                site.part(*role).pause()?;
+                cluster.process(*role).pause()?;
                 tokio::time::sleep(*time).await;
-                site.part(*role).resume()?;
-                Ok(format!("{} paused for {}", site.part(*role).name(), ms(*time)))
+                cluster.process(*role).resume()?;
+                Ok(format!("{} paused for {}", cluster.process(*role).name(), ms(*time)))
             }
             Act::Stop(role) => {
-                site.part(*role).stop().await?;
+                cluster.process_mut(*role).stop().await?;
                 tokio::time::sleep(away).await;
-                site.start_again(&[*role]).await?;
-                Ok(format!("{} stopped, back after {}", site.part(*role).name(), ms(away)))
+                cluster.start_again(&[*role]).await?;
+                Ok(format!("{} stopped, back after {}", cluster.process(*role).name(), ms(away)))
             }
         }
     }
 }
 
-/// A time, for people.
 pub(super) fn ms(time: Duration) -> String {
     match time.as_millis() {
         short @ ..1000 => format!("{short} ms"),

@@ -7,15 +7,13 @@ use adya::{History, Opts, Valid, Workload, check};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::book::Append;
+use super::ledger::Append;
 
 /// How long the checker may look for cycles.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
-/// What the checker says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Strictly serializable.
     Right,
     Wrong(String),
     /// It had not time enough.
@@ -83,14 +81,14 @@ fn history(appends: &[Append], lists: &BTreeMap<String, Vec<u64>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::book::{Book, Seen, Way};
+    use crate::chaos::ledger::{Ledger, Seen, Way};
 
     #[test]
     fn a_serial_history_is_right_and_one_whose_order_changed_is_not() {
-        let (mut book, mut lists) = (Book::new(7), BTreeMap::<String, Vec<u64>>::new());
+        let (mut ledger, mut lists) = (Ledger::new(7), BTreeMap::<String, Vec<u64>>::new());
         let mut appends = Vec::new();
         for at in 0..200u64 {
-            let mut append = book.append(Way::Plain, at * 10);
+            let mut append = ledger.append(Way::Plain, at * 10);
             let names = append.names();
             names.iter().for_each(|name| lists.entry(name.clone()).or_default().push(append.number));
             if at % 7 > 0 {

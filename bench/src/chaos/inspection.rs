@@ -1,18 +1,21 @@
-//! A look at everything, while nobody asks: the state against the book, old answers asked for again,
+//! A look at everything, while nobody asks: the state against the ledger, old answers asked for again,
 //! the history of some lists, and the same state once more after everything was killed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use serde_json::Value;
 
-use super::ask::{Call, Told};
-use super::book::{Append, Moved, Seen, Transfer, Way};
+use super::ask::{Told, insist};
+use super::booking::{self, Booked, Booking, Bookings};
 use super::check::{Findings, State, check, happened};
 use super::history::{Verdict, judge};
+use super::ledger::{Append, Moved, Seen, Transfer, Way};
 use super::load::{Load, Shared};
-use super::site::{RECOVERY_MAX, Site};
-use super::trip::{self, Booked, Trip, Trips};
+use styx_client::Request;
+use styx_harness::{Cluster, RECOVERY_MAX};
 
 /// Requests that are asked again at each look.
 const AGAIN: usize = 400;
@@ -21,7 +24,6 @@ const AT_ONCE: usize = 8;
 /// Appends whose history is judged at each look.
 const JUDGED: usize = 2_000;
 
-/// The looks so far.
 pub(super) struct Inspection {
     random: StdRng,
     pub(super) asked_again: usize,
@@ -34,22 +36,22 @@ pub(super) struct Inspection {
 enum Answered {
     Moved(Transfer, Moved),
     Appended(Append, [Seen; 2]),
-    Went(Trip, Booked),
+    Went(Booking, Booked),
 }
 
 impl Answered {
-    fn call(&self) -> Call {
+    fn call(&self) -> Request {
         match self {
             Answered::Moved(transfer, _) => transfer.call(),
             Answered::Appended(append, _) => append.call(),
-            Answered::Went(trip, _) => trip.call(),
+            Answered::Went(booking, _) => booking.call(),
         }
     }
 
     fn same(&self, again: &Told) -> bool {
         match (self, again) {
             (Answered::Moved(transfer, moved), _) => transfer.read(again) == Ok(Some(*moved)),
-            (Answered::Went(trip, booked), _) => trip.read(again) == Ok(Some(*booked)),
+            (Answered::Went(booking, booked), _) => booking.read(again) == Ok(Some(*booked)),
             (Answered::Appended(append, seen), Told::Done(reply)) => append.read(reply) == Ok(*seen),
             _ => false,
         }
@@ -64,19 +66,19 @@ impl Inspection {
     /// Looks; says for people what was looked at. No client may ask meanwhile.
     pub(super) async fn inspect(
         &mut self,
-        site: &mut Site,
+        cluster: &mut Cluster,
         load: &Load,
         findings: &mut Findings,
     ) -> anyhow::Result<String> {
-        let before = site.position().await?;
-        let state = read(site).await?;
+        let before = cluster.position().await?;
+        let state = read(cluster).await?;
         let (history, lists, sizes) = {
-            let mut book = load.shared.book();
-            check(&book, &state, findings);
-            self.happened = happened(&book.appends, &state);
-            book.turn();
-            let sizes = (book.transfers.len(), book.trips.len(), book.appends.len(), book.doubtful());
-            (book.take_history(JUDGED), state.lists.clone(), sizes)
+            let mut ledger = load.shared.ledger();
+            check(&ledger, &state, findings);
+            self.happened = happened(&ledger.appends, &state);
+            ledger.turn();
+            let sizes = (ledger.transfers.len(), ledger.bookings.len(), ledger.appends.len(), ledger.doubtful());
+            (ledger.take_history(JUDGED), state.lists.clone(), sizes)
         };
         let mut judged = history.len();
         match tokio::task::spawn_blocking(move || judge(&history, &lists)).await?? {
@@ -87,24 +89,24 @@ impl Inspection {
         self.judged += judged;
 
         // From what is durable, the same again.
-        let own = site.own();
-        site.kill(&own).await?;
-        if let Some(damage) = site.damage().await? {
+        let own = cluster.own();
+        cluster.kill(&own).await?;
+        if let Some(damage) = cluster.snapshot_damage().await? {
             findings.other(damage);
         }
-        site.start_again(&own).await?;
-        let after = site.position().await?;
+        cluster.start_again(&own).await?;
+        let after = cluster.position().await?;
         if after != before {
             let said = |(epoch, chain): &(u64, String)| format!("epoch {epoch}, chain {chain}");
             findings.changed(format!("killed at {}, back at {}", said(&before), said(&after)));
         }
-        if read(site).await? != state {
+        if read(cluster).await? != state {
             findings.changed("the state after a restart is not the state before it".to_owned());
         }
         let again = self.ask_again(&load.shared, findings).await?;
-        let (transfers, trips, appends, doubtful) = sizes;
+        let (transfers, bookings, appends, doubtful) = sizes;
         Ok(format!(
-            "{transfers} transfers, {trips} trips, {appends} appends to {} lists, {doubtful} doubtful; {judged} judged, {again} asked \
+            "{transfers} transfers, {bookings} bookings, {appends} appends to {} lists, {doubtful} doubtful; {judged} judged, {again} asked \
              again; epoch {} with the same hash after a restart",
             state.lists.len(),
             before.0
@@ -114,18 +116,18 @@ impl Inspection {
     /// Whoever asks under an old key gets the old answer.
     async fn ask_again(&mut self, shared: &Arc<Shared>, findings: &mut Findings) -> anyhow::Result<usize> {
         let chosen = {
-            let book = shared.book();
-            let moved = book.transfers.iter().filter(|transfer| transfer.way == Way::Keyed);
+            let ledger = shared.ledger();
+            let moved = ledger.transfers.iter().filter(|transfer| transfer.way == Way::Keyed);
             let moved: Vec<&Transfer> = moved.collect();
-            let appended: Vec<&Append> = book.appends.values().filter(|append| append.is_named()).collect();
+            let appended: Vec<&Append> = ledger.appends.values().filter(|append| append.is_named()).collect();
             let moved = moved.choose_multiple(&mut self.random, AGAIN / 3);
             let moved = moved.filter_map(|transfer| Some(Answered::Moved((*transfer).clone(), transfer.told?)));
             let mut chosen: Vec<Answered> = moved.collect();
             let appended = appended.choose_multiple(&mut self.random, AGAIN / 3);
             chosen.extend(appended.filter_map(|append| Some(Answered::Appended((*append).clone(), append.told?))));
-            let went: Vec<&Trip> = book.trips.iter().filter(|trip| trip.way == Way::Keyed).collect();
+            let went: Vec<&Booking> = ledger.bookings.iter().filter(|booking| booking.way == Way::Keyed).collect();
             let went = went.choose_multiple(&mut self.random, AGAIN / 3);
-            chosen.extend(went.filter_map(|trip| Some(Answered::Went((*trip).clone(), trip.told?))));
+            chosen.extend(went.filter_map(|booking| Some(Answered::Went((*booking).clone(), booking.told?))));
             chosen
         };
         let count = chosen.len();
@@ -134,8 +136,8 @@ impl Inspection {
             tokio::spawn(async move {
                 let mut different = Vec::new();
                 for answered in share {
-                    let told = shared.asker.insist(&answered.call(), RECOVERY_MAX).await;
-                    if !told.as_ref().is_some_and(|told| answered.same(told)) {
+                    let told = insist(&shared.client, answered.call(), RECOVERY_MAX).await;
+                    if !answered.same(&told) {
                         different.push(format!("{answered:?} was asked again and answered with {told:?}"));
                     }
                 }
@@ -150,8 +152,13 @@ impl Inspection {
     }
 }
 
-async fn read(site: &Site) -> anyhow::Result<State> {
-    let of_trips = async |operator: &str| site.state(&format!("{}/{operator}", trip::APP)).await;
-    let trips = Trips::read(&of_trips("hotel").await?, &of_trips("flight").await?, of_trips("order").await?)?;
-    State::read(&site.state("ycsb/account").await?, site.state("testkit/a").await?, trips)
+async fn read(cluster: &Cluster) -> anyhow::Result<State> {
+    let state = async |app: &str, operator: &str| -> anyhow::Result<BTreeMap<String, Value>> {
+        let all = cluster.client().scan(app, operator, "").await?;
+        Ok(all.into_iter().map(|entity| (entity.key, entity.value)).collect())
+    };
+    let of_bookings = async |operator: &str| state(booking::APP, operator).await;
+    let bookings =
+        Bookings::read(&of_bookings("hotel").await?, &of_bookings("flight").await?, of_bookings("order").await?)?;
+    State::read(&state("ycsb", "account").await?, state("testkit", "a").await?, bookings)
 }

@@ -9,14 +9,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::ask::{Asker, Told};
-use super::book::{Append, Book, Way};
-use super::site::RECOVERY_MAX;
+use super::ask::{Told, insist};
+use super::ledger::{Append, Ledger, Way};
+use styx_client::Client;
+use styx_harness::RECOVERY_MAX;
 
 /// After how long an answer will not come.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// What clients should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Ask,
@@ -24,17 +24,15 @@ pub(super) enum Mode {
     Stop,
 }
 
-/// What clients share.
 pub(super) struct Shared {
-    pub(super) asker: Asker,
+    pub(super) client: Client,
     started: Instant,
     mode: watch::Sender<Mode>,
     busy: AtomicUsize,
     answers: AtomicU64,
-    /// Answers of each client.
     each: Vec<AtomicU64>,
     pulse: Mutex<Pulse>,
-    book: Mutex<Book>,
+    ledger: Mutex<Ledger>,
 }
 
 struct Pulse {
@@ -43,31 +41,28 @@ struct Pulse {
 }
 
 impl Shared {
-    fn new(asker: Asker, book: Book, clients: usize) -> Arc<Shared> {
+    fn new(client: Client, ledger: Ledger, clients: usize) -> Arc<Shared> {
         let now = Instant::now();
         Arc::new(Shared {
-            asker,
+            client,
             started: now,
             mode: watch::Sender::new(Mode::Wait),
             busy: AtomicUsize::new(0),
             answers: AtomicU64::new(0),
             each: (0..clients).map(|_| AtomicU64::new(0)).collect(),
             pulse: Mutex::new(Pulse { last: now, longest: Duration::ZERO }),
-            book: Mutex::new(book),
+            ledger: Mutex::new(ledger),
         })
     }
 
-    /// The book.
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// µs since the beginning.
     pub(super) fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
-    /// Somebody was answered.
     pub(super) fn beat(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
         let mut pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,45 +76,47 @@ impl Shared {
     }
 
     async fn move_one(&self, way: Way) {
-        let mut transfer = self.book().transfer(way);
+        let mut transfer = self.ledger().transfer(way);
         let call = transfer.call();
-        let told = self.asker.insist(&call, PATIENCE).await.unwrap_or_else(|| unanswered(way));
+        let told = insist(&self.client, call, PATIENCE).await;
         let read = transfer.read(&told);
-        let mut book = self.book();
+        let mut ledger = self.ledger();
         match read {
             Ok(moved) => transfer.told = moved,
-            Err(odd) => book.odd.push(odd),
+            Err(odd) => ledger.odd.push(odd),
         }
         if transfer.told.is_some() {
             self.beat();
         }
-        book.transfers.push(transfer);
+        ledger.transfers.push(transfer);
     }
 
     async fn travel(&self, way: Way) {
-        let mut trip = self.book().trip(way);
-        let told = self.asker.insist(&trip.call(), PATIENCE).await.unwrap_or_else(|| unanswered(way));
-        let mut book = self.book();
-        match trip.read(&told) {
-            Ok(booked) => trip.told = booked,
-            Err(odd) => book.odd.push(odd),
+        let mut booking = self.ledger().booking(way);
+        let told = insist(&self.client, booking.call(), PATIENCE).await;
+        let mut ledger = self.ledger();
+        match booking.read(&told) {
+            Ok(booked) => booking.told = booked,
+            Err(odd) => ledger.odd.push(odd),
         }
-        if trip.told.is_some() {
+        if booking.told.is_some() {
             self.beat();
         }
-        book.trips.push(trip);
+        ledger.bookings.push(booking);
     }
 
     async fn append(&self, way: Way) {
-        let append = self.book().append(way, self.now_us());
-        let told = self.asker.insist(&append.call(), PATIENCE).await.unwrap_or_else(|| unanswered(way));
+        let append = self.ledger().append(way, self.now_us());
+        let told = insist(&self.client, append.call(), PATIENCE).await;
         match told {
             Told::Done(reply) => self.appended(append, &reply),
-            Told::Unknown | Told::NotDone => drop(self.book().appends.insert(append.number, append)),
+            Told::Unknown if way == Way::Plain => {
+                self.ledger().appends.insert(append.number, append);
+            }
             odd => {
-                let mut book = self.book();
-                book.odd.push(format!("append {} was answered with {odd:?}", append.number));
-                book.appends.insert(append.number, append);
+                let mut ledger = self.ledger();
+                ledger.odd.push(format!("append {} was answered with {odd:?}", append.number));
+                ledger.appends.insert(append.number, append);
             }
         }
     }
@@ -128,24 +125,16 @@ impl Shared {
     pub(super) fn appended(&self, mut append: Append, reply: &Value) {
         append.told_us = self.now_us();
         let read = append.read(reply);
-        let mut book = self.book();
+        let mut ledger = self.ledger();
         match read {
             Ok(seen) => append.told = Some(seen),
-            Err(odd) => book.odd.push(odd),
+            Err(odd) => ledger.odd.push(odd),
         }
-        book.appends.insert(append.number, append);
+        ledger.appends.insert(append.number, append);
         self.beat();
     }
 }
 
-fn unanswered(way: Way) -> Told {
-    match way {
-        Way::Plain => Told::Unknown,
-        _ => Told::Odd(format!("nothing: it was asked again and again for {PATIENCE:?}")),
-    }
-}
-
-/// All clients.
 pub(super) struct Load {
     pub(super) shared: Arc<Shared>,
     clients: Vec<JoinHandle<()>>,
@@ -153,9 +142,9 @@ pub(super) struct Load {
 
 impl Load {
     /// So many clients; they wait until they are told to ask.
-    pub(super) fn new(asker: Asker, book: Book, clients: usize) -> Load {
-        let shared = Shared::new(asker, book, clients);
-        let clients = (0..clients).map(|number| tokio::spawn(client(shared.clone(), number))).collect();
+    pub(super) fn new(client: Client, ledger: Ledger, clients: usize) -> Load {
+        let shared = Shared::new(client, ledger, clients);
+        let clients = (0..clients).map(|number| tokio::spawn(ask(shared.clone(), number))).collect();
         Load { shared, clients }
     }
 
@@ -188,7 +177,6 @@ impl Load {
         pulse.longest.max(pulse.last.elapsed())
     }
 
-    /// Answers so far.
     pub(super) fn answers(&self) -> u64 {
         self.shared.answers.load(Ordering::Relaxed)
     }
@@ -216,8 +204,8 @@ impl Load {
     }
 }
 
-/// Two of three bring idempotency keys; a third of them moves money, another books trips, the rest appends to lists.
-async fn client(shared: Arc<Shared>, number: usize) {
+/// Two of three bring idempotency keys; a third of them moves money, another books bookings, the rest appends to lists.
+async fn ask(shared: Arc<Shared>, number: usize) {
     let way = if number / 3 % 3 == 2 { Way::Plain } else { Way::Keyed };
     let mut mode = shared.mode.subscribe();
     loop {

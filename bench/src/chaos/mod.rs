@@ -3,21 +3,20 @@
 //! brokers and servers.
 
 mod ask;
-mod book;
+mod booking;
+
 mod check;
 mod fault;
 mod history;
 mod inspection;
+mod ledger;
 mod load;
-mod part;
 #[cfg(feature = "kafka")]
 mod records;
 #[cfg(not(feature = "kafka"))]
 #[path = "records_absent.rs"]
 mod records;
 mod report;
-mod site;
-mod trip;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,18 +26,35 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use ask::Asker;
-use book::{ACCOUNTS, BALANCE, Book, account};
+use styx_client::Client;
+use styx_harness::{self as harness, Cluster};
+
+use ask::{Told, insist};
 use fault::{Deck, ms};
 use inspection::Inspection;
+use ledger::{ACCOUNTS, BALANCE, Ledger, account};
 use load::Load;
 use records::Records;
 use report::Report;
-use site::{LogKind, Plan, Site, StoreKind};
 
-use crate::process;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LogKind {
+    /// In the coordinator's directory
+    Embedded,
+    /// On a Kafka broker of its own, which also takes calls as records
+    Kafka,
+}
 
-/// How it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum StoreKind {
+    /// In the coordinator's directory
+    Dir,
+    /// On an S3 server of its own
+    S3,
+    /// Nowhere: every recovery replays the whole log
+    None,
+}
+
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// How often something is done to the processes
@@ -114,43 +130,53 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
     let scripts = options.scripts.canonicalize().with_context(|| format!("{}", options.scripts.display()))?;
     let styx = options.styx.canonicalize();
     let styx = styx.with_context(|| format!("{}: build it with `just build`", options.styx.display()))?;
-    let plan = Plan {
-        styx: &styx,
-        scripts: &scripts,
-        directory,
+    anyhow::ensure!(options.workers > 0, "a cluster has at least one worker: give --workers 1 or more");
+    let words = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let processes = harness::Options {
+        directory: Some(directory.to_owned()),
         workers: options.workers,
-        log: options.log,
-        store: options.store,
-        snapshot_interval: options.snapshot_interval.clone(),
+        log: match options.log {
+            LogKind::Embedded => harness::Log::Embedded,
+            LogKind::Kafka => harness::Log::Kafka,
+        },
+        store: match options.store {
+            StoreKind::Dir => harness::Store::Directory,
+            StoreKind::S3 => harness::Store::S3,
+            StoreKind::None => harness::Store::None,
+        },
+        worker_flags: words(&["--determinism-check", "100", "--threads", "2"]),
+        log_flags: words(&["--determinism-check", "100", "--snapshot-interval", &options.snapshot_interval]),
+        scripts,
+        ..harness::Options::new(styx)
     };
-    let mut site = Site::start(&plan).await?;
-    for app in ["ycsb", "testkit", trip::APP] {
-        process::deploy(&options.styx, &site.admin, &site.ingress, &options.guests.join(app))
-            .with_context(|| format!("deploying {app}"))?;
+    let mut cluster = Cluster::start(processes).await?;
+    for app in ["ycsb", "testkit", booking::APP] {
+        cluster.deploy(&options.guests.join(app), None, true).await?;
     }
-    let asker = Asker::new(&site.ingress)?;
-    let accounts = (0..ACCOUNTS).map(|number| {
-        let target = format!("ycsb/account/{}/insert", account(number));
-        ask::Call { target, arguments: json!([BALANCE]), key: None }
-    });
-    for call in accounts.chain(trip::opening()) {
-        let opened = asker.insist(&call, Duration::from_secs(30)).await;
-        anyhow::ensure!(opened == Some(ask::Told::Done(json!(null))), "{} fails: {opened:?}", call.target);
+    // Longer than a gateway holds a request.
+    let client = Client::builder(cluster.ingress()).timeout(Duration::from_secs(60)).build()?;
+    let accounts = (0..ACCOUNTS)
+        .map(|number| styx_client::Request::new("ycsb", "account", &account(number), "insert", json!([BALANCE])));
+    for call in accounts.chain(booking::opening()) {
+        let what = format!("{call:?}");
+        let opened = insist(&client, call, Duration::from_secs(30)).await;
+        anyhow::ensure!(opened == Told::Done(json!(null)), "{what} fails: {opened:?}");
     }
-    let load = Load::new(asker, Book::new(options.seed), options.clients);
-    let records = match site.brokers.clone() {
+    let load = Load::new(client, Ledger::new(options.seed), options.clients);
+    let records = match cluster.brokers() {
         None => None,
-        Some(brokers) => Some(Records::start(&brokers, load.shared.clone())?),
+        Some(brokers) => Some(Records::start(brokers, load.shared.clone())?),
     };
     let mut deck = Deck::new(StdRng::seed_from_u64(options.seed));
     let mut inspection = Inspection::new(StdRng::seed_from_u64(!options.seed));
-    let ended = rounds(options, report, &mut site, &load, records.as_ref(), &mut deck, &mut inspection).await;
+    let ended = rounds(options, report, &mut cluster, &load, records.as_ref(), &mut deck, &mut inspection).await;
     (report.answers, report.asked_again, report.judged) = (load.answers(), inspection.asked_again, inspection.judged);
     {
-        let book = load.shared.book();
-        (report.requests, report.doubtful, report.happened) = (book.requests(), book.doubtful(), inspection.happened);
+        let ledger = load.shared.ledger();
+        (report.requests, report.doubtful, report.happened) =
+            (ledger.requests(), ledger.doubtful(), inspection.happened);
     }
-    report.replaced = site.replaced;
+    report.replaced = cluster.replaced;
     ended?;
     if let Some(records) = records {
         records.stop()?;
@@ -161,7 +187,7 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
 async fn rounds(
     options: &Options,
     report: &mut Report,
-    site: &mut Site,
+    cluster: &mut Cluster,
     load: &Load,
     records: Option<&Records>,
     deck: &mut Deck,
@@ -171,18 +197,18 @@ async fn rounds(
     load.goes_on(3).await?;
     for round in 1..=options.rounds {
         tokio::time::sleep(deck.quiet()).await;
-        let fault = deck.draw(site);
+        let fault = deck.draw(cluster);
         load.reset();
         let (started, before) = (Instant::now(), load.answers());
-        let done = fault.inflict(site).await.with_context(|| format!("round {round}, {}", fault.kind))?;
+        let done = fault.inflict(cluster).await.with_context(|| format!("round {round}, {}", fault.kind))?;
         // Whoever asks from now on is answered, and in the end all are there again.
         let whole = async {
             load.goes_on(3).await?;
-            site.settles().await?;
+            cluster.settle().await?;
             load.goes_on(2).await
         };
         whole.await.with_context(|| format!("round {round}, {done}"))?;
-        site.all_run().await.with_context(|| format!("round {round}, {done}"))?;
+        cluster.check().await.with_context(|| format!("round {round}, {done}"))?;
         let (stall, took) = (load.stall(), started.elapsed());
         report.round(fault.kind, stall);
         let rate = (load.answers() - before) as f64 / took.as_secs_f64();
@@ -197,7 +223,7 @@ async fn rounds(
                 records.answered().await?;
             }
             let looked = Instant::now();
-            let line = inspection.inspect(site, load, &mut report.findings).await?;
+            let line = inspection.inspect(cluster, load, &mut report.findings).await?;
             println!("  looked at everything in {}: {line}", ms(looked.elapsed()));
             if report.findings.anomalies > 0 {
                 return Ok(());

@@ -13,13 +13,12 @@ use rdkafka::message::{Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, ProducerContext};
 use rdkafka::{ClientConfig, ClientContext, Message, Offset, TopicPartitionList};
 
-use super::book::{Append, Way};
+use super::ledger::{Append, Way};
 use super::load::{Mode, Shared};
 
 const INGRESS: &str = "styx-ingress";
 const EGRESS: &str = "styx-egress";
 
-/// Between two records.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// How long a second reply is waited for.
@@ -29,14 +28,14 @@ const LINGER: Duration = Duration::from_millis(500);
 const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// A record of the ingress topic: partition and offset.
-type Place = (i32, i64);
+type Position = (i32, i64);
 
 /// Which request stands where; or why one could not be sent.
 #[derive(Default)]
-struct Places(Mutex<Vec<Result<(u64, Place), String>>>);
+struct Positions(Mutex<Vec<Result<(u64, Position), String>>>);
 
 #[derive(Clone, Default)]
-struct Delivered(Arc<Places>);
+struct Delivered(Arc<Positions>);
 
 impl ClientContext for Delivered {}
 
@@ -52,7 +51,6 @@ impl ProducerContext for Delivered {
     }
 }
 
-/// The client's thread.
 pub(super) struct Records {
     open: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -97,7 +95,7 @@ impl Records {
         while self.open.load(Ordering::SeqCst) > 0 {
             ensure!(self.thread.as_ref().is_some_and(|thread| !thread.is_finished()), "the Kafka client has ended");
             if started.elapsed() > ANSWER_MAX {
-                // They stay in the book without an answer, and are found there.
+                // They stay in the ledger without an answer, and are found there.
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -106,7 +104,6 @@ impl Records {
         Ok(())
     }
 
-    /// Ends it.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
         self.stop.store(true, Ordering::SeqCst);
         match self.thread.take().map(JoinHandle::join) {
@@ -128,12 +125,11 @@ struct Client {
     delivered: Delivered,
     shared: Arc<Shared>,
     open: Arc<AtomicUsize>,
-    /// Requests without an answer.
     asked: HashMap<u64, Append>,
     /// Requests by where they stand.
-    numbers: HashMap<Place, u64>,
+    numbers: HashMap<Position, u64>,
     /// Replies to records of which it is not yet known where they stand.
-    early: HashMap<Place, serde_json::Value>,
+    early: HashMap<Position, serde_json::Value>,
 }
 
 impl Client {
@@ -145,12 +141,14 @@ impl Client {
                 self.open.fetch_add(1, Ordering::SeqCst);
                 match self.shared.mode() {
                     Mode::Ask => self.send()?,
-                    _ => drop(self.open.fetch_sub(1, Ordering::SeqCst)),
+                    _ => {
+                        self.open.fetch_sub(1, Ordering::SeqCst);
+                    }
                 }
                 next = Instant::now() + PAUSE;
             }
             self.producer.poll(Duration::ZERO);
-            self.learn_places()?;
+            self.learn_positions()?;
             if let Some(Ok(message)) = self.consumer.poll(Duration::from_millis(2)) {
                 let detached = message.detach();
                 self.take(&detached)?;
@@ -160,10 +158,9 @@ impl Client {
     }
 
     fn send(&mut self) -> anyhow::Result<()> {
-        let append = self.shared.book().append(Way::Record, self.shared.now_us());
+        let append = self.shared.ledger().append(Way::Record, self.shared.now_us());
         let [entity, _] = append.names();
-        let (call, id) = (append.call(), append.id());
-        let value = call.arguments.to_string();
+        let (id, value) = (append.id(), append.arguments().to_string());
         let mut headers = OwnedHeaders::new();
         let mut all = vec![("styx-app", "testkit"), ("styx-operator", "a"), ("styx-function", "append_all")];
         if append.is_named() {
@@ -175,12 +172,12 @@ impl Client {
         let record = BaseRecord::with_opaque_to(INGRESS, Box::new(append.number));
         let record = record.key(&entity).payload(&value).headers(headers);
         self.producer.send(record).map_err(|(error, _)| error).context("sending a record")?;
-        self.shared.book().appends.insert(append.number, append.clone());
+        self.shared.ledger().appends.insert(append.number, append.clone());
         self.asked.insert(append.number, append);
         Ok(())
     }
 
-    fn learn_places(&mut self) -> anyhow::Result<()> {
+    fn learn_positions(&mut self) -> anyhow::Result<()> {
         let placed = std::mem::take(&mut *self.delivered.0.0.lock().unwrap_or_else(PoisonError::into_inner));
         for placed in placed {
             let (number, place) = placed.map_err(anyhow::Error::msg)?;
@@ -225,6 +222,6 @@ impl Client {
     }
 
     fn twice(&self, which: &str) {
-        self.shared.book().odd.push(format!("doubled: record {which} has two replies"));
+        self.shared.ledger().odd.push(format!("doubled: record {which} has two replies"));
     }
 }

@@ -11,7 +11,6 @@ use super::Options;
 use super::check::Findings;
 use super::fault::ms;
 
-/// Figures of a run.
 pub(super) struct Report {
     started: Instant,
     /// Longest times without an answer, by kind of fault, ms.
@@ -19,7 +18,6 @@ pub(super) struct Report {
     pub(super) requests: usize,
     pub(super) answers: u64,
     pub(super) doubtful: usize,
-    /// Of the doubtful appends.
     pub(super) happened: usize,
     pub(super) asked_again: usize,
     pub(super) judged: usize,
@@ -77,7 +75,6 @@ impl Report {
         table
     }
 
-    /// The same for programs.
     pub(super) fn json(&self, options: &Options) -> String {
         let all = self.all();
         let kinds: BTreeMap<_, _> = self.stalls.iter().map(|(kind, stalls)| (kind, stalls.len())).collect();

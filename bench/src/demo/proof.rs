@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use styx_client::Client;
 
-use super::clients::{Outcome, Outcomes, call};
+use super::calls::Outcomes;
 use super::workload::{Call, Workload};
 
 /// A claim, and whether it holds.
@@ -13,14 +14,9 @@ pub(super) struct Proof {
     pub(super) holds: bool,
 }
 
-pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcomes) -> anyhow::Result<Vec<Proof>> {
-    let committed: Vec<&Call> = workload
-        .calls
-        .iter()
-        .zip(&outcomes.0)
-        .filter(|(_, outcome)| matches!(outcome, Outcome::Committed(_)))
-        .map(|(call, _)| call)
-        .collect();
+pub(super) async fn check(client: &Client, workload: &Workload, outcomes: &Outcomes) -> anyhow::Result<Vec<Proof>> {
+    let committed: Vec<&Call> =
+        workload.calls.iter().zip(&outcomes.0).filter(|(_, outcome)| outcome.is_ok()).map(|(call, _)| call).collect();
     let of = |function: &str| committed.iter().filter(|call| call.function == function).copied().collect::<Vec<_>>();
     let count_by = |calls: &[&Call], argument: usize| {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -41,7 +37,7 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
         let booked = count_by(&trips, argument);
         for at in 0..entities {
             let key = format!("{prefix}{at}");
-            let left = number(&call(ingress, &format!("travel/{operator}/{key}/{function}"), &json!([])).await?);
+            let left = number(&client.call("travel", operator, &key, function, json!([])).await?);
             balanced &= left + booked.get(&key).copied().unwrap_or(0) == capacity;
             full += usize::from(left == 0);
         }
@@ -63,7 +59,7 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
     let mut conserved = true;
     for at in 0..workload.items {
         let key = format!("i{at}");
-        let left = number(&call(ingress, &format!("cart/stock/{key}/get"), &json!([])).await?["stock"]);
+        let left = number(&client.call("cart", "stock", &key, "get", json!([])).await?["stock"]);
         conserved &= left + taken.get(&key).copied().unwrap_or(0) == workload.stock;
     }
     let stock = Proof {
@@ -80,14 +76,11 @@ pub(super) async fn check(ingress: &str, workload: &Workload, outcomes: &Outcome
         .iter()
         .zip(&outcomes.0)
         .filter(|(call, _)| call.function == "checkout")
-        .filter_map(|(_, outcome)| match outcome {
-            Outcome::Committed(cart) => serde_json::from_str::<Value>(cart).ok().map(|cart| number(&cart["total"])),
-            Outcome::Aborted { .. } => None,
-        })
+        .filter_map(|(_, outcome)| Some(number(&outcome.as_ref().ok()?.value().ok()?["total"])))
         .sum();
     let mut credit = 0;
     for at in 0..workload.users {
-        credit += number(&call(ingress, &format!("cart/user/u{at}/credit"), &json!([])).await?);
+        credit += number(&client.call("cart", "user", &format!("u{at}"), "credit", json!([])).await?);
     }
     let money = Proof {
         claim: format!(

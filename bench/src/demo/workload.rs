@@ -1,23 +1,24 @@
-//! What is called: trips on a few crowded hotels and flights, carts on a few items.
+//! The calls: trips on a few crowded hotels and flights, carts on a few items.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use styx_client::Request;
 
-/// One call, as sent over the WebSocket.
+/// A call, before it is given its idempotency key.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) app: &'static str,
-    pub(super) operator: &'static str,
-    pub(super) key: String,
     pub(super) function: &'static str,
     pub(super) args: Value,
+    request: Request,
 }
 
 impl Call {
     fn new(app: &'static str, operator: &'static str, key: String, function: &'static str, args: Value) -> Self {
-        Call { app, operator, key, function, args }
+        let request = Request::new(app, operator, &key, function, args.clone());
+        Call { app, function, args, request }
     }
 }
 
@@ -33,7 +34,7 @@ pub(super) struct Workload {
     pub(super) stock: u64,
     pub(super) price: u64,
     pub(super) credit: u64,
-    pub(super) setup: Vec<Call>,
+    pub(super) setup: Vec<Request>,
     pub(super) calls: Vec<Call>,
 }
 
@@ -50,19 +51,14 @@ impl Workload {
         let price = 7;
         let credit = (orders * 2 / users * 8 / 10) as u64 * price;
 
+        let open = |app, operator, key, function, args| Call::new(app, operator, key, function, args).request;
         let named = |kind: &str, count: usize| (0..count).map(|at| format!("{kind}{at}")).collect::<Vec<_>>();
         let mut setup = Vec::new();
-        setup.extend(
-            named("h", hotels).into_iter().map(|key| Call::new("travel", "hotel", key, "create", json!([rooms]))),
-        );
-        setup.extend(
-            named("f", flights).into_iter().map(|key| Call::new("travel", "flight", key, "create", json!([seats]))),
-        );
-        setup.extend(
-            named("i", items).into_iter().map(|key| Call::new("cart", "stock", key, "put", json!([stock, price]))),
-        );
+        setup.extend(named("h", hotels).into_iter().map(|key| open("travel", "hotel", key, "create", json!([rooms]))));
         setup
-            .extend(named("u", users).into_iter().map(|key| Call::new("cart", "user", key, "create", json!([credit]))));
+            .extend(named("f", flights).into_iter().map(|key| open("travel", "flight", key, "create", json!([seats]))));
+        setup.extend(named("i", items).into_iter().map(|key| open("cart", "stock", key, "put", json!([stock, price]))));
+        setup.extend(named("u", users).into_iter().map(|key| open("cart", "user", key, "create", json!([credit]))));
 
         // An order is filled, then paid: two calls in that order, pipelined one behind the other.
         let mut stream: Vec<Vec<Call>> = Vec::new();
@@ -96,5 +92,11 @@ impl Workload {
             setup,
             calls: stream.into_iter().flatten().collect(),
         }
+    }
+
+    /// The calls as clients make them, each under a key of its own.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        let keyed = |(at, call): (usize, &Call)| call.request.clone().idempotency_key(format!("demo-{at}"));
+        self.calls.iter().enumerate().map(keyed).collect()
     }
 }

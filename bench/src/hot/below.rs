@@ -1,4 +1,4 @@
-//! Below the door: the protocol's machine, an executor and a log in memory, in turns on one thread.
+//! Below the ingress: the protocol's machine, an executor and a log in memory, in turns on one thread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,8 +19,7 @@ use styx_protocol::transaction::Request;
 use styx_storage::log::{Log, MemoryDisk, MemoryLog};
 
 use super::Work;
-use super::transfers::Transfers;
-use crate::burst::deployment;
+use super::transfers::{Transfers, deployment};
 use crate::guest;
 use crate::system::Native;
 
@@ -35,7 +34,6 @@ pub fn native(calls: usize) -> anyhow::Result<Work> {
     transfers(calls, Native, Digest([0; 32]))
 }
 
-/// Transfers with the guest.
 pub fn wasm(calls: usize, component: &[u8], cache: PathBuf) -> anyhow::Result<Work> {
     let digest = guest::digest(component);
     let engine = Engine::in_little_space(cache.clone())?;
@@ -59,7 +57,7 @@ fn transfers(calls: usize, executor: impl Executor + 'static, component: Digest)
     }))
 }
 
-/// What else is threads: driver, crew and appender.
+/// What else is threads: driver, execution pool and appender.
 struct Process<E> {
     machine: Machine<u64>,
     executor: E,

@@ -2,7 +2,7 @@
 //! instructions of.
 
 mod below;
-mod door;
+mod ingress;
 mod record;
 mod transfers;
 
@@ -12,15 +12,14 @@ use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use styx_engine::EXECUTION_STACK_BYTES;
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Case {
-    /// Transfers below the door: protocol, log and the functions as host code
+    /// Transfers below the ingress: protocol, log and the functions as host code
     Native,
     /// The same with the guest in Rust
     Wasm,
     /// A call's JSON in and its reply's JSON out, on a pipelined connection
-    Door,
+    Ingress,
     /// A call's part of an epoch's record, to bytes
     Encode,
     /// And back
@@ -63,7 +62,6 @@ fn counted_hot_path(work: &mut dyn FnMut() -> usize) -> usize {
     std::hint::black_box(work())
 }
 
-/// Runs a case.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let done = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(EXECUTION_STACK_BYTES);
@@ -80,7 +78,7 @@ fn prepare(options: &Options) -> anyhow::Result<Work> {
     Ok(match case {
         Case::Native => below::native(*calls)?,
         Case::Wasm => below::wasm(*calls, &component()?, cache.clone())?,
-        Case::Door => door::door(*calls)?,
+        Case::Ingress => ingress::ingress(*calls)?,
         Case::Encode => record::encode(*calls)?,
         Case::Decode => record::decode(*calls)?,
     })

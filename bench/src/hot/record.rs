@@ -22,7 +22,6 @@ pub fn encode(calls: usize) -> anyhow::Result<Work> {
     }))
 }
 
-/// Calls from bytes.
 pub fn decode(calls: usize) -> anyhow::Result<Work> {
     let records: Vec<Vec<u8>> = records(calls)?.iter().map(|(_, record)| record.encode()).collect();
     let decode = |bytes: &Vec<u8>| match Record::decode(bytes) {

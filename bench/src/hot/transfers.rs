@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use styx_protocol::catalog::{Component, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
+use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::transaction::Request;
 
-use crate::burst::Numbered;
 use crate::workload::Workload;
 use crate::workload::ycsb::{Accounts, Options};
 
 /// As many accounts as in other measurements: conflicts are a part of the path.
 const ACCOUNTS: u64 = 10_000;
 
-/// Makes the workload's calls.
 pub struct Transfers {
     accounts: Accounts,
     random: Pcg64Mcg,
@@ -24,7 +24,6 @@ pub struct Transfers {
 
 /// A transfer as a client names it.
 pub struct Transfer {
-    /// The account that gives.
     pub from: String,
     /// The account that gets, in a JSON array.
     pub arguments: String,
@@ -43,7 +42,6 @@ impl Transfers {
         })
     }
 
-    /// Opens every account.
     pub fn inserts(&mut self) -> Vec<Arc<Request>> {
         let Transfers { accounts, numbered, insert, .. } = self;
         let request =
@@ -65,5 +63,61 @@ impl Transfers {
             let call = self.accounts.next(&mut self.random);
             Transfer { from: call.key, arguments: call.arguments }
         })
+    }
+}
+
+/// Makes requests, each with an id of its own.
+pub struct Numbered(u128);
+
+impl Numbered {
+    pub fn after(last: u128) -> Self {
+        Numbered(last)
+    }
+
+    /// A request to an account.
+    pub fn request(&mut self, function: &Arc<str>, key: &Arc<str>, args: &str) -> Arc<Request> {
+        self.0 += 1;
+        Arc::new(Request {
+            id: RequestId(self.0),
+            operator: OperatorId(0),
+            function: function.clone(),
+            key: key.clone(),
+            args: args.as_bytes().into(),
+            retained: false,
+        })
+    }
+}
+
+/// An app with the accounts' functions, which `component` has.
+pub fn deployment(component: Digest) -> Deployment {
+    let function = |name: &str, read_only| Function {
+        name: name.into(),
+        parameters: vec![],
+        returns: "{}".into(),
+        read_only,
+        consistency: Default::default(),
+        doc: String::new(),
+    };
+    Deployment {
+        id: "dp_bench".into(),
+        app: "bench".into(),
+        created: Timestamp(0),
+        components: vec![Component { name: "ycsb".into(), digest: component, size: 0, sdk: String::new() }],
+        operators: vec![OperatorSpec {
+            name: "account".into(),
+            component: 0,
+            key_prefix: None,
+            isolation: Isolation::Warm,
+            doc: String::new(),
+            functions: vec![
+                function("insert", false),
+                function("transfer", false),
+                function("transfer_async", false),
+                function("credit", false),
+                function("update", false),
+                function("read", true),
+            ],
+        }],
+        limits: Limits::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! One lane under load: sends what is due, records what comes.
+//! One connection under load: sends what is due, records what comes.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-use super::alarm::Alarm;
-use super::lane::{Answered, Lane};
+use super::connection::{Answered, Connection};
 use super::pace::Schedule;
 use super::tally::{Span, Tally};
+use super::timer::Timer;
 use crate::workload::Workload;
 
 /// Least pause between two looks at the clock: little beside any latency, and long enough that a
@@ -29,17 +29,12 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 /// Rounds before other tasks of the thread have their turn.
 const ROUNDS_MAX: usize = 64;
 
-/// A lane and what it shall do.
+/// A connection and what it shall do.
 pub struct Drive {
-    /// The way in.
-    pub lane: Box<dyn Lane>,
-    /// What is called.
+    pub connection: Box<dyn Connection>,
     pub workload: Arc<dyn Workload>,
-    /// Decides which calls.
     pub seed: u64,
-    /// When calls are due.
     pub schedule: Schedule,
-    /// What counts.
     pub span: Span,
     /// The run ends early when a call that is due has waited for so long: the system is over its peak.
     pub lag_max: Duration,
@@ -47,7 +42,6 @@ pub struct Drive {
     pub answered: Arc<AtomicU64>,
 }
 
-/// A call under way.
 #[derive(Clone, Copy)]
 struct UnderWay {
     due: Instant,
@@ -56,11 +50,8 @@ struct UnderWay {
 
 impl Drive {
     /// Runs to the end; also says whether it ended early.
-    ///
-    /// # Errors
-    /// The lane closed.
     pub async fn run(mut self) -> anyhow::Result<(Tally, bool)> {
-        let alarm = Alarm::new()?;
+        let timer = Timer::new()?;
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
         let mut tally = Tally::new(self.span);
         let mut under_way: Vec<Option<UnderWay>> = Vec::new();
@@ -69,7 +60,7 @@ impl Drive {
         let (mut patience, mut early) = (self.span.until + GRACE, false);
         poll_fn(|context| {
             for _ in 0..ROUNDS_MAX {
-                if let Poll::Ready(Err(error)) = self.lane.poll(context, &mut answers) {
+                if let Poll::Ready(Err(error)) = self.connection.poll(context, &mut answers) {
                     return Poll::Ready(Err(error));
                 }
                 let now = Instant::now();
@@ -95,7 +86,7 @@ impl Drive {
                         (early, patience) = (true, now + GRACE);
                         break;
                     }
-                    if under_way.len() - free.len() >= self.lane.capacity() {
+                    if under_way.len() - free.len() >= self.connection.capacity() {
                         break;
                     }
                     let call = self.workload.next(&mut random);
@@ -106,7 +97,7 @@ impl Drive {
                     under_way[ticket as usize] = Some(UnderWay { due, function: call.function });
                     self.schedule.sent();
                     moved = true;
-                    if let Err(error) = self.lane.send(ticket, &call) {
+                    if let Err(error) = self.connection.send(ticket, &call) {
                         return Poll::Ready(Err(error));
                     }
                 }
@@ -115,7 +106,7 @@ impl Drive {
                     return Poll::Ready(Ok(()));
                 }
                 if !moved {
-                    alarm.set(wake.unwrap_or(patience), context.waker());
+                    timer.set(wake.unwrap_or(patience), context.waker());
                     return Poll::Pending;
                 }
             }
@@ -133,7 +124,7 @@ impl Drive {
         let mut left = under_way.len() - free.len();
         let drained = poll_fn(|context| {
             while left > 0 {
-                match self.lane.poll(context, &mut answers) {
+                match self.connection.poll(context, &mut answers) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(polled) => polled?,
                 }

@@ -1,18 +1,18 @@
 //! The load generator: calls to a system at a pace, and what is seen of it.
 //!
-//! A [`Lane`] is a way into a system, a [`Pace`] says when calls are due, a [`Tally`] keeps what was
+//! A [`Connection`] is a way into a system, a [`Pace`] says when calls are due, a [`Tally`] keeps what was
 //! seen. A *trial* is one run at one pace; a *ramp* looks for the highest rate that a system bears.
 
-mod alarm;
+mod connection;
 mod drive;
-mod lane;
 mod pace;
 mod pool;
 mod ramp;
 mod tally;
+mod timer;
 mod trial;
 
-pub use lane::{Answered, End, Lane};
+pub use connection::{Answered, Connection, End};
 pub use pace::Pace;
 pub use pool::{Pool, Session};
 pub use ramp::Ramp;

@@ -3,22 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-/// How calls come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// So many are always under way on each lane.
-    Closed {
-        /// Calls under way.
-        window: usize,
-    },
-    /// So many a second over all lanes, whatever the answers do.
-    Open {
-        /// Calls per second.
-        rate: f64,
-    },
+    /// So many are always under way on each connection.
+    Closed { window: usize },
+    /// So many a second over all connections, whatever the answers do.
+    Open { rate: f64 },
 }
 
-/// The calls of one lane.
+/// The calls of one connection.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     window: usize,
@@ -29,14 +22,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The share of lane `lane` of `lanes`, from `start` on.
-    pub fn new(pace: Pace, lane: usize, lanes: usize, start: Instant, until: Instant) -> Schedule {
+    /// The share of connection `connection` of `connections`, from `start` on.
+    pub fn new(pace: Pace, connection: usize, connections: usize, start: Instant, until: Instant) -> Schedule {
         match pace {
             Pace::Closed { window } => Schedule { window: window.max(1), open: None, sent: 0, until },
             Pace::Open { rate } => {
-                let gap = Duration::from_secs_f64(lanes as f64 / rate);
-                // Lanes take turns.
-                let first = start + gap.mul_f64(lane as f64 / lanes as f64);
+                let gap = Duration::from_secs_f64(connections as f64 / rate);
+                // Connections take turns.
+                let first = start + gap.mul_f64(connection as f64 / connections as f64);
                 Schedule { window: usize::MAX, open: Some((first, gap)), sent: 0, until }
             }
         }
@@ -76,8 +69,8 @@ mod tests {
         let start = Instant::now();
         let until = start + Duration::from_secs(1);
         let mut moments = Vec::new();
-        for lane in 0..4 {
-            let mut schedule = Schedule::new(Pace::Open { rate: 1000.0 }, lane, 4, start, until);
+        for connection in 0..4 {
+            let mut schedule = Schedule::new(Pace::Open { rate: 1000.0 }, connection, 4, start, until);
             // Asked far too late, each call is still due at its own moment.
             while let Some(due) = schedule.next(until + Duration::from_secs(9), 0) {
                 moments.push((due - start).as_micros() as u64);

@@ -1,4 +1,4 @@
-//! A lane of many connections that each carry one call at a time: whichever is free takes the next.
+//! A connection of many connections that each carry one call at a time: whichever is free takes the next.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -7,10 +7,9 @@ use anyhow::Context as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::lane::{Answered, End, Lane};
+use super::connection::{Answered, Connection, End};
 use crate::workload::Call;
 
-/// One connection.
 pub trait Session: Send + 'static {
     /// Makes a call; also says how often it was asked again.
     fn ask(&mut self, call: &Call) -> impl Future<Output = anyhow::Result<(End, u32)>> + Send;
@@ -25,11 +24,10 @@ pub struct Pool {
     _tasks: JoinSet<()>,
 }
 
-/// Answers taken at once.
 const TAKEN_MAX: usize = 256;
 
 impl Pool {
-    /// A lane over these connections.
+    /// A connection over these connections.
     pub fn new<S: Session>(sessions: Vec<S>) -> Pool {
         let (to, ends) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
@@ -52,7 +50,7 @@ impl Pool {
     }
 }
 
-impl Lane for Pool {
+impl Connection for Pool {
     fn capacity(&self) -> usize {
         self.sessions.len()
     }

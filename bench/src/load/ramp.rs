@@ -24,7 +24,6 @@ const USUAL: f64 = 0.8;
 /// …and those at which it is measured besides.
 const PARTS: [f64; 3] = [0.1, 0.3, 0.55];
 
-/// How to look.
 #[derive(Clone, Copy, Debug)]
 pub struct Ramp {
     /// Calls under way in the first trial, which finds the magnitude.
@@ -37,7 +36,6 @@ pub struct Ramp {
     pub seed: u64,
 }
 
-/// What was found.
 #[derive(Debug)]
 pub struct Peak {
     /// All trials, in order: the closed loop, the search, 80 % of the peak, other parts of it.
@@ -84,9 +82,6 @@ impl Bracket {
 
 impl Ramp {
     /// Looks for the peak, then measures below it.
-    ///
-    /// # Errors
-    /// The system cannot be reached, or closes a lane.
     pub async fn run(
         &self,
         system: &dyn System,
@@ -98,7 +93,7 @@ impl Ramp {
             warm_up: self.step / 3,
             measured,
             lag_max: Duration::from_millis(2 * P99_MS_MAX as u64),
-            disturb: None,
+            disturbances: Vec::new(),
             seed,
         };
         progress.stage("closed loop");

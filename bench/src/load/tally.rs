@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::lane::{Answered, End};
+use super::connection::{Answered, End};
 
 /// Answers are counted per so much time.
 pub const SLOT: Duration = Duration::from_millis(100);
@@ -13,9 +13,7 @@ pub const SLOT: Duration = Duration::from_millis(100);
 /// The time that counts: what is due before is warm-up, what is due after is not waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Its begin.
     pub from: Instant,
-    /// Its end.
     pub until: Instant,
 }
 
@@ -25,16 +23,13 @@ impl Span {
         self.from <= at && at < self.until
     }
 
-    /// How long it is.
     pub fn seconds(&self) -> f64 {
         (self.until - self.from).as_secs_f64()
     }
 }
 
-/// How calls ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
-    /// With a result.
     pub committed: u64,
     /// Refused by the function, as the workload has it.
     pub aborted: u64,
@@ -53,7 +48,7 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are right")
 }
 
-/// What one lane saw, or all.
+/// What one connection saw, or all.
 #[derive(Clone, Debug)]
 pub struct Tally {
     span: Span,
@@ -85,11 +80,9 @@ enum Kind {
 /// Codes of the system's own refusals.
 const REFUSALS: [&str; 4] = ["OVERLOADED", "UNAVAILABLE", "OUTCOME_UNKNOWN", "DISK_FULL"];
 
-/// Examples kept.
 const EXAMPLES_MAX: usize = 5;
 
 impl Tally {
-    /// Nothing yet.
     pub fn new(span: Span) -> Tally {
         let slots = (span.seconds() / SLOT.as_secs_f64()).ceil() as usize;
         Tally {
@@ -165,7 +158,7 @@ impl Tally {
         }
     }
 
-    /// Adds what another lane saw.
+    /// Adds what another connection saw.
     pub fn merge(&mut self, other: Tally) {
         self.latency_us.add(&other.latency_us).expect("the bounds are the same");
         for (function, histogram) in other.by_function {

@@ -10,50 +10,44 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::connection::{Answered, Connection, End};
 use super::drive::Drive;
-use super::lane::{Answered, End, Lane};
 use super::pace::{Pace, Schedule};
 use super::tally::{Span, Tally};
 use crate::progress::Progress;
-use crate::system::{Figures, System, own_cpu};
+use crate::system::{Disturbance, Figures, System, own_cpu};
 use crate::workload::{Call, Workload};
 
-/// What to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Trial {
-    /// When calls are due; a window is shared by all lanes.
+    /// When calls are due; a window is shared by all connections.
     pub pace: Pace,
     /// Time that does not count.
     pub warm_up: Duration,
-    /// Time that counts.
     pub measured: Duration,
     /// The run ends early when a call has waited for so long.
     pub lag_max: Duration,
-    /// Of the time that counts: when something is done to the system, to see what it does to the calls.
-    pub disturb: Option<Duration>,
+    /// What is done to the system at which times of the span, to see what it does to the calls.
+    pub disturbances: Vec<(Duration, Disturbance)>,
     /// Decides which calls are made.
     pub seed: u64,
 }
 
-/// What was seen.
 #[derive(Debug)]
 pub struct Measured {
-    /// How calls came.
     pub pace: Pace,
-    /// Seconds that counted.
     pub seconds: f64,
-    /// Ends and latencies.
     pub tally: Tally,
-    /// It ended early.
     pub early: bool,
     /// What the system used and counted meanwhile.
     pub figures: Figures,
     /// Processor time of the client.
     pub client_cpu: Duration,
+    /// When the system was disturbed, in order.
+    pub events: Vec<(Duration, Disturbance)>,
 }
 
 impl Measured {
-    /// Answers a second.
     pub fn tps(&self) -> f64 {
         self.tally.answered as f64 / self.seconds
     }
@@ -73,32 +67,28 @@ impl Measured {
 }
 
 impl Trial {
-    /// Runs it.
-    ///
-    /// # Errors
-    /// The system cannot be reached, or closes a lane.
     pub async fn run(
         &self,
         system: &dyn System,
         workload: &Arc<dyn Workload>,
         progress: &Progress,
     ) -> anyhow::Result<Measured> {
-        let lanes = system.open(false).await?;
-        let count = lanes.len();
+        let connections = system.open(false).await?;
+        let count = connections.len();
         let start = Instant::now() + Duration::from_millis(20);
         let from = start + self.warm_up;
         let span = Span { from, until: from + self.measured };
         let answered = Arc::new(AtomicU64::new(0));
         let mut running = JoinSet::new();
-        for (at, lane) in lanes.into_iter().enumerate() {
+        for (at, connection) in connections.into_iter().enumerate() {
             let pace = match self.pace {
                 Pace::Closed { window } => Pace::Closed { window: window.div_ceil(count) },
                 open => open,
             };
             let drive = Drive {
-                lane,
+                connection,
                 workload: workload.clone(),
-                // Far apart, so that lanes of neighbouring seeds do not make the same calls.
+                // Far apart, so that connections of neighbouring seeds do not make the same calls.
                 seed: self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(at as u64),
                 schedule: Schedule::new(pace, at, count, start, span.until),
                 span,
@@ -107,7 +97,7 @@ impl Trial {
             };
             running.spawn(drive.run());
         }
-        let watched = watch(system, span, self.disturb, &answered, progress);
+        let watched = watch(system, span, &self.disturbances, &answered, progress);
         let finished = async {
             let (mut tally, mut early) = (Tally::new(span), false);
             while let Some(ended) = running.join_next().await {
@@ -117,7 +107,7 @@ impl Trial {
             }
             anyhow::Ok((tally, early))
         };
-        // Lanes that end early, or fail, are not waited for until the span is over.
+        // Connections that end early, or fail, are not waited for until the span is over.
         tokio::pin!(finished, watched);
         let ((tally, early), figures) = tokio::select! {
             ended = &mut finished => {
@@ -128,8 +118,8 @@ impl Trial {
             watched = &mut watched => (finished.await?, Some(watched?)),
         };
         let seconds = span.seconds().min(span.from.elapsed().as_secs_f64()).max(0.001);
-        let (figures, client_cpu) = figures.unwrap_or_default();
-        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu })
+        let (figures, client_cpu, events) = figures.unwrap_or_default();
+        Ok(Measured { pace: self.pace, seconds, tally, early, figures, client_cpu, events })
     }
 }
 
@@ -137,17 +127,20 @@ impl Trial {
 async fn watch(
     system: &dyn System,
     span: Span,
-    disturb: Option<Duration>,
+    disturbances: &[(Duration, Disturbance)],
     answered: &AtomicU64,
     progress: &Progress,
-) -> anyhow::Result<(Figures, Duration)> {
+) -> anyhow::Result<(Figures, Duration, Vec<(Duration, Disturbance)>)> {
     tokio::time::sleep_until(span.from.into()).await;
     let (before, cpu) = (system.figures().await?, own_cpu());
+    let mut events = Vec::new();
     let mut last = (Instant::now(), answered.load(Ordering::Relaxed));
-    let mut disturb = disturb.map(|after| span.from + after);
     while Instant::now() < span.until {
-        if disturb.take_if(|at| *at <= Instant::now()).is_some() {
-            system.disturb().await?;
+        while let Some((at, disturbance)) = disturbances.get(events.len())
+            && span.from + *at <= Instant::now()
+        {
+            events.push((span.from.elapsed(), *disturbance));
+            system.disturb(*disturbance).await?;
         }
         let next = Instant::now() + Duration::from_millis(250);
         tokio::time::sleep_until(next.min(span.until).into()).await;
@@ -158,19 +151,16 @@ async fn watch(
     let used = own_cpu() - cpu;
     let figures = system.figures().await?.since(&before);
     let others = figures.cpu.filter(|_| system.is_here()).unwrap_or_default();
-    Ok((figures, used.saturating_sub(others)))
+    Ok((figures, used.saturating_sub(others), events))
 }
 
-/// Calls that fill an app, under way at a time on each lane.
+/// Calls that fill an app, under way at a time on each connection.
 const FILLING: usize = 2000;
 
 /// Makes all calls that fill an app; each must succeed.
-///
-/// # Errors
-/// One did not.
 pub async fn fill(system: &dyn System, workload: &dyn Workload, progress: &Progress) -> anyhow::Result<u64> {
-    let mut lane = system.open(false).await?.into_iter().next().context("a system has a lane")?;
-    let most = lane.capacity().min(FILLING);
+    let mut connection = system.open(false).await?.into_iter().next().context("a system has a connection")?;
+    let most = connection.capacity().min(FILLING);
     let mut calls = workload.fill();
     let (mut ticket, mut under_way, mut answers, mut done) = (0, 0, Vec::new(), false);
     poll_fn(|context| {
@@ -180,11 +170,11 @@ pub async fn fill(system: &dyn System, workload: &dyn Workload, progress: &Progr
                     done = true;
                     break;
                 };
-                lane.send(ticket, &call)?;
+                connection.send(ticket, &call)?;
                 ticket += 1;
                 under_way += 1;
             }
-            match lane.poll(context, &mut answers) {
+            match connection.poll(context, &mut answers) {
                 Poll::Ready(polled) => polled?,
                 Poll::Pending if done && under_way == 0 => return Poll::Ready(anyhow::Ok(())),
                 Poll::Pending => return Poll::Pending,
@@ -203,14 +193,11 @@ pub async fn fill(system: &dyn System, workload: &dyn Workload, progress: &Progr
 }
 
 /// Makes one call and gives its result.
-///
-/// # Errors
-/// It failed.
-pub async fn ask(lane: &mut dyn Lane, call: &Call) -> anyhow::Result<Value> {
-    lane.send(0, call)?;
+pub async fn ask(connection: &mut dyn Connection, call: &Call) -> anyhow::Result<Value> {
+    connection.send(0, call)?;
     let mut answers: Vec<Answered> = Vec::new();
     while answers.is_empty() {
-        poll_fn(|context| lane.poll(context, &mut answers)).await?;
+        poll_fn(|context| connection.poll(context, &mut answers)).await?;
     }
     match answers.remove(0).end {
         End::Done(result) => Ok(serde_json::from_slice(&result)?),

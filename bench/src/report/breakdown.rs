@@ -8,14 +8,13 @@ use crate::result::{Outcome, Run};
 struct Parts {
     /// Between the client and the server, both ways, with what the client itself takes.
     outside: f64,
-    /// Waiting for an epoch.
     queue: f64,
     /// Phases of an epoch, with the network between workers and the wait for the slowest of them.
     phases: Vec<f64>,
     network: f64,
     /// Waiting for the record to be durable, when all else is done.
     log: f64,
-    /// What is left: from the epoch's end to the door, and whatever is not told apart.
+    /// What is left: from the epoch's end to the ingress, and whatever is not told apart.
     reply: f64,
 }
 
@@ -40,7 +39,7 @@ impl Parts {
         };
         let count = named("request_duration_seconds_count");
         let mean = run.latency.mean_ms;
-        // Where there is no door, the client waits at the worker itself.
+        // Where there is no ingress, the client waits at the worker itself.
         let inside = if count > 0.0 { named("request_duration_seconds_sum") * 1e3 / count } else { mean };
         let busy: f64 = phases.iter().sum();
         // How long a coordinator waits for workers, beyond what they do.

@@ -27,17 +27,13 @@ const FONT: (&str, u32) = ("sans-serif", 14);
 
 /// One line of a chart.
 pub struct Line {
-    /// What it stands for.
     pub name: String,
-    /// Its points.
     pub points: Vec<(f64, f64)>,
 }
 
 /// What a chart's axes say.
 pub struct Axes<'a> {
-    /// Below.
     pub x: &'a str,
-    /// At the left.
     pub y: &'a str,
     /// Whether a step is a factor, on both.
     pub log: bool,
@@ -47,7 +43,6 @@ pub struct Axes<'a> {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws into a text.
 fn drawn(height: u32, draw: impl FnOnce(&Area<'_>) -> anyhow::Result<()>) -> anyhow::Result<String> {
     let mut text = String::new();
     {
@@ -95,12 +90,9 @@ where
     Ok(())
 }
 
-/// A percentile of latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Percentile {
-    /// The median.
     P50,
-    /// The 99th.
     P99,
 }
 

@@ -14,9 +14,6 @@ use crate::result::Outcome;
 const PICTURED: &str = "ycsb-t";
 
 /// Writes `measured.md` and `measured.svg` into a directory.
-///
-/// # Errors
-/// There is no peak among the outcomes, or the directory cannot be written.
 pub(super) fn write(outcomes: &[Outcome], directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let mut rows: Vec<(&str, String, &Outcome)> = Vec::new();

@@ -15,7 +15,6 @@ use crate::result::Outcome;
 use chart::{Axes, Percentile};
 use page::Page;
 
-/// What to show.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Files of results, or directories of them

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use super::chart::{self, Axes, Line};
 
-/// A page under construction.
 pub struct Page(String);
 
 const STYLE: &str = "\
@@ -36,12 +35,10 @@ impl Page {
         write!(self.0, "<h2>{title}</h2><p class=\"note\">{note}</p>").expect("memory takes all");
     }
 
-    /// A sentence.
     pub fn note(&mut self, text: &str) {
         write!(self.0, "<p class=\"note\">{}</p>", escape(text)).expect("memory takes all");
     }
 
-    /// A chart, as SVG.
     pub fn chart(&mut self, svg: &str) {
         self.0.push_str(svg);
     }
@@ -77,7 +74,6 @@ impl Page {
         self.0.push_str("</tr></table></div>");
     }
 
-    /// The whole page.
     pub fn finish(self) -> String {
         self.0 + "</body></html>\n"
     }

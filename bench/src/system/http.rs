@@ -12,8 +12,7 @@ use tokio::net::TcpStream;
 use crate::load::{End, Session};
 use crate::workload::Call;
 
-/// A connection.
-pub struct Connection {
+pub struct HttpConnection {
     requests: SendRequest<Full<Bytes>>,
     host: String,
     app: String,
@@ -31,19 +30,18 @@ struct Failure {
     message: String,
 }
 
-impl Connection {
-    /// Connects to `host:port`.
-    pub async fn open(ingress: &str, app: &str, results: bool) -> anyhow::Result<Connection> {
+impl HttpConnection {
+    pub async fn open(ingress: &str, app: &str, results: bool) -> anyhow::Result<HttpConnection> {
         let stream = TcpStream::connect(ingress).await.with_context(|| format!("nobody listens at {ingress}"))?;
         stream.set_nodelay(true)?;
         let (requests, connection) = handshake(TokioIo::new(stream)).await?;
         // Ends with the last sender of requests; what it has to say, the sender hears as well.
         tokio::spawn(connection);
-        Ok(Connection { requests, host: ingress.to_owned(), app: app.to_owned(), results })
+        Ok(HttpConnection { requests, host: ingress.to_owned(), app: app.to_owned(), results })
     }
 }
 
-impl Session for Connection {
+impl Session for HttpConnection {
     async fn ask(&mut self, call: &Call) -> anyhow::Result<(End, u32)> {
         let path = format!("/v1/call/{}/{}/{}/{}", self.app, call.operator, encoded(&call.key), call.function);
         let request = Request::builder()

@@ -1,4 +1,4 @@
-//! Styx inside this process, below its doors: protocol, engine and log, without network or JSON
+//! Styx inside this process, below its ingress: protocol, engine and log, without network or JSON
 //! around the calls. Guests are components, or host code.
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,17 +27,14 @@ use tokio::sync::mpsc;
 
 use super::native::Native;
 use super::{Figures, System};
-use crate::load::{Answered, End, Lane};
+use crate::load::{Answered, Connection, End};
 use crate::workload::Call;
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct InProcessOptions {
-    /// The app's source directory.
     pub guest: PathBuf,
     /// Whether its functions run as host code.
     pub native: bool,
-    /// Threads that execute.
     pub threads: usize,
     /// Most transactions of an epoch.
     pub epoch: usize,
@@ -53,7 +50,7 @@ pub struct InProcessOptions {
 pub struct InProcess {
     /// Taken when it is stopped.
     worker: Option<SingleNode>,
-    lanes: AtomicU64,
+    connections: AtomicU64,
     backlog: usize,
     _directory: tempfile::TempDir,
 }
@@ -68,7 +65,7 @@ impl InProcess {
             tokio::task::spawn_blocking(move || start(&options)).await.context("starting a worker")??;
         let deployed = worker.handle().control(control).await;
         deployed.map_err(|abort| anyhow!("the app cannot be deployed: {}", abort.message))?;
-        Ok(InProcess { worker: Some(worker), lanes: AtomicU64::new(1), backlog, _directory: directory })
+        Ok(InProcess { worker: Some(worker), connections: AtomicU64::new(1), backlog, _directory: directory })
     }
 
     fn handle(&self) -> &Handle {
@@ -124,11 +121,11 @@ fn upload(engine: &Engine, guest: &Path, directory: &Path) -> anyhow::Result<Upl
 }
 
 impl System for InProcess {
-    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Lane>>>> {
+    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>> {
         async move {
-            let number = self.lanes.fetch_add(1, Ordering::Relaxed);
+            let number = self.connections.fetch_add(1, Ordering::Relaxed);
             let (to, answers) = mpsc::unbounded_channel();
-            let lane = Direct {
+            let connection = Direct {
                 handle: self.handle().clone(),
                 functions: HashMap::new(),
                 capacity: self.backlog,
@@ -138,7 +135,7 @@ impl System for InProcess {
                 taken: Vec::new(),
                 results,
             };
-            Ok(vec![Box::new(lane) as Box<dyn Lane>])
+            Ok(vec![Box::new(connection) as Box<dyn Connection>])
         }
         .boxed()
     }
@@ -188,10 +185,8 @@ impl Drop for InProcess {
     }
 }
 
-/// The worker's own handle.
 struct Direct {
     handle: Handle,
-    /// By operator and name.
     functions: HashMap<(&'static str, &'static str), (OperatorId, Arc<str>)>,
     capacity: usize,
     /// Id of the next request.
@@ -202,7 +197,6 @@ struct Direct {
     results: bool,
 }
 
-/// Answers taken at once.
 const TAKEN_MAX: usize = 1024;
 
 impl Direct {
@@ -220,7 +214,7 @@ impl Direct {
     }
 }
 
-impl Lane for Direct {
+impl Connection for Direct {
     fn capacity(&self) -> usize {
         self.capacity
     }

@@ -1,4 +1,4 @@
-//! A lane over Kafka: calls as records of one topic, answers as records of another.
+//! A connection over Kafka: calls as records of one topic, answers as records of another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use rdkafka::{ClientConfig, ClientContext, Message, Offset, TopicPartitionList};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use crate::load::{Answered, End, Lane};
+use crate::load::{Answered, Connection, End};
 use crate::workload::Call;
 
 const INGRESS: &str = "styx-ingress";
@@ -27,11 +27,10 @@ const CAPACITY: usize = 20_000;
 /// How long a broker may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers taken at once.
 const TAKEN_MAX: usize = 1024;
 
-/// Lanes of this process so far: each knows its own answers by it.
-static LANES: AtomicU64 = AtomicU64::new(0);
+/// Connections of this process so far: each knows its own answers by it.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
 /// Hears what became of the records that were sent.
 struct Delivered(mpsc::UnboundedSender<Answered>);
@@ -53,7 +52,7 @@ impl ProducerContext for Delivered {
 pub struct Records {
     producer: ThreadedProducer<Delivered>,
     app: String,
-    lane: String,
+    connection: String,
     sent: u64,
     answers: mpsc::UnboundedReceiver<Answered>,
     ended: Arc<AtomicBool>,
@@ -92,9 +91,9 @@ impl Records {
             .set("linger.ms", "5")
             .create_with_context(Delivered(to.clone()))?;
         // A client of another process may use the same topics.
-        let lane = format!("{}-{}", std::process::id(), LANES.fetch_add(1, Ordering::Relaxed));
+        let connection = format!("{}-{}", std::process::id(), CONNECTIONS.fetch_add(1, Ordering::Relaxed));
         let ended = Arc::new(AtomicBool::new(false));
-        let (seen, own) = (ended.clone(), lane.clone());
+        let (seen, own) = (ended.clone(), connection.clone());
         let reader = std::thread::Builder::new().name("egress".into()).spawn(move || {
             while !seen.load(Ordering::Relaxed) {
                 let Some(Ok(message)) = consumer.poll(Duration::from_millis(50)) else { continue };
@@ -104,15 +103,15 @@ impl Records {
                 }
             }
         })?;
-        Ok(Records { producer, app: app.to_owned(), lane, sent: 0, answers, ended, reader: Some(reader) })
+        Ok(Records { producer, app: app.to_owned(), connection, sent: 0, answers, ended, reader: Some(reader) })
     }
 }
 
-/// The answer that a record is, if it is this lane's.
-fn answered(message: &BorrowedMessage<'_>, lane: &str, results: bool) -> Option<Answered> {
+/// The answer that a record is, if it is this connection's.
+fn answered(message: &BorrowedMessage<'_>, connection: &str, results: bool) -> Option<Answered> {
     let id = std::str::from_utf8(message.key()?).ok()?;
     let (of, numbers) = id.split_once(':')?;
-    if of != lane {
+    if of != connection {
         return None;
     }
     let ticket = numbers.rsplit_once(':')?.1.parse().ok()?;
@@ -129,14 +128,14 @@ fn answered(message: &BorrowedMessage<'_>, lane: &str, results: bool) -> Option<
     Some(Answered { ticket, end, retries: 0 })
 }
 
-impl Lane for Records {
+impl Connection for Records {
     fn capacity(&self) -> usize {
         CAPACITY
     }
 
     fn send(&mut self, ticket: u64, call: &Call) -> anyhow::Result<()> {
         self.sent += 1;
-        let id = format!("{}:{}:{ticket}", self.lane, self.sent);
+        let id = format!("{}:{}:{ticket}", self.connection, self.sent);
         let headers = [
             ("styx-app", &*self.app),
             ("styx-operator", call.operator),

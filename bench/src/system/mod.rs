@@ -2,7 +2,6 @@
 //! what it is compared with. Each is started on free ports and a directory of its own, and ends
 //! with its value.
 
-mod broker;
 mod http;
 mod inprocess;
 #[cfg(feature = "kafka")]
@@ -22,7 +21,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::load::Lane;
+use crate::load::Connection;
 
 pub use inprocess::{InProcess, InProcessOptions};
 pub use native::Native;
@@ -34,7 +33,7 @@ pub use usage::own_cpu;
 /// Something that takes a workload's calls.
 pub trait System: Send + Sync {
     /// Opens the ways in that a client uses at once; with `results`, answers carry them.
-    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Lane>>>>;
+    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>>;
 
     /// What it has used and counted so far.
     fn figures(&self) -> BoxFuture<'_, anyhow::Result<Figures>>;
@@ -45,12 +44,28 @@ pub trait System: Send + Sync {
     }
 
     /// Does it harm that it should survive.
-    fn disturb(&self) -> BoxFuture<'_, anyhow::Result<()>> {
+    fn disturb(&self, _what: Disturbance) -> BoxFuture<'_, anyhow::Result<()>> {
         Box::pin(async { anyhow::bail!("this system has no part that may be killed") })
     }
 
-    /// Ends it in order.
     fn stop(self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>>;
+}
+
+/// Something that happens to the worker with this number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    Kill(usize),
+    /// SIGTERM: it hands over and ends.
+    Stop(usize),
+    /// It is started again, once the others serve.
+    Rejoin(usize),
+}
+
+impl Disturbance {
+    pub fn worker(self) -> usize {
+        let (Disturbance::Kill(worker) | Disturbance::Stop(worker) | Disturbance::Rejoin(worker)) = self;
+        worker
+    }
 }
 
 /// What a system has used and counted.
@@ -60,7 +75,6 @@ pub struct Figures {
     pub cpu: Option<Duration>,
     /// Resident memory of its processes, MiB.
     pub rss_mb: u64,
-    /// Its counters, by name.
     pub totals: BTreeMap<String, f64>,
 }
 

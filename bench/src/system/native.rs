@@ -52,7 +52,6 @@ impl TaskExecutor for Native {
     fn forget(&mut self) {}
 }
 
-/// The operator `account`.
 struct Account(Box<Attempt>);
 
 impl Functions for Account {

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, NoTls, Statement};
 
 use super::usage::of_tree;
 use super::{Figures, System};
-use crate::load::{End, Lane, Pool, Session};
+use crate::load::{Connection, End, Pool, Session};
 use crate::workload::Call;
 
 /// The accounts. Half of each page is left free, so that updates need not touch the index.
@@ -65,7 +65,6 @@ const PAGE: &str = "select count(*), coalesce(sum(balance), 0)::bigint, max(id) 
 /// How long the server may take to start: it writes its files first.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// Attempts at one call.
 const ATTEMPTS_MAX: u32 = 1000;
 
 /// A server with the accounts' functions, and nothing in it.
@@ -129,13 +128,13 @@ async fn connect(directory: &Path) -> anyhow::Result<Client> {
 }
 
 impl System for Postgres {
-    fn open(&self, _results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Lane>>>> {
+    fn open(&self, _results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>> {
         async move {
             let mut sessions = Vec::new();
             for _ in 0..self.connections {
                 sessions.push(Prepared::new(connect(self.directory.path()).await?).await?);
             }
-            Ok(vec![Box::new(Pool::new(sessions)) as Box<dyn Lane>])
+            Ok(vec![Box::new(Pool::new(sessions)) as Box<dyn Connection>])
         }
         .boxed()
     }

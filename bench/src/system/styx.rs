@@ -1,22 +1,22 @@
 //! Styx as a user runs it: one server process, or a coordinator, workers and a gateway.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use styx_client::Method;
+use styx_harness::{Cluster, Options, Role};
+use tokio::sync::Mutex;
 
-use super::broker::Broker;
-use super::http::Connection;
+use super::http::HttpConnection;
 use super::kafka::Records;
 use super::usage::of_tree;
 use super::websocket::Socket;
-use super::{Figures, System};
-use crate::load::{Lane, Pool};
-use crate::process::{self, Process};
+use super::{Disturbance, Figures, System};
+use crate::load::{Connection, Pool};
 
 /// How calls get to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -29,168 +29,68 @@ pub enum Driver {
     Kafka,
 }
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct StyxOptions {
-    /// The server's binary.
-    pub binary: PathBuf,
-    /// The app's source directory.
+    pub processes: Options,
     pub guest: PathBuf,
-    /// Worker processes; one process that is everything if there are none.
-    pub workers: usize,
-    /// Further flags of whatever executes.
-    pub flags: Vec<String>,
-    /// Further flags of whatever has the log and takes snapshots.
-    pub log_flags: Vec<String>,
-    /// Further flags of whatever takes calls.
-    pub door_flags: Vec<String>,
-    /// How calls get there.
     pub driver: Driver,
-    /// Connections.
     pub connections: usize,
-    /// Where the scripts are that start other servers.
-    pub scripts: PathBuf,
+    /// Whether calls have idempotency keys: then each has an answer, whatever happens to workers.
+    pub keyed: bool,
 }
 
 /// Running processes with the app deployed.
 pub struct Styx {
-    /// Stopped in this order; the second is the first worker of a cluster.
-    processes: Vec<Process>,
-    /// The worker was killed.
-    killed: AtomicBool,
+    cluster: Mutex<Cluster>,
     ingress: String,
-    admin: String,
-    /// Of a cluster: where its gateway and its workers tell of themselves.
-    gateway: Option<String>,
-    workers: Vec<String>,
+    brokers: Option<String>,
     driver: Driver,
     connections: usize,
-    /// If calls come as records.
-    broker: Option<Broker>,
-    _directory: tempfile::TempDir,
+    keyed: bool,
 }
-
-/// The worker that may be killed, among the processes of a cluster.
-const WORKER: usize = 1;
 
 /// The app's name, whatever the directory's is.
 const APP: &str = "bench";
 
 impl Styx {
     /// Starts everything and deploys the app.
-    pub async fn start(mut options: StyxOptions) -> anyhow::Result<Styx> {
-        let directory = tempfile::tempdir()?;
-        let broker = match options.driver {
-            Driver::Kafka => Some(Broker::start(&options.scripts).await?),
-            Driver::Websocket | Driver::Http => None,
-        };
-        if let Some(broker) = &broker {
-            options.door_flags = strings(&["--kafka", &broker.address]);
-        }
-        let Site { processes, ingress, admin, gateway, workers } = match options.workers {
-            0 => single(&options, directory.path()).await?,
-            workers => cluster(&options, workers, directory.path()).await?,
-        };
-        let (binary, guest) = (options.binary.clone(), options.guest.clone());
-        let (to_admin, to_ingress) = (admin.clone(), ingress.clone());
-        tokio::task::spawn_blocking(move || process::deploy_as(&binary, &to_admin, &to_ingress, &guest, APP)).await??;
-        Ok(Styx {
-            processes,
-            killed: AtomicBool::new(false),
-            ingress,
-            admin,
-            gateway,
-            workers,
-            driver: options.driver,
-            connections: options.connections.max(1),
-            broker,
-            _directory: directory,
-        })
-    }
-
-    /// What the system counts; of a cluster what the coordinator counts, how long clients waited at the gateway,
-    /// and the mean of what workers say of their phases.
-    async fn metrics(&self) -> anyhow::Result<BTreeMap<String, f64>> {
-        let mut totals = metrics_of(&self.admin).await?;
-        if let Some(gateway) = &self.gateway {
-            totals.extend(metrics_of(gateway).await?.into_iter().filter(|(name, _)| name.starts_with("request_")));
-        }
-        if !self.workers.is_empty() {
-            totals.retain(|name, _| !name.starts_with(PHASE));
-        }
-        for worker in &self.workers {
-            // It may have been killed.
-            let Ok(seen) = metrics_of(worker).await else { continue };
-            for (name, seconds) in seen.into_iter().filter(|(name, _)| name.starts_with(PHASE)) {
-                *totals.entry(name).or_default() += seconds / self.workers.len() as f64;
-            }
-        }
-        Ok(totals)
+    pub async fn start(options: StyxOptions) -> anyhow::Result<Styx> {
+        let StyxOptions { processes, guest, driver, connections, keyed } = options;
+        let cluster = Cluster::start(processes).await?;
+        cluster.deploy(&guest, Some(APP), false).await?;
+        let (ingress, brokers) = (cluster.ingress().to_owned(), cluster.brokers().map(str::to_owned));
+        Ok(Styx { cluster: Mutex::new(cluster), ingress, brokers, driver, connections: connections.max(1), keyed })
     }
 }
 
 /// Time that a worker spends in a phase.
 const PHASE: &str = "phase_seconds";
 
-async fn metrics_of(admin: &str) -> anyhow::Result<BTreeMap<String, f64>> {
-    let text = reqwest::get(format!("http://{admin}/metrics")).await?.error_for_status()?.text().await?;
-    Ok(read_metrics(&text))
-}
-
-/// Processes and where they are reached.
-struct Site {
-    processes: Vec<Process>,
-    ingress: String,
-    admin: String,
-    gateway: Option<String>,
-    workers: Vec<String>,
-}
-
-async fn single(options: &StyxOptions, directory: &Path) -> anyhow::Result<Site> {
-    let data = directory.to_string_lossy();
-    let own = strings(&["--ingress-addr", FREE, "--admin-addr", FREE, "--data-dir", &data]);
-    let arguments = [own, options.flags.clone(), options.log_flags.clone(), options.door_flags.clone()].concat();
-    let process = Process::start(&options.binary, &arguments).await?;
-    let (ingress, admin) = (process.ready("ingress").to_owned(), process.ready("admin").to_owned());
-    Ok(Site { processes: vec![process], ingress, admin, gateway: None, workers: Vec::new() })
-}
-
-async fn cluster(options: &StyxOptions, workers: usize, directory: &Path) -> anyhow::Result<Site> {
-    let within = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    // What one process has compiled, the others need not compile.
-    let cache = within("cache");
-    let start = async |role: &str, more: Vec<String>| {
-        let own = strings(&["--role", role]);
-        Process::start(&options.binary, &[own, more].concat()).await
-    };
-    let data = within("coordinator");
-    let own = ["--workers", &workers.to_string(), "--cluster-addr", FREE, "--admin-addr", FREE, "--data-dir", &data];
-    let own = [&own[..], &["--cache-dir", &cache]].concat();
-    let coordinator = start("coordinator", [strings(&own), options.log_flags.clone()].concat()).await?;
-    let address = coordinator.ready("cluster").to_owned();
-    let admin = coordinator.ready("admin").to_owned();
-    let mut running = Vec::new();
-    for number in 0..workers {
-        let data = within(&format!("worker-{number}"));
-        let own = ["--coordinator", &address, "--data-dir", &data, "--cache-dir", &cache, "--admin-addr", FREE];
-        running.push(start("worker", [strings(&own), options.flags.clone()].concat()).await?);
+/// What the system counts; of a cluster what the coordinator counts, how long clients waited at the gateway,
+/// and the mean of what workers say of their phases.
+async fn metrics(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, f64>> {
+    let mut totals = metrics_of(cluster.admin()).await?;
+    let workers = cluster.workers();
+    if workers == 0 {
+        return Ok(totals);
     }
-    let admins = running.iter().map(|worker| worker.ready("admin").to_owned()).collect();
-    let own = strings(&["--coordinator", &address, "--ingress-addr", FREE, "--admin-addr", FREE]);
-    let gateway = start("gateway", [own, options.door_flags.clone()].concat()).await?;
-    let ingress = gateway.ready("ingress").to_owned();
-    process::serves(&admin, workers).await?;
-    let of_gateway = gateway.ready("admin").to_owned();
-    running.insert(0, gateway);
-    running.push(coordinator);
-    Ok(Site { processes: running, ingress, admin, gateway: Some(of_gateway), workers: admins })
+    let gateway = metrics_of(cluster.process(Role::Gateway).text("admin")).await?;
+    totals.extend(gateway.into_iter().filter(|(name, _)| name.starts_with("request_")));
+    totals.retain(|name, _| !name.starts_with(PHASE));
+    for number in 0..workers {
+        // It may have been killed.
+        let Ok(seen) = metrics_of(cluster.process(Role::Worker(number)).text("admin")).await else { continue };
+        for (name, seconds) in seen.into_iter().filter(|(name, _)| name.starts_with(PHASE)) {
+            *totals.entry(name).or_default() += seconds / workers as f64;
+        }
+    }
+    Ok(totals)
 }
 
-/// Any port that nobody uses.
-const FREE: &str = "127.0.0.1:0";
-
-fn strings(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| (*text).to_owned()).collect()
+async fn metrics_of(admin: &str) -> anyhow::Result<BTreeMap<String, f64>> {
+    let client = styx_client::Client::builder(admin).admin_url(admin).build()?;
+    let response = client.admin_request(Method::GET, "/metrics").send().await?;
+    Ok(read_metrics(&response.error_for_status()?.text().await?))
 }
 
 /// Counters of a page of metrics: names without `styx_` and `_total`, with their labels.
@@ -206,40 +106,40 @@ fn read_metrics(text: &str) -> BTreeMap<String, f64> {
 }
 
 impl System for Styx {
-    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Lane>>>> {
+    fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>> {
         async move {
-            let mut lanes: Vec<Box<dyn Lane>> = Vec::new();
+            let mut opened: Vec<Box<dyn Connection>> = Vec::new();
             match self.driver {
                 Driver::Websocket => {
                     for _ in 0..self.connections {
-                        lanes.push(Box::new(Socket::open(&self.ingress, APP, results).await?));
+                        opened.push(Box::new(Socket::open(&self.ingress, APP, results, self.keyed).await?));
                     }
                 }
                 Driver::Http => {
                     let mut connections = Vec::new();
                     for _ in 0..self.connections {
-                        connections.push(Connection::open(&self.ingress, APP, results).await?);
+                        connections.push(HttpConnection::open(&self.ingress, APP, results).await?);
                     }
-                    lanes.push(Box::new(Pool::new(connections)));
+                    opened.push(Box::new(Pool::new(connections)));
                 }
                 Driver::Kafka => {
-                    let brokers = self.broker.as_ref().context("a broker runs")?.address.clone();
-                    let opened = tokio::task::spawn_blocking(move || Records::open(&brokers, APP, results));
-                    lanes.push(Box::new(opened.await??));
+                    let brokers = self.brokers.clone().context("a broker runs")?;
+                    let records = tokio::task::spawn_blocking(move || Records::open(&brokers, APP, results));
+                    opened.push(Box::new(records.await??));
                 }
             }
-            Ok(lanes)
+            Ok(opened)
         }
         .boxed()
     }
 
     fn figures(&self) -> BoxFuture<'_, anyhow::Result<Figures>> {
         async move {
-            let totals = self.metrics().await?;
-            let mut figures = Figures { cpu: Some(Duration::ZERO), rss_mb: 0, totals };
-            let mut processes = self.processes.iter().map(Process::id).collect::<anyhow::Result<Vec<u32>>>()?;
-            processes.extend(self.broker.as_ref().and_then(Broker::id));
-            for process in processes {
+            let cluster = self.cluster.lock().await;
+            let mut figures = Figures { cpu: Some(Duration::ZERO), rss_mb: 0, totals: metrics(&cluster).await? };
+            for role in cluster.roles() {
+                // One that was killed has no figures.
+                let Ok(process) = cluster.process(role).id() else { continue };
                 let (cpu, rss_mb) = of_tree(process);
                 figures.cpu = figures.cpu.map(|sum| sum + cpu);
                 figures.rss_mb += rss_mb;
@@ -249,30 +149,26 @@ impl System for Styx {
         .boxed()
     }
 
-    fn disturb(&self) -> BoxFuture<'_, anyhow::Result<()>> {
+    fn disturb(&self, what: Disturbance) -> BoxFuture<'_, anyhow::Result<()>> {
         async move {
-            let worker = self.processes.get(WORKER).context("only a cluster has a worker that may be killed")?;
-            self.killed.store(true, Ordering::Relaxed);
-            // SAFETY: sends a signal to a child that has not been waited for, so the id is still its own.
-            unsafe { libc::kill(worker.id()? as libc::pid_t, libc::SIGKILL) };
-            Ok(())
+            let mut cluster = self.cluster.lock().await;
+            let (all, role) = (cluster.workers(), Role::Worker(what.worker() % cluster.workers().max(1)));
+            ensure!(all > 1, "only a cluster of two workers or more can lose one");
+            match what {
+                Disturbance::Kill(_) => cluster.kill(&[role]).await,
+                Disturbance::Stop(_) => cluster.process_mut(role).stop().await,
+                Disturbance::Rejoin(_) => {
+                    cluster.settle_with(all - 1, 0).await?;
+                    cluster.start_again(&[role]).await?;
+                    cluster.settle().await.map(drop)
+                }
+            }
         }
         .boxed()
     }
 
     fn stop(self: Box<Self>) -> BoxFuture<'static, anyhow::Result<()>> {
-        async move {
-            let killed = self.killed.load(Ordering::Relaxed);
-            for (at, mut process) in self.processes.into_iter().enumerate() {
-                if killed && at == WORKER {
-                    process.kill().await?;
-                    continue;
-                }
-                process.stop().await.context("a server process")?;
-            }
-            Ok(())
-        }
-        .boxed()
+        self.cluster.into_inner().stop().boxed()
     }
 }
 

@@ -25,7 +25,6 @@ pub struct Options {
     pub theta: f64,
 }
 
-/// The workload.
 pub struct Cart {
     count: u64,
     stock: i64,
@@ -74,7 +73,6 @@ impl Cart {
     }
 }
 
-/// What an item costs.
 fn price(item: u64) -> i64 {
     (item * 37 % 100) as i64 + 1
 }

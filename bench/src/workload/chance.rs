@@ -17,7 +17,6 @@ impl Skewed {
             .map_err(|error| anyhow::anyhow!("{exponent} is no exponent of a Zipf distribution: {error}"))
     }
 
-    /// One of the numbers.
     pub fn sample(&self, random: &mut dyn RngCore) -> u64 {
         self.0.sample(random) as u64 - 1
     }

@@ -1,22 +1,19 @@
-//! Every workload's Rust app and Python app beside each other on one server: the same calls, one
-//! after the other, must have the same replies and lead to the same state; and what the workload
-//! promises must hold.
+//! Every workload's apps in all languages beside each other on one server: the same calls, one after the other, must
+//! have the same replies and lead to the same state; and what the workload promises must hold.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::{Parser, ValueEnum};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::future::try_join_all;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use styx_client::{Client, Pipeline, Request};
+use styx_harness::Cluster;
 
 use super::{Call, Choice, Language, Workload};
-use crate::process::{self, Process};
 
 /// The workloads as they are compared: small, with every function in use.
 pub const WORKLOADS: [&str; 7] = [
@@ -29,7 +26,6 @@ pub const WORKLOADS: [&str; 7] = [
     "shopping-cart --users 50 --stock 30 --credit 5000 --theta 0.5",
 ];
 
-/// How the comparison runs.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The server's binary
@@ -52,37 +48,42 @@ pub struct Options {
 /// Runs the comparison and prints one JSON line; an error means that the apps differ or break a promise.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let directory = tempfile::tempdir()?;
-    let at = |path: &Path| path.to_string_lossy().into_owned();
-    let (data, cache) = (at(directory.path()), at(&options.cache_dir));
-    let free = "127.0.0.1:0";
-    let flags = ["--ingress-addr", free, "--admin-addr", free, "--data-dir", &data, "--cache-dir", &cache];
-    let server = runtime.block_on(Process::start(&options.styx, &flags.map(str::to_owned)))?;
-    let (ingress, admin) = (server.ready("ingress"), server.ready("admin"));
+    let cache = options.cache_dir.to_string_lossy().into_owned();
+    let processes = styx_harness::Options {
+        worker_flags: vec!["--cache-dir".to_owned(), cache],
+        ..styx_harness::Options::new(&options.styx)
+    };
+    let server = runtime.block_on(Cluster::start(processes))?;
     let mut deployed = BTreeSet::new();
     let (mut calls, mut aborted) = (0, 0);
+    let languages = Language::value_variants();
     for line in WORKLOADS {
         let workload = workload(line)?;
-        for language in Language::value_variants() {
+        for language in languages {
             let guest = workload.guest(*language);
             if deployed.insert(guest) {
-                process::deploy(&options.styx, admin, ingress, &options.guests.join(guest))?;
+                runtime.block_on(server.deploy(&options.guests.join(guest), None, true))?;
             }
         }
-        runtime.block_on(same_functions(admin, &*workload))?;
-        let pair = runtime.block_on(Pair::connect(ingress, &*workload))?;
-        let mut compared = Comparison { workload: &*workload, runtime: &runtime, pair, calls: 0, aborted: 0 };
+        runtime.block_on(same_functions(server.client(), &*workload))?;
+        let apps = {
+            let _inside = runtime.enter();
+            languages.iter().map(|language| App::new(server.client(), &*workload, *language)).collect()
+        };
+        let mut compared = Comparison { workload: &*workload, runtime: &runtime, apps, calls: 0, aborted: 0 };
         compared.run(options).with_context(|| format!("{line}, seed {}", options.seed))?;
         println!(
-            "  ✓ {line}: {} calls, {} of them aborted, the same in both languages",
-            compared.calls, compared.aborted
+            "  ✓ {line}: {} calls, {} of them aborted, the same in {}",
+            compared.calls,
+            compared.aborted,
+            if languages.len() == 2 { "both languages".to_owned() } else { format!("{} languages", languages.len()) }
         );
         (calls, aborted) = (calls + compared.calls, aborted + compared.aborted);
     }
     runtime.block_on(server.stop())?;
     println!(
         "{}",
-        json!({"languages": 2, "workloads": WORKLOADS.len(), "calls": calls, "aborted": aborted, "seed": options.seed, "consistent": true})
+        json!({"languages": languages.len(), "workloads": WORKLOADS.len(), "calls": calls, "aborted": aborted, "seed": options.seed, "consistent": true})
     );
     Ok(())
 }
@@ -100,17 +101,20 @@ struct Line {
     choice: Choice,
 }
 
-/// Both apps must have the same functions, with parameters of the same names.
-async fn same_functions(admin: &str, workload: &dyn Workload) -> anyhow::Result<()> {
-    let [rust, python] = [workload.guest(Language::Rust), workload.guest(Language::Python)];
-    let (rust, python) = (functions(admin, rust).await?, functions(admin, python).await?);
-    let differs = rust.symmetric_difference(&python).next();
-    ensure!(differs.is_none(), "only one language's app has {}", differs.map_or("", String::as_str));
+/// All apps must have the same functions, with parameters of the same names.
+async fn same_functions(client: &Client, workload: &dyn Workload) -> anyhow::Result<()> {
+    let mut first: Option<BTreeSet<String>> = None;
+    for language in Language::value_variants() {
+        let functions = functions(client, workload.guest(*language)).await?;
+        let first = first.get_or_insert_with(|| functions.clone());
+        let differs = first.symmetric_difference(&functions).next();
+        ensure!(differs.is_none(), "not all languages' apps have {}", differs.map_or("", String::as_str));
+    }
     Ok(())
 }
 
-async fn functions(admin: &str, app: &str) -> anyhow::Result<BTreeSet<String>> {
-    let described = process::admin_get(admin, &format!("/v1/apps/{app}")).await?;
+async fn functions(client: &Client, app: &str) -> anyhow::Result<BTreeSet<String>> {
+    let described = client.admin(&format!("/v1/apps/{app}")).await?;
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
     let mut functions = BTreeSet::new();
     for operator in list(&described, "operators") {
@@ -128,40 +132,46 @@ async fn functions(admin: &str, app: &str) -> anyhow::Result<BTreeSet<String>> {
 struct Comparison<'a> {
     workload: &'a dyn Workload,
     runtime: &'a tokio::runtime::Runtime,
-    pair: Pair,
+    apps: Vec<App>,
     calls: usize,
     aborted: usize,
 }
 
 impl Comparison<'_> {
     fn run(&mut self, options: &Options) -> anyhow::Result<()> {
-        self.runtime.block_on(self.pair.fill(self.workload))?;
+        self.runtime.block_on(try_join_all(self.apps.iter().map(|app| app.fill(self.workload))))?;
         let mut random = Pcg64Mcg::seed_from_u64(options.seed);
         for _ in 0..options.calls {
             let call = self.workload.next(&mut random);
-            let reply = self.runtime.block_on(self.pair.same(&call))?;
+            let replies = self.runtime.block_on(try_join_all(self.apps.iter().map(|app| app.call(&call))))?;
+            let mut replies = replies.into_iter().map(|reply| reply.map(without_accidents));
+            let first = replies.next().context("there is a language")?;
+            for (app, reply) in self.apps[1..].iter().zip(replies) {
+                let (one, other) = (self.apps[0].name, app.name);
+                ensure!(first == reply, "{call:?} is answered by {first:?} in {one}, by {reply:?} in {other}");
+            }
             self.calls += 1;
-            if let Err(Failure { code, message }) = reply {
+            if let Err(Failure { code, message }) = first {
                 self.aborted += 1;
                 ensure!(self.workload.expects(&code, &message), "{call:?} failed with {code}: {message}");
             }
         }
         // Whatever the checks read must be alike, too: together that is the whole state.
-        let rust = self.check(|pair| &mut pair.rust)?;
-        let python = self.check(|pair| &mut pair.python)?;
-        for (rust, python) in rust.iter().zip(&python) {
-            ensure!(rust == python, "the state differs: {rust} in Rust, {python} in Python");
+        let states = self.apps.iter().map(|app| self.check(app)).collect::<anyhow::Result<Vec<_>>>()?;
+        for (app, state) in self.apps.iter().zip(&states) {
+            for (first, own) in states[0].iter().zip(state) {
+                ensure!(first == own, "the state differs: {first} in {}, {own} in {}", self.apps[0].name, app.name);
+            }
+            ensure!(states[0].len() == state.len(), "{} and {} do not hold equally much", self.apps[0].name, app.name);
         }
-        ensure!(rust.len() == python.len(), "the apps do not hold equally much");
         Ok(())
     }
 
     /// Checks one app; returns what was read meanwhile.
-    fn check(&mut self, app: fn(&mut Pair) -> &mut Client) -> anyhow::Result<Vec<Value>> {
-        let (runtime, client) = (self.runtime, app(&mut self.pair));
+    fn check(&self, app: &App) -> anyhow::Result<Vec<Value>> {
         let mut seen = Vec::new();
         let checks = self.workload.check(&mut |call| {
-            let reply = runtime.block_on(client.call(call))?;
+            let reply = self.runtime.block_on(app.call(call))?;
             let reply =
                 reply.map_err(|Failure { code, message }| anyhow::anyhow!("{call:?} failed with {code}: {message}"))?;
             let arguments: Value = serde_json::from_str(&call.arguments)?;
@@ -173,33 +183,6 @@ impl Comparison<'_> {
     }
 }
 
-/// A connection for each language's app.
-struct Pair {
-    rust: Client,
-    python: Client,
-}
-
-impl Pair {
-    async fn connect(ingress: &str, workload: &dyn Workload) -> anyhow::Result<Pair> {
-        let rust = Client::connect(ingress, workload.guest(Language::Rust)).await?;
-        let python = Client::connect(ingress, workload.guest(Language::Python)).await?;
-        Ok(Pair { rust, python })
-    }
-
-    async fn fill(&mut self, workload: &dyn Workload) -> anyhow::Result<()> {
-        tokio::try_join!(self.rust.fill(workload), self.python.fill(workload))?;
-        Ok(())
-    }
-
-    /// Makes a call in both languages; the replies must be the same.
-    async fn same(&mut self, call: &Call) -> anyhow::Result<Result<Value, Failure>> {
-        let (rust, python) = tokio::try_join!(self.rust.call(call), self.python.call(call))?;
-        let (rust, python) = (rust.map(without_accidents), python.map(without_accidents));
-        ensure!(rust == python, "{call:?} is answered by {rust:?} in Rust, by {python:?} in Python");
-        Ok(rust)
-    }
-}
-
 /// Why a call had no effect.
 #[derive(Debug, PartialEq)]
 struct Failure {
@@ -207,59 +190,48 @@ struct Failure {
     message: String,
 }
 
-struct Client {
-    app: &'static str,
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+/// One language's app, and a pipeline to it.
+struct App {
+    name: &'static str,
+    pipeline: Pipeline,
 }
 
-impl Client {
-    async fn connect(ingress: &str, app: &'static str) -> anyhow::Result<Client> {
-        let (socket, _) = connect_async(format!("ws://{ingress}/v1/ws")).await?;
-        Ok(Client { app, socket })
+impl App {
+    fn new(client: &Client, workload: &dyn Workload, language: Language) -> App {
+        App { name: workload.guest(language), pipeline: client.pipeline() }
+    }
+
+    fn send(
+        &self,
+        call: &Call,
+    ) -> anyhow::Result<impl Future<Output = anyhow::Result<Result<Value, Failure>>> + use<>> {
+        let Call { operator, key, function, arguments, .. } = call;
+        let request = Request::new(self.name, operator, key, function, Value::Null).arguments_text(arguments)?;
+        let reply = self.pipeline.call(request.without_key());
+        Ok(async move {
+            Ok(match reply.await {
+                Ok(reply) => Ok(reply.value()?),
+                Err(error) => Err(Failure { code: error.code, message: error.message }),
+            })
+        })
+    }
+
+    async fn call(&self, call: &Call) -> anyhow::Result<Result<Value, Failure>> {
+        self.send(call)?.await
     }
 
     /// Makes all calls that fill the app, many at once.
-    async fn fill(&mut self, workload: &dyn Workload) -> anyhow::Result<()> {
+    async fn fill(&self, workload: &dyn Workload) -> anyhow::Result<()> {
         let mut calls = workload.fill().peekable();
         while calls.peek().is_some() {
-            let mut sent = 0;
-            for call in calls.by_ref().take(100) {
-                self.send(&call).await?;
-                sent += 1;
-            }
-            for _ in 0..sent {
-                self.receive().await?.map_err(|Failure { code, message }| {
-                    anyhow::anyhow!("{}: filling fails with {code}: {message}", self.app)
+            let some = calls.by_ref().take(100).map(|call| self.send(&call)).collect::<anyhow::Result<Vec<_>>>()?;
+            for reply in some {
+                reply.await?.map_err(|Failure { code, message }| {
+                    anyhow::anyhow!("{}: filling fails with {code}: {message}", self.name)
                 })?;
             }
         }
         Ok(())
-    }
-
-    async fn call(&mut self, call: &Call) -> anyhow::Result<Result<Value, Failure>> {
-        self.send(call).await?;
-        self.receive().await
-    }
-
-    async fn send(&mut self, call: &Call) -> anyhow::Result<()> {
-        let (app, Call { operator, key, function, arguments, .. }) = (self.app, call);
-        let text = format!(
-            r#"{{"id":0,"app":"{app}","operator":"{operator}","key":"{key}","function":"{function}","args":{arguments}}}"#
-        );
-        Ok(self.socket.send(Message::text(text)).await?)
-    }
-
-    async fn receive(&mut self) -> anyhow::Result<Result<Value, Failure>> {
-        loop {
-            let message = self.socket.next().await.context("the connection was closed")??;
-            let Message::Text(text) = message else { continue };
-            let mut answer: Value = serde_json::from_str(&text)?;
-            let word = |name: &str| answer["error"][name].as_str().unwrap_or_default().to_owned();
-            return Ok(match answer.get("error") {
-                Some(_) => Err(Failure { code: word("code"), message: word("message") }),
-                None => Ok(answer["ok"].take()),
-            });
-        }
     }
 }
 

@@ -22,11 +22,8 @@ use serde_json::Value;
 /// One call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The operator.
     pub operator: &'static str,
-    /// Key of the entity.
     pub key: String,
-    /// The function.
     pub function: &'static str,
     /// Its arguments, a JSON array.
     pub arguments: String,
@@ -49,9 +46,7 @@ impl Call {
 /// What an app is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
-    /// Rust, compiled.
     Rust,
-    /// Python, interpreted.
     Python,
 }
 
@@ -75,7 +70,6 @@ impl Check {
 
 /// A benchmark's calls and promises.
 pub trait Workload: Send + Sync {
-    /// Its name in reports.
     fn name(&self) -> &'static str;
 
     /// Name of the app's source directory among the guests.
@@ -118,7 +112,6 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The workload.
     pub fn workload(&self) -> anyhow::Result<Box<dyn Workload>> {
         Ok(match self {
             Choice::YcsbT(options) => Box::new(ycsb::Accounts::ycsb_t(options)?),

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::chance::{Skewed, text};
 use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
 
-/// Characters of a review.
 const TEXT: usize = 256;
 
 /// How the workload is made up.
@@ -24,7 +23,6 @@ pub struct Options {
     pub theta: f64,
 }
 
-/// The workload.
 pub struct Movie {
     users: u64,
     titles: u64,

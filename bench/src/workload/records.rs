@@ -26,7 +26,6 @@ pub struct Options {
     pub theta: f64,
 }
 
-/// The workload.
 pub struct Records {
     records: u64,
     reads: f64,
@@ -34,7 +33,6 @@ pub struct Records {
 }
 
 impl Records {
-    /// With so many records.
     pub fn new(options: &Options) -> anyhow::Result<Self> {
         let Options { records, reads, theta } = *options;
         Ok(Records { records, reads, chosen: Skewed::new(records, theta)? })

@@ -29,10 +29,8 @@ pub struct Options {
     pub reservations: u32,
 }
 
-/// The workload.
 pub struct Travel {
     capacity: u32,
-    /// Calls in a thousand.
     reservations: u32,
 }
 
@@ -42,7 +40,6 @@ const LOGINS: u32 = 5;
 const SEARCHES: u32 = 60;
 
 impl Travel {
-    /// With so much room.
     pub fn new(options: &Options) -> anyhow::Result<Self> {
         let Options { capacity, reservations } = *options;
         ensure!(reservations + LOGINS <= 1000, "--reservations can be up to {}", 1000 - LOGINS);
@@ -85,7 +82,6 @@ fn place(hotel: u32) -> (i64, i64) {
     (37_783_500 + step * 6_000, -122_410_000 + step * 8_000)
 }
 
-/// Somewhere in the city.
 fn somewhere(random: &mut dyn RngCore) -> (i64, i64) {
     (random.random_range(37_783_000..=38_263_500), random.random_range(-122_410_000..=-121_770_000))
 }

@@ -12,7 +12,6 @@ use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
 /// What an account holds at first.
 const BALANCE: i64 = 1_000_000;
 
-/// YCSB-T's options.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// Accounts
@@ -27,6 +26,9 @@ pub struct Options {
     /// Of groups: all accounts of one live in one place, by composite keys
     #[arg(long, requires = "groups")]
     pub composite: bool,
+    /// Of groups: so many transfers in a hundred go to another group
+    #[arg(long, default_value_t = 0.0, requires = "groups")]
+    pub crossing: f64,
     /// So many calls in a hundred read a balance
     #[arg(long, default_value_t = 0.0)]
     pub reads: f64,
@@ -46,27 +48,28 @@ pub struct TransferOptions {
     pub alpha: f64,
 }
 
-/// Accounts and transfers.
 pub struct Accounts {
     name: &'static str,
     accounts: u64,
     debited: Skewed,
     credited: Skewed,
-    /// Groups, at least one.
     groups: u64,
     /// Whether keys begin with the group.
     grouped: bool,
     operator: &'static str,
+    crossing: f64,
     reads: f64,
     updates: f64,
 }
 
 impl Accounts {
-    /// YCSB-T.
     pub fn ycsb_t(options: &Options) -> anyhow::Result<Self> {
-        let Options { accounts, theta, groups, composite, reads, updates } = *options;
+        let Options { accounts, theta, groups, composite, crossing, reads, updates } = *options;
         ensure!(accounts > 1, "a transfer needs two accounts: give --accounts 2 or more");
-        ensure!(reads + updates <= 100.0, "--reads and --updates are more than a hundred together");
+        ensure!(
+            reads + updates <= 100.0 && crossing <= 100.0,
+            "--reads and --updates, or --crossing, are more than a hundred"
+        );
         let grouped = groups > 0;
         let groups = groups.max(1);
         ensure!(
@@ -76,7 +79,18 @@ impl Accounts {
         // Who is credited is chosen among the debited one's group.
         let (debited, credited) = (Skewed::new(accounts, 0.0)?, Skewed::new(accounts / groups, theta)?);
         let operator = if composite { "member" } else { "account" };
-        Ok(Accounts { name: "ycsb-t", accounts, debited, credited, groups, grouped, operator, reads, updates })
+        Ok(Accounts {
+            name: "ycsb-t",
+            accounts,
+            debited,
+            credited,
+            groups,
+            grouped,
+            operator,
+            crossing,
+            reads,
+            updates,
+        })
     }
 
     /// Transfers, both accounts chosen alike.
@@ -92,6 +106,7 @@ impl Accounts {
             groups: 1,
             grouped: false,
             operator: "account",
+            crossing: 0.0,
             reads: 0.0,
             updates: 0.0,
         })
@@ -160,7 +175,11 @@ impl Workload for Accounts {
                 Call::write(self.operator, self.key(from), "update", "[]".into())
             };
         }
-        let to = another(from, || self.credited.sample(random) * self.groups + from % self.groups);
+        let mut group = from % self.groups;
+        if self.crossing > 0.0 && self.groups > 1 && percent(random, self.crossing) {
+            group = (group + random.random_range(1..self.groups)) % self.groups;
+        }
+        let to = another(from, || self.credited.sample(random) * self.groups + group);
         Call::write(self.operator, self.key(from), "transfer", format!("[\"{}\"]", self.key(to)))
     }
 

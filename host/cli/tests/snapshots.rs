@@ -108,7 +108,7 @@ async fn a_restart_begins_with_the_newest_snapshot_that_is_whole() {
         append(&server, elements).await;
         let taken = take(&server).await;
         let (state, position) = (server.state(LISTS).await, server.position().await);
-        server.child.kill().await.unwrap();
+        server.kill().await;
         flip(&newest(&data.join("snapshots").join(damaged)));
         server = Process::start(&data, NEVER).await;
         assert!(server.snapshot_epoch < taken && server.epochs_replayed >= 5, "{damaged}");
@@ -127,7 +127,7 @@ async fn a_backup_begins_another_cluster() {
     let (mut server, answers) = begun(Path::new(&path("data"))).await;
     let at_snapshot = server.state(LISTS).await;
     take(&server).await;
-    server.child.kill().await.unwrap();
+    server.kill().await;
 
     let exported = done(&["snapshots", "export", &path("backup"), "--data-dir", &path("data")]);
     assert_eq!(done(&["snapshots", "verify", "--store", &path("backup")])["sequence"], exported["sequence"]);
@@ -151,7 +151,7 @@ async fn one_goes_back_to_an_older_snapshot() {
     let listed = server.get("/v1/snapshots").await["snapshots"].clone();
     let (first, epoch) = (listed[0]["sequence"].to_string(), listed[0]["epoch"].as_u64().unwrap());
     refused(&["snapshots", "restore", &first, "--data-dir", &text], "LOG_LOCKED", "open in another process");
-    server.child.kill().await.unwrap();
+    server.kill().await;
 
     assert_eq!(done(&["snapshots", "restore", &first, "--data-dir", &text])["epoch"], epoch);
     let mut server = Process::start(&data, NEVER).await;
@@ -159,7 +159,7 @@ async fn one_goes_back_to_an_older_snapshot() {
     assert_eq!(append(&server, 0..30).await, answers[..30], "what was done then is done");
     assert_eq!(server.position().await.0, epoch);
     assert_eq!(append(&server, 30..60).await, answers[30..60], "and what came after can be done again");
-    server.child.kill().await.unwrap();
+    server.kill().await;
 
     // A damaged log ends the server; it may be set aside for a snapshot.
     let segment = data.join("log/00000000000000000000.log");
@@ -172,7 +172,7 @@ async fn one_goes_back_to_an_older_snapshot() {
     done(&["snapshots", "restore", "--data-dir", &text]);
     let mut server = Process::start(&data, NEVER).await;
     assert_eq!(server.position().await.0, epoch);
-    server.child.kill().await.unwrap();
+    server.kill().await;
 
     // Without its log, a server does not take the snapshot for all there was.
     std::fs::remove_dir_all(data.join("log")).unwrap();
@@ -202,7 +202,7 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     let segment = data.join("log/00000000000000000000.log");
     // The very first record, with what was decided when the cluster was created, and one a little later.
     for commit in [0, 4] {
-        server.child.kill().await.unwrap();
+        server.kill().await;
         let file = newest_of(&data.join("log"), ".log");
         let mut bytes = std::fs::read(&file).unwrap();
         let at = commits(&bytes)[commit];
@@ -217,7 +217,7 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     let server = server.kill_and_restart(NEVER).await;
     append(&server, 110..120).await;
     let mut server = server;
-    server.child.kill().await.unwrap();
+    server.kill().await;
 
     let file = newest_of(&data.join("log"), ".log");
     let mut bytes = std::fs::read(&file).unwrap();
@@ -292,7 +292,7 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
     take(&alone).await;
     let mut alone = alone.kill_and_restart(NEVER).await;
     assert_eq!(alone.epochs_replayed, 0);
-    alone.child.kill().await.unwrap();
+    alone.kill().await;
     done(&["snapshots", "restore", "--data-dir", &data]);
     let alone = Process::start(Path::new(&data), NEVER).await;
     append(&alone, 70..80).await;

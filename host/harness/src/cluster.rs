@@ -21,9 +21,7 @@ pub const RECOVERY_MAX: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     // In the order in which they are started when several were killed.
-    /// The Kafka broker.
     Broker,
-    /// The S3 server.
     Store,
     /// One server that is everything.
     Server,
@@ -33,24 +31,20 @@ pub enum Role {
     Standby,
     /// A worker, by its number.
     Worker(usize),
-    /// The gateway.
     Gateway,
 }
 
 /// The place of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Log {
-    /// The coordinator's directory.
     #[default]
     Embedded,
     /// A Kafka broker of its own, which also takes calls as records.
     Kafka,
 }
 
-/// The place of snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Store {
-    /// The coordinator's directory.
     #[default]
     Directory,
     /// An S3 server of its own.
@@ -59,10 +53,8 @@ pub enum Store {
     None,
 }
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program `styx`.
     pub binary: PathBuf,
     /// Where data and logs go; a temporary directory if none is given.
     pub directory: Option<PathBuf>,
@@ -70,7 +62,6 @@ pub struct Options {
     pub workers: usize,
     /// The place of the log.
     pub log: Log,
-    /// The place of snapshots.
     pub store: Store,
     /// Whether calls come as records of a Kafka broker, wherever the log is.
     pub kafka: bool,
@@ -138,9 +129,6 @@ const ANY: &str = "127.0.0.1:0";
 
 impl Cluster {
     /// Starts everything, and waits until it serves.
-    ///
-    /// # Errors
-    /// A process does not start, with what it said last.
     pub async fn start(options: Options) -> anyhow::Result<Cluster> {
         let mut cluster = Cluster::prepare(options)?;
         let all: Vec<Role> = cluster.roles().collect();
@@ -154,9 +142,6 @@ impl Cluster {
     }
 
     /// All processes, none of them running.
-    ///
-    /// # Errors
-    /// There is no directory or port for them.
     pub fn prepare(options: Options) -> anyhow::Result<Cluster> {
         let temporary = match &options.directory {
             None => Some(tempfile::tempdir()?),
@@ -287,12 +272,10 @@ impl Cluster {
         self.processes.insert(role, Process::new(program, &self.directory));
     }
 
-    /// A client of it.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// `host:port` of the ingress.
     pub fn ingress(&self) -> &str {
         &self.ingress
     }
@@ -328,25 +311,16 @@ impl Cluster {
     }
 
     /// The process of a role.
-    ///
-    /// # Panics
-    /// There is no such role.
     pub fn process(&self, role: Role) -> &Process {
         self.processes.get(&role).expect("only roles that there are are named")
     }
 
     /// The same, to do something to it.
-    ///
-    /// # Panics
-    /// There is no such role.
     pub fn process_mut(&mut self, role: Role) -> &mut Process {
         self.processes.get_mut(&role).expect("only roles that there are are named")
     }
 
     /// SIGKILL to all of them, one directly after the other.
-    ///
-    /// # Errors
-    /// One does not run.
     pub async fn kill(&mut self, roles: &[Role]) -> anyhow::Result<()> {
         for role in roles {
             self.process_mut(*role).check()?;
@@ -356,9 +330,6 @@ impl Cluster {
     }
 
     /// Starts them: the servers that others cannot start without first, the rest at the same time.
-    ///
-    /// # Errors
-    /// One does not start.
     pub async fn start_again(&mut self, roles: &[Role]) -> anyhow::Result<()> {
         let mut roles = roles.to_vec();
         roles.sort_unstable();
@@ -376,9 +347,6 @@ impl Cluster {
     }
 
     /// Checks that nothing has ended by itself. A coordinator may, if another one leads: it is started again.
-    ///
-    /// # Errors
-    /// A process has ended.
     pub async fn check(&mut self) -> anyhow::Result<()> {
         for role in [Role::Coordinator, Role::Standby] {
             if self.other_admin.is_none() {
@@ -409,17 +377,11 @@ impl Cluster {
     }
 
     /// Waits until all workers serve.
-    ///
-    /// # Errors
-    /// They do not, or a process has ended.
     pub async fn settle(&mut self) -> anyhow::Result<Value> {
         self.settle_with(self.options.workers, 0).await
     }
 
     /// Waits until so many workers serve in a later generation than `after`; returns what `/v1/cluster` shows.
-    ///
-    /// # Errors
-    /// They do not, or a process has ended.
     pub async fn settle_with(&mut self, workers: usize, after: u64) -> anyhow::Result<Value> {
         let started = Instant::now();
         loop {
@@ -446,18 +408,11 @@ impl Cluster {
         }
     }
 
-    /// The generation that serves.
-    ///
-    /// # Errors
-    /// The coordinator does not say.
     pub async fn generation(&self) -> anyhow::Result<u64> {
         self.client.admin("/v1/cluster").await?["generation"].as_u64().context("a generation has a number")
     }
 
     /// The position of a cluster that nobody asks anything.
-    ///
-    /// # Errors
-    /// It works on all the same.
     pub async fn position(&mut self) -> anyhow::Result<Position> {
         let mut before = None;
         let started = Instant::now();
@@ -476,9 +431,6 @@ impl Cluster {
 
     /// Builds the app in `source` and deploys it under `name`, or its own, with the command that users use; `shown` is
     /// whether they see what it says.
-    ///
-    /// # Errors
-    /// The command fails, with what it said.
     pub async fn deploy(&self, source: &Path, name: Option<&str>, shown: bool) -> anyhow::Result<()> {
         let (admin, ingress) = (format!("http://{}", self.admin), format!("http://{}", self.ingress));
         let mut command = Command::new(&self.options.binary);
@@ -496,9 +448,6 @@ impl Cluster {
     }
 
     /// Reads every byte of the newest snapshot, while no process of Styx runs; says what is wrong with it.
-    ///
-    /// # Errors
-    /// The command does not start.
     pub async fn snapshot_damage(&self) -> anyhow::Result<Option<String>> {
         let mut arguments = words(&["snapshots", "verify", "--data-dir"]);
         match self.options.store {
@@ -527,9 +476,6 @@ impl Cluster {
     }
 
     /// Stops everything that runs, in order.
-    ///
-    /// # Errors
-    /// A process does not end well.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         // Who asks others ends before those.
         for (role, process) in self.processes.iter_mut().rev() {

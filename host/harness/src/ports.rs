@@ -4,9 +4,6 @@ use anyhow::bail;
 
 /// A port of loopback that nobody listens on, nor a hundred above (where brokers meet their controllers), outside of
 /// what systems give to outgoing connections: it is still free when a process comes back to it.
-///
-/// # Errors
-/// There is none.
 pub fn free_port() -> anyhow::Result<u16> {
     let free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
     for _ in 0..1000 {

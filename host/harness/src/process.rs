@@ -19,7 +19,6 @@ const START_MAX: Duration = Duration::from_secs(120);
 pub struct Program {
     /// Names the process in errors, and its log.
     pub name: String,
-    /// The file to execute.
     pub binary: PathBuf,
     /// Its arguments. Port 0 in an address becomes the port that the process first listened on.
     pub arguments: Vec<String>,
@@ -50,15 +49,11 @@ impl Process {
         Process { program, log, running: None, ready: Value::Null }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.program.name
     }
 
     /// Starts it; [`Process::ready`] waits until it is there.
-    ///
-    /// # Errors
-    /// The program cannot be executed.
     pub fn start(&mut self) -> anyhow::Result<()> {
         let Program { name, binary, arguments, environment, port } = &self.program;
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
@@ -82,9 +77,6 @@ impl Process {
     }
 
     /// Waits until it is ready.
-    ///
-    /// # Errors
-    /// It ends instead, says why it does not start, or takes too long.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
         let Ok(ready) = tokio::time::timeout(START_MAX, self.wait_ready()).await else {
             bail!("{} is not ready after {START_MAX:?}: {}", self.name(), self.last_line())
@@ -121,6 +113,11 @@ impl Process {
         Ok(said)
     }
 
+    /// What it said of this when it was ready.
+    pub fn value(&self, name: &str) -> &Value {
+        &self.ready[name]
+    }
+
     /// A text that it said when it was ready, such as an address.
     pub fn text(&self, name: &str) -> &str {
         self.ready[name].as_str().unwrap_or_default()
@@ -132,27 +129,18 @@ impl Process {
     }
 
     /// Its id, while it runs.
-    ///
-    /// # Errors
-    /// It does not run.
     pub fn id(&self) -> anyhow::Result<u32> {
         let id = self.running.as_ref().and_then(|running| running.child.id());
         id.with_context(|| format!("{} does not run", self.name()))
     }
 
     /// SIGKILL, and waits for the end.
-    ///
-    /// # Errors
-    /// It does not run.
     pub async fn kill(&mut self) -> anyhow::Result<()> {
         let mut running = self.running.take().with_context(|| format!("{} does not run", self.program.name))?;
         running.child.kill().await.with_context(|| format!("killing {}", self.program.name))
     }
 
     /// SIGTERM, and waits for the end, which must be a success.
-    ///
-    /// # Errors
-    /// It does not run, does not end, or ends otherwise.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
         self.signal(libc::SIGTERM)?;
         let name = self.program.name.clone();
@@ -164,26 +152,14 @@ impl Process {
         Ok(())
     }
 
-    /// SIGSTOP.
-    ///
-    /// # Errors
-    /// It does not run.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.signal(libc::SIGSTOP)
     }
 
-    /// SIGCONT.
-    ///
-    /// # Errors
-    /// It does not run.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.signal(libc::SIGCONT)
     }
 
-    /// Sends a signal.
-    ///
-    /// # Errors
-    /// It does not run.
     pub fn signal(&self, signal: i32) -> anyhow::Result<()> {
         let id = self.id()?;
         // SAFETY: sends a signal to a child that has not been waited for, so the id is still its own.
@@ -193,9 +169,6 @@ impl Process {
     }
 
     /// Checks that it runs, or was killed or stopped from here.
-    ///
-    /// # Errors
-    /// It has ended by itself.
     pub fn check(&mut self) -> anyhow::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let Some(status) = running.child.try_wait()? else { return Ok(()) };
@@ -207,9 +180,6 @@ impl Process {
     }
 
     /// Waits until it ends by itself: its status, and the last line of its standard output as JSON.
-    ///
-    /// # Errors
-    /// It does not run, or does not end.
     pub async fn ended(&mut self) -> anyhow::Result<(ExitStatus, Value)> {
         let name = self.program.name.clone();
         let mut running = self.running.take().with_context(|| format!("{name} does not run"))?;

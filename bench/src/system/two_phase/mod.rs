@@ -33,7 +33,7 @@ use tokio::process::{Child, Command};
 
 use super::usage::of_tree;
 use super::{Figures, System};
-use crate::load::{End, Lane, Pool, Session};
+use crate::load::{Connection, End, Pool, Session};
 use crate::workload::Call;
 
 /// One service of the baseline; started by the baseline itself.
@@ -50,9 +50,7 @@ pub struct Member {
 /// What a participant does to one account.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Step {
-    /// The transaction.
     transaction: u64,
-    /// The account.
     account: u64,
     /// What is added to its balance.
     amount: i64,
@@ -63,7 +61,6 @@ struct Step {
 enum Refusal {
     /// Somebody else has a lock: try again.
     Conflict,
-    /// The function refuses.
     Aborted(String),
     /// The service does not work.
     Broken(String),
@@ -139,11 +136,9 @@ pub struct TwoPhase {
     _directory: tempfile::TempDir,
 }
 
-/// Services of the accounts.
 const PARTICIPANTS: usize = 2;
 
 impl TwoPhase {
-    /// Starts all services.
     pub async fn start(connections: usize) -> anyhow::Result<TwoPhase> {
         let directory = tempfile::tempdir()?;
         let mut participants = Vec::new();
@@ -157,7 +152,7 @@ impl TwoPhase {
 }
 
 impl System for TwoPhase {
-    fn open(&self, _results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Lane>>>> {
+    fn open(&self, _results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>> {
         async move {
             let mut sessions = Vec::new();
             for _ in 0..self.connections {
@@ -167,7 +162,7 @@ impl System for TwoPhase {
                 tokio::spawn(connection);
                 sessions.push(Client { requests, host: self.coordinator.address.clone() });
             }
-            Ok(vec![Box::new(Pool::new(sessions)) as Box<dyn Lane>])
+            Ok(vec![Box::new(Pool::new(sessions)) as Box<dyn Connection>])
         }
         .boxed()
     }
@@ -203,7 +198,6 @@ struct Client {
     host: String,
 }
 
-/// Attempts at one call.
 const ATTEMPTS_MAX: u32 = 1000;
 
 impl Session for Client {

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::journal::Journal;
 use super::{Refusal, Step};
 
-/// An account.
 #[derive(Default)]
 struct Account {
     balance: i64,

@@ -7,7 +7,6 @@ use super::fill::{QUANTITY, line_counts};
 use super::{DISTRICTS, Tpcc};
 use crate::workload::{Call, Check, PAGE, Read, number, pages};
 
-/// Sums over a warehouse.
 struct Warehouse {
     number: u32,
     paid: i64,
@@ -16,7 +15,6 @@ struct Warehouse {
     districts: Vec<District>,
 }
 
-/// Sums over a district.
 struct District {
     paid: i64,
     next_order: i64,
@@ -25,7 +23,6 @@ struct District {
     balance: i64,
     paid_by_customers: i64,
     highest_order: i64,
-    /// As the orders say.
     lines: i64,
     /// Orders that wait for their delivery, as they say themselves, and their numbers, if there are any.
     waiting: i64,

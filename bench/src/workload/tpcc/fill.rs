@@ -12,11 +12,9 @@ use super::{DISTRICTS, LAST_NAME_WHILE_FILLED, Tpcc, last_name};
 use crate::workload::Call;
 use crate::workload::chance::{non_uniform, percent, text};
 
-/// Rows of a call.
 const BATCH: u32 = 50;
 /// What each customer has paid, in cents.
 const PAID: i64 = 1000;
-/// Pieces of each line.
 pub const QUANTITY: i64 = 5;
 
 /// What a seed is for.

@@ -45,7 +45,6 @@ const LAST_NAME: u64 = 223;
 const CUSTOMER: u64 = 259;
 const ITEM: u64 = 7911;
 
-/// The workload.
 pub struct Tpcc {
     warehouses: u32,
     /// Of each district; as many orders.
@@ -55,7 +54,6 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// With so many warehouses.
     pub fn new(options: &Options) -> anyhow::Result<Self> {
         let Options { warehouses, mix, scale_down } = *options;
         ensure!(warehouses > 0, "there is no warehouse: give --warehouses 1 or more");

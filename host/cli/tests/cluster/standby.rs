@@ -70,7 +70,7 @@ impl Pair {
         let (mut leads, mut stands_by) = (Candidate::new("first"), Candidate::new("second"));
         let one = leads.start(directory.path(), &log, interval).await;
         let two = stands_by.start(directory.path(), &log, interval).await;
-        assert_eq!((&one.ready["standby"], &two.ready["standby"]), (&json!(false), &json!(true)));
+        assert_eq!((one.value("standby"), two.value("standby")), (&json!(false), &json!(true)));
         let mut cluster = Cluster::of(one, two, directory).await;
         for number in 0..2 {
             cluster.workers.push(None);
@@ -117,7 +117,7 @@ impl Pair {
     async fn again(&mut self) {
         let directory = self.cluster.directory().to_owned();
         let part = self.stands_by.start(&directory, &self.log, self.interval).await;
-        assert_eq!(part.ready["standby"], true);
+        assert_eq!(part.value("standby"), true);
         self.cluster.standby = Some(part);
     }
 }
@@ -157,8 +157,8 @@ impl Reader {
 
 /// Stops a process, and waits until none of its threads runs any more: on a busy machine that takes a moment.
 async fn pause(part: &Part) {
-    part.signal("-STOP").await;
-    let tasks = format!("/proc/{}/task", part.child.id().unwrap());
+    part.signal(libc::SIGSTOP);
+    let tasks = format!("/proc/{}/task", part.id());
     let stopped = || {
         let mut tasks = std::fs::read_dir(&tasks).unwrap();
         tasks.all(|task| {
@@ -237,7 +237,7 @@ async fn a_standby_takes_over_from_one_that_is_paused_or_stopped() {
         let mut zombie = pair.swap();
         println!("paused, the next one answers after {:?}", pair.taken_over(&load, paused).await);
         load.goes_on(100).await;
-        zombie.signal("-CONT").await;
+        zombie.signal(libc::SIGCONT);
         let (status, last) = zombie.ended().await;
         // Whichever it notices first: that another one has the lease, or the log.
         match status {

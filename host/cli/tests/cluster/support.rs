@@ -1,86 +1,63 @@
 //! A coordinator, workers and a gateway, each a process that may be killed.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use styx_harness::Process;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
 
-use crate::process::{Told, testkit, told};
+use crate::process::{Told, started, testkit, told};
 
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process of some role; killed when dropped.
-pub struct Part {
-    pub child: Child,
-    pub ready: Value,
-    /// Where it writes what it has to say.
-    pub log: PathBuf,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+pub struct Part(Process);
 
 impl Part {
     /// Starts one and waits until it is ready.
     pub async fn start(directory: &Path, name: &str, arguments: &[&str]) -> Part {
-        let log = directory.join(format!("{name}.log"));
-        let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
-            .args(["server", "--json"])
-            .args(arguments)
-            .env("STYX_LOG", "info")
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
-        let line = line.unwrap_or_else(|| panic!("{name} ended: {}", std::fs::read_to_string(&log).unwrap()));
-        let ready: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(ready["ready"], true, "{ready}");
-        Part { child, ready, log, lines }
+        Part(started(directory, name, "info", &[&["server", "--json"], arguments].concat()).await)
     }
 
     pub fn at(&self, name: &str) -> &str {
-        self.ready[name].as_str().unwrap()
+        self.0.text(name)
+    }
+
+    /// What it said of this when it was ready.
+    pub fn value(&self, name: &str) -> &Value {
+        self.0.value(name)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id().unwrap()
     }
 
     pub async fn kill(&mut self) {
-        self.child.kill().await.unwrap();
+        self.0.kill().await.unwrap();
     }
 
     /// Asks it to end, and waits until it has.
     pub async fn stop(&mut self) {
-        let id = self.child.id().expect("it runs").to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
-        assert!(ended.success(), "{ended}: {}", self.said());
+        self.0.stop().await.unwrap();
     }
 
-    /// Sends it a signal, by name.
-    pub async fn signal(&self, name: &str) {
-        let id = self.child.id().expect("it runs").to_string();
-        assert!(Command::new("kill").args([name, &id]).status().await.unwrap().success());
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        self.0.signal(signal).unwrap();
     }
 
     /// Waits until it has ended by itself; its exit status, and its last line for programs.
     pub async fn ended(&mut self) -> (Option<i32>, Value) {
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
-        let mut last = Value::Null;
-        while let Some(line) = self.lines.next_line().await.unwrap() {
-            last = serde_json::from_str(&line).unwrap();
-        }
+        let (status, last) = self.0.ended().await.unwrap();
         (status.code(), last)
     }
 
     /// What it has said so far.
     pub fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
+        self.0.log()
     }
 }
 

@@ -2,17 +2,15 @@
 #![allow(dead_code)] // each test uses a part
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use styx_harness::Program;
 
 /// A running server; killed when dropped.
 pub struct Process {
-    pub child: Child,
+    process: styx_harness::Process,
     pub ingress: String,
     pub admin: String,
     pub epochs_replayed: u64,
@@ -20,6 +18,7 @@ pub struct Process {
     pub snapshot_epoch: u64,
     pub http: Client,
     data: PathBuf,
+    _logs: tempfile::TempDir,
 }
 
 /// An answer, read to its end.
@@ -67,36 +66,36 @@ impl Told {
 impl Process {
     /// Starts a server that checks every transaction's determinism, with more arguments; returns once it is ready.
     pub async fn start(data: &Path, more: &[&str]) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_styx"))
-            .args(["server", "--json", "--determinism-check", "all"])
-            .args(["--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data-dir"])
-            .arg(data)
-            .args(more)
-            .env("STYX_LOG", "error")
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.next_line().await.unwrap().expect("the server says that it is ready");
-        let ready: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(ready["ready"], true, "{ready}");
-        let text = |name: &str| ready[name].as_str().unwrap().to_string();
+        let arguments = ["server", "--json", "--determinism-check", "all"];
+        let addresses = ["--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data-dir"];
+        let all = [&arguments[..], &addresses, &[data.to_str().unwrap()], more].concat();
+        let logs = tempfile::tempdir().unwrap();
+        let process = started(logs.path(), "server", "error", &all).await;
         Process {
-            ingress: text("ingress"),
-            admin: text("admin"),
-            epochs_replayed: ready["epochs_replayed"].as_u64().unwrap(),
-            snapshot_epoch: ready["snapshot_epoch"].as_u64().unwrap(),
+            ingress: process.text("ingress").to_owned(),
+            admin: process.text("admin").to_owned(),
+            epochs_replayed: process.number("epochs_replayed"),
+            snapshot_epoch: process.number("snapshot_epoch"),
             http: Client::builder().timeout(Duration::from_secs(120)).build().unwrap(),
+            process,
             data: data.to_owned(),
-            child,
+            _logs: logs,
         }
     }
 
-    /// Kills it with SIGKILL and starts it again on the same data.
+    /// Kills it with SIGKILL.
+    pub async fn kill(&mut self) {
+        self.process.kill().await.unwrap();
+    }
+
+    /// Kills it with SIGKILL and starts it again on the same data, with more arguments.
     pub async fn kill_and_restart(mut self, more: &[&str]) -> Process {
-        self.child.kill().await.unwrap();
+        self.kill().await;
         Process::start(&self.data, more).await
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id().unwrap()
     }
 
     pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
@@ -143,14 +142,14 @@ impl Process {
 
     /// Memory in use, in MiB.
     pub fn memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     }
 
     /// The share of one core that it uses over a second.
     pub async fn load(&self) -> f64 {
-        let path = format!("/proc/{}/stat", self.child.id().unwrap());
+        let path = format!("/proc/{}/stat", self.id());
         let ticks = || {
             let stat = std::fs::read_to_string(&path).unwrap();
             let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -160,6 +159,21 @@ impl Process {
         tokio::time::sleep(Duration::from_secs(1)).await;
         (ticks() - before) as f64 / 100.0
     }
+}
+
+/// A process of `styx` with these arguments, once it is ready. Its log is in `directory`.
+pub async fn started(directory: &Path, name: &str, level: &str, arguments: &[&str]) -> styx_harness::Process {
+    let program = Program {
+        name: name.to_owned(),
+        binary: env!("CARGO_BIN_EXE_styx").into(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        environment: vec![("STYX_LOG".to_owned(), level.to_owned())],
+        port: None,
+    };
+    let mut process = styx_harness::Process::new(program, directory);
+    process.start().unwrap();
+    process.ready().await.unwrap();
+    process
 }
 
 /// Sends and reads the answer.

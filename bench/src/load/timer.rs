@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// A thread that sleeps until the next moment somebody asked for. Ends with this value.
-pub struct Alarm {
+pub struct Timer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,13 +47,12 @@ impl Shared {
     }
 }
 
-impl Alarm {
-    /// Starts the thread.
-    pub fn new() -> std::io::Result<Alarm> {
+impl Timer {
+    pub fn new() -> std::io::Result<Timer> {
         let shared = Arc::<Shared>::default();
         let seen = shared.clone();
-        let thread = std::thread::Builder::new().name("alarm".into()).spawn(move || seen.run())?;
-        Ok(Alarm { shared, thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("timer".into()).spawn(move || seen.run())?;
+        Ok(Timer { shared, thread: Some(thread) })
     }
 
     /// Wakes this task then, and not at any moment asked for before.
@@ -73,7 +72,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for Timer {
     fn drop(&mut self) {
         self.shared.state().ended = true;
         self.shared.changed.notify_one();
@@ -91,9 +90,9 @@ mod tests {
 
     use super::*;
 
-    struct Bell(Sender<Instant>);
+    struct Waiting(Sender<Instant>);
 
-    impl Wake for Bell {
+    impl Wake for Waiting {
         fn wake(self: Arc<Self>) {
             self.0.send(Instant::now()).unwrap();
         }
@@ -101,15 +100,15 @@ mod tests {
 
     #[test]
     fn only_the_last_moment_asked_for_wakes() {
-        let alarm = Alarm::new().unwrap();
-        let (to, rings) = channel();
-        let waker = Waker::from(Arc::new(Bell(to)));
+        let timer = Timer::new().unwrap();
+        let (to, wakes) = channel();
+        let waker = Waker::from(Arc::new(Waiting(to)));
         let start = Instant::now();
-        alarm.set(start + Duration::from_millis(5), &waker);
+        timer.set(start + Duration::from_millis(5), &waker);
         let at = start + Duration::from_millis(20);
-        alarm.set(at, &waker);
-        let rang = rings.recv_timeout(Duration::from_secs(10)).unwrap();
-        assert!(rang >= at, "{:?} early", at - rang);
-        assert!(rings.recv_timeout(Duration::from_millis(20)).is_err(), "it rang twice");
+        timer.set(at, &waker);
+        let woken = wakes.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(woken >= at, "{:?} early", at - woken);
+        assert!(wakes.recv_timeout(Duration::from_millis(20)).is_err(), "it woken twice");
     }
 }

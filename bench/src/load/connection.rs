@@ -10,51 +10,36 @@ use bytes::Bytes;
 use crate::workload::Call;
 
 /// A way into a system.
-pub trait Lane: Send {
+pub trait Connection: Send {
     /// Calls that may be under way.
     fn capacity(&self) -> usize;
 
-    /// Takes a call; it is on its way once the lane is polled. Never more than the capacity are
+    /// Takes a call; it is on its way once the connection is polled. Never more than the capacity are
     /// under way. The answer names the ticket.
-    ///
-    /// # Errors
-    /// The way is closed.
     fn send(&mut self, ticket: u64, call: &Call) -> anyhow::Result<()>;
 
     /// Sends what was taken and appends answers that have come; ready if there are any.
-    ///
-    /// # Errors
-    /// The way is closed.
     fn poll(&mut self, context: &mut Context<'_>, answers: &mut Vec<Answered>) -> Poll<anyhow::Result<()>>;
 }
 
 /// The end of one call.
 #[derive(Clone, Debug)]
 pub struct Answered {
-    /// Which call.
     pub ticket: u64,
-    /// How it ended.
     pub end: End,
     /// How often the client had to ask again, since the system left that to it.
     pub retries: u32,
 }
 
-/// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With a result: JSON, if the lane was asked for results.
+    /// With a result: JSON, if the connection was asked for results.
     Done(Bytes),
     /// Without effect, as far as is known.
-    Failed {
-        /// A stable code.
-        code: String,
-        /// What people are told.
-        message: String,
-    },
+    Failed { code: String, message: String },
 }
 
 impl End {
-    /// A failure.
     pub fn failed(code: impl Into<String>, message: impl Into<String>) -> End {
         End::Failed { code: code.into(), message: message.into() }
     }

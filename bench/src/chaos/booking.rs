@@ -1,4 +1,4 @@
-//! Trips: a room and a seat for one order, both or none (Styx, Figure 2). Some hotels and flights are
+//! Bookings: a room and a seat for one order, both or none (Styx, Figure 2). Some hotels and flights are
 //! sold out soon, others never. Orders that are there say exactly what hotels and flights must have left.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,19 +9,19 @@ use base64::engine::general_purpose::STANDARD;
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
+use styx_client::Request;
 
-use super::ask::{Call, Told};
-use super::book::Way;
+use super::ask::Told;
 use super::check::Findings;
+use super::ledger::{Way, keyed};
 
-/// The app that books.
 pub(super) const APP: &str = "deathstar-travel";
 /// Hotels, and as many flights.
-const PLACES: u32 = 12;
+const OFFERS: u32 = 12;
 
 /// A room and a seat are asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Trip {
+pub(super) struct Booking {
     pub(super) number: u64,
     hotel: u32,
     flight: u32,
@@ -36,9 +36,8 @@ pub(super) enum Booked {
     SoldOut,
 }
 
-/// What there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Trips {
+pub(super) struct Bookings {
     hotels: BTreeMap<String, u32>,
     flights: BTreeMap<String, u32>,
     orders: BTreeSet<String>,
@@ -50,31 +49,27 @@ fn capacity(number: u32) -> u32 {
 }
 
 /// Opens all hotels and flights.
-pub(super) fn opening() -> impl Iterator<Item = Call> {
-    let open = |operator: &str, number: u32| Call {
-        target: format!("{APP}/{operator}/{operator}-{number}/insert"),
-        arguments: json!([capacity(number)]),
-        key: None,
+pub(super) fn opening() -> impl Iterator<Item = Request> {
+    let open = |operator: &str, number: u32| {
+        Request::new(APP, operator, &format!("{operator}-{number}"), "insert", json!([capacity(number)]))
     };
-    (0..PLACES).flat_map(move |number| [open("hotel", number), open("flight", number)])
+    (0..OFFERS).flat_map(move |number| [open("hotel", number), open("flight", number)])
 }
 
-impl Trip {
-    pub(super) fn new(number: u64, way: Way, random: &mut StdRng) -> Trip {
-        let mut place = || random.random_range(0..PLACES);
-        Trip { number, hotel: place(), flight: place(), way, told: None }
+impl Booking {
+    pub(super) fn new(number: u64, way: Way, random: &mut StdRng) -> Booking {
+        let mut place = || random.random_range(0..OFFERS);
+        Booking { number, hotel: place(), flight: place(), way, told: None }
     }
 
     fn order(&self) -> String {
         format!("order-{}", self.number)
     }
 
-    pub(super) fn call(&self) -> Call {
-        Call {
-            target: format!("{APP}/order/{}/reserve", self.order()),
-            arguments: json!([format!("hotel-{}", self.hotel), format!("flight-{}", self.flight), "somebody"]),
-            key: (self.way == Way::Keyed).then(|| format!("trip-{}", self.number)),
-        }
+    pub(super) fn call(&self) -> Request {
+        let arguments = json!([format!("hotel-{}", self.hotel), format!("flight-{}", self.flight), "somebody"]);
+        let call = Request::new(APP, "order", &self.order(), "reserve", arguments);
+        keyed(call, (self.way == Way::Keyed).then(|| format!("booking-{}", self.number)))
     }
 
     /// What an answer says; an error if it cannot be one to this.
@@ -82,19 +77,19 @@ impl Trip {
         match told {
             Told::Done(Value::Null) => Ok(Some(Booked::Yes)),
             Told::Refused => Ok(Some(Booked::SoldOut)),
-            Told::Unknown | Told::NotDone => Ok(None),
-            odd => Err(format!("trip {} was answered with {odd:?}", self.number)),
+            Told::Unknown if self.way == Way::Plain => Ok(None),
+            odd => Err(format!("booking {} was answered with {odd:?}", self.number)),
         }
     }
 }
 
-impl Trips {
+impl Bookings {
     /// From the entities of the three operators.
     pub(super) fn read(
         hotels: &BTreeMap<String, Value>,
         flights: &BTreeMap<String, Value>,
         orders: BTreeMap<String, Value>,
-    ) -> anyhow::Result<Trips> {
+    ) -> anyhow::Result<Bookings> {
         let left = |places: &BTreeMap<String, Value>| -> anyhow::Result<BTreeMap<String, u32>> {
             let read = |(name, value): (&String, &Value)| {
                 let bytes = STANDARD.decode(value.as_str().with_context(|| format!("{name} is no place"))?)?;
@@ -103,25 +98,25 @@ impl Trips {
             places.iter().map(read).collect()
         };
         let orders = orders.into_keys().collect();
-        Ok(Trips { hotels: left(hotels)?, flights: left(flights)?, orders })
+        Ok(Bookings { hotels: left(hotels)?, flights: left(flights)?, orders })
     }
 }
 
 /// What was acknowledged is there, what was refused is not, and nothing was taken but for orders.
-pub(super) fn check(trips: &[Trip], there: &Trips, findings: &mut Findings) {
+pub(super) fn check(bookings: &[Booking], there: &Bookings, findings: &mut Findings) {
     let mut taken: BTreeMap<String, u32> = BTreeMap::new();
     let mut known = 0;
-    for trip in trips {
-        let order = trip.order();
+    for booking in bookings {
+        let order = booking.order();
         let booked = there.orders.contains(&order);
-        match trip.told {
+        match booking.told {
             Some(Booked::Yes) if !booked => findings.lost(format!("{order} was acknowledged, and is not there")),
             Some(Booked::SoldOut) if booked => findings.changed(format!("{order} was refused, and is there")),
             _ => {}
         }
         if booked {
             known += 1;
-            for place in [format!("hotel-{}", trip.hotel), format!("flight-{}", trip.flight)] {
+            for place in [format!("hotel-{}", booking.hotel), format!("flight-{}", booking.flight)] {
                 *taken.entry(place).or_default() += 1;
             }
         }
@@ -130,7 +125,7 @@ pub(super) fn check(trips: &[Trip], there: &Trips, findings: &mut Findings) {
         findings.other(format!("there are {} orders that nobody asked for", there.orders.len() - known));
     }
     for (kind, places) in [("hotel", &there.hotels), ("flight", &there.flights)] {
-        for number in 0..PLACES {
+        for number in 0..OFFERS {
             let name = format!("{kind}-{number}");
             let due = capacity(number).checked_sub(taken.get(&name).copied().unwrap_or(0));
             match places.get(&name) {
@@ -143,9 +138,9 @@ pub(super) fn check(trips: &[Trip], there: &Trips, findings: &mut Findings) {
 
 /// What there is before anybody has asked.
 #[cfg(test)]
-pub(super) fn untouched() -> Trips {
-    let all = |kind: &str| (0..PLACES).map(|number| (format!("{kind}-{number}"), capacity(number))).collect();
-    Trips { hotels: all("hotel"), flights: all("flight"), orders: BTreeSet::new() }
+pub(super) fn untouched() -> Bookings {
+    let all = |kind: &str| (0..OFFERS).map(|number| (format!("{kind}-{number}"), capacity(number))).collect();
+    Bookings { hotels: all("hotel"), flights: all("flight"), orders: BTreeSet::new() }
 }
 
 #[cfg(test)]
@@ -154,29 +149,29 @@ mod tests {
 
     use super::*;
 
-    /// Trips that were acknowledged, and what they come to; what is found when something was changed.
-    fn found(change: impl FnOnce(&mut Vec<Trip>, &mut Trips)) -> [u64; 4] {
+    /// Bookings that were acknowledged, and what they come to; what is found when something was changed.
+    fn found(change: impl FnOnce(&mut Vec<Booking>, &mut Bookings)) -> [u64; 4] {
         let mut random = StdRng::seed_from_u64(1);
         let mut there = untouched();
-        let mut trips = Vec::new();
+        let mut bookings = Vec::new();
         for number in 0..100 {
-            let trip = Trip::new(number, Way::Keyed, &mut random);
-            *there.hotels.get_mut(&format!("hotel-{}", trip.hotel)).unwrap() -= 1;
-            *there.flights.get_mut(&format!("flight-{}", trip.flight)).unwrap() -= 1;
-            there.orders.insert(trip.order());
-            trips.push(Trip { told: Some(Booked::Yes), ..trip });
+            let booking = Booking::new(number, Way::Keyed, &mut random);
+            *there.hotels.get_mut(&format!("hotel-{}", booking.hotel)).unwrap() -= 1;
+            *there.flights.get_mut(&format!("flight-{}", booking.flight)).unwrap() -= 1;
+            there.orders.insert(booking.order());
+            bookings.push(Booking { told: Some(Booked::Yes), ..booking });
         }
-        change(&mut trips, &mut there);
+        change(&mut bookings, &mut there);
         let mut findings = Findings::default();
-        check(&trips, &there, &mut findings);
+        check(&bookings, &there, &mut findings);
         [findings.lost, findings.doubled, findings.changed, findings.anomalies]
     }
 
     #[test]
     fn what_is_right_is_right_and_every_wrong_is_found() {
         assert_eq!(found(|_, _| {}), [0; 4]);
-        assert_eq!(found(|trips, _| trips[7].told = None), [0; 4]);
-        assert_eq!(found(|trips, _| trips[7].told = Some(Booked::SoldOut)), [0, 0, 1, 1]);
+        assert_eq!(found(|bookings, _| bookings[7].told = None), [0; 4]);
+        assert_eq!(found(|bookings, _| bookings[7].told = Some(Booked::SoldOut)), [0, 0, 1, 1]);
         // Neither the order nor what it took: both places have too much.
         let lost = found(|_, there| {
             there.orders.remove("order-7");

@@ -1,4 +1,4 @@
-//! The book: what was asked, and what was told. It is kept short, so that hours fit into memory; a
+//! The ledger: what was asked, and what was told. It is kept short, so that hours fit into memory; a
 //! list that somebody saw is kept as its length and a hash.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use styx_client::Request;
 
-use super::ask::{Call, Told};
-use super::trip::Trip;
+use super::ask::Told;
+use super::booking::Booking;
 
 /// Accounts that money is moved between.
 pub(super) const ACCOUNTS: u32 = 64;
@@ -19,7 +20,6 @@ const LISTS: u32 = 8;
 /// Appends until there are new lists.
 const BLOCK: u64 = 400;
 
-/// How a request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Over HTTP, under an idempotency key: asked until it is answered.
@@ -45,7 +45,6 @@ pub(super) struct Transfer {
 pub(super) enum Moved {
     /// It happened, and this much is left.
     Left(i64),
-    /// There was nothing left.
     Refused,
 }
 
@@ -57,10 +56,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Nothing yet.
     pub(super) const NOTHING: Seen = Seen { length: 0, hash: 0 };
 
-    /// One element more.
     pub(super) fn and(self, element: u64) -> Seen {
         let hash = (self.hash.rotate_left(5) ^ element).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Seen { length: self.length + 1, hash }
@@ -74,7 +71,6 @@ pub(super) struct Append {
     pub(super) block: u64,
     pub(super) lists: [u32; 2],
     pub(super) way: Way,
-    /// µs since the beginning.
     pub(super) asked_us: u64,
     pub(super) told_us: u64,
     /// Both lists right after it; `None` if nobody knows.
@@ -87,13 +83,13 @@ impl Append {
         self.lists.map(|list| format!("list-{}-{list}", self.block))
     }
 
-    pub(super) fn call(&self) -> Call {
-        let [first, second] = self.names();
-        Call {
-            target: format!("testkit/a/{first}/append_all"),
-            arguments: json!([[second], self.number]),
-            key: self.is_named().then(|| self.id()),
-        }
+    pub(super) fn arguments(&self) -> Value {
+        json!([[self.names()[1]], self.number])
+    }
+
+    pub(super) fn call(&self) -> Request {
+        let call = Request::new("testkit", "a", &self.names()[0], "append_all", self.arguments());
+        keyed(call, self.is_named().then(|| self.id()))
     }
 
     /// Whether it brings an id of its own: what comes over HTTP under a key does, and two of three records.
@@ -123,14 +119,11 @@ impl Append {
 }
 
 impl Transfer {
-    pub(super) fn call(&self) -> Call {
+    pub(super) fn call(&self) -> Request {
         // Half of them wait for the other account, half do not.
         let function = if self.number.is_multiple_of(2) { "transfer" } else { "transfer_async" };
-        Call {
-            target: format!("ycsb/account/{}/{function}", account(self.from)),
-            arguments: json!([account(self.to)]),
-            key: (self.way == Way::Keyed).then(|| format!("transfer-{}", self.number)),
-        }
+        let call = Request::new("ycsb", "account", &account(self.from), function, json!([account(self.to)]));
+        keyed(call, (self.way == Way::Keyed).then(|| format!("transfer-{}", self.number)))
     }
 
     /// What an answer says; an error if it cannot be one to this.
@@ -138,9 +131,17 @@ impl Transfer {
         match told {
             Told::Done(left) if left.as_i64() >= Some(0) => Ok(left.as_i64().map(Moved::Left)),
             Told::Refused => Ok(Some(Moved::Refused)),
-            Told::Unknown | Told::NotDone => Ok(None),
+            Told::Unknown if self.way == Way::Plain => Ok(None),
             odd => Err(format!("transfer {} was answered with {odd:?}", self.number)),
         }
+    }
+}
+
+/// A call under this idempotency key, or under none.
+pub(super) fn keyed(call: Request, key: Option<String>) -> Request {
+    match key {
+        Some(key) => call.idempotency_key(key),
+        None => call.without_key(),
     }
 }
 
@@ -151,24 +152,23 @@ pub(super) fn account(number: u32) -> String {
 
 /// Everything that was asked and told so far.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct Ledger {
     seed: u64,
     next: u64,
     block: u64,
     in_block: u64,
     pub(super) transfers: Vec<Transfer>,
-    pub(super) trips: Vec<Trip>,
+    pub(super) bookings: Vec<Booking>,
     pub(super) appends: BTreeMap<u64, Append>,
     /// What nobody should have been told.
     pub(super) odd: Vec<String>,
-    /// Blocks that were judged.
     judged: u64,
 }
 
-impl Book {
-    pub(super) fn new(seed: u64) -> Book {
-        let (transfers, trips, appends) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Book { seed, next: 0, block: 0, in_block: 0, transfers, trips, appends, odd: Vec::new(), judged: 0 }
+impl Ledger {
+    pub(super) fn new(seed: u64) -> Ledger {
+        let (transfers, bookings, appends) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Ledger { seed, next: 0, block: 0, in_block: 0, transfers, bookings, appends, odd: Vec::new(), judged: 0 }
     }
 
     /// Two different numbers below `bound`, which follow from the seed and the request's number.
@@ -182,10 +182,10 @@ impl Book {
         StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A trip to ask for.
-    pub(super) fn trip(&mut self, way: Way) -> Trip {
+    /// A booking to ask for.
+    pub(super) fn booking(&mut self, way: Way) -> Booking {
         self.next += 1;
-        Trip::new(self.next, way, &mut self.random(self.next))
+        Booking::new(self.next, way, &mut self.random(self.next))
     }
 
     /// A transfer to ask for.
@@ -195,7 +195,6 @@ impl Book {
         Transfer { number: self.next, from, to, way, told: None }
     }
 
-    /// Numbers to append.
     pub(super) fn append(&mut self, way: Way, now_us: u64) -> Append {
         self.next += 1;
         self.in_block += 1;
@@ -230,13 +229,13 @@ impl Book {
 
     /// How many requests there were.
     pub(super) fn requests(&self) -> usize {
-        self.transfers.len() + self.trips.len() + self.appends.len()
+        self.transfers.len() + self.bookings.len() + self.appends.len()
     }
 
     /// Of how many nobody knows what became.
     pub(super) fn doubtful(&self) -> usize {
         let transfers = self.transfers.iter().filter(|transfer| transfer.told.is_none()).count();
-        let trips = self.trips.iter().filter(|trip| trip.told.is_none()).count();
-        transfers + trips + self.appends.values().filter(|append| append.told.is_none()).count()
+        let bookings = self.bookings.iter().filter(|booking| booking.told.is_none()).count();
+        transfers + bookings + self.appends.values().filter(|append| append.told.is_none()).count()
     }
 }

@@ -1,4 +1,4 @@
-//! The door: JSON of calls in, JSON of replies out.
+//! The ingress: JSON of calls in, JSON of replies out.
 
 use bytes::Bytes;
 use styx_protocol::catalog::{Catalog, Control, Digest, Parameter};
@@ -6,8 +6,7 @@ use styx_protocol::entity::Value;
 use styx_server::gateway::Loopback;
 
 use super::Work;
-use super::transfers::{Transfer, Transfers};
-use crate::burst::deployment;
+use super::transfers::{Transfer, Transfers, deployment};
 
 /// Calls in one message of a client.
 const LINES: usize = 50;
@@ -15,8 +14,7 @@ const LINES: usize = 50;
 /// Calls before those that are counted.
 const WARM_UP: usize = 1000;
 
-/// Transfers, read and answered.
-pub fn door(calls: usize) -> anyhow::Result<Work> {
+pub fn ingress(calls: usize) -> anyhow::Result<Work> {
     let mut loopback = Loopback::new(catalog());
     let mut transfers = Transfers::new()?;
     let value = Value::from(&b"999999"[..]);
