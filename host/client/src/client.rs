@@ -312,6 +312,15 @@ impl Client {
         self.http.request(method, format!("{}{path}", self.ingress))
     }
 
+    /// Makes such a request once; an error reply becomes an error.
+    ///
+    /// # Errors
+    /// It cannot be delivered, or is refused.
+    pub async fn execute(&self, request: RequestBuilder) -> Result<Reply, Error> {
+        let (headers, bytes) = read(request).await?;
+        Ok(reply(&headers, bytes))
+    }
+
     async fn fetch(&self, url: &str) -> Result<Bytes, Error> {
         Ok(repeat(self.retry, true, || self.http.get(url)).await?.1)
     }
@@ -365,8 +374,7 @@ impl<'a> Call<'a> {
     /// The function refused, or the call was refused, or nobody could be asked for too long.
     pub async fn reply(self) -> Result<Reply, Error> {
         let (headers, bytes) = self.client.post(&self.request, "call", self.retry).await?;
-        let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
-        Ok(Reply::new(bytes, number("styx-tid"), number("styx-epoch")))
+        Ok(reply(&headers, bytes))
     }
 }
 
@@ -377,6 +385,11 @@ impl<'a> IntoFuture for Call<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { self.reply().await?.value() })
     }
+}
+
+fn reply(headers: &HeaderMap, bytes: Bytes) -> Reply {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.parse().ok();
+    Reply::new(bytes, number("styx-tid"), number("styx-epoch"))
 }
 
 /// Sends a request until it has an answer that is not a transient error.
@@ -407,7 +420,7 @@ async fn read(request: RequestBuilder) -> Result<(HeaderMap, Bytes), Error> {
     let mut error = match serde_json::from_slice::<Refused>(&bytes) {
         Ok(refused) => refused.error.into(),
         // Some proxy, perhaps.
-        Err(_) => Error::new("BAD_REPLY", format!("{status} without an error that can be read")),
+        Err(_) => Error::new("HTTP", format!("the server answered {status}")),
     };
     error.status = Some(status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());

@@ -10,7 +10,8 @@ use serde::Deserialize;
 #[non_exhaustive]
 pub struct Error {
     /// A stable code, such as `ABORTED` or `OVERLOADED`; the server's documentation lists them. The client adds
-    /// `UNREACHABLE`, `CONNECTION` (it broke off before the reply), `TIMEOUT`, `BAD_URL`, `BAD_ARGUMENTS` and `BAD_REPLY`.
+    /// `UNREACHABLE`, `CONNECTION` (it broke off before the reply), `TIMEOUT`, `HTTP` (a status without a reason),
+    /// `BAD_URL`, `BAD_ARGUMENTS` and `BAD_REPLY`.
     pub code: String,
     /// One line that says what is wrong.
     pub message: String,
