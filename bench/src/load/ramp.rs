@@ -73,9 +73,10 @@ impl Bracket {
     }
 
     fn learn(&mut self, rate: f64, is_borne: bool) {
-        match is_borne {
-            true => self.borne = Some(self.borne.map_or(rate, |known| known.max(rate))),
-            false => self.over = Some(self.over.map_or(rate, |known| known.min(rate))),
+        if is_borne {
+            self.borne = Some(self.borne.map_or(rate, |known| known.max(rate)))
+        } else {
+            self.over = Some(self.over.map_or(rate, |known| known.min(rate)))
         }
     }
 }

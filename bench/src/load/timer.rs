@@ -77,7 +77,7 @@ impl Drop for Timer {
         self.shared.state().ended = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            let _ = thread.join();
         }
     }
 }

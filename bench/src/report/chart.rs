@@ -67,9 +67,10 @@ fn draw_lines(area: &Area<'_>, axes: &Axes<'_>, lines: &[Line]) -> anyhow::Resul
     let mut builder = ChartBuilder::on(area);
     builder.margin(12).x_label_area_size(44).y_label_area_size(70);
     // The two kinds of axes are two types.
-    match axes.log {
-        true => draw(builder.build_cartesian_2d(x.log_scale(), y.log_scale())?, axes, lines),
-        false => draw(builder.build_cartesian_2d(x, y)?, axes, lines),
+    if axes.log {
+        draw(builder.build_cartesian_2d(x.log_scale(), y.log_scale())?, axes, lines)
+    } else {
+        draw(builder.build_cartesian_2d(x, y)?, axes, lines)
     }
 }
 
@@ -177,12 +178,11 @@ pub fn bars(x: &str, parts: &[String], bars: &[(String, Vec<f64>)]) -> anyhow::R
 /// The range of an axis: from nothing, or from the least power of ten, to a little more than the most.
 fn span(values: impl Iterator<Item = f64> + Clone, log: bool) -> Range<f64> {
     let most = values.clone().fold(f64::MIN_POSITIVE, f64::max);
-    match log {
-        false => 0.0..most * 1.08,
-        true => {
-            let least = values.filter(|value| *value > 0.0).fold(most, f64::min);
-            10f64.powf(least.log10().floor())..most * 1.8
-        }
+    if log {
+        let least = values.filter(|value| *value > 0.0).fold(most, f64::min);
+        10f64.powf(least.log10().floor())..most * 1.8
+    } else {
+        0.0..most * 1.08
     }
 }
 

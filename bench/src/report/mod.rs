@@ -32,13 +32,12 @@ pub struct Options {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let mut files = Vec::new();
     for path in &options.results {
-        match path.is_dir() {
-            false => files.push(path.clone()),
-            true => {
-                let entries = std::fs::read_dir(path)?.collect::<std::io::Result<Vec<_>>>()?;
-                let found = entries.into_iter().map(|entry| entry.path());
-                files.extend(found.filter(|path| path.extension().is_some_and(|extension| extension == "json")));
-            }
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path)?.collect::<std::io::Result<Vec<_>>>()?;
+            let found = entries.into_iter().map(|entry| entry.path());
+            files.extend(found.filter(|path| path.extension().is_some_and(|extension| extension == "json")));
+        } else {
+            files.push(path.clone())
         }
     }
     files.sort();

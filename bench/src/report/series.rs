@@ -146,9 +146,10 @@ fn timelines(page: &mut Page, places: &[(&Outcome, &str)]) -> anyhow::Result<()>
         let line = |(outcome, at): &(&Outcome, &str)| {
             let timeline = &outcome.usual().timeline;
             let slot = timeline.slot_ms as f64 / 1e3;
-            let values: Vec<f64> = match longest {
-                true => timeline.longest_ms.clone(),
-                false => timeline.answered.iter().map(|count| f64::from(*count) / slot).collect(),
+            let values: Vec<f64> = if longest {
+                timeline.longest_ms.clone()
+            } else {
+                timeline.answered.iter().map(|count| f64::from(*count) / slot).collect()
             };
             let points = values.into_iter().enumerate().map(|(at, value)| (at as f64 * slot, value)).collect();
             Line { name: (*at).to_owned(), points }

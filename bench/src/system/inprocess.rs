@@ -86,9 +86,10 @@ fn start(options: &InProcessOptions) -> anyhow::Result<(SingleNode, Control, tem
     let upload = upload(&engine, &options.guest, directory.path())?;
     let components = ComponentStore::open(within("components"))?;
     upload.store(&components).map_err(|error| anyhow!("{}", error.message))?;
-    let log: Box<dyn Log> = match options.durable {
-        true => Box::new(EmbeddedLog::open(&within("log"), EmbeddedOptions::default())?),
-        false => Box::new(MemoryDisk::default().open()?),
+    let log: Box<dyn Log> = if options.durable {
+        Box::new(EmbeddedLog::open(&within("log"), EmbeddedOptions::default())?)
+    } else {
+        Box::new(MemoryDisk::default().open()?)
     };
     let worker_options = SingleOptions {
         threads: options.threads,
@@ -231,9 +232,10 @@ impl Connection for Direct {
             retained: false,
         };
         let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-        match call.read_only {
-            true => self.handle.query(request, waiter),
-            false => self.handle.submit(Arc::new(request), waiter, false),
+        if call.read_only {
+            self.handle.query(request, waiter)
+        } else {
+            self.handle.submit(Arc::new(request), waiter, false)
         }
         Ok(())
     }

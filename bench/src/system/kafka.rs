@@ -43,7 +43,8 @@ impl ProducerContext for Delivered {
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         if let Err((error, _)) = result {
             let end = End::failed("UNAVAILABLE", format!("the broker did not take a record: {error}"));
-            drop(self.0.send(Answered { ticket: ticket as u64, end, retries: 0 }));
+            // The connection may be gone by now.
+            let _ = self.0.send(Answered { ticket: ticket as u64, end, retries: 0 });
         }
     }
 }
@@ -165,7 +166,7 @@ impl Drop for Records {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(reader) = self.reader.take() {
-            drop(reader.join());
+            let _ = reader.join();
         }
     }
 }

@@ -113,10 +113,7 @@ impl Accounts {
     }
 
     fn key(&self, account: u64) -> String {
-        match self.grouped {
-            true => format!("{}:{account}", account % self.groups),
-            false => account.to_string(),
-        }
+        if self.grouped { format!("{}:{account}", account % self.groups) } else { account.to_string() }
     }
 
     fn balances(&self, read: &mut Read<'_>) -> anyhow::Result<()> {

@@ -88,9 +88,10 @@ pub fn run_member(member: &Member) -> anyhow::Result<()> {
     runtime.block_on(async {
         std::fs::create_dir_all(&member.directory)?;
         let journal = journal::Journal::create(&member.directory.join("log"))?;
-        let router = match member.participants.is_empty() {
-            true => participant::router(journal),
-            false => coordinator::router(journal, member.participants.clone()),
+        let router = if member.participants.is_empty() {
+            participant::router(journal)
+        } else {
+            coordinator::router(journal, member.participants.clone())
         };
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         println!("{}", json!({ "ready": true, "address": listener.local_addr()?.to_string() }));

@@ -213,7 +213,8 @@ async fn an_idempotency_key_works_here_too() {
 async fn a_message_that_is_too_long_ends_the_connection() {
     let server = Server::with_item(HttpOptions { body_bytes_max: 1000, ..HttpOptions::default() }).await;
     let mut socket = connect(&server, "").await;
-    drop(socket.send(Message::text("x".repeat(2 << 20))).await);
+    // The server may close before it has all of it.
+    let _ = socket.send(Message::text("x".repeat(2 << 20))).await;
     match socket.next().await {
         Some(Ok(Message::Close(Some(frame)))) => assert_eq!(frame.code, CloseCode::Size),
         // The reset that follows may come first.
