@@ -155,7 +155,7 @@ fn valgrind() -> Option<String> {
     said.status.success().then(|| String::from_utf8_lossy(&said.stdout).trim().to_owned())
 }
 
-/// What the number of instructions depends on here, in one line.
+/// The circumstances that the number of instructions depends on, in one line.
 fn here(valgrind: &str) -> anyhow::Result<String> {
     let said = Command::new("rustc").arg("--version").output().context("asking rustc for its version")?;
     ensure!(said.status.success(), "NO_COMPILER: `rustc --version` failed");

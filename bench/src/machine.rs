@@ -1,4 +1,4 @@
-//! Where and of what something was measured: figures mean nothing without.
+//! The machine and the commit that something was measured on: figures mean nothing without.
 
 use std::process::Command;
 

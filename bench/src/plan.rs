@@ -276,7 +276,7 @@ impl Plan {
         StyxOptions { processes, guest, driver: self.driver, connections: self.connections(), keyed }
     }
 
-    /// What happens to the workers, and when.
+    /// The disturbances of the workers, and their times.
     fn disturbances(&self) -> Vec<(Duration, Disturbance)> {
         let Some(first) = self.kill.map(Duration::from_secs_f64) else { return Vec::new() };
         let lose = if self.gracefully { Disturbance::Stop } else { Disturbance::Kill };
@@ -293,7 +293,7 @@ impl Plan {
         self.connections.unwrap_or(self.system.connections(self.driver))
     }
 
-    /// Whether it needs a server that is not a part of this project.
+    /// True if it needs a server that is not a part of this project.
     pub fn needs_others(&self) -> bool {
         self.system == Kind::Postgres || self.driver == Driver::Kafka
     }
@@ -318,7 +318,7 @@ impl Plan {
         }
     }
 
-    /// What was chosen, beyond what results name anyway.
+    /// The choices, beyond what results name anyway.
     fn configuration(&self, choice: &Choice) -> std::collections::BTreeMap<String, Value> {
         let pace = match (self.rate, self.closed) {
             (Some(rate), _) => json!({ "rate": rate }),

@@ -1,4 +1,4 @@
-//! What a person sees while something is measured: a line that moves, on a terminal only.
+//! The progress of a measurement: a line that moves, on a terminal only.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a measurement came to, as one JSON file: everything that is needed to repeat it, to judge
+//! The outcome of a measurement, as one JSON file: everything that is needed to repeat it, to judge
 //! it and to draw it.
 
 use std::collections::BTreeMap;
@@ -22,14 +22,14 @@ pub struct Outcome {
     pub format: u32,
     /// When it was made, seconds since 1970.
     pub at: u64,
-    /// What was measured: the commit.
+    /// The commit that was measured.
     pub commit: String,
     pub machine: Machine,
     pub system: String,
     /// How the calls got there.
     pub driver: String,
     pub workload: String,
-    /// What its functions are written in.
+    /// The language of its functions.
     pub guest: String,
     /// Everything else that was chosen, the seed as well.
     pub configuration: BTreeMap<String, Value>,
@@ -41,7 +41,7 @@ pub struct Outcome {
     pub peak: Option<usize>,
     /// The run that latency is told of.
     pub usual: usize,
-    /// What must hold of the state, and whether it did.
+    /// Claims about the state, and how they were found.
     pub checks: Vec<Checked>,
 }
 
@@ -50,7 +50,7 @@ pub struct Outcome {
 pub struct Series {
     /// The question, such as `zipf`.
     pub name: String,
-    /// Where this stands, such as `0.99`.
+    /// The place in it, such as `0.99`.
     pub at: String,
 }
 
@@ -79,12 +79,12 @@ pub struct Run {
     pub cpu: Cpu,
     /// Memory of the system at the end, MiB.
     pub rss_mb: u64,
-    /// What the system counted, by name.
+    /// The system's counters, by name.
     pub totals: BTreeMap<String, f64>,
     /// How long clients waited when a worker was lost, and when one joined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<Stall>,
-    /// What went wrong, for example.
+    /// Examples of what went wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
 }
@@ -239,7 +239,7 @@ impl Outcome {
         self.peak.map_or(self.usual().tps, |peak| self.runs[peak].tps)
     }
 
-    /// Whether everything holds that must.
+    /// True if everything holds that must.
     pub fn is_consistent(&self) -> bool {
         self.checks.iter().all(|check| check.error.is_none())
     }

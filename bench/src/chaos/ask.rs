@@ -13,7 +13,7 @@ pub(super) enum Told {
     Refused,
     /// It happened or it did not, and nobody says more for as long as anybody waits.
     Unknown,
-    /// What nobody should be told.
+    /// An answer that nobody should be given.
     Odd(String),
 }
 

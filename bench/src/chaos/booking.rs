@@ -29,7 +29,7 @@ pub(super) struct Booking {
     pub(super) told: Option<Booked>,
 }
 
-/// What became of it, as far as it was told.
+/// The end of a booking, as far as it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Booked {
     Yes,
@@ -72,7 +72,7 @@ impl Booking {
         keyed(call, (self.way == Way::Keyed).then(|| format!("booking-{}", self.number)))
     }
 
-    /// What an answer says; an error if it cannot be one to this.
+    /// Reads an answer; an error if it cannot be one to this.
     pub(super) fn read(&self, told: &Told) -> Result<Option<Booked>, String> {
         match told {
             Told::Done(Value::Null) => Ok(Some(Booked::Yes)),
@@ -102,7 +102,7 @@ impl Bookings {
     }
 }
 
-/// What was acknowledged is there, what was refused is not, and nothing was taken but for orders.
+/// Checks that what was acknowledged is there, that what was refused is not, and that nothing was taken but for orders.
 pub(super) fn check(bookings: &[Booking], there: &Bookings, findings: &mut Findings) {
     let mut taken: BTreeMap<String, u32> = BTreeMap::new();
     let mut known = 0;
@@ -136,7 +136,7 @@ pub(super) fn check(bookings: &[Booking], there: &Bookings, findings: &mut Findi
     }
 }
 
-/// What there is before anybody has asked.
+/// The state before anybody has asked.
 #[cfg(test)]
 pub(super) fn untouched() -> Bookings {
     let all = |kind: &str| (0..OFFERS).map(|number| (format!("{kind}-{number}"), capacity(number))).collect();

@@ -1,4 +1,4 @@
-//! Whether what there is agrees with what was asked and told.
+//! Checks the state that there is against what was asked and told.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -201,7 +201,7 @@ mod tests {
         (ledger, State { accounts, lists, bookings: booking::untouched() })
     }
 
-    /// What is found when something was changed: lost, doubled, changed, and all.
+    /// Findings when something was changed: lost, doubled, changed, and all.
     fn found(change: impl FnOnce(&mut Ledger, &mut State)) -> [u64; 4] {
         let (mut ledger, mut state) = right();
         change(&mut ledger, &mut state);

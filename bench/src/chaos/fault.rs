@@ -1,4 +1,4 @@
-//! What is done to the processes: drawn from the seed, every kind before any comes again.
+//! Faults: what is done to the processes, drawn from the seed, every kind before any comes again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) struct Deck {
     kinds: VecDeque<&'static str>,
 }
 
-/// Those that need a broker, a server of snapshots or a second coordinator come last.
+/// In order: those that need a broker, a server of snapshots or a second coordinator come last.
 const KINDS: [&str; 23] = [
     "worker killed",
     "coordinator killed",

@@ -20,7 +20,7 @@ pub(super) enum Verdict {
     Undecided,
 }
 
-/// Whether these appends were strictly serializable, by the lists that they came to.
+/// Judges whether these appends were strictly serializable, by the lists that they came to.
 /// All appends to these lists must be among them.
 pub(super) fn judge(appends: &[Append], lists: &BTreeMap<String, Vec<u64>>) -> anyhow::Result<Verdict> {
     if appends.is_empty() {

@@ -19,7 +19,7 @@ use styx_harness::{Cluster, RECOVERY_MAX};
 
 /// Requests that are asked again at each look.
 const AGAIN: usize = 400;
-/// Of so many at the same time.
+/// Requests under way at a time meanwhile.
 const AT_ONCE: usize = 8;
 /// Appends whose history is judged at each look.
 const JUDGED: usize = 2_000;
@@ -113,7 +113,7 @@ impl Inspection {
         ))
     }
 
-    /// Whoever asks under an old key gets the old answer.
+    /// Asks again under old keys: the answers must be the old ones.
     async fn ask_again(&mut self, shared: &Arc<Shared>, findings: &mut Findings) -> anyhow::Result<usize> {
         let chosen = {
             let ledger = shared.ledger();

@@ -13,7 +13,7 @@ use super::booking::Booking;
 
 /// Accounts that money is moved between.
 pub(super) const ACCOUNTS: u32 = 64;
-/// What each holds at first: little enough that it is sometimes gone.
+/// The balance of each at first: little enough that it is sometimes gone.
 pub(super) const BALANCE: i64 = 40;
 /// Lists that are appended to at the same time.
 const LISTS: u32 = 8;
@@ -40,7 +40,7 @@ pub(super) struct Transfer {
     pub(super) told: Option<Moved>,
 }
 
-/// What became of a transfer, as far as it was told.
+/// The end of a transfer, as far as it was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
     /// It happened, and this much is left.
@@ -92,7 +92,7 @@ impl Append {
         keyed(call, self.is_named().then(|| self.id()))
     }
 
-    /// Whether it brings an id of its own: what comes over HTTP under a key does, and two of three records.
+    /// True if it brings an id of its own: what comes over HTTP under a key does, and two of three records.
     pub(super) fn is_named(&self) -> bool {
         match self.way {
             Way::Keyed => true,
@@ -106,7 +106,7 @@ impl Append {
         format!("append-{}", self.number)
     }
 
-    /// What a reply says; an error if it cannot be one to this.
+    /// Reads a reply; an error if it cannot be one to this.
     pub(super) fn read(&self, reply: &Value) -> Result<[Seen; 2], String> {
         let lists: Option<Vec<Vec<u64>>> = serde_json::from_value(reply.clone()).ok();
         match lists.as_deref() {
@@ -126,7 +126,7 @@ impl Transfer {
         keyed(call, (self.way == Way::Keyed).then(|| format!("transfer-{}", self.number)))
     }
 
-    /// What an answer says; an error if it cannot be one to this.
+    /// Reads an answer; an error if it cannot be one to this.
     pub(super) fn read(&self, told: &Told) -> Result<Option<Moved>, String> {
         match told {
             Told::Done(left) if left.as_i64() >= Some(0) => Ok(left.as_i64().map(Moved::Left)),
@@ -160,7 +160,7 @@ pub(super) struct Ledger {
     pub(super) transfers: Vec<Transfer>,
     pub(super) bookings: Vec<Booking>,
     pub(super) appends: BTreeMap<u64, Append>,
-    /// What nobody should have been told.
+    /// Answers that nobody should have been given.
     pub(super) odd: Vec<String>,
     judged: u64,
 }
@@ -232,7 +232,7 @@ impl Ledger {
         self.transfers.len() + self.bookings.len() + self.appends.len()
     }
 
-    /// Of how many nobody knows what became.
+    /// How many have an unknown end.
     pub(super) fn doubtful(&self) -> usize {
         let transfers = self.transfers.iter().filter(|transfer| transfer.told.is_none()).count();
         let bookings = self.bookings.iter().filter(|booking| booking.told.is_none()).count();

@@ -70,7 +70,7 @@ impl Shared {
         pulse.last = Instant::now();
     }
 
-    /// What clients should do now.
+    /// The mode that clients are to be in now.
     pub(super) fn mode(&self) -> Mode {
         *self.mode.borrow()
     }

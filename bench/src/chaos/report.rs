@@ -1,4 +1,4 @@
-//! What there is to say in the end: a table for people, a line for programs.
+//! The report in the end: a table for people, a line for programs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use hdrhistogram::Histogram;
 use styx_client::{Client, Error, Reply, Request};
 
-/// What has been seen so far.
+/// The answers so far.
 pub(super) struct Progress {
     pub(super) started: Instant,
     pub(super) answered: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What must be true afterwards, from the answers alone against the state that the server shows.
+//! The proof: what must be true afterwards, from the answers alone against the state that the server shows.
 
 use std::collections::BTreeMap;
 

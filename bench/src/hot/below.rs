@@ -57,7 +57,7 @@ fn transfers(calls: usize, executor: impl Executor + 'static, component: Digest)
     }))
 }
 
-/// What else is threads: driver, execution pool and appender.
+/// One process without its threads: driver, execution pool and appender.
 struct Process<E> {
     machine: Machine<u64>,
     executor: E,

@@ -51,7 +51,7 @@ impl Schedule {
         self.sent += 1;
     }
 
-    /// Whether nothing will be due again.
+    /// True if nothing will be due again.
     pub fn is_over(&self, now: Instant) -> bool {
         match self.open {
             None => now >= self.until,

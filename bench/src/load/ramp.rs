@@ -46,7 +46,7 @@ pub struct Peak {
     pub usual: Option<usize>,
 }
 
-/// Whether a system bears what was offered.
+/// Judges whether a system bears what was offered.
 fn is_borne(trial: &Measured) -> bool {
     let achieved = trial.offered().is_none_or(|rate| trial.tps() >= rate * ACHIEVED_MIN);
     let counts = trial.tally.counts;
@@ -61,7 +61,7 @@ struct Bracket {
 }
 
 impl Bracket {
-    /// What to try next, starting at `guess`; nothing if it is known well enough.
+    /// The rate to try next, starting at `guess`; nothing if it is known well enough.
     fn next(&self, guess: f64) -> Option<f64> {
         match (self.borne, self.over) {
             (None, None) => Some(guess),

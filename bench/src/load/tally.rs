@@ -1,4 +1,4 @@
-//! What was seen of a run: latencies, ends, and answers over time.
+//! The tally of a run: latencies, ends, and answers over time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether a moment lies in it.
+    /// True if a moment lies in it.
     pub fn holds(&self, at: Instant) -> bool {
         self.from <= at && at < self.until
     }
@@ -48,15 +48,15 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are right")
 }
 
-/// What one connection saw, or all.
+/// The tally of one connection, or of all.
 #[derive(Clone, Debug)]
 pub struct Tally {
     span: Span,
-    /// Of what was due in the span, from then to the answer, µs.
+    /// Latencies of calls that were due in the span, from then to the answer, µs.
     pub latency_us: Histogram<u64>,
     /// The same by what was called.
     pub by_function: BTreeMap<String, Histogram<u64>>,
-    /// Of what was due in the span.
+    /// Ends of calls that were due in the span.
     pub counts: Counts,
     /// Answers that came in the span.
     pub answered: u64,
@@ -68,7 +68,7 @@ pub struct Tally {
     pub examples: Vec<String>,
 }
 
-/// What an end is to the workload.
+/// The meaning of an end to the workload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Committed,

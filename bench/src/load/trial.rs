@@ -27,7 +27,7 @@ pub struct Trial {
     pub measured: Duration,
     /// The run ends early when a call has waited for so long.
     pub lag_max: Duration,
-    /// What is done to the system at which times of the span, to see what it does to the calls.
+    /// Disturbances of the system, by times of the span at which they happen.
     pub disturbances: Vec<(Duration, Disturbance)>,
     /// Decides which calls are made.
     pub seed: u64,
@@ -39,7 +39,7 @@ pub struct Measured {
     pub seconds: f64,
     pub tally: Tally,
     pub early: bool,
-    /// What the system used and counted meanwhile.
+    /// Figures of the system meanwhile.
     pub figures: Figures,
     /// Processor time of the client.
     pub client_cpu: Duration,
@@ -123,7 +123,7 @@ impl Trial {
     }
 }
 
-/// What the system and the client use during the span.
+/// Watches what the system and the client use during the span.
 async fn watch(
     system: &dyn System,
     span: Span,

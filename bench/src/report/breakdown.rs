@@ -1,4 +1,4 @@
-//! Where the time of a call goes: what the server says of its epochs' phases, and what is left for
+//! The breakdown of a call's time: what the server says of its epochs' phases, and what is left for
 //! waiting, and for the way to the client and back.
 
 use super::{Page, chart, label};
@@ -14,7 +14,7 @@ struct Parts {
     network: f64,
     /// Waiting for the record to be durable, when all else is done.
     log: f64,
-    /// What is left: from the epoch's end to the ingress, and whatever is not told apart.
+    /// The rest: from the epoch's end to the ingress, and whatever is not told apart.
     reply: f64,
 }
 

@@ -31,11 +31,11 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a chart's axes say.
+/// The axes of a chart.
 pub struct Axes<'a> {
     pub x: &'a str,
     pub y: &'a str,
-    /// Whether a step is a factor, on both.
+    /// True if a step is a factor, on both.
     pub log: bool,
     /// Size of the mark at each point; 0 for none.
     pub marks: u32,
@@ -130,7 +130,7 @@ pub fn titled(axes: &Axes<'_>, lines: &[Line]) -> anyhow::Result<String> {
     })
 }
 
-/// What the colours of lines mean, beside the chart: inside, it would cover some of them.
+/// The legend of lines, beside the chart: inside, it would cover some of them.
 pub fn legend(lines: &[Line]) -> Vec<(String, String)> {
     let entry = |(at, line): (usize, &Line)| {
         let RGBColor(red, green, blue) = COLOURS[at % COLOURS.len()];

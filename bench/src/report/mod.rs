@@ -81,7 +81,7 @@ pub fn page(outcomes: Vec<Outcome>) -> anyhow::Result<String> {
     Ok(page.finish())
 }
 
-/// What a result is called among others of its workload.
+/// The name of a result among others of its workload.
 fn label(outcome: &Outcome) -> String {
     let system = match (&*outcome.system, &*outcome.driver) {
         ("styx", driver) => format!("styx, {driver}"),
@@ -134,7 +134,7 @@ fn summary(page: &mut Page, outcomes: &[Outcome]) {
     page.table(&head, &outcomes.iter().map(row).collect::<Vec<_>>());
 }
 
-/// What each system bore, by workload: of several measurements of the same, the newest.
+/// Curves of each system, by workload: of several measurements of the same, the newest.
 fn curves_of(outcomes: &[Outcome]) -> BTreeMap<&str, BTreeMap<String, &Outcome>> {
     let mut workloads: BTreeMap<&str, BTreeMap<String, &Outcome>> = BTreeMap::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.peak.is_some() && outcome.series.is_none()) {

@@ -6,14 +6,14 @@ use super::chart::{self, Axes, Line};
 use super::{Page, label};
 use crate::result::Outcome;
 
-/// What is known about a comparison.
+/// A comparison and how it is drawn.
 struct Question {
     title: &'static str,
     note: &'static str,
     x: &'static str,
-    /// Whether answers over time are shown.
+    /// True if answers over time are shown.
     over_time: bool,
-    /// Whether latency is what counts, not throughput.
+    /// True if latency is what counts, not throughput.
     latency: bool,
 }
 

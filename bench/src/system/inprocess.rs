@@ -33,14 +33,14 @@ use crate::workload::Call;
 #[derive(Clone, Debug)]
 pub struct InProcessOptions {
     pub guest: PathBuf,
-    /// Whether its functions run as host code.
+    /// True if its functions run as host code.
     pub native: bool,
     pub threads: usize,
     /// Most transactions of an epoch.
     pub epoch: usize,
     /// Which parts of the protocol are on.
     pub modes: Modes,
-    /// Whether requests are made durable, in files.
+    /// True if requests are made durable, in files.
     pub durable: bool,
     /// Most requests that may wait.
     pub backlog: usize,

@@ -35,10 +35,10 @@ pub trait System: Send + Sync {
     /// Opens the ways in that a client uses at once; with `results`, answers carry them.
     fn open(&self, results: bool) -> BoxFuture<'_, anyhow::Result<Vec<Box<dyn Connection>>>>;
 
-    /// What it has used and counted so far.
+    /// Its figures so far.
     fn figures(&self) -> BoxFuture<'_, anyhow::Result<Figures>>;
 
-    /// Whether it runs inside this process, and shares its processor time with the client.
+    /// True if it runs inside this process, and shares its processor time with the client.
     fn is_here(&self) -> bool {
         false
     }
@@ -68,7 +68,7 @@ impl Disturbance {
     }
 }
 
-/// What a system has used and counted.
+/// The use of resources, and the counters, of a system.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Processor time of its processes; none if it has none of its own.
@@ -79,7 +79,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// What was used and counted since then; memory as it is now.
+    /// The difference to figures from before; memory as it is now.
     pub fn since(mut self, before: &Figures) -> Figures {
         self.cpu = self.cpu.zip(before.cpu).map(|(after, before)| after.saturating_sub(before));
         for (name, total) in &mut self.totals {

@@ -35,7 +35,7 @@ pub struct StyxOptions {
     pub guest: PathBuf,
     pub driver: Driver,
     pub connections: usize,
-    /// Whether calls have idempotency keys: then each has an answer, whatever happens to workers.
+    /// True if calls have idempotency keys: then each has an answer, whatever happens to workers.
     pub keyed: bool,
 }
 
@@ -66,7 +66,7 @@ impl Styx {
 /// Time that a worker spends in a phase.
 const PHASE: &str = "phase_seconds";
 
-/// What the system counts; of a cluster what the coordinator counts, how long clients waited at the gateway,
+/// Reads the counters: of a cluster the coordinator's, how long clients waited at the gateway,
 /// and the mean of what workers say of their phases.
 async fn metrics(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, f64>> {
     let mut totals = metrics_of(cluster.admin()).await?;

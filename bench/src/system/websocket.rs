@@ -15,7 +15,7 @@ pub struct Socket {
     connection: styx_client::Connection,
     app: String,
     results: bool,
-    /// Of the idempotency keys, if calls have some: their beginning, and how many there were.
+    /// The beginning of the idempotency keys, and how many there were; none if calls have none.
     keys: Option<(String, u64)>,
 }
 

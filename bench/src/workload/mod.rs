@@ -1,4 +1,4 @@
-//! What the benchmarks do to a system: the calls that fill it, an endless stream of calls from a
+//! The workloads: the calls that fill it, an endless stream of calls from a
 //! seed, and what must hold of its state afterwards, whatever was called.
 //!
 //! A workload knows the app's functions and nothing of servers, connections or time: whoever drives
@@ -27,7 +27,7 @@ pub struct Call {
     pub function: &'static str,
     /// Its arguments, a JSON array.
     pub arguments: String,
-    /// Whether the function is declared as one that only reads.
+    /// True if the function is declared as one that only reads.
     pub read_only: bool,
 }
 
@@ -56,7 +56,7 @@ pub type Read<'a> = dyn FnMut(&Call) -> anyhow::Result<Value> + 'a;
 /// Something that must hold, and whether it did.
 #[derive(Debug)]
 pub struct Check {
-    /// What, in a few words.
+    /// The claim, in a few words.
     pub name: &'static str,
     /// An error says what was found instead.
     pub result: anyhow::Result<()>,
@@ -82,7 +82,7 @@ pub trait Workload: Send + Sync {
     /// The next call; it depends on the random numbers alone.
     fn next(&self, random: &mut dyn RngCore) -> Call;
 
-    /// Whether a failure with this code and message is a part of the workload, not of the system.
+    /// True if a failure with this code and message is a part of the workload, not of the system.
     fn expects(&self, code: &str, message: &str) -> bool {
         let _ = (code, message);
         false

@@ -46,7 +46,7 @@ impl Travel {
         Ok(Travel { capacity, reservations })
     }
 
-    /// What is missing from hotels and flights is what orders have.
+    /// Checks that hotels and flights miss exactly what orders have.
     fn booked(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
         let mut booked: BTreeMap<(usize, String), i64> = BTreeMap::new();
         let page = |after: Option<&str>| Call::read("order", "0", "list", json!([after, PAGE]).to_string());
@@ -76,7 +76,7 @@ impl Travel {
     }
 }
 
-/// Where a hotel is, in millionths of a degree.
+/// The place of a hotel, in millionths of a degree.
 fn place(hotel: u32) -> (i64, i64) {
     let step = i64::from(hotel);
     (37_783_500 + step * 6_000, -122_410_000 + step * 8_000)

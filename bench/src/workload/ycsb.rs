@@ -1,6 +1,6 @@
 //! YCSB-T (Styx, section 9.1): accounts, and transfers of one between two of them.
 //!
-//! Whatever runs at the same time, the sum of all balances never changes.
+//! The sum of all balances never changes, whatever runs at the same time.
 
 use anyhow::ensure;
 use rand::{Rng, RngCore};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::chance::{Skewed, another, percent};
 use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
 
-/// What an account holds at first.
+/// The balance of an account at first.
 const BALANCE: i64 = 1_000_000;
 
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -54,7 +54,7 @@ pub struct Accounts {
     debited: Skewed,
     credited: Skewed,
     groups: u64,
-    /// Whether keys begin with the group.
+    /// True if keys begin with the group.
     grouped: bool,
     operator: &'static str,
     crossing: f64,

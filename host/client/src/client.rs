@@ -84,7 +84,7 @@ fn base(url: &str) -> String {
     if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
 }
 
-/// What a deployment came to.
+/// A deployment that is live.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Deployment {
     /// The app's name.
@@ -294,7 +294,7 @@ impl Client {
         parse(&repeat(self.retry, true, upload).await?.1)
     }
 
-    /// What an admin path shows, such as `/v1/cluster`, as JSON. Asked once.
+    /// Reads an admin path, such as `/v1/cluster`, as JSON, with one attempt.
     ///
     /// # Errors
     /// It cannot be asked, or refuses.

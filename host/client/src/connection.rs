@@ -151,7 +151,7 @@ impl<'a> RawReply<'a> {
         Ok((number, RawReply { line, rest }))
     }
 
-    /// Whether it is a result, as far as can be told without reading it.
+    /// True if it is a result, as far as can be told without reading it.
     pub fn is_ok(&self) -> bool {
         self.rest.starts_with(",\"ok")
     }

@@ -15,7 +15,7 @@ pub struct Error {
     pub code: String,
     /// One line that says what is wrong.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// Advice; may be empty.
     pub hint: String,
     /// The app's own code, if the function gave one.
     pub app_code: Option<String>,
@@ -53,17 +53,17 @@ impl Error {
         self
     }
 
-    /// Whether the function itself refused: nothing was written, and it would refuse again.
+    /// True if the function itself refused: nothing was written, and it would refuse again.
     pub fn is_aborted(&self) -> bool {
         self.code == "ABORTED"
     }
 
-    /// Whether nobody can say if the request had an effect. With an idempotency key, asking again tells.
+    /// True if nobody can say if the request had an effect. With an idempotency key, asking again tells.
     pub fn outcome_unknown(&self) -> bool {
         matches!(&*self.code, "OUTCOME_UNKNOWN" | "SHUTTING_DOWN" | "TIMEOUT" | "CONNECTION")
     }
 
-    /// Whether another attempt may fare better.
+    /// True if another attempt may fare better.
     pub fn is_transient(&self) -> bool {
         self.outcome_unknown()
             || matches!(
@@ -75,7 +75,7 @@ impl Error {
 }
 
 impl Error {
-    /// Whether the request may be repeated without happening twice, and should be.
+    /// True if the request may be repeated without happening twice, and should be.
     pub(crate) fn is_repeatable(&self, has_key: bool) -> bool {
         self.is_transient() && (has_key || !self.outcome_unknown())
     }

@@ -14,7 +14,7 @@
 //!
 //! **Every call happens once.** A call carries an idempotency key, one of the caller's or one that is generated, and
 //! is repeated under it when the server is overloaded, unreachable or lost: the reply is that of the one execution.
-//! What an app itself answers with (its results, and its errors: [`Error::is_aborted`]) is never repeated.
+//! Answers of the app itself (its results, and its errors: [`Error::is_aborted`]) are final.
 //! [`Call::without_key`] gives that up: such a call is repeated only where nothing can have happened, and ends with
 //! [`Error::outcome_unknown`] where nobody can say.
 //!

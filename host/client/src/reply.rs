@@ -11,7 +11,7 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// What the function returned: JSON text, unless the app returns something else.
+    /// The function's result: JSON text, unless the app returns something else.
     pub bytes: Bytes,
     /// The transaction's place in the order of all transactions; reads have none.
     pub tid: Option<u64>,

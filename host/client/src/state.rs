@@ -18,7 +18,7 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// Whether the value is JSON.
+    /// True if the value is JSON.
     pub fn is_json(&self) -> bool {
         self.encoding == "json"
     }

@@ -56,14 +56,14 @@ pub enum Store {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub binary: PathBuf,
-    /// Where data and logs go; a temporary directory if none is given.
+    /// The directory of data and logs; a temporary directory if none is given.
     pub directory: Option<PathBuf>,
     /// Worker processes; one server that is everything if there are none.
     pub workers: usize,
     /// The place of the log.
     pub log: Log,
     pub store: Store,
-    /// Whether calls come as records of a Kafka broker, wherever the log is.
+    /// True if calls come as records of a Kafka broker, wherever the log is.
     pub kafka: bool,
     /// Further flags of whatever executes: workers, or the one server.
     pub worker_flags: Vec<String>,
@@ -71,7 +71,7 @@ pub struct Options {
     pub log_flags: Vec<String>,
     /// Further flags of whatever takes calls: the gateway, or the one server.
     pub gateway_flags: Vec<String>,
-    /// Where the scripts are that start a broker or an S3 server.
+    /// The directory of the scripts that start a broker or an S3 server.
     pub scripts: PathBuf,
     /// The level of the processes' logs.
     pub log_level: String,
@@ -290,7 +290,7 @@ impl Cluster {
         self.brokers.as_deref()
     }
 
-    /// Where data and logs are.
+    /// The directory of data and logs.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -300,7 +300,7 @@ impl Cluster {
         self.processes.keys().copied()
     }
 
-    /// Those whose processes are Styx.
+    /// The roles whose processes are Styx.
     pub fn own(&self) -> Vec<Role> {
         self.roles().filter(|role| !matches!(role, Role::Broker | Role::Store)).collect()
     }

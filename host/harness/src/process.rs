@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStdout, Command};
 /// Longer than any start takes on a busy machine.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// What to start, and how to see that it is there.
+/// A program to start, and how to see that it is ready.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Names the process in errors, and its log.
@@ -33,7 +33,7 @@ pub struct Process {
     program: Program,
     log: PathBuf,
     running: Option<Running>,
-    /// What it said when it was ready.
+    /// Its line of JSON when it was ready.
     ready: Value,
 }
 
@@ -113,7 +113,7 @@ impl Process {
         Ok(said)
     }
 
-    /// What it said of this when it was ready.
+    /// A field of its line when it was ready.
     pub fn value(&self, name: &str) -> &Value {
         &self.ready[name]
     }
@@ -194,14 +194,14 @@ impl Process {
         Ok((status, last))
     }
 
-    /// Whether it has ended by itself; then it counts as not running. Its status and last line are as of
+    /// True if it has ended by itself; then it counts as not running. Its status and last line are as of
     /// [`Process::ended`].
     pub(crate) async fn has_ended(&mut self) -> anyhow::Result<Option<(ExitStatus, Value)>> {
         let Some(running) = &mut self.running else { return Ok(None) };
         if running.child.try_wait()?.is_none() { Ok(None) } else { self.ended().await.map(Some) }
     }
 
-    /// What it wrote to its standard error so far.
+    /// Its standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

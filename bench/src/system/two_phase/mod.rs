@@ -1,4 +1,4 @@
-//! What a team without a transactional runtime builds: a service for every part of the accounts, a
+//! The baseline that a team without a transactional runtime builds: a service for every part of the accounts, a
 //! coordinator in front, two-phase commit over HTTP between them. Locks are not waited for: who
 //! meets one aborts, and the client tries again. Everything that the protocol says must be on disk
 //! is, many records per fsync.
@@ -47,12 +47,12 @@ pub struct Member {
     participants: Vec<String>,
 }
 
-/// What a participant does to one account.
+/// A participant's change of one account.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Step {
     transaction: u64,
     account: u64,
-    /// What is added to its balance.
+    /// The amount that is added to its balance.
     amount: i64,
 }
 

@@ -93,7 +93,7 @@ fn paid(warehouses: &[Warehouse]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was there at the beginning was taken from no stock.
+/// The orders of the beginning, which were taken from no stock.
 fn stock(tpcc: &Tpcc, warehouses: &[Warehouse]) -> anyhow::Result<()> {
     let (mut sold, mut ordered) = ([0, 0], [0, 0]);
     for warehouse in warehouses {

@@ -13,11 +13,11 @@ use crate::workload::Call;
 use crate::workload::chance::{non_uniform, percent, text};
 
 const BATCH: u32 = 50;
-/// What each customer has paid, in cents.
+/// The payments of each customer so far, in cents.
 const PAID: i64 = 1000;
 pub const QUANTITY: i64 = 5;
 
-/// What a seed is for.
+/// The purpose of a seed.
 #[derive(Clone, Copy)]
 enum Table {
     Item,
