@@ -3,58 +3,18 @@
 
 mod process;
 
-use std::collections::BTreeSet;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use process::load::Load;
 use process::{Process, testkit};
-use serde_json::json;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 const ROUNDS: u64 = 10;
-const CLIENTS: u64 = 12;
-const KEYS: u64 = 5;
 /// As many as there is time for.
 const SNAPSHOTS: &[&str] = &["--snapshot-interval", "5ms"];
-
-/// One client: appends numbers of its own to lists, one after the other, and asks again under the
-/// same idempotency key until it is answered.
-async fn client(
-    number: u64,
-    ingress: Arc<Mutex<String>>,
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-) -> Vec<(u64, u64, Vec<u64>)> {
-    let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
-    let mut answers = Vec::new();
-    let mut next = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let element = number * 1_000_000 + next;
-        let key = element % KEYS;
-        next += 1;
-        let list = loop {
-            let url = format!("http://{}/v1/call/testkit/a/list-{key}/append", ingress.lock().unwrap());
-            let sent =
-                http.post(url).header("idempotency-key", format!("e{element}")).json(&json!([element])).send().await;
-            match sent {
-                Ok(response) if response.status().is_success() => match response.json::<Vec<u64>>().await {
-                    Ok(list) => break list,
-                    Err(_) => continue,
-                },
-                Ok(response) if response.status() == 503 => {}
-                Ok(response) => panic!("{}: {}", response.status(), response.text().await.unwrap_or_default()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        };
-        answers.push((key, element, list));
-        answered.fetch_add(1, Ordering::Relaxed);
-    }
-    answers
-}
 
 /// Recovery replays the whole log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,20 +35,11 @@ async fn kills(more: &[&str], pause: u64) -> u64 {
     let mut server = Process::start(&directory.path().join("data"), more).await;
     let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
     assert_eq!(deployed.status, 201, "{}", deployed.body);
-
-    let ingress = Arc::new(Mutex::new(server.ingress.clone()));
-    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let clients: Vec<_> = (1..=CLIENTS)
-        .map(|number| tokio::spawn(client(number, ingress.clone(), stop.clone(), answered.clone())))
-        .collect();
-
+    let load = Load::on(&server.client());
     let (mut reached, mut snapshot, mut restored) = (0, 0, 0);
     for round in 0..ROUNDS {
         // At least some answers, then an arbitrary moment.
-        let target = answered.load(Ordering::Relaxed) + pause;
-        while answered.load(Ordering::Relaxed) < target {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        load.goes_on(pause).await;
         // Every other time there is a newer snapshot; otherwise the kill may come in the middle of one.
         let newer = |listed: serde_json::Value| listed["last"]["epoch"].as_u64().is_some_and(|epoch| epoch > snapshot);
         while more == SNAPSHOTS && round % 2 == 1 && !newer(server.get("/v1/snapshots").await) {
@@ -101,54 +52,9 @@ async fn kills(more: &[&str], pause: u64) -> u64 {
         assert!(server.snapshot_epoch >= snapshot, "a snapshot that was there is there");
         restored += u64::from(server.snapshot_epoch > snapshot);
         (reached, snapshot) = (now, server.snapshot_epoch);
-        *ingress.lock().unwrap() = server.ingress.clone();
     }
-    let target = answered.load(Ordering::Relaxed) + pause;
-    while answered.load(Ordering::Relaxed) < target {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    stop.store(true, Ordering::Relaxed);
-    let mut answers = Vec::new();
-    for client in clients {
-        answers.extend(client.await.unwrap());
-    }
-
-    let http = reqwest::Client::new();
-    for key in 0..KEYS {
-        let list: Vec<u64> = http
-            .post(format!("http://{}/v1/call/testkit/a/list-{key}/list", server.ingress))
-            .send()
-            .await
-            .unwrap()
-            .json()
-            .await
-            .unwrap();
-        let distinct: BTreeSet<u64> = list.iter().copied().collect();
-        assert_eq!(distinct.len(), list.len(), "list {key} holds an element twice");
-        let mine: Vec<_> = answers.iter().filter(|(of, _, _)| *of == key).collect();
-        assert_eq!(list.len(), mine.len(), "list {key} holds what was acknowledged, no more and no less");
-        for (_, element, seen) in mine {
-            // What a client once saw is the beginning of the list for ever, and ends with its own element.
-            assert_eq!(seen.last(), Some(element), "list {key}");
-            assert_eq!(Some(&seen[..]), list.get(..seen.len()), "list {key} changed after it was seen");
-        }
-    }
-    // Asked again, each gets the answer that it got.
-    for (key, element, seen) in answers.iter().step_by(7) {
-        let url = format!("http://{}/v1/call/testkit/a/list-{key}/append", server.ingress);
-        let again: Vec<u64> = http
-            .post(url)
-            .header("idempotency-key", format!("e{element}"))
-            .json(&json!([element]))
-            .send()
-            .await
-            .unwrap()
-            .json()
-            .await
-            .unwrap();
-        assert_eq!(again, *seen);
-    }
-    println!("{ROUNDS} kills, {} calls, epoch {reached} reached, {restored} snapshots restored", answers.len());
+    load.goes_on(pause).await;
+    println!("{ROUNDS} kills, epoch {reached} reached, {restored} snapshots restored: {}", load.ends().await);
     restored
 }
 

@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 use process::{Process, testkit};
 use reqwest::Method;
 use serde_json::{Value, json};
+use styx_client::Client;
 use support::Cluster;
 
 /// Runs the command line; what it prints with `--json`.
@@ -35,14 +36,11 @@ fn refused(arguments: &[&str], code: &str, says: &str) {
 }
 
 /// Appends to lists, under keys, and gives the answers.
-async fn append(server: &Process, elements: std::ops::Range<u64>) -> Vec<Value> {
+async fn append(client: &Client, elements: std::ops::Range<u64>) -> Vec<Value> {
     let mut answers = Vec::new();
     for element in elements {
-        let path = format!("/v1/call/testkit/a/list-{}/append", element % 7);
-        let request = server.to_ingress(Method::POST, &path).header("idempotency-key", format!("e{element}"));
-        let told = process::told(request.json(&json!([element]))).await;
-        assert_eq!(told.status, 200, "{}", told.body);
-        answers.push(told.body);
+        let call = client.call("testkit", "a", &format!("list-{}", element % 7), "append", json!([element]));
+        answers.push(call.idempotency_key(format!("e{element}")).await.unwrap());
     }
     answers
 }
@@ -58,11 +56,11 @@ async fn begun(data: &Path) -> (Process, Vec<Value>) {
     let server = Process::start(data, NEVER).await;
     let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
     assert_eq!(deployed.status, 201, "{}", deployed.body);
-    let mut answers = append(&server, 0..30).await;
+    let mut answers = append(&server.client(), 0..30).await;
     let first = take(&server).await;
-    answers.extend(append(&server, 30..60).await);
+    answers.extend(append(&server.client(), 30..60).await);
     assert!(take(&server).await > first);
-    answers.extend(append(&server, 60..70).await);
+    answers.extend(append(&server.client(), 60..70).await);
     (server, answers)
 }
 
@@ -98,14 +96,14 @@ async fn a_restart_begins_with_the_newest_snapshot_that_is_whole() {
     let server = server.kill_and_restart(NEVER).await;
     assert!(server.snapshot_epoch > 60 && server.epochs_replayed == 10, "{}", server.snapshot_epoch);
     assert_eq!((server.state(LISTS).await, server.position().await), (state.clone(), position.clone()));
-    let again = append(&server, 0..70).await;
+    let again = append(&server.client(), 0..70).await;
     assert_eq!(again, answers, "remembered replies are in the snapshot and in the log");
     assert_eq!(server.position().await, position, "nothing was done twice");
 
     // The newest is damaged, its manifest or a part that only it mentions: the one before will do.
     let mut server = server;
     for (elements, damaged) in [(100..105, "manifests"), (105..110, "parts")] {
-        append(&server, elements).await;
+        append(&server.client(), elements).await;
         let taken = take(&server).await;
         let (state, position) = (server.state(LISTS).await, server.position().await);
         server.kill().await;
@@ -114,7 +112,7 @@ async fn a_restart_begins_with_the_newest_snapshot_that_is_whole() {
         assert!(server.snapshot_epoch < taken && server.epochs_replayed >= 5, "{damaged}");
         assert_eq!((server.state(LISTS).await, server.position().await), (state, position), "{damaged}");
     }
-    append(&server, 200..205).await;
+    append(&server.client(), 200..205).await;
     let taken = take(&server).await;
     let server = server.kill_and_restart(NEVER).await;
     assert_eq!((server.snapshot_epoch, server.epochs_replayed), (taken, 0), "after that, all is as before");
@@ -135,8 +133,8 @@ async fn a_backup_begins_another_cluster() {
     refused(&["snapshots", "import", &path("backup"), "--data-dir", &path("data")], "NOT_EMPTY", "holds a log");
     let other = Process::start(Path::new(&path("other")), NEVER).await;
     assert_eq!(other.state(LISTS).await, at_snapshot);
-    assert_eq!(append(&other, 0..70).await, answers, "replies are remembered");
-    append(&other, 100..110).await;
+    assert_eq!(append(&other.client(), 0..70).await, answers, "replies are remembered");
+    append(&other.client(), 100..110).await;
     take(&other).await;
     let other = other.kill_and_restart(NEVER).await;
     assert_eq!(other.snapshot_epoch, other.position().await.0);
@@ -156,9 +154,9 @@ async fn one_goes_back_to_an_older_snapshot() {
     assert_eq!(done(&["snapshots", "restore", &first, "--data-dir", &text])["epoch"], epoch);
     let mut server = Process::start(&data, NEVER).await;
     assert_eq!((server.position().await.0, server.epochs_replayed), (epoch, 0));
-    assert_eq!(append(&server, 0..30).await, answers[..30], "what was done then is done");
+    assert_eq!(append(&server.client(), 0..30).await, answers[..30], "what was done then is done");
     assert_eq!(server.position().await.0, epoch);
-    assert_eq!(append(&server, 30..60).await, answers[30..60], "and what came after can be done again");
+    assert_eq!(append(&server.client(), 30..60).await, answers[30..60], "and what came after can be done again");
     server.kill().await;
 
     // A damaged log ends the server; it may be set aside for a snapshot.
@@ -210,12 +208,12 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
         std::fs::write(&file, bytes).unwrap();
         server = Process::start(&data, NEVER).await;
         assert_eq!((server.state(LISTS).await, server.position().await), (state.clone(), position.clone()));
-        assert_eq!(append(&server, 0..70).await, answers);
+        assert_eq!(append(&server.client(), 0..70).await, answers);
     }
     assert!(!segment.exists(), "what was damaged is set aside");
-    append(&server, 100..110).await;
+    append(&server.client(), 100..110).await;
     let server = server.kill_and_restart(NEVER).await;
-    append(&server, 110..120).await;
+    append(&server.client(), 110..120).await;
     let mut server = server;
     server.kill().await;
 
@@ -229,19 +227,6 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     refused(&start, "LOG_CORRUPT", &format!("damaged at offset {at}"));
     let (_, value) = styx(&start);
     assert!(value["error"]["hint"].as_str().unwrap().contains("styx snapshots restore"), "{value}");
-}
-
-/// Appends to lists of a cluster, and gives the answers.
-async fn append_to(cluster: &Cluster, elements: std::ops::Range<u64>) -> Vec<Value> {
-    let mut answers = Vec::new();
-    for element in elements {
-        let request = cluster.to_ingress(Method::POST, &format!("/v1/call/testkit/a/list-{}/append", element % 7));
-        let told =
-            process::told(request.header("idempotency-key", format!("e{element}")).json(&json!([element]))).await;
-        assert_eq!(told.status, 200, "{}", told.body);
-        answers.push(told.body);
-    }
-    answers
 }
 
 async fn take_of(cluster: &Cluster) -> Value {
@@ -260,10 +245,10 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
         cluster.start_worker(0).await;
         cluster.settles(1, generation).await;
     }
-    let answers = append_to(&cluster, 0..20).await;
+    let answers = append(&cluster.client(), 0..20).await;
     let first = take_of(&cluster).await;
     let lists = cluster.get("/v1/state/testkit/a?limit=1000").await["entries"].clone();
-    append_to(&cluster, 20..40).await;
+    append(&cluster.client(), 20..40).await;
     let generation = cluster.generation().await;
     assert!(take_of(&cluster).await["epoch"].as_u64() > first["epoch"].as_u64() && generation >= 3);
     cluster.coordinator.kill().await;
@@ -279,8 +264,8 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
         support::coordinator(cluster.directory(), &at("cluster"), &at("admin"), 1, "all", NEVER).await;
     cluster.settles(1, generation + 1).await;
     assert_eq!(cluster.get("/v1/state/testkit/a?limit=1000").await["entries"], lists);
-    assert_eq!(append_to(&cluster, 0..20).await, answers, "what was done then is done");
-    append_to(&cluster, 50..60).await;
+    assert_eq!(append(&cluster.client(), 0..20).await, answers, "what was done then is done");
+    append(&cluster.client(), 50..60).await;
     take_of(&cluster).await;
     let state = cluster.get("/v1/state/testkit/a?limit=1000").await["entries"].clone();
     cluster.coordinator.kill().await;
@@ -288,20 +273,20 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
     // A process that is alone goes on where the cluster was, restored or not, and takes snapshots.
     let alone = Process::start(Path::new(&data), NEVER).await;
     assert_eq!(alone.state(LISTS).await, [state]);
-    append(&alone, 60..70).await;
+    append(&alone.client(), 60..70).await;
     take(&alone).await;
     let mut alone = alone.kill_and_restart(NEVER).await;
     assert_eq!(alone.epochs_replayed, 0);
     alone.kill().await;
     done(&["snapshots", "restore", "--data-dir", &data]);
     let alone = Process::start(Path::new(&data), NEVER).await;
-    append(&alone, 70..80).await;
+    append(&alone.client(), 70..80).await;
     take(&alone).await;
 
     done(&["snapshots", "import", &backup, "--data-dir", &other]);
     let other = Process::start(Path::new(&other), NEVER).await;
     assert_eq!(other.state(LISTS).await, [lists]);
-    assert_eq!(append(&other, 0..20).await, answers, "replies are remembered");
-    append(&other, 20..30).await;
+    assert_eq!(append(&other.client(), 0..20).await, answers, "replies are remembered");
+    append(&other.client(), 20..30).await;
     take(&other).await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::Method;
 use styx_storage::snapshot::{SnapshotStore, StoreLocation};
 
-use crate::load::{KEYS, Load};
+use crate::process::load::{KEYS, Load};
 use crate::process::told;
 use crate::support::Cluster;
 
@@ -30,7 +30,7 @@ async fn workers_that_are_killed_between_snapshots_lose_double_and_change_nothin
 
 /// Says how often the workers that are left have begun with a snapshot.
 async fn workers_are_killed(mut cluster: Cluster) -> usize {
-    let load = Load::on(&cluster);
+    let load = Load::on(&cluster.client());
     for round in 0..3 {
         load.goes_on(100).await;
         tokio::time::sleep(Duration::from_micros(round * 1337 % 7000)).await;
@@ -49,7 +49,7 @@ async fn workers_are_killed(mut cluster: Cluster) -> usize {
         }
     }
     load.goes_on(100).await;
-    println!("{}", load.ends(&cluster).await);
+    println!("{}", load.ends().await.told_by_gateway());
     restored(&cluster)
 }
 
@@ -111,7 +111,7 @@ async fn newest_part(store: PathBuf) -> PathBuf {
 }
 
 async fn a_coordinator_is_killed(mut cluster: Cluster) -> Cluster {
-    let load = Load::on(&cluster);
+    let load = Load::on(&cluster.client());
     for _ in 0..3 {
         load.goes_on(100).await;
         let generation = cluster.generation().await;
@@ -119,7 +119,7 @@ async fn a_coordinator_is_killed(mut cluster: Cluster) -> Cluster {
         cluster.settles(2, generation).await;
     }
     load.goes_on(100).await;
-    println!("{}", load.ends(&cluster).await);
+    println!("{}", load.ends().await.told_by_gateway());
     // All at once.
     let position = cluster.position().await;
     for worker in 0..2 {

@@ -6,7 +6,6 @@ mod broker;
 mod endpoints;
 mod equal;
 mod kills;
-mod load;
 #[path = "../process/mod.rs"]
 mod process;
 mod refusals;

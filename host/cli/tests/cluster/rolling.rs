@@ -8,13 +8,13 @@ use std::time::Instant;
 use reqwest::Client;
 use tokio::task::JoinSet;
 
-use crate::load::Load;
+use crate::process::load::Load;
 use crate::support::{Cluster, PATIENCE, gateway};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_fails_no_request() {
     let mut cluster = Cluster::with_testkit_and(2, &["--snapshot-interval", "1s"]).await;
-    let load = Load::on(&cluster);
+    let load = Load::on(&cluster.client());
     for worker in [0, 1, 0] {
         load.goes_on(100).await;
         let generation = cluster.generation().await;
@@ -27,30 +27,30 @@ async fn a_rolling_restart_fails_no_request() {
         cluster.settles(2, alone).await;
     }
     load.goes_on(100).await;
-    let outcome = load.ends(&cluster).await;
+    let outcome = load.ends().await;
     println!("{outcome}");
-    assert_eq!(outcome.doubtful, 0);
+    assert_eq!(outcome.unknown, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_worker_is_let_go_too_and_requests_wait_for_the_next() {
     let mut cluster = Cluster::with_testkit_and(1, &["--snapshot-interval", "1s"]).await;
-    let load = Load::on(&cluster);
+    let load = Load::on(&cluster.client());
     load.goes_on(100).await;
     let generation = cluster.generation().await;
     cluster.stop_worker(0).await;
     cluster.start_worker(0).await;
     cluster.settles(1, generation).await;
     load.goes_on(100).await;
-    let outcome = load.ends(&cluster).await;
+    let outcome = load.ends().await;
     println!("{outcome}");
-    assert_eq!(outcome.doubtful, 0);
+    assert_eq!(outcome.unknown, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_coordinator_that_is_stopped_and_started_again_fails_no_request() {
     let mut cluster = Cluster::with_testkit_and(2, &["--snapshot-interval", "1s"]).await;
-    let load = Load::on(&cluster);
+    let load = Load::on(&cluster.client());
     for _ in 0..3 {
         load.goes_on(100).await;
         let generation = cluster.generation().await;
@@ -61,9 +61,9 @@ async fn a_coordinator_that_is_stopped_and_started_again_fails_no_request() {
         cluster.settles(2, generation).await;
     }
     load.goes_on(100).await;
-    let outcome = load.ends(&cluster).await;
+    let outcome = load.ends().await;
     println!("{outcome}");
-    assert_eq!(outcome.doubtful, 0);
+    assert_eq!(outcome.unknown, 0);
 }
 
 /// As behind a load balancer: a connection that is refused sends a client to the other gateway, and nothing else

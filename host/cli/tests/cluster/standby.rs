@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::broker;
-use crate::load::{KEYS, Load};
+use crate::process::load::{KEYS, Load};
 use crate::process::{testkit, told};
 use crate::support::{Cluster, PATIENCE, Part};
 
@@ -185,7 +185,7 @@ async fn a_standby_takes_over_from_one_that_is_killed_and_knows_what_only_the_lo
     told(deploy).await.is_error("a deployment", 503, "STANDBY", "stands by");
     assert_eq!(told(pair.cluster.http.get(format!("http://{standby}/healthz"))).await.status, 200);
 
-    let (load, reader) = (Load::on(&pair.cluster), Reader::on(&pair.cluster));
+    let (load, reader) = (Load::on(&pair.cluster.client()), Reader::on(&pair.cluster));
     for round in 0..2 {
         load.goes_on(200).await;
         let killed = Instant::now();
@@ -200,27 +200,27 @@ async fn a_standby_takes_over_from_one_that_is_killed_and_knows_what_only_the_lo
         pair.cluster.settles(3 + round, generation).await;
     }
     load.goes_on(200).await;
-    println!("{} reads; {}", reader.ends().await, load.ends(&pair.cluster).await);
+    println!("{} reads; {}", reader.ends().await, load.ends().await.told_by_gateway());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_takes_over_from_one_that_is_stopped_and_no_request_fails() {
     let Some(mut pair) = Pair::start("standby-stopped", "300ms").await else { return };
-    let load = Load::on(&pair.cluster);
+    let load = Load::on(&pair.cluster.client());
     for _ in 0..3 {
         load.goes_on(200).await;
         pair.stopped(&load).await;
     }
     load.goes_on(200).await;
-    let outcome = load.ends(&pair.cluster).await;
+    let outcome = load.ends().await;
     println!("{outcome}");
-    assert_eq!(outcome.doubtful, 0);
+    assert_eq!(outcome.unknown, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_takes_over_from_one_that_is_paused_or_stopped() {
     let Some(mut pair) = Pair::start("standby-paused", "300ms").await else { return };
-    let (load, reader) = (Load::on(&pair.cluster), Reader::on(&pair.cluster));
+    let (load, reader) = (Load::on(&pair.cluster.client()), Reader::on(&pair.cluster));
     for _ in 0..2 {
         load.goes_on(200).await;
         pair.stopped(&load).await;
@@ -258,5 +258,5 @@ async fn a_standby_takes_over_from_one_that_is_paused_or_stopped() {
     pair.cluster.standby.as_mut().unwrap().kill().await;
     load.goes_on(200).await;
     pair.cluster.settles(2, 0).await;
-    println!("{} reads; {}", reader.ends().await, load.ends(&pair.cluster).await);
+    println!("{} reads; {}", reader.ends().await, load.ends().await.told_by_gateway());
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use styx_client::Retry;
 use styx_harness::Process;
 use tempfile::TempDir;
 
@@ -138,6 +139,12 @@ impl Cluster {
     pub async fn deploy(&self, app: &str, bundle: Vec<u8>) -> Told {
         let request = self.to_admin(Method::POST, &format!("/v1/apps/{app}/deployments"));
         told(request.header("content-type", "application/zip").body(bundle)).await
+    }
+
+    /// A client that asks once: gateways repeat what may be repeated.
+    pub fn client(&self) -> styx_client::Client {
+        let client = styx_client::Client::builder(self.gateway.at("ingress")).admin_url(self.coordinator.at("admin"));
+        client.retry(Retry::never()).timeout(PATIENCE).build().unwrap()
     }
 
     pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {

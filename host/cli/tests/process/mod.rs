@@ -1,11 +1,14 @@
 //! The real server as a process of its own, which may be killed.
 #![allow(dead_code)] // each test uses a part
 
+pub mod load;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use styx_client::Retry;
 use styx_harness::Program;
 
 /// A running server; killed when dropped.
@@ -66,9 +69,12 @@ impl Told {
 impl Process {
     /// Starts a server that checks every transaction's determinism, with more arguments; returns once it is ready.
     pub async fn start(data: &Path, more: &[&str]) -> Process {
-        let arguments = ["server", "--json", "--determinism-check", "all"];
-        let addresses = ["--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data-dir"];
-        let all = [&arguments[..], &addresses, &[data.to_str().unwrap()], more].concat();
+        Process::start_at("127.0.0.1:0", "127.0.0.1:0", data, more).await
+    }
+
+    async fn start_at(ingress: &str, admin: &str, data: &Path, more: &[&str]) -> Process {
+        let own = ["server", "--json", "--determinism-check", "all", "--ingress-addr", ingress, "--admin-addr", admin];
+        let all = [&own[..], &["--data-dir", data.to_str().unwrap()], more].concat();
         let logs = tempfile::tempdir().unwrap();
         let process = started(logs.path(), "server", "error", &all).await;
         Process {
@@ -88,14 +94,20 @@ impl Process {
         self.process.kill().await.unwrap();
     }
 
-    /// Kills it with SIGKILL and starts it again on the same data, with more arguments.
+    /// Kills it with SIGKILL and starts it again on the same data and addresses, with more arguments.
     pub async fn kill_and_restart(mut self, more: &[&str]) -> Process {
         self.kill().await;
-        Process::start(&self.data, more).await
+        Process::start_at(&self.ingress, &self.admin, &self.data, more).await
     }
 
     pub fn id(&self) -> u32 {
         self.process.id().unwrap()
+    }
+
+    /// A client that asks until it has an answer.
+    pub fn client(&self) -> styx_client::Client {
+        let retry = Retry::default().pauses(Duration::from_millis(2), Duration::from_millis(20)).impatient();
+        styx_client::Client::builder(&self.ingress).admin_url(&self.admin).retry(retry).build().unwrap()
     }
 
     pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
