@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -436,12 +435,14 @@ impl Cluster {
         let mut command = Command::new(&self.options.binary);
         command.args(["deploy", "--admin-url", &admin, "--ingress-url", &ingress]).arg(source);
         command.args(name.iter().flat_map(|name| ["--app", name]));
-        let output = command.kill_on_drop(true);
+        command.kill_on_drop(true);
+        let started = || format!("{} does not start", self.options.binary.display());
         if shown {
-            output.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+            let status = command.status().await.with_context(started)?;
+            ensure!(status.success(), "styx deploy {} failed: see above", source.display());
+            return Ok(());
         }
-        let output =
-            output.output().await.with_context(|| format!("{} does not start", self.options.binary.display()))?;
+        let output = command.output().await.with_context(started)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "styx deploy {} failed: {}", source.display(), said.trim());
         Ok(())
