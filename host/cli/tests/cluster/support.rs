@@ -37,7 +37,10 @@ impl Part {
     }
 
     pub async fn kill(&mut self) {
-        self.0.kill().await.unwrap();
+        // It may have been stopped before.
+        if self.0.id().is_ok() {
+            self.0.kill().await.unwrap();
+        }
     }
 
     /// Asks it to end, and waits until it has.
