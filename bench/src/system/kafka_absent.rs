@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use crate::load::{Answered, Lane};
+use crate::load::{Answered, Connection};
 use crate::workload::Call;
 
 /// A producer of calls and a consumer of answers, of which there is none.
@@ -14,7 +14,7 @@ impl Records {
     }
 }
 
-impl Lane for Records {
+impl Connection for Records {
     fn capacity(&self) -> usize {
         match *self {}
     }
