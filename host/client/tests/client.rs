@@ -12,11 +12,14 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use styx_client::{Client, Request, Retry};
 
-/// Answers in order, the last one for ever; and what was asked: bodies or lines, with idempotency keys.
+/// A request: its idempotency key, and its body or line.
+type Asked = (Option<String>, String);
+
+/// Answers in order, the last one for ever; and the requests so far.
 #[derive(Clone, Default)]
 struct Script {
     answers: Arc<Mutex<Vec<(u16, Value)>>>,
-    asked: Arc<Mutex<Vec<(Option<String>, String)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Script {

@@ -39,6 +39,7 @@ type DriverEvent = WorkerEvent<Waiter, oneshot::Sender<Response>>;
 type DriverEffect = WorkerEffect<Waiter, oneshot::Sender<Response>>;
 
 /// An event for the driver's thread.
+#[allow(clippy::large_enum_variant, reason = "each is moved through a channel once, and most are of the large kinds")]
 pub(super) enum Event {
     /// Something has come from the network.
     Incoming(Incoming),
