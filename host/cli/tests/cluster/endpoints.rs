@@ -84,7 +84,7 @@ async fn the_cluster_can_be_looked_at() {
 
     let partitions = cluster.get("/v1/partitions").await["partitions"].as_array().unwrap().clone();
     let numbers: Vec<u64> = partitions.iter().map(|partition| partition["partition"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (0..64).collect::<Vec<_>>());
+    assert_eq!(numbers, (0..1024).collect::<Vec<_>>());
     let entity = cluster.get("/v1/state/testkit/a/k7").await;
     let partition = &partitions[entity["partition"].as_u64().unwrap() as usize];
     assert!(partition["entities"].as_u64().unwrap() > 0, "{partition}");

@@ -404,7 +404,7 @@ impl<L, R> WorkerDriver<L, R> {
         match result {
             Ok(restored) => {
                 if let Some(restored) = &restored {
-                    let message = format!("a snapshot of epoch {} was restored", restored.frame.epoch);
+                    let message = format!("a snapshot was restored, that of epoch {}", restored.frame.epoch);
                     effects.push(WorkerEffect::Diagnostic(Diagnostic::info(message).generation(generation)));
                 }
                 let missing = membership.restored(restored, &self.components, effects);
