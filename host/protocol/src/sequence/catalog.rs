@@ -337,6 +337,13 @@ struct OperatorImage {
     composite: bool,
 }
 
+impl Control {
+    /// Whether it changes what is deployed, and so what queries may come to; a placement does not.
+    pub fn is_deployment(&self) -> bool {
+        !matches!(self, Control::Place(_))
+    }
+}
+
 impl Catalog {
     /// The catalog as a snapshot holds it.
     pub fn image(&self) -> CatalogImage {

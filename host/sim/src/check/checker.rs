@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::Catalog;
+use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::entity::{Layout, Value};
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
 use styx_protocol::machine::{Config, EpochSummary, Rank};
@@ -172,7 +172,7 @@ impl Checker {
     /// The epoch that answers to queries rest on: the last one, or the one under way if it deploys something.
     pub fn query_base(&self) -> Epoch {
         match self.current() {
-            Some(record) if !record.controls.is_empty() => record.epoch,
+            Some(record) if record.controls.iter().any(Control::is_deployment) => record.epoch,
             _ => self.epoch(),
         }
     }
@@ -257,7 +257,7 @@ impl Checker {
         })?;
         self.time = record.time;
         for control in &record.controls {
-            if let styx_protocol::catalog::Control::Deploy(deployment) = control {
+            if let Control::Deploy(deployment) = control {
                 self.deployments.push((deployment.id.clone(), record.epoch));
             }
             self.oracle.control(control);

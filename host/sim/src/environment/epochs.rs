@@ -29,7 +29,7 @@ impl Environment {
                 record.controls.len()
             )
         });
-        self.figures.deployments += record.controls.len() as u64;
+        self.figures.deployments += record.controls.iter().filter(|control| control.is_deployment()).count() as u64;
         self.checker.cut(record)
     }
 

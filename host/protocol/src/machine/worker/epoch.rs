@@ -120,7 +120,7 @@ impl<W> Worker<W> {
             replay.is_none() || !controls.iter().any(|control| matches!(control, Control::Place(_))),
             "a replay keeps the placement of its own generation"
         );
-        let query_base = if controls.is_empty() { self.epoch } else { epoch };
+        let query_base = if controls.iter().any(Control::is_deployment) { epoch } else { self.epoch };
         self.sequencer.level(counter);
         let replayed = replay.is_some();
         let admitted = match replay {
