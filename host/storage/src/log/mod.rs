@@ -93,9 +93,8 @@ pub enum LogError {
 
     /// Written by an older version of this program, in a format that this one does not read.
     #[error(
-        "{}: log format {found} of an older version, this one has format {supported}; with the version that wrote it \
-         take a snapshot and export it (`styx snapshots export`), then import it into a new data directory \
-         (`styx snapshots import`)", .file.display()
+        "{}: log format {found} of an older version, this one has format {supported}; start it with the version that \
+         wrote it, or begin with an empty data directory", .file.display()
     )]
     OlderFormat {
         /// The file that says so.

@@ -71,7 +71,7 @@ fn an_older_format_is_refused_with_the_way_out() {
     let error = refused(directory.path());
     assert!(matches!(error, LogError::OlderFormat { found: 1, supported: PRESENT, .. }), "{error}");
     let text = error.to_string();
-    for says in ["log.mark", "format 1", "format 2", "styx snapshots export", "styx snapshots import"] {
+    for says in ["log.mark", "format 1", "format 2", "start it with the version that wrote it"] {
         assert!(text.contains(says), "{text}");
     }
 }
