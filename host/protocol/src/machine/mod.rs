@@ -193,6 +193,7 @@ impl<W> Machine<W> {
     ///
     /// # Panics
     /// When the driver breaks the protocol, or replay meets another state than the log was written on.
+    #[inline]
     pub fn step(&mut self, input: impl Into<Input<W>>, actions: &mut Vec<Action<W>>) {
         match input.into() {
             Input::Coordinator(input) => self.step_coordinator(input, actions),
@@ -219,10 +220,15 @@ impl<W> Machine<W> {
     }
 
     /// Steps the worker, and hands on at once what it tells the coordinator.
+    #[inline]
     fn step_worker(&mut self, input: worker::Input<W>, actions: &mut Vec<Action<W>>) {
         // Steps nest while the two speak with each other; only the outermost list keeps its memory.
         let mut asked = std::mem::take(&mut self.worker_actions);
         self.worker.step(input, &mut asked);
+        // An epoch's replies stand before anything that the two tell each other: they move as one.
+        let told = |action: &worker::Action<W>| matches!(action, worker::Action::Send { .. } | worker::Action::Finished(_));
+        let first = asked.iter().position(told).unwrap_or(asked.len());
+        actions.extend(asked.drain(..first).map(Action::Worker));
         for action in asked.drain(..) {
             match action {
                 worker::Action::Send { message, .. } => {

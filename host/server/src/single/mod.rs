@@ -15,7 +15,6 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_driver::single::{SingleConfig, SingleDriver};
 use styx_driver::wire::WrittenPart;
 use styx_protocol::catalog::Catalog;
-use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
 use styx_protocol::machine::Config;
