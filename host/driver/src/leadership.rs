@@ -170,9 +170,10 @@ impl Candidate {
             }
             LeaseAnswer::Unavailable(why) => {
                 if !std::mem::replace(&mut self.complained, true) {
-                    let message = match leads {
-                        true => format!("the lease cannot be renewed, and nothing is done without it: {why}"),
-                        false => format!("the lease cannot be asked for: {why}"),
+                    let message = if leads {
+                        format!("the lease cannot be renewed, and nothing is done without it: {why}")
+                    } else {
+                        format!("the lease cannot be asked for: {why}")
                     };
                     effects.push(LeaseEffect::Diagnostic(Diagnostic::error(message).code("SNAPSHOT_STORE")));
                 }

@@ -433,9 +433,10 @@ fn a_worker_that_cannot_be_understood_in_its_generation_ends_it_and_anybody_else
     for (from, unreadable, ends) in [(11, true, true), (11, false, false), (100, true, false)] {
         let mut rig = Rig::live(false);
         let (from, generation) = (NodeId(from), rig.generation);
-        let event = match unreadable {
-            true => NetworkEvent::Message { from, generation, message: Err("noise".into()) },
-            false => NetworkEvent::Control { from, message: Ok(Box::new(Envelope::Released)) },
+        let event = if unreadable {
+            NetworkEvent::Message { from, generation, message: Err("noise".into()) }
+        } else {
+            NetworkEvent::Control { from, message: Ok(Box::new(Envelope::Released)) }
         };
         rig.step(Event::Network(event));
         assert_eq!(rig.generation > generation, ends, "{from} {unreadable}");

@@ -226,7 +226,8 @@ impl<W> Machine<W> {
         let mut asked = std::mem::take(&mut self.worker_actions);
         self.worker.step(input, &mut asked);
         // An epoch's replies stand before anything that the two tell each other: they move as one.
-        let told = |action: &worker::Action<W>| matches!(action, worker::Action::Send { .. } | worker::Action::Finished(_));
+        let told =
+            |action: &worker::Action<W>| matches!(action, worker::Action::Send { .. } | worker::Action::Finished(_));
         let first = asked.iter().position(told).unwrap_or(asked.len());
         actions.extend(asked.drain(..first).map(Action::Worker));
         for action in asked.drain(..) {

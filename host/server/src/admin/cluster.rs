@@ -112,7 +112,7 @@ pub async fn workers(State(queries): State<Queries>) -> Result<Json<WorkerList>,
         WorkerView {
             worker: number(status.worker),
             status: "alive",
-            partitions: status.partitions.into(),
+            partitions: status.partitions,
             entities: status.entities,
             bytes: status.bytes,
             epoch: status.epoch.0,

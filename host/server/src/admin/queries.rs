@@ -40,10 +40,11 @@ impl Queries {
                 Ok(None) if self.shutdown.begun() => return Err(ApiError::shutting_down()),
                 Ok(None) => return Err(Failure::Unavailable.into()),
                 // What is not durable is not shown, and that may take as long as the brokers are away.
-                Err(_) => match self.handle.admission().refuses_reads() {
-                    Some(failure) => return Err(failure.into()),
-                    None => {}
-                },
+                Err(_) => {
+                    if let Some(failure) = self.handle.admission().refuses_reads() {
+                        return Err(failure.into());
+                    }
+                }
             }
         }
     }
