@@ -156,9 +156,13 @@ impl State {
         for at in 0..self.partitions.len() {
             let entries = self.partitions[at].scan(operator, &KeyRange::all());
             let keys: Vec<Key> = entries.map(|(key, _)| key.clone()).collect();
+            // Where they are: an operator that no deployment has any more does not tell how its keys were spread.
+            let partition = &mut self.partitions[at];
+            let before = Totals::of(partition);
             for key in keys {
-                self.apply((Entity::new(&layout, operator, composite, key), None));
+                partition.apply(Entity::new(&layout, operator, composite, key), None);
             }
+            self.totals.follow(before, Totals::of(partition));
         }
     }
 
