@@ -344,6 +344,10 @@ impl Control {
     }
 }
 
+fn no_app(app: &str) -> Abort {
+    Abort::new(Code::UnknownApp, format!("no app \"{app}\""))
+}
+
 impl Catalog {
     /// The catalog as a snapshot holds it.
     pub fn image(&self) -> CatalogImage {
@@ -456,10 +460,16 @@ impl Catalog {
                 }),
             },
             Control::Activate(Activation { app, deployment }) => {
-                let found = self.apps.get(app.as_str()).ok_or_else(|| Abort::new(Code::UnknownApp, format!("no app \"{app}\"")))?;
-                if found.deployments.iter().any(|candidate| candidate.id == *deployment) { Ok(()) } else { Err(Abort::new(Code::UnknownApp, format!("app \"{app}\" has no deployment \"{deployment}\""))) }
+                let found = self.apps.get(app.as_str()).ok_or_else(|| no_app(app))?;
+                if found.deployments.iter().any(|candidate| candidate.id == *deployment) {
+                    Ok(())
+                } else {
+                    let message = format!("app \"{app}\" has no deployment \"{deployment}\"");
+                    Err(Abort::new(Code::UnknownApp, message))
+                }
             }
-            Control::Remove(app) => if self.apps.contains_key(app.as_str()) { Ok(()) } else { Err(Abort::new(Code::UnknownApp, format!("no app \"{app}\""))) },
+            Control::Remove(app) if self.apps.contains_key(app.as_str()) => Ok(()),
+            Control::Remove(app) => Err(no_app(app)),
             Control::Place(_) => Ok(()),
         }
     }
