@@ -6,7 +6,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 checked := "--release --config scripts/checked.toml"
 
 # What the demonstration runs, without Kafka and S3, which are a third of what is compiled otherwise
-lean := "cargo build --release -p styx-cli -p styx-bench --no-default-features"
+lean := "cargo build --release -p styx-cli -p styx-demo --no-default-features"
 
 # List the recipes
 default:
@@ -15,7 +15,7 @@ default:
 # The whole way on one machine: set up, build, deploy, call, kill -9, recover, prove; --workers N for a cluster
 demo *args: setup
     {{ if path_exists("target/release/.complete") == "true" { "just build" } else { lean } }}
-    target/release/styx-bench demo {{args}}
+    target/release/styx-demo {{args}}
 
 # Everything that must pass: set up, build, all tests
 test: setup servers
@@ -31,8 +31,8 @@ test: setup servers
     target/release/styx-bench run --results target/test-results --closed --seconds 1 ycsb-t
     target/release/styx-bench run --results target/test-results --system two-phase --closed --seconds 1 ycsb-t
     target/release/styx-bench run --results target/test-results --workers 2 --closed --seconds 1 ycsb-t --groups 100 --composite --crossing 50
-    target/release/styx-bench demo --calls 2000 --kills 2 --determinism-check all
-    target/release/styx-bench demo --workers 2 --calls 8000 --kills 2
+    target/release/styx-demo --calls 2000 --kills 2 --determinism-check all
+    target/release/styx-demo --workers 2 --calls 8000 --kills 2
     target/release/styx-bench chaos --rounds 5
 
 # Kill, pause and restart real processes under load, by a seed; every promise checked; `--log kafka --store s3` for all of it
@@ -55,9 +55,9 @@ budget *args: build
 report *args: build
     target/release/styx-bench report {{args}}
 
-# Build the server and the bench program, complete: target/release/styx, target/release/styx-bench
+# Build the server and the bench program, complete: target/release/styx, and styx-demo and styx-bench beside it
 build: setup
-    cargo build --release -p styx-cli -p styx-bench
+    cargo build --release -p styx-cli -p styx-demo -p styx-bench
     @touch target/release/.complete
 
 # Install what is missing, from package registries

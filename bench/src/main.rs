@@ -1,9 +1,8 @@
-//! Demonstration, load generator and benchmarks: users of the public API, like everybody else.
+//! Chaos, load generator and benchmarks: users of the public API, like everybody else.
 
 mod budget;
 mod chaos;
 mod compare;
-mod demo;
 mod guest;
 mod hot;
 mod load;
@@ -31,8 +30,6 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The whole way on one machine: deploy, call, kill, recover, prove
-    Demo(demo::Options),
     /// Real processes under load, killed and paused by a seed; every promise checked
     Chaos(chaos::Options),
     /// Measures a workload: the peak, and latency below it
@@ -56,7 +53,6 @@ enum Verb {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.verb {
-        Verb::Demo(options) => demo::run(&options),
         Verb::Chaos(options) => chaos::run(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Languages(options) => workload::languages::run(&options),

@@ -11,10 +11,6 @@ mod history;
 mod inspection;
 mod ledger;
 mod load;
-#[cfg(feature = "kafka")]
-mod records;
-#[cfg(not(feature = "kafka"))]
-#[path = "records_absent.rs"]
 mod records;
 mod report;
 

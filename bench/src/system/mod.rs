@@ -4,10 +4,6 @@
 
 mod http;
 mod inprocess;
-#[cfg(feature = "kafka")]
-mod kafka;
-#[cfg(not(feature = "kafka"))]
-#[path = "kafka_absent.rs"]
 mod kafka;
 mod native;
 mod postgres;

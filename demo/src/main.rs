@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use clap::Parser;
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -21,8 +22,10 @@ use calls::Progress;
 use proof::Proof;
 use workload::Workload;
 
-#[derive(Debug, clap::Args)]
-pub struct Options {
+/// The whole way on one machine: deploy, call, kill, recover, prove
+#[derive(Debug, Parser)]
+#[command(name = "styx-demo", version)]
+struct Options {
     /// The server's binary
     #[arg(long, default_value = "target/release/styx")]
     styx: PathBuf,
@@ -55,10 +58,11 @@ pub struct Options {
 /// How long the calls may take in all.
 const CALLS_MAX: Duration = Duration::from_secs(300);
 
-/// Runs the demonstration; an error means that a promise was broken.
-pub fn run(options: &Options) -> anyhow::Result<()> {
+/// An error means that a promise was broken.
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    runtime.block_on(demonstrate(options))
+    runtime.block_on(demonstrate(&options))
 }
 
 async fn demonstrate(options: &Options) -> anyhow::Result<()> {
