@@ -337,14 +337,13 @@ impl<W, R> CoordinatorDriver<W, R> {
                 self.perform_membership(actions, step);
             }
             Envelope::Joined { generation } => {
-                let generation = Generation(generation);
                 let Some((position, after)) = self.leads(generation).and_then(|leader| leader.joined(from)) else {
                     return;
                 };
                 step.push(Effect::ReadLog { generation, from: position, after });
             }
             Envelope::RestoreFailed { generation, why, damaged } => {
-                let Some(leader) = self.leads(Generation(generation)) else { return };
+                let Some(leader) = self.leads(generation) else { return };
                 let found = leader.found().cloned();
                 let message = format!("a worker cannot begin: {why}");
                 step.log(Diagnostic::error(message).code("SNAPSHOT_DAMAGED").node(from));
@@ -354,7 +353,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                 self.membership(membership::Input::Lost(from), step);
             }
             Envelope::PartWritten { generation, part } => {
-                let Some(worker) = self.leads(Generation(generation)).and_then(|leader| leader.worker(from)) else {
+                let Some(worker) = self.leads(generation).and_then(|leader| leader.worker(from)) else {
                     return;
                 };
                 self.snapshots(step, |scheduler, now, effects| scheduler.part(worker, part, now, effects));
@@ -512,7 +511,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             begin,
         });
         let invite = Invite {
-            generation: leader.generation().0,
+            generation: leader.generation(),
             life: seated.life,
             me,
             members: self.members(),
@@ -759,7 +758,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             SnapshotEffect::Begin => self.machine(Input::Snapshot, step),
             SnapshotEffect::ResendParts => {
                 for node in leader.nodes() {
-                    step.control(node, Envelope::ResendPart { generation: generation.0 });
+                    step.control(node, Envelope::ResendPart { generation });
                 }
             }
             SnapshotEffect::Put(draft) => step.push(Effect::PutManifest(draft)),
@@ -817,8 +816,8 @@ impl<W, R> CoordinatorDriver<W, R> {
         let (epoch, chain) = self.leader.as_ref().map(|leader| leader.position()).unwrap_or_default();
         Overview {
             single: false,
-            engine: self.config.build.engine.0,
-            generation: self.workers.generation().0,
+            engine: self.config.build.engine,
+            generation: self.workers.generation(),
             live: self.leader.as_ref().is_some_and(|leader| leader.serves()),
             epoch,
             chain,
@@ -835,7 +834,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         let (full, stalled) = self.admission;
         let layout = self.config.genesis.layout;
         View {
-            generation: self.workers.generation().0,
+            generation: self.workers.generation(),
             live: live.is_some(),
             full,
             stalled,

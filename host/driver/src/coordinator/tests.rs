@@ -192,8 +192,8 @@ impl Rig {
     }
 
     fn join(&mut self, node: NodeId, invite: Invite) {
-        if invite.generation > self.generation.0 {
-            (self.members, self.generation) = (Vec::new(), Generation(invite.generation));
+        if invite.generation > self.generation {
+            (self.members, self.generation) = (Vec::new(), invite.generation);
         }
         let config = worker::Config {
             layout: invite.layout,
@@ -255,7 +255,7 @@ impl Rig {
     }
 
     fn part(&mut self, worker: u16, epoch: u64) {
-        let (node, generation) = (self.members[usize::from(worker)].node, self.generation.0);
+        let (node, generation) = (self.members[usize::from(worker)].node, self.generation);
         let part =
             WrittenPart { epoch: Epoch(epoch), objects: vec![worker as u8], hashes: Vec::new(), carried: Vec::new() };
         self.envelope(node, Envelope::PartWritten { generation, part });
@@ -485,7 +485,7 @@ fn a_snapshot_that_a_worker_finds_damaged_is_not_begun_with_again() {
     rig.store = [Ok(Some(found(9))), Ok(Some(found(5))), Ok(None)].into();
     rig.beats(4);
     for (damaged, expected) in [(true, Some(Epoch(9))), (true, Some(Epoch(5))), (false, Some(Epoch(5)))] {
-        let (from, generation) = (rig.members[0].node, rig.generation.0);
+        let (from, generation) = (rig.members[0].node, rig.generation);
         rig.envelope(from, Envelope::RestoreFailed { generation, why: "a flipped bit".into(), damaged });
         rig.beats(4);
         assert_eq!(rig.found_before.last(), Some(&expected));

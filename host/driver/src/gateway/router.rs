@@ -111,7 +111,7 @@ struct Postponed<W, R> {
 struct InFlight<W, R> {
     since: Instant,
     node: NodeId,
-    generation: u64,
+    generation: Generation,
     /// Another node was asked before, and that may have had its effect.
     tried: bool,
     subject: Subject<W, R>,
@@ -180,7 +180,7 @@ impl<W, R> Router<W, R> {
         let (workers, partitions) = (usize::from(view.placement.workers()), view.placement.partitions());
         if view.live && (workers == 0 || workers != view.members.len() || partitions != view.layout.partitions) {
             let message = "the coordinator sent a view that contradicts itself; it is ignored";
-            effects.push(RouterEffect::Diagnostic(Diagnostic::error(message).generation(Generation(view.generation))));
+            effects.push(RouterEffect::Diagnostic(Diagnostic::error(message).generation(view.generation)));
             return false;
         }
         if let Some(image) = &view.catalog {
@@ -258,7 +258,7 @@ impl<W, R> Router<W, R> {
         if let Asked::Admin(AdminQuery::Cluster, to) = asked {
             if self.place == Place::Gateway {
                 // Of no generation: the coordinator always knows.
-                let (node, generation, subject) = (COORDINATOR, u64::MAX, Subject::Overview(to));
+                let (node, generation, subject) = (COORDINATOR, Generation(u64::MAX), Subject::Overview(to));
                 let in_flight = InFlight { since, node, generation, tried, subject, until: None };
                 self.dispatch(in_flight, Question::Admin(AdminQuery::Cluster), effects);
             }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{Epoch, OperatorId, RequestId, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, RequestId, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::placement::Placement;
 use styx_protocol::route::memory_of;
@@ -160,7 +160,7 @@ fn request(id: u128, key: &str, retained: bool) -> Request {
 fn view(generation: u64, live: bool, members: &[NodeId]) -> View {
     let member = |node: &NodeId| Member { node: *node, address: format!("127.0.0.1:{}", node.0) };
     View {
-        generation,
+        generation: Generation(generation),
         live,
         full: false,
         stalled: false,
@@ -222,7 +222,7 @@ fn a_new_generation_repeats_only_what_may_be_repeated() {
     let again = rig.pass();
     assert_eq!(again.len(), 2);
     for (to, query) in again {
-        assert_eq!((to, query.generation), (WORKERS[0], 2));
+        assert_eq!((to, query.generation), (WORKERS[0], Generation(2)));
         rig.respond(to, query.ticket, reply(2));
     }
     assert_eq!((rig.word(keyed), rig.word(read), rig.word(plain)), ("reply", "reply", "nothing"));
@@ -243,7 +243,7 @@ fn what_a_worker_still_answers_counts() {
     assert_eq!(rig.word(ended), "reply");
     // It was not carried out there, so it is carried out here.
     let again = rig.pass();
-    assert_eq!((again.len(), again[0].1.generation), (1, 2));
+    assert_eq!((again.len(), again[0].1.generation), (1, Generation(2)));
     rig.respond(again[0].0, again[0].1.ticket, reply(2));
     assert_eq!(rig.word(refused), "reply");
 }
@@ -256,7 +256,7 @@ fn a_worker_that_is_ahead_is_asked_again_when_the_view_has_come() {
     rig.respond(from, query.ticket, Response::WrongGeneration);
     assert!(rig.pass().is_empty(), "not at once, over and over");
     rig.view(view(2, true, &WORKERS));
-    assert_eq!(rig.pass()[0].1.generation, 2);
+    assert_eq!(rig.pass()[0].1.generation, Generation(2));
     assert_eq!(rig.word(client), "nothing");
 }
 
@@ -334,13 +334,13 @@ fn the_coordinator_is_asked_even_while_no_worker_serves() {
     assert_eq!(to, COORDINATOR);
     let overview = Overview {
         single: false,
-        generation: 1,
+        generation: Generation(1),
         live: false,
         epoch: Epoch(0),
         chain: Default::default(),
         members: Vec::new(),
         partitions: 8,
-        engine: 1,
+        engine: EngineHash(1),
         admin: None,
     };
     rig.respond(to, query.ticket, Response::Cluster(overview.clone()));
@@ -358,7 +358,7 @@ fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
     rig.view(View { layout: Layout { partitions: 9, ..LAYOUT }, ..view(5, true, &WORKERS) });
     rig.view(view(0, true, &WORKERS[..1]));
     rig.submit(1, "a", false);
-    assert_eq!(rig.pass()[0].1.generation, 1);
+    assert_eq!(rig.pass()[0].1.generation, Generation(1));
     assert_eq!(rig.admitted, Some((false, false)));
 }
 
@@ -369,7 +369,7 @@ fn only_the_coordinator_says_how_the_cluster_is_and_noise_is_dropped() {
     let noise = Envelope::decode(&[1, 0, 9, 9, 9]).map(Box::new);
     rig.step(GatewayEvent::Network(NetworkEvent::Control { from: COORDINATOR, message: noise }));
     rig.submit(1, "a", false);
-    assert_eq!(rig.pass()[0].1.generation, 1);
+    assert_eq!(rig.pass()[0].1.generation, Generation(1));
     assert_eq!((rig.informed, rig.peer_errors), (1, 2));
 }
 

@@ -272,13 +272,13 @@ impl<W, R, S> SingleDriver<W, R, S> {
         if let AdminQuery::Cluster = query {
             let overview = Overview {
                 single: true,
-                generation: 1,
+                generation: Generation(1),
                 live: true,
                 epoch,
                 chain,
                 members: Vec::new(),
                 partitions: state.layout().partitions,
-                engine: self.engine.0,
+                engine: self.engine,
                 admin: None,
             };
             return (epoch, Response::Cluster(overview));

@@ -1,6 +1,6 @@
 //! What administrators ask of a running cluster, and what it says of itself.
 
-use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, WorkerId};
 use styx_protocol::record::Chain;
 
 use super::Member;
@@ -42,7 +42,7 @@ pub struct Overview {
     /// Everything is in one process.
     pub single: bool,
     /// The generation.
-    pub generation: u64,
+    pub generation: Generation,
     /// It serves; otherwise it recovers, or waits for workers.
     pub live: bool,
     /// The last epoch that ended.
@@ -54,7 +54,7 @@ pub struct Overview {
     /// Number of partitions.
     pub partitions: u32,
     /// Hash of the engine's configuration.
-    pub engine: u64,
+    pub engine: EngineHash,
     /// Where the coordinator's admin endpoints are.
     pub admin: Option<String>,
 }

@@ -6,7 +6,7 @@ use rkyv::with::Unshare;
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::Entry;
 use styx_protocol::entity::Value;
-use styx_protocol::ids::{Epoch, PlacementVersion, RequestId, Tid};
+use styx_protocol::ids::{Epoch, Generation, PlacementVersion, RequestId, Tid};
 use styx_protocol::transaction::Request;
 
 use super::admin::{AdminQuery, Overview, PartitionStats, WorkerStatus};
@@ -17,7 +17,7 @@ pub struct Query {
     /// Comes back with the answer.
     pub ticket: u64,
     /// The generation that the sender has in mind; another one answers [`Response::WrongGeneration`].
-    pub generation: u64,
+    pub generation: Generation,
     /// The placement by which the sender chose whom to ask; a worker that has a later one answers
     /// [`Response::WrongGeneration`] too.
     pub placement: PlacementVersion,

@@ -18,7 +18,7 @@ use rkyv::rancor;
 use styx_protocol::archive::aligned;
 use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{Epoch, NodeId, PartitionId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
@@ -58,12 +58,12 @@ pub enum Envelope {
     /// Worker → coordinator: it has begun anew as a member.
     Joined {
         /// The generation.
-        generation: u64,
+        generation: Generation,
     },
     /// Worker → coordinator: it cannot restore the snapshot that the generation begins with.
     RestoreFailed {
         /// The generation.
-        generation: u64,
+        generation: Generation,
         /// Why.
         why: String,
         /// The snapshot is damaged: an older one may do.
@@ -72,14 +72,14 @@ pub enum Envelope {
     /// Worker → coordinator: it has written its part of a snapshot.
     PartWritten {
         /// The generation.
-        generation: u64,
+        generation: Generation,
         /// What it has written.
         part: WrittenPart,
     },
     /// Coordinator → worker: say again what was written, the message may be lost.
     ResendPart {
         /// The generation.
-        generation: u64,
+        generation: Generation,
     },
     /// Worker → coordinator: send this component.
     FetchComponent(Digest),
@@ -106,7 +106,7 @@ pub enum Envelope {
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Invite {
     /// The generation.
-    pub generation: u64,
+    pub generation: Generation,
     /// For this life of the process alone.
     pub life: u64,
     /// Which worker it is.
@@ -151,7 +151,7 @@ pub struct WrittenPart {
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct View {
     /// The generation.
-    pub generation: u64,
+    pub generation: Generation,
     /// It serves; otherwise it recovers.
     pub live: bool,
     /// The disk of the log is nearly full: nothing that may write is to be taken.

@@ -11,9 +11,9 @@ fn messages() -> Vec<Envelope> {
     let placement = Placement::round_robin(4, 1);
     vec![
         Envelope::Refused("another build".into()),
-        Envelope::Joined { generation: 3 },
+        Envelope::Joined { generation: Generation(3) },
         Envelope::Invite(Invite {
-            generation: 3,
+            generation: Generation(3),
             life: 5,
             me: WorkerId(0),
             members: vec![member.clone()],
@@ -23,7 +23,7 @@ fn messages() -> Vec<Envelope> {
             store: Some(SnapshotPlace { place: "file:///x".into(), identity: 1, begin: Some(2) }),
         }),
         Envelope::PartWritten {
-            generation: 3,
+            generation: Generation(3),
             part: WrittenPart {
                 epoch: Epoch(8),
                 objects: vec![1, 2, 3],
@@ -32,7 +32,7 @@ fn messages() -> Vec<Envelope> {
             },
         },
         Envelope::View(View {
-            generation: 3,
+            generation: Generation(3),
             live: true,
             full: false,
             stalled: false,
@@ -43,7 +43,7 @@ fn messages() -> Vec<Envelope> {
         }),
         Envelope::Queries(vec![Query {
             ticket: 1,
-            generation: 3,
+            generation: Generation(3),
             placement: PlacementVersion(1),
             question: Question::Await(RequestId(4)),
         }]),
@@ -106,6 +106,11 @@ fn requests_keep_what_they_ask() {
     let (function, key, args) = ("transfer".into(), "alice".into(), b"[1]".as_slice().into());
     let request = Request { id: RequestId(1), operator: OperatorId(2), function, key, args, retained: true };
     let question = Question::Submit(Arc::new(request), true);
-    let message = Envelope::Queries(vec![Query { ticket: 1, generation: 2, placement: PlacementVersion(1), question }]);
+    let message = Envelope::Queries(vec![Query {
+        ticket: 1,
+        generation: Generation(2),
+        placement: PlacementVersion(1),
+        question,
+    }]);
     assert_eq!(Envelope::decode(&message.encode()).unwrap(), message);
 }

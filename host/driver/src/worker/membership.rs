@@ -76,7 +76,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         backlog_max: config.backlog_max,
         suspended_max: config.suspended_max,
         retention: invite.retention,
-        generation: Generation(invite.generation),
+        generation: invite.generation,
         snapshots: invite.store.is_some(),
         claim_order: false,
     };
@@ -105,7 +105,7 @@ impl<L, R> Membership<L, R> {
     }
 
     pub(super) fn generation(&self) -> Generation {
-        Generation(self.invite.generation)
+        self.invite.generation
     }
 
     pub(super) fn workers(&self) -> &BTreeMap<NodeId, WorkerId> {

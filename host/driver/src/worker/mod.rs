@@ -222,7 +222,7 @@ impl<L, R> WorkerDriver<L, R> {
         message: Result<Box<Message>, String>,
         effects: &mut Effects<L, R>,
     ) {
-        let next = self.handover.invite.as_ref().map(|invite| Generation(invite.generation));
+        let next = self.handover.invite.as_ref().map(|invite| invite.generation);
         if self.generation() != Some(generation) && next != Some(generation) {
             return;
         }
@@ -281,14 +281,14 @@ impl<L, R> WorkerDriver<L, R> {
             Envelope::Refused(why) if from == COORDINATOR => effects.push(WorkerEffect::Refused(why)),
             Envelope::Released if from == COORDINATOR => self.heartbeat.released(now.monotonic),
             Envelope::Invite(invite) if from == COORDINATOR => {
-                if self.heartbeat.invited(Generation(invite.generation), invite.life) {
+                if self.heartbeat.invited(invite.generation, invite.life) {
                     self.leave(now, effects);
                     self.handover.invite = Some(invite);
                     self.join(now, effects);
                 }
             }
             Envelope::ResendPart { generation } => {
-                if let Some(membership) = self.member_of(Generation(generation)) {
+                if let Some(membership) = self.member_of(generation) {
                     membership.resend_part(effects);
                 }
             }
@@ -367,7 +367,7 @@ impl<L, R> WorkerDriver<L, R> {
             return;
         }
         let Some(invite) = self.handover.invite.take() else { return };
-        let (generation, place) = (Generation(invite.generation), invite.store.clone());
+        let (generation, place) = (invite.generation, invite.store.clone());
         let message = format!("joined as worker {} of {}", invite.me.0, invite.members.len());
         effects.push(WorkerEffect::Diagnostic(Diagnostic::info(message).generation(generation)));
         effects.push(WorkerEffect::SetGeneration(generation));
@@ -417,7 +417,7 @@ impl<L, R> WorkerDriver<L, R> {
                 let message = format!("this worker cannot begin: {why}");
                 let diagnostic = Diagnostic::error(message).code("SNAPSHOT_STORE").generation(generation);
                 effects.push(WorkerEffect::Diagnostic(diagnostic));
-                let envelope = Envelope::RestoreFailed { generation: generation.0, why, damaged };
+                let envelope = Envelope::RestoreFailed { generation, why, damaged };
                 effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
             }
         }

@@ -137,7 +137,7 @@ impl Rig {
     fn invite(&mut self, generation: u64, members: &[NodeId]) {
         let member = |node: &NodeId| Member { node: *node, address: format!("127.0.0.1:{}", node.0) };
         let invite = Invite {
-            generation,
+            generation: Generation(generation),
             life: LIFE,
             me: WorkerId(0),
             members: members.iter().map(member).collect(),
@@ -159,7 +159,12 @@ impl Rig {
     fn ask(&mut self, ticket: u64, generation: u64, question: Question) -> Vec<Response> {
         self.control(
             GATEWAY,
-            Envelope::Queries(vec![Query { ticket, generation, placement: PlacementVersion::FIRST, question }]),
+            Envelope::Queries(vec![Query {
+                ticket,
+                generation: Generation(generation),
+                placement: PlacementVersion::FIRST,
+                question,
+            }]),
         );
         self.settle()
     }
@@ -299,7 +304,7 @@ fn the_next_generation_waits_for_what_is_executed_and_its_messages_keep_their_or
     rig.step(WorkerEvent::ExecutionForgotten);
     assert_eq!((rig.worker.generation(), rig.has("generation 2")), (Some(Generation(2)), 1));
     assert_eq!(rig.ask(2, 2, submit(2)), [], "it is live: the messages that came meanwhile were heard");
-    assert!(rig.controls.contains(&(COORDINATOR, Envelope::Joined { generation: 2 })));
+    assert!(rig.controls.contains(&(COORDINATOR, Envelope::Joined { generation: Generation(2) })));
     // A third that comes before the second has begun takes its place.
     rig.invite(3, &[ME]);
     assert_eq!(rig.settle(), [Response::WrongGeneration], "what was taken and not begun is returned");

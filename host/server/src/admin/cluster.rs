@@ -67,8 +67,8 @@ pub async fn cluster(State(queries): State<Queries>) -> Result<Json<ClusterView>
     Ok(Json(ClusterView {
         mode: if overview.single { "single-process" } else { "cluster" },
         version: env!("CARGO_PKG_VERSION"),
-        engine: format!("{:016x}", overview.engine),
-        generation: overview.generation,
+        engine: overview.engine.to_string(),
+        generation: overview.generation.0,
         live: overview.live,
         workers: if overview.single { 1 } else { overview.members.len() },
         partitions: overview.partitions.into(),
