@@ -11,6 +11,7 @@
 //! drivers.
 
 pub mod admin_query;
+pub mod admission;
 pub mod client;
 pub mod coordinator;
 pub mod diagnostic;

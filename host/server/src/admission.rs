@@ -1,9 +1,7 @@
-//! Admission control: refuses new work while the log could not take what it appends.
+//! What [admission control](styx_driver::admission) knows of the log, shared with all who take requests, and the thread
+//! that measures its disk.
 //!
-//! A disk must still have the reserve that lets what is under way come to its end. Below it new work
-//! is refused while there is still something to refuse it with; an append that finds the disk full
-//! ends the process. A log on Kafka must not wait for its brokers: what was cut last is not durable
-//! then and no reply may be given, not even to who reads it. What was taken before waits with it.
+//! An append that finds the disk full ends the process. What was taken before a log waited for its brokers waits with it.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use styx_driver::admission::LogCondition;
 use styx_storage::log::Stall;
 
 use crate::handle::Failure;
@@ -45,9 +44,10 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Whether the log's disk has none for new work.
-    pub fn is_full(&self) -> bool {
-        self.full.load(Ordering::Relaxed)
+    /// Condition of the log.
+    pub fn condition(&self) -> LogCondition {
+        let stalled = self.stalled.load(Ordering::Relaxed) || self.stall.get().is_some_and(Stall::is_stalled);
+        LogCondition { full: self.full.load(Ordering::Relaxed), stalled }
     }
 
     /// Bytes that are free where the log is, if that is a disk of this machine.
@@ -55,28 +55,24 @@ impl Admission {
         Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
     }
 
-    /// Whether the log waits for who keeps it.
-    pub fn is_stalled(&self) -> bool {
-        self.stalled.load(Ordering::Relaxed) || self.stall.get().is_some_and(Stall::is_stalled)
-    }
-
     /// Why nothing is taken that only reads, if so.
     pub fn refuses_reads(&self) -> Option<Failure> {
-        self.is_stalled().then_some(Failure::LogStalled)
+        self.condition().refuses_reads()
     }
 
     /// Why nothing is taken that may write, if so.
     pub fn refuses_writes(&self) -> Option<Failure> {
-        self.refuses_reads().or_else(|| self.is_full().then_some(Failure::DiskFull))
+        self.condition().refuses_writes()
     }
 
     /// Follows this process's own log, which says when it waits.
     pub(crate) fn subscribe(&self, stall: Stall) {
-        drop(self.stall.set(stall));
+        // A process has one log.
+        let _ = self.stall.set(stall);
     }
 
     /// Shows what somebody else has measured.
-    pub(crate) fn show(&self, full: bool, stalled: bool) {
+    pub(crate) fn show(&self, LogCondition { full, stalled }: LogCondition) {
         self.full.store(full, Ordering::Relaxed);
         self.stalled.store(stalled, Ordering::Relaxed);
     }
@@ -112,7 +108,8 @@ impl Drop for DiskWatch {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+            // A panic has ended the process.
+            let _ = thread.join();
         }
     }
 }
@@ -143,7 +140,7 @@ impl Probe {
 
     fn saw(&self, free: u64) {
         self.admission.free.store(free, Ordering::Relaxed);
-        let full = free < self.reserve;
+        let LogCondition { full, .. } = LogCondition::measured(Some(free), self.reserve, false);
         if self.admission.full.swap(full, Ordering::Relaxed) == full {
             return;
         }
@@ -182,29 +179,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn admission_ends_at_the_reserve_and_comes_back() {
+    fn what_was_measured_is_shown() {
         let directory = tempfile::tempdir().unwrap();
         let admission = Arc::new(Admission::default());
-        assert_eq!((admission.is_full(), admission.free()), (false, None));
+        assert_eq!((admission.condition(), admission.free()), (LogCondition::default(), None));
         let probe =
             Probe { directory: directory.path().into(), reserve: 1000, admission: admission.clone(), blind: false };
-        for (free, full) in [(1000, false), (999, true), (0, true), (5000, false)] {
+        for (free, writes) in [(999, Some(Failure::DiskFull)), (5000, None)] {
             probe.saw(free);
-            assert_eq!((admission.is_full(), admission.free()), (full, Some(free)));
-        }
-    }
-
-    #[test]
-    fn a_log_that_waits_refuses_all_and_a_full_disk_what_may_write() {
-        let admission = Admission::default();
-        for (full, stalled, reads, writes) in [
-            (false, false, None, None),
-            (true, false, None, Some(Failure::DiskFull)),
-            (false, true, Some(Failure::LogStalled), Some(Failure::LogStalled)),
-            (true, true, Some(Failure::LogStalled), Some(Failure::LogStalled)),
-        ] {
-            admission.show(full, stalled);
-            assert_eq!((admission.refuses_reads(), admission.refuses_writes()), (reads, writes));
+            assert_eq!((admission.refuses_writes(), admission.free()), (writes, Some(free)));
         }
     }
 
@@ -214,7 +197,7 @@ mod tests {
         for (reserve, full) in [(0, false), (u64::MAX, true)] {
             let admission = Arc::new(Admission::default());
             let watch = DiskWatch::start(directory.path(), reserve, admission.clone()).unwrap();
-            assert_eq!(admission.is_full(), full);
+            assert_eq!(admission.condition().full, full);
             assert!(admission.free().is_some_and(|free| free > 0));
             drop(watch);
         }

@@ -1,6 +1,10 @@
 //! The greeting: identity of a node, and the check that two nodes can work together.
+//!
+//! The versions of what nodes say to each other stand first and are compared before anything else is read: what
+//! another release means by the rest, nobody knows.
 
 use serde::{Deserialize, Serialize};
+use styx_protocol::format::{CONTROL_MESSAGES, MESSAGES};
 
 use super::NodeId;
 use super::frame::VERSION;
@@ -18,11 +22,47 @@ pub enum NodeKind {
     Gateway,
 }
 
+/// Versions of what nodes say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// Of frames, links and greetings.
+    #[serde(rename = "version")]
+    pub frames: u8,
+    /// Of the protocol's messages; 0 in greetings that did not say it yet.
+    #[serde(default)]
+    pub messages: u16,
+    /// Of all other messages; 0 in greetings that did not say it yet.
+    #[serde(default)]
+    pub control_messages: u16,
+}
+
+impl Versions {
+    /// Those of this program.
+    pub const MINE: Versions = Versions { frames: VERSION, messages: MESSAGES, control_messages: CONTROL_MESSAGES };
+
+    /// Checks that a node with these versions is understood.
+    fn check(self) -> Result<(), Refusal> {
+        let mine = Versions::MINE;
+        let (what, mine, yours) = if self.frames != mine.frames {
+            ("protocol version", mine.frames.into(), self.frames.into())
+        } else if self.messages != mine.messages {
+            ("version of messages", mine.messages, self.messages)
+        } else if self.control_messages != mine.control_messages {
+            ("version of control messages", mine.control_messages, self.control_messages)
+        } else {
+            return Ok(());
+        };
+        let message = format!("{what}: mine {mine}, yours {yours}; run the same release on all nodes");
+        Err(Refusal::new(Reason::UnknownVersion, message))
+    }
+}
+
 /// The first frame in each direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Version of the protocol.
-    pub version: u8,
+    /// What the node speaks.
+    #[serde(flatten)]
+    pub versions: Versions,
     pub kind: NodeKind,
     /// Its id.
     pub node: NodeId,
@@ -45,7 +85,7 @@ impl Hello {
     /// The greeting of a node that is in no generation yet.
     pub fn new(kind: NodeKind, node: NodeId, name: impl Into<String>, engine: u64) -> Self {
         Hello {
-            version: VERSION,
+            versions: Versions::MINE,
             kind,
             node,
             name: name.into(),
@@ -61,24 +101,20 @@ impl Hello {
         serde_json::to_vec(self).expect("a greeting can be written as JSON")
     }
 
+    /// Reads the greeting of a node that speaks the same versions.
     pub(super) fn decode(body: &[u8]) -> Result<Hello, Refusal> {
-        serde_json::from_slice(body)
-            .map_err(|error| Refusal::new(Reason::BadHello, format!("the greeting cannot be read: {error}")))
+        let unreadable = |error| Refusal::new(Reason::BadHello, format!("the greeting cannot be read: {error}"));
+        let versions: Versions = serde_json::from_slice(body).map_err(unreadable)?;
+        versions.check()?;
+        serde_json::from_slice(body).map_err(unreadable)
     }
 }
 
-/// Checks that two nodes run the same: for a node without conditions of its own.
+/// Checks that two nodes, which understand each other, run the same: for a node without conditions of its own.
 ///
 /// # Errors
-/// Version, engine or deployment differ; the message names both.
+/// Engine or deployment differ; the message names both.
 pub fn same_build(mine: &Hello, yours: &Hello) -> Result<(), Refusal> {
-    if mine.version != yours.version {
-        let message = format!(
-            "protocol version: mine {}, yours {}; run the same release on all nodes",
-            mine.version, yours.version
-        );
-        return Err(Refusal::new(Reason::UnknownVersion, message));
-    }
     let executes = |hello: &Hello| hello.kind != NodeKind::Gateway;
     if mine.engine != yours.engine && executes(mine) && executes(yours) {
         let message = format!(
@@ -153,6 +189,31 @@ mod tests {
         );
         let executes_nothing = |yours: &mut Hello| (yours.kind, yours.engine) = (NodeKind::Gateway, 0);
         check(&executes_nothing, None, &[]);
-        check(&|yours| yours.version = 9, Some(Reason::UnknownVersion), &["mine 2", "yours 9"]);
+    }
+
+    /// Older releases did not say all versions; a newer one may mean anything by the rest.
+    #[test]
+    fn another_version_is_refused_before_the_rest_is_read() {
+        let check = |greeting: &str, expected: &str| {
+            let refusal = Hello::decode(greeting.as_bytes()).unwrap_err();
+            assert_eq!(refusal.reason, Reason::UnknownVersion, "{refusal:?}");
+            assert_eq!(refusal.message, format!("{expected}; run the same release on all nodes"));
+        };
+        let before_messages = r#"{"version":2,"kind":"worker","node":9,"name":"w","address":null,"engine":225,"deployment":null,"generation":0,"session":7}"#;
+        check(before_messages, "version of messages: mine 2, yours 0");
+        check(r#"{"version":1,"kind":"worker"}"#, "protocol version: mine 2, yours 1");
+        check(r#"{"version":3,"node":"a name"}"#, "protocol version: mine 2, yours 3");
+        check(
+            r#"{"version":2,"messages":3,"control_messages":1,"node":"a name"}"#,
+            "version of messages: mine 2, yours 3",
+        );
+        check(
+            r#"{"version":2,"messages":2,"control_messages":2,"node":"a name"}"#,
+            "version of control messages: mine 1, yours 2",
+        );
+        let mine = Hello::new(NodeKind::Gateway, NodeId(1), "a", 1);
+        let written = r#"{"version":2,"messages":2,"control_messages":1,"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}"#;
+        assert_eq!(String::from_utf8(mine.encode()).unwrap(), written);
+        assert_eq!(Hello::decode(written.as_bytes()), Ok(mine));
     }
 }

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use hello::{Hello, NodeKind, same_build};
+pub use hello::{Hello, NodeKind, Versions, same_build};
 pub use network::{Network, SendError};
 pub use reason::{Counters, Reason, Refusal};
 pub use styx_protocol::ids::NodeId;

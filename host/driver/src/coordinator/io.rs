@@ -10,6 +10,7 @@ use styx_protocol::message::Message;
 use styx_protocol::record::EpochRecord;
 use styx_protocol::snapshot::SnapshotHeader;
 
+use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::network::NetworkEvent;
@@ -97,13 +98,8 @@ pub enum Event<W, R> {
         /// Answered by [`Effect::SnapshotAnswer`].
         waiter: W,
     },
-    /// How much the log can take: its disk is nearly full; it waits for its brokers.
-    Admission {
-        /// Nothing that may write is to be taken.
-        full: bool,
-        /// Nothing is to be taken.
-        stalled: bool,
-    },
+    /// How much the log can take.
+    LogCondition(LogCondition),
     /// The lease is held until then.
     LeaseHeld {
         /// By the clock of the steps.

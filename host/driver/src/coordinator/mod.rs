@@ -43,6 +43,7 @@ use self::gateways::Gateways;
 use self::leader::{Drained, LeaderState, Next, SnapshotWaiter};
 use self::recovery::Recovery;
 use self::workers::{Actions, Workers};
+use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::gateway::{Place, Router, RouterEffect};
@@ -67,8 +68,7 @@ pub struct CoordinatorDriver<W, R> {
     gateways: Gateways,
     /// For queries of this process's admin endpoints.
     router: Router<W, R>,
-    /// How much the log can take: nearly full, waiting for its brokers.
-    admission: (bool, bool),
+    log: LogCondition,
     /// The last snapshot that this process has taken.
     last_snapshot: Option<SnapshotSummary>,
     reviewed: Instant,
@@ -120,7 +120,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             deployments: Deployments::default(),
             gateways: Gateways::default(),
             router: Router::new(Place::Coordinator, config.backlog_max),
-            admission: (false, false),
+            log: LogCondition::default(),
             last_snapshot: None,
             reviewed: now,
             stopping: None,
@@ -229,8 +229,8 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
             Event::Deploy { control, waiter } => self.deploy(control, waiter, step),
             Event::TakeSnapshot { waiter } => self.take_snapshot(waiter, step),
-            Event::Admission { full, stalled } => {
-                if std::mem::replace(&mut self.admission, (full, stalled)) != (full, stalled) {
+            Event::LogCondition(condition) => {
+                if std::mem::replace(&mut self.log, condition) != condition {
                     self.show_all(step);
                 }
             }
@@ -831,7 +831,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         // A generation replays deployments: until it is live, what was known before stands.
         let live = self.leader.as_ref().filter(|leader| leader.serves());
         let catalog = live.map(|leader| leader.catalog()).filter(|catalog| CatalogVersion::of(catalog) != known);
-        let (full, stalled) = self.admission;
+        let LogCondition { full, stalled } = self.log;
         let layout = self.config.genesis.layout;
         View {
             generation: self.workers.generation(),

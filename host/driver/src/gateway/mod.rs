@@ -19,6 +19,7 @@ use styx_protocol::ids::NodeId;
 pub use router::{PATIENCE, Place, Router, RouterEffect};
 
 use crate::COORDINATOR;
+use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::leader_search::{LeaderSearch, SearchEffect};
@@ -81,13 +82,8 @@ pub enum GatewayEffect<W, R> {
     Respond(R, Response),
     /// Show clients what is deployed.
     Catalog(Arc<Catalog>),
-    /// Admit what may write unless the log's disk is `full`, and anything unless the log is `stalled`.
-    Admit {
-        /// The disk of the log is nearly full.
-        full: bool,
-        /// The log waits for its brokers.
-        stalled: bool,
-    },
+    /// Admit what a log in this condition can take.
+    Admit(LogCondition),
     /// Requests can be judged from now on: it is known what is deployed.
     Informed,
     /// Count a message that could not be read or was not for a gateway.
@@ -161,10 +157,10 @@ impl<W, R> GatewayDriver<W, R> {
         match event {
             NetworkEvent::Control { from, message } => match message.map(|message| *message) {
                 Ok(Envelope::View(view)) if from == COORDINATOR => {
-                    let (live, full, stalled) = (view.live, view.full, view.stalled);
+                    let (live, condition) = (view.live, LogCondition::from(&view));
                     self.router.attended(now, true);
                     if self.router.view(now, view, routed) {
-                        effects.push(GatewayEffect::Admit { full, stalled });
+                        effects.push(GatewayEffect::Admit(condition));
                     }
                     if live && !std::mem::replace(&mut self.informed, true) {
                         routed_first(routed, effects);

@@ -9,6 +9,7 @@ use styx_protocol::transaction::Request;
 
 use super::router::{ADMIN_PATIENCE, GRACE, REVIEW};
 use super::*;
+use crate::admission::LogCondition;
 use crate::client::Failure;
 use crate::wire::{AdminQuery, Bytes, Member, Overview, Reply, TicketedResponse, View, WorkerStatus};
 
@@ -26,7 +27,7 @@ struct Rig {
     sent: Vec<Envelope>,
     answers: Vec<(u64, Answer)>,
     responses: Vec<(u64, Response)>,
-    admitted: Option<(bool, bool)>,
+    admitted: Option<LogCondition>,
     informed: u32,
     peer_errors: u32,
 }
@@ -77,7 +78,7 @@ impl Rig {
                     GatewayEffect::Disconnect(node) => self.connected.retain(|connected| *connected != node),
                     GatewayEffect::Answer(client, answer) => self.answers.push((client, answer)),
                     GatewayEffect::Respond(client, response) => self.responses.push((client, response)),
-                    GatewayEffect::Admit { full, stalled } => self.admitted = Some((full, stalled)),
+                    GatewayEffect::Admit(condition) => self.admitted = Some(condition),
                     GatewayEffect::Informed => self.informed += 1,
                     GatewayEffect::PeerError => self.peer_errors += 1,
                     GatewayEffect::Catalog(_) | GatewayEffect::Redirect(_) | GatewayEffect::Diagnostic(_) => {}
@@ -359,7 +360,7 @@ fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
     rig.view(view(0, true, &WORKERS[..1]));
     rig.submit(1, "a", false);
     assert_eq!(rig.pass()[0].1.generation, Generation(1));
-    assert_eq!(rig.admitted, Some((false, false)));
+    assert_eq!(rig.admitted, Some(LogCondition::default()));
 }
 
 #[test]

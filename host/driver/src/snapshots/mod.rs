@@ -20,8 +20,11 @@ use crate::diagnostic::Diagnostic;
 use crate::time::Instant;
 use crate::wire::WrittenPart;
 
+mod retry;
 #[cfg(test)]
 mod tests;
+
+pub use retry::{RETRY_AFTER, Retry};
 
 /// When things are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ impl Default for SnapshotConfig {
         SnapshotConfig {
             interval: Duration::from_secs(60),
             resend_after: Duration::from_secs(2),
-            retry_after: Duration::from_millis(500),
+            retry_after: RETRY_AFTER,
         }
     }
 }

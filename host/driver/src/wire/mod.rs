@@ -18,15 +18,13 @@ use rkyv::rancor;
 use styx_protocol::archive::aligned;
 use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
 use styx_protocol::entity::Layout;
+use styx_protocol::format::CONTROL_MESSAGES as VERSION;
 use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::CarriedTransaction;
 use styx_protocol::state::StateHash;
-
-/// The version of the format that is written, and the only one that is read.
-pub const VERSION: u16 = 1;
 
 /// A member of a generation, and where others reach it.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

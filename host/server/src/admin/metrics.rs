@@ -65,6 +65,11 @@ impl Collector for Everything {
             ("styx_rescheduled", "Times that a transaction was moved to the next epoch", of(&stats.rescheduled)),
             ("styx_queries", "Read-only requests answered", of(&stats.queries)),
             ("styx_fuel", "Fuel used by guests", of(&stats.fuel)),
+            (
+                "styx_peer_errors",
+                "Messages of other processes that could not be read, or were not for this one",
+                of(&stats.peer_errors),
+            ),
             ("styx_log_records", "Log records made durable", of(&stats.log_records)),
             ("styx_log_bytes", "Bytes appended to the log", of(&stats.log_bytes)),
             ("styx_log_syncs", "Times that the log was made durable", of(&stats.log_syncs)),
@@ -99,12 +104,12 @@ impl Collector for Everything {
             Some(&Unit::Bytes),
             of(&stats.state_bytes) as f64,
         )?;
-        let room = self.0.handle.admission();
+        let (admission, condition) = (self.0.handle.admission(), self.0.handle.admission().condition());
         let help = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
-        gauge(&mut encoder, "styx_disk_full", help, None, f64::from(u8::from(room.is_full())))?;
+        gauge(&mut encoder, "styx_disk_full", help, None, f64::from(u8::from(condition.full)))?;
         let help = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
-        gauge(&mut encoder, "styx_log_stalled", help, None, f64::from(u8::from(room.is_stalled())))?;
-        if let Some(free) = room.free() {
+        gauge(&mut encoder, "styx_log_stalled", help, None, f64::from(u8::from(condition.stalled)))?;
+        if let Some(free) = admission.free() {
             let help = "Free space on the disk of the log";
             gauge(&mut encoder, "styx_disk_free", help, Some(&Unit::Bytes), free as f64)?;
         }

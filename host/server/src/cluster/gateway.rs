@@ -189,7 +189,7 @@ impl Shell {
                     let _ = to.send(response);
                 }
                 GatewayEffect::Catalog(catalog) => self.handle.show_catalog(catalog),
-                GatewayEffect::Admit { full, stalled } => self.handle.admission().show(full, stalled),
+                GatewayEffect::Admit(condition) => self.handle.admission().show(condition),
                 GatewayEffect::Informed => {
                     self.inform.send_replace(true);
                 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crossbeam_channel::{Sender, unbounded};
 use rkyv::rancor;
+use styx_driver::snapshots::{RETRY_AFTER, Retry};
 use styx_driver::wire::WrittenPart;
 use styx_protocol::archive::aligned;
 use styx_protocol::ids::{Epoch, PartitionId};
@@ -15,6 +15,8 @@ use styx_protocol::state::Write;
 use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
 
 use super::changes::{Change, Changes};
+use super::restore::failure;
+use crate::diagnostics;
 use crate::fatal::fatal_on_panic;
 
 /// The objects that a worker has written, as they travel: only the store reads them.
@@ -41,9 +43,6 @@ pub(crate) struct DeltaWriter {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
-
-/// Pauses between attempts to write what could not be written.
-const PAUSE: Duration = Duration::from_millis(500);
 
 impl DeltaWriter {
     /// Starts the thread of a worker of `generation`, which began with nothing or with a snapshot
@@ -137,10 +136,9 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// Writes all changes, again and again until it works: what was handed over cannot be had
-    /// again. `None` if it is over before.
+    /// Writes all changes; `None` if it is over before.
     fn all(&self, mut changes: Changes, over: &AtomicBool) -> Option<Vec<PartRef>> {
-        let one = |(partition, changes)| persist("a part of a snapshot", || self.one(partition, changes), over);
+        let one = |(partition, changes)| persist(|| self.one(partition, changes), over);
         changes.sorted().map(one).collect()
     }
 
@@ -156,21 +154,18 @@ impl Writing<'_> {
     }
 }
 
-/// Does it until it works; `None` if it is over before.
-///
-/// # Panics
-/// When it is not the store that fails.
-pub(super) fn persist<T>(what: &str, once: impl Fn() -> Result<T, SnapshotError>, over: &AtomicBool) -> Option<T> {
+/// Does it as often as the [driver](Retry) says; `None` if it gives up.
+fn persist<T>(once: impl Fn() -> Result<T, SnapshotError>, over: &AtomicBool) -> Option<T> {
     loop {
-        match once() {
+        let error = match once() {
             Ok(done) => return Some(done),
-            // Whoever is over may well be fenced.
-            Err(_) if over.load(Ordering::Relaxed) => return None,
-            Err(error @ SnapshotError::Store { .. }) => {
-                tracing::warn!(code = "SNAPSHOT_STORE", "{what} cannot be written, and is tried again: {error}");
-            }
-            Err(error) => panic!("{error}"),
+            Err(error) => error,
+        };
+        match Retry::of_part(failure(&error), over.load(Ordering::Relaxed)) {
+            Retry::Again(diagnostic) => diagnostics::show(&diagnostic),
+            Retry::GiveUp => return None,
+            Retry::Halt(why) => panic!("{why}"),
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_AFTER);
     }
 }

@@ -45,3 +45,75 @@ pub fn identity(genesis: &Genesis) -> u128 {
     bytes[12..].copy_from_slice(&genesis.created.0.to_le_bytes());
     xxhash_rust::xxh3::xxh3_128(&bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use styx_protocol::catalog::Catalog;
+    use styx_protocol::entity::Layout;
+    use styx_protocol::ids::{Epoch, Generation, OperatorId, RequestId, Tid, Timestamp};
+    use styx_protocol::record::Chain;
+    use styx_protocol::transaction::Request;
+
+    use super::*;
+
+    const FIXTURE: &[u8] = include_bytes!("../../fixtures/snapshot-head-2.bin");
+
+    fn metadata() -> SnapshotMetadata {
+        let (function, key) = ("transfer".into(), "alice".into());
+        let (operator, args) = (OperatorId(3), vec![1, 2, 3].into());
+        let request = Request { id: RequestId(5), operator, function, key, args, retained: true };
+        SnapshotMetadata {
+            genesis: Genesis { layout: Layout { seed: 77, partitions: 4 }, created: Timestamp(1_700_000_000) },
+            header: SnapshotHeader {
+                generation: Generation(4),
+                epoch: Epoch(9),
+                chain: Chain(1 << 100),
+                time: Timestamp(1_700_000_001),
+                highest: Tid(41),
+                catalog: Catalog::default().image(),
+            },
+            carried: vec![CarriedTransaction {
+                tid: Tid(38),
+                time: Timestamp(1_700_000_000),
+                request: Arc::new(request),
+            }],
+            hashes: (0..4).map(|id| (PartitionId(id), StateHash(u128::from(id) << 90))).collect(),
+        }
+    }
+
+    #[test]
+    #[ignore = "writes the fixture: only together with a new version of the format"]
+    fn write_the_fixture() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/snapshot-head-2.bin");
+        std::fs::write(path, metadata().encode()).unwrap();
+    }
+
+    #[test]
+    fn what_was_written_in_this_format_is_read_and_written_alike() {
+        assert_eq!(SNAPSHOT_HEAD.version, 2, "a new format needs a fixture of its own");
+        assert_eq!(SnapshotMetadata::decode(FIXTURE), Ok(metadata()));
+        assert!(
+            metadata().encode() == FIXTURE,
+            "the encoding has changed: raise the version, and write a fixture of it"
+        );
+    }
+
+    #[test]
+    fn other_versions_are_refused_by_name() {
+        let refused = |bytes: &[u8]| SnapshotMetadata::decode(bytes).unwrap_err().to_string();
+        // Version 1 had no header.
+        let older = refused(&FIXTURE[16..]);
+        assert!(older.contains("snapshot head of format version 1") && older.contains("reads version 2"), "{older}");
+        let mut newer = FIXTURE.to_vec();
+        newer[6] = 3;
+        let newer = refused(&newer);
+        assert!(
+            newer.contains("snapshot head of format version 3") && newer.contains("install the release"),
+            "{newer}"
+        );
+        let cut_off = refused(&FIXTURE[..FIXTURE.len() - 8]);
+        assert!(cut_off.contains("damaged"), "{cut_off}");
+    }
+}

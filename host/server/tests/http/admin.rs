@@ -295,6 +295,7 @@ async fn figures_are_there_for_prometheus() {
     while stats.queries.load(Ordering::Relaxed) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    stats.peer_errors.fetch_add(2, Ordering::Relaxed);
     let metrics = server.get("/metrics").await;
     assert!(metrics.header("content-type").starts_with("application/openmetrics-text"));
     let text = metrics.text();
@@ -308,6 +309,7 @@ async fn figures_are_there_for_prometheus() {
         ("styx_transactions_total{phase=\"fallback\"}", 0.0),
         ("styx_aborted_total", 1.0),
         ("styx_queries_total", 1.0),
+        ("styx_peer_errors_total", 2.0),
         ("styx_entities", 1.0),
         ("styx_state_bytes", 4.0),
         ("styx_apps", 1.0),

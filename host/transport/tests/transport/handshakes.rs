@@ -37,8 +37,9 @@ async fn bad_greetings() {
     let twin = Node::with(hello(9), options()).await;
     let message = check(Reason::WrongNode, twin, |raw| greeting(raw, |_| ())).await;
     assert!(message.contains("mine 9, yours 9"), "{message}");
-    let message = check(Reason::UnknownVersion, start().await, |raw| greeting(raw, |hello| hello.version = 7)).await;
-    assert!(message.contains("mine 2, yours 7"), "{message}");
+    let newer = |raw: &Raw| greeting(raw, |hello| hello.versions.messages = 7);
+    let message = check(Reason::UnknownVersion, start().await, newer).await;
+    assert_eq!(message, "version of messages: mine 2, yours 7; run the same release on all nodes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -135,9 +135,7 @@ impl Shell {
             leadership::Leadership::Until(until) => self.step(Event::LeaseHeld { until }),
             leadership::Leadership::Lost => self.step(Event::LeaseLost),
         }
-        let admission = self.around.handle.admission();
-        let (full, stalled) = (admission.is_full(), admission.is_stalled());
-        self.step(Event::Admission { full, stalled });
+        self.step(Event::LogCondition(self.around.handle.admission().condition()));
         let network = &self.around.network;
         if !self.awaited.is_empty() && self.awaited.iter().all(|node| network.outstanding_bytes(*node) == 0) {
             self.awaited.clear();
