@@ -103,9 +103,11 @@ impl<W> Deployments<W> {
         self.announcing.pop_front_if(over).map(|next| (next.waiter, next.result))
     }
 
-    /// One that has waited for its components for longer than `patience`.
-    pub(super) fn expired(&mut self, patience: Duration, now: Instant) -> Option<W> {
+    /// Drops those that have waited for their components for longer than `patience`: they have failed.
+    pub(super) fn expire(&mut self, patience: Duration, now: Instant) -> Vec<(W, Abort)> {
+        let message = "workers took too long to make the deployment's components ready; try again";
         let over = |next: &mut Preparing<W>| now.since(next.since) > patience;
-        self.preparing.pop_front_if(over).map(|next| next.waiter)
+        let expired = std::iter::from_fn(|| self.preparing.pop_front_if(over));
+        expired.map(|next| (next.waiter, Abort::new(Code::Overloaded, message))).collect()
     }
 }

@@ -18,17 +18,9 @@ use styx_protocol::record::{Chain, EpochRecord};
 
 use super::config::CoordinatorConfig;
 use super::io::SnapshotFound;
-use crate::snapshots::SnapshotScheduler;
+use super::snapshots::{Scheduler, SchedulerEffect};
+use crate::snapshots::{SnapshotConfig, SnapshotScheduler, SnapshotSummary};
 use crate::time::{Instant, earliest};
-
-/// Who wants a snapshot.
-#[derive(Debug)]
-pub(super) enum SnapshotWaiter<W> {
-    /// An administrator.
-    Client(W),
-    /// The generation itself, which is to end.
-    Drain,
-}
 
 /// A generation that runs.
 #[derive(Debug)]
@@ -42,7 +34,7 @@ pub(super) struct LeaderState<W> {
     /// The snapshot that it began with.
     found: Option<Arc<SnapshotFound>>,
     /// Of a generation that is live, if snapshots are taken.
-    pub(super) snapshots: Option<SnapshotScheduler<SnapshotWaiter<W>>>,
+    snapshots: Option<Scheduler<W>>,
     pace: Pace,
     durable: Epoch,
     /// What of the log is durable: no later epoch stands before it.
@@ -331,6 +323,46 @@ impl<W> LeaderState<W> {
             }
             _ => Drained::No,
         }
+    }
+
+    /// Takes snapshots from now on. `last` is the last one that this process has taken.
+    pub(super) fn schedule_snapshots(&mut self, config: SnapshotConfig, last: Option<SnapshotSummary>, now: Instant) {
+        let newest = self.found.as_ref().map(|found| (found.header.epoch, found.log_position));
+        let (workers, reached) = (self.members.len(), self.position().0);
+        let scheduler = SnapshotScheduler::new(config, self.generation, workers, newest, reached, last, now);
+        self.snapshots = Some(scheduler);
+    }
+
+    pub(super) fn takes_snapshots(&self) -> bool {
+        self.snapshots.is_some()
+    }
+
+    /// Steps the scheduler of snapshots, if they are taken.
+    pub(super) fn step_snapshots(
+        &mut self,
+        now: Instant,
+        run: impl FnOnce(&mut Scheduler<W>, Instant, &mut Vec<SchedulerEffect<W>>),
+    ) -> Vec<SchedulerEffect<W>> {
+        let mut effects = Vec::new();
+        if let Some(scheduler) = &mut self.snapshots {
+            run(scheduler, now, &mut effects);
+        }
+        effects
+    }
+
+    /// An epoch has ended, or a round without one.
+    pub(super) fn round_ended(&mut self) {
+        let (ended, _) = self.machine.position();
+        if let Some(scheduler) = &mut self.snapshots {
+            scheduler.ended(ended);
+        }
+    }
+
+    /// The generation is over; what becomes of snapshots that were asked for, if they were taken.
+    pub(super) fn close(self) -> Option<Vec<SchedulerEffect<W>>> {
+        let mut effects = Vec::new();
+        self.snapshots?.close(&mut effects);
+        Some(effects)
     }
 
     /// The last snapshot was taken, or cannot be.

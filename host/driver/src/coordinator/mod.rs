@@ -9,7 +9,9 @@
 //! | `LeaderState` | how far the generation under way is, and when an epoch is cut |
 //! | `Deployments`, `Gateways` | when a deployment is sequenced, and when its waiter is told |
 //! | [`Router`] | whom this process's own endpoints ask |
-//! | [`SnapshotScheduler`] | when a snapshot is taken, and how far the log is trimmed |
+//! | `Views` | what gateways, members and administrators are shown |
+//! | [`SnapshotScheduler`](crate::snapshots::SnapshotScheduler) | when a snapshot is taken, and how far the log is trimmed |
+//! | `Shutdown` | when the process may end |
 //!
 //! What a worker sends that cannot be read or applied ends its membership, and with that the generation; what
 //! anybody else sends is dropped. Both are counted. A broken invariant of this process is an assertion.
@@ -20,28 +22,35 @@ mod gateways;
 mod io;
 mod leader;
 mod recovery;
+mod shutdown;
+mod snapshots;
+mod step;
 #[cfg(test)]
 mod tests;
+mod views;
 mod workers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
 
-use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Generation, LogPosition, NodeId};
 use styx_protocol::machine::coordinator::{Action, Input};
 use styx_protocol::membership::{self, Seated};
 use styx_protocol::message::{Message, Node};
-use styx_protocol::placement::Placement;
 
 use self::deployments::Deployments;
 use self::gateways::Gateways;
-use self::leader::{Drained, LeaderState, Next, SnapshotWaiter};
+use self::leader::{Drained, LeaderState, Next};
 use self::recovery::Recovery;
+use self::shutdown::Shutdown;
+use self::snapshots::{Scheduler, SchedulerEffect, SnapshotWaiter};
+use self::step::Step;
+use self::views::Views;
 use self::workers::{Actions, Workers};
 use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
@@ -49,10 +58,9 @@ use crate::diagnostic::Diagnostic;
 use crate::gateway::{Place, Router, RouterEffect};
 use crate::leadership::Leadership;
 use crate::network::NetworkEvent;
-use crate::snapshots::{SnapshotEffect, SnapshotScheduler, SnapshotSummary, StoreFailure};
+use crate::snapshots::{SnapshotSummary, StoreFailure};
 use crate::time::{Instant, Now, earliest};
-use crate::wire::{AdminQuery, CatalogVersion, Envelope, Invite, Member, Overview, Query, Question};
-use crate::wire::{Response, SnapshotPlace, TicketedResponse, View};
+use crate::wire::{AdminQuery, CatalogVersion, Envelope, Response};
 
 /// Decides for a coordinator. `W` names somebody in this process who waits.
 #[derive(Debug)]
@@ -72,40 +80,7 @@ pub struct CoordinatorDriver<W, R> {
     /// The last snapshot that this process has taken.
     last_snapshot: Option<SnapshotSummary>,
     reviewed: Instant,
-    stopping: Option<Stopping>,
-    ended: bool,
-}
-
-/// The process is to end.
-#[derive(Debug)]
-struct Stopping {
-    since: Instant,
-    /// What was sent is awaited to arrive.
-    awaiting: bool,
-}
-
-/// What a step may do: the time that it is, and where effects go.
-struct Step<'a, W, R> {
-    now: Now,
-    effects: &'a mut Vec<Effect<W, R>>,
-}
-
-impl<W, R> Step<'_, W, R> {
-    fn time(&self) -> Instant {
-        self.now.monotonic
-    }
-
-    fn push(&mut self, effect: Effect<W, R>) {
-        self.effects.push(effect);
-    }
-
-    fn log(&mut self, diagnostic: Diagnostic) {
-        self.push(Effect::Diagnostic(diagnostic));
-    }
-
-    fn control(&mut self, to: NodeId, envelope: Envelope) {
-        self.push(Effect::SendControl { to, envelope });
-    }
+    shutdown: Shutdown,
 }
 
 impl<W, R> CoordinatorDriver<W, R> {
@@ -123,41 +98,30 @@ impl<W, R> CoordinatorDriver<W, R> {
             log: LogCondition::default(),
             last_snapshot: None,
             reviewed: now,
-            stopping: None,
-            ended: false,
+            shutdown: Shutdown::default(),
             config,
         }
     }
 
     /// Something has happened. The driver says what is to be done at once; what it made possible, [`Self::advance`] says.
     pub fn step(&mut self, now: Now, event: Event<W, R>, effects: &mut Vec<Effect<W, R>>) {
-        let mut step = Step { now, effects };
+        let may_act = self.leadership.holds(now.monotonic);
+        let mut step = Step::new(now, effects);
         match event {
-            Event::LeaseHeld { until } => {
-                self.leadership.extend(until);
-                if self.leadership.holds(now.monotonic) {
-                    for event in std::mem::take(&mut self.deferred) {
-                        self.take(event, &mut step);
-                    }
-                }
-            }
-            Event::LeaseLost => {
-                self.leadership.lose();
-                self.end(&mut step);
-            }
+            Event::LeaseHeld { .. } | Event::LeaseLost => self.take(event, &mut step),
+            event if may_act => self.take(event, &mut step),
             // Nobody waits for what may not be done.
-            Event::Stop if !self.leadership.holds(now.monotonic) => self.end(&mut step),
-            event if self.leadership.holds(now.monotonic) => self.take(event, &mut step),
+            Event::Stop => self.end(&mut step),
             event => self.deferred.push_back(event),
         }
     }
 
     /// No more events are at hand: does what those before have made possible, and what is due.
     pub fn advance(&mut self, now: Now, effects: &mut Vec<Effect<W, R>>) {
-        if self.ended || !self.leadership.holds(now.monotonic) {
+        if self.shutdown.has_ended() || !self.leadership.holds(now.monotonic) {
             return;
         }
-        let mut step = Step { now, effects };
+        let mut step = Step::new(now, effects);
         self.route(&mut step, |router, now, effects| router.tick(now, effects));
         if step.time() >= self.reviewed.after(self.config.timing.tick) {
             self.review(&mut step);
@@ -179,7 +143,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         if !self.leadership.holds(now.monotonic) {
             return now.monotonic.after(self.config.timing.tick);
         }
-        let hurry = self.stopping.is_some();
+        let hurry = self.shutdown.has_begun();
         let review = self.reviewed.after(self.config.timing.tick);
         let of_leader = self.leader.as_mut().and_then(|leader| leader.due(&self.config, hurry, now.monotonic));
         earliest(Some(review), earliest(of_leader, self.recovery.due())).expect("a review is always due")
@@ -189,12 +153,12 @@ impl<W, R> CoordinatorDriver<W, R> {
         match event {
             Event::Network(event) => self.on_network(event, step),
             Event::Client(ClientMessage::Read(AdminQuery::Cluster, to)) => {
-                step.push(Effect::Respond(to, Response::Cluster(self.overview())));
+                step.push(Effect::Respond(to, Response::Cluster(self.views().overview())));
             }
             Event::Client(message) => self.route(step, |router, now, effects| router.client(now, message, effects)),
             Event::Undelivered(queries) => self.router.undelivered(queries.iter().map(|query| query.ticket)),
             Event::Delivered => {
-                if let Some(Stopping { awaiting: true, .. }) = self.stopping {
+                if self.shutdown.is_awaiting() {
                     self.end(step);
                 }
             }
@@ -235,7 +199,21 @@ impl<W, R> CoordinatorDriver<W, R> {
                 }
             }
             Event::Stop => self.stop(step),
-            Event::LeaseHeld { .. } | Event::LeaseLost => unreachable!("taken before"),
+            Event::LeaseHeld { until } => self.on_lease(until, step),
+            Event::LeaseLost => {
+                self.leadership.lose();
+                self.end(step);
+            }
+        }
+    }
+
+    /// What has happened while this process might not act is taken as soon as it may again.
+    fn on_lease(&mut self, until: Instant, step: &mut Step<'_, W, R>) {
+        self.leadership.extend(until);
+        if self.leadership.holds(step.time()) {
+            for event in std::mem::take(&mut self.deferred) {
+                self.take(event, step);
+            }
         }
     }
 
@@ -289,9 +267,8 @@ impl<W, R> CoordinatorDriver<W, R> {
         for gateway in self.gateways.expire(self.config.timing.gateway_gone, now) {
             step.push(Effect::Forget(gateway));
         }
-        while let Some(waiter) = self.deployments.expired(self.config.timing.prepare_max, now) {
-            let message = "workers took too long to make the deployment's components ready; try again";
-            step.push(Effect::Answer(waiter, Answer::Controlled(Err(Abort::new(Code::Overloaded, message)))));
+        for (waiter, abort) in self.deployments.expire(self.config.timing.prepare_max, now) {
+            step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
         }
     }
 
@@ -367,22 +344,10 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
             Envelope::Watch { known } => {
                 self.gateways.watch(from, known, step.time());
-                let view = self.view(known);
-                step.control(from, Envelope::View(view));
+                step.control(from, Envelope::View(self.views().view(known)));
                 self.announce(step);
             }
-            Envelope::Queries(queries) => {
-                let responses = queries.into_iter().map(|Query { ticket, question, .. }| {
-                    let response = match question {
-                        Question::Admin(AdminQuery::Cluster) => Response::Cluster(self.overview()),
-                        // The rest is the workers' to say.
-                        _ => Response::WrongGeneration,
-                    };
-                    TicketedResponse { ticket, response }
-                });
-                let responses = responses.collect();
-                step.control(from, Envelope::Responses(responses));
-            }
+            Envelope::Queries(queries) => step.control(from, Envelope::Responses(self.views().answer(queries))),
             Envelope::Responses(responses) => {
                 self.route(step, |router, _, effects| router.responses(from, responses, effects));
             }
@@ -463,20 +428,18 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// The generation is over: nobody appends any more.
     fn close(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(mut leader) = self.leader.take() else { return };
-        if let Some(scheduler) = leader.snapshots.take() {
-            let mut effects = Vec::new();
-            scheduler.close(&mut effects);
+        let Some(leader) = self.leader.take() else { return };
+        let generation = leader.generation();
+        if let Some(effects) = leader.close() {
             for effect in effects {
-                // That the generation wanted one itself is over with it.
-                if let SnapshotEffect::Answer(SnapshotWaiter::Client(waiter), result) = effect {
-                    step.push(Effect::SnapshotAnswer { waiter, result });
+                if let Ok(effect) = snapshots::effect(effect) {
+                    step.push(effect);
                 }
             }
             // The store may be in the middle of something that takes time, and is waited for by nobody.
             step.push(Effect::EndSnapshots);
         }
-        step.log(Diagnostic::info("the generation is over").generation(leader.generation()));
+        step.log(Diagnostic::info("the generation is over").generation(generation));
         self.show_all(step);
     }
 
@@ -502,32 +465,16 @@ impl<W, R> CoordinatorDriver<W, R> {
     }
 
     fn invite(&mut self, seated: &Seated<NodeId>, step: &mut Step<'_, W, R>) {
-        let Some(leader) = &self.leader else { return };
-        let Some(me) = leader.worker(seated.place) else { return };
-        let begin = leader.found().map(|found| found.sequence);
-        let store = self.config.snapshots.as_ref().map(|snapshots| SnapshotPlace {
-            place: snapshots.place.clone(),
-            identity: snapshots.identity,
-            begin,
-        });
-        let invite = Invite {
-            generation: leader.generation(),
-            life: seated.life,
-            me,
-            members: self.members(),
-            placement: (**leader.placement()).clone(),
-            layout: self.config.genesis.layout,
-            retention: self.config.retention,
-            store,
-        };
-        step.control(seated.place, Envelope::Invite(invite));
+        if let Some(invite) = self.views().invite(seated) {
+            step.control(seated.place, Envelope::Invite(invite));
+        }
     }
 
     // Rounds.
 
     /// Replays what is left of the log, or cuts an epoch, if it is time.
     fn proceed(&mut self, step: &mut Step<'_, W, R>) {
-        let hurry = self.stopping.is_some();
+        let hurry = self.shutdown.has_begun();
         while let Some(leader) = self.leader.as_deref_mut() {
             match leader.next(&self.config, hurry, step.time()) {
                 Next::Wait => return,
@@ -602,14 +549,11 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
             Action::Snapshot(header) => {
                 let position = leader.log_position();
-                assert!(leader.snapshots.is_some(), "nobody else asks for snapshots");
+                assert!(leader.takes_snapshots(), "nobody else asks for snapshots");
                 self.snapshots(step, |scheduler, now, effects| scheduler.header(header, position, now, effects));
             }
             Action::Finished(summary) => {
-                let (ended, _) = leader.position();
-                if let Some(scheduler) = &mut leader.snapshots {
-                    scheduler.ended(ended);
-                }
+                leader.round_ended();
                 step.push(Effect::EpochEnded { summary, duration: leader.round_took(step.time()) });
             }
         }
@@ -641,10 +585,9 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// To end: what is under way comes to its end first, and nobody notices but by waiting for whoever leads next.
     fn stop(&mut self, step: &mut Step<'_, W, R>) {
-        if self.stopping.is_some() {
+        if !self.shutdown.begin(step.time()) {
             return;
         }
-        self.stopping = Some(Stopping { since: step.time(), awaiting: false });
         if let Some(generation) =
             self.leader.as_ref().filter(|leader| leader.serves()).map(|leader| leader.generation())
         {
@@ -654,16 +597,18 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// It was told to stop, and nothing more need be waited for.
     fn may_end(&mut self, step: &mut Step<'_, W, R>) -> bool {
-        let Some(stopping) = &mut self.stopping else { return false };
+        if !self.shutdown.has_begun() {
+            return false;
+        }
         let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_live()) else { return true };
-        if leader.is_drained() && !std::mem::replace(&mut stopping.awaiting, true) {
+        if leader.is_drained() && self.shutdown.await_delivery() {
             step.push(Effect::AwaitDelivery(leader.nodes()));
         }
-        step.time().since(stopping.since).as_micros() >= u128::from(self.config.patience.drain_us)
+        self.shutdown.is_overdue(Duration::from_micros(self.config.patience.drain_us), step.time())
     }
 
     fn end(&mut self, step: &mut Step<'_, W, R>) {
-        if !std::mem::replace(&mut self.ended, true) {
+        if self.shutdown.end() {
             step.push(Effect::End);
         }
     }
@@ -706,22 +651,13 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     fn schedule_snapshots(&mut self, step: &mut Step<'_, W, R>) {
         let (Some(leader), Some(settings)) = (self.leader.as_deref_mut(), &self.config.snapshots) else { return };
-        let newest = leader.found().map(|found| (found.header.epoch, found.log_position));
-        leader.snapshots = Some(SnapshotScheduler::new(
-            settings.schedule,
-            leader.generation(),
-            leader.members().len(),
-            newest,
-            leader.position().0,
-            self.last_snapshot.clone(),
-            step.time(),
-        ));
+        leader.schedule_snapshots(settings.schedule, self.last_snapshot.clone(), step.time());
         step.push(Effect::BeginSnapshots(leader.generation()));
     }
 
     fn take_snapshot(&mut self, waiter: W, step: &mut Step<'_, W, R>) {
         let why = match &self.leader {
-            Some(leader) if leader.snapshots.is_some() => {
+            Some(leader) if leader.takes_snapshots() => {
                 let waiter = SnapshotWaiter::Client(waiter);
                 return self.snapshots(step, |scheduler, now, effects| scheduler.want(waiter, now, effects));
             }
@@ -735,53 +671,44 @@ impl<W, R> CoordinatorDriver<W, R> {
     fn snapshots(
         &mut self,
         step: &mut Step<'_, W, R>,
-        run: impl FnOnce(&mut SnapshotScheduler<SnapshotWaiter<W>>, Instant, &mut Vec<SnapshotEffect<SnapshotWaiter<W>>>),
+        run: impl FnOnce(&mut Scheduler<W>, Instant, &mut Vec<SchedulerEffect<W>>),
     ) {
-        let Some(scheduler) = self.leader.as_deref_mut().and_then(|leader| leader.snapshots.as_mut()) else { return };
-        let mut effects = Vec::new();
-        run(scheduler, step.time(), &mut effects);
-        for effect in effects {
-            self.perform_snapshot(effect, step);
+        let Some(leader) = self.leader.as_deref_mut() else { return };
+        for effect in leader.step_snapshots(step.time(), run) {
+            match snapshots::effect(effect) {
+                Err(order) => self.carry_out(order, step),
+                Ok(Effect::SnapshotAnswer { waiter, result }) => step.push(Effect::SnapshotAnswer { waiter, result }),
+                // An order before may have ended the generation.
+                Ok(_) if self.leader.is_none() => {}
+                Ok(effect) => {
+                    if let Effect::SnapshotTaken(summary) = &effect {
+                        self.last_snapshot = Some(summary.clone());
+                    }
+                    step.push(effect);
+                }
+            }
         }
     }
 
-    fn perform_snapshot(&mut self, effect: SnapshotEffect<SnapshotWaiter<W>>, step: &mut Step<'_, W, R>) {
-        // An effect before may have ended the generation.
-        let Some(leader) = self.leader.as_deref_mut() else {
-            if let SnapshotEffect::Answer(SnapshotWaiter::Client(waiter), result) = effect {
-                step.push(Effect::SnapshotAnswer { waiter, result });
-            }
-            return;
-        };
+    fn carry_out(&mut self, order: snapshots::Order, step: &mut Step<'_, W, R>) {
+        // An order before may have ended the generation.
+        let Some(leader) = self.leader.as_deref_mut() else { return };
         let generation = leader.generation();
-        match effect {
-            SnapshotEffect::Begin => self.machine(Input::Snapshot, step),
-            SnapshotEffect::ResendParts => {
+        match order {
+            snapshots::Order::Begin => self.machine(Input::Snapshot, step),
+            snapshots::Order::ResendParts => {
                 for node in leader.nodes() {
                     step.control(node, Envelope::ResendPart { generation });
                 }
             }
-            SnapshotEffect::Put(draft) => step.push(Effect::PutManifest(draft)),
-            SnapshotEffect::Maintain => step.push(Effect::MaintainSnapshots),
-            SnapshotEffect::CutMaintenanceShort => step.push(Effect::CutMaintenanceShort),
-            SnapshotEffect::TrimLog(position) => step.push(Effect::TrimLog(position)),
-            SnapshotEffect::Taken(summary) => {
-                self.last_snapshot = Some(summary.clone());
-                step.push(Effect::SnapshotTaken(summary));
-            }
-            SnapshotEffect::Answer(SnapshotWaiter::Client(waiter), result) => {
-                step.push(Effect::SnapshotAnswer { waiter, result });
-            }
-            SnapshotEffect::Answer(SnapshotWaiter::Drain, _) => {
+            snapshots::Order::EndDrain => {
                 leader.drain_done();
                 self.membership(membership::Input::Drained(generation), step);
             }
-            SnapshotEffect::Expel(worker, why) => {
+            snapshots::Order::Expel(worker, why) => {
                 let node = leader.node(worker);
                 self.misbehaved(node, &why, step);
             }
-            SnapshotEffect::Diagnostic(diagnostic) => step.log(diagnostic),
-            SnapshotEffect::Halt(why) => step.push(Effect::Halt(why)),
         }
     }
 
@@ -795,7 +722,7 @@ impl<W, R> CoordinatorDriver<W, R> {
     ) {
         let mut effects = Vec::new();
         run(&mut self.router, step.time(), &mut effects);
-        step.effects.extend(effects.into_iter().map(|effect| match effect {
+        step.extend(effects.into_iter().map(|effect| match effect {
             RouterEffect::Send { to, queries } => Effect::Ask { to, queries },
             RouterEffect::Answer(waiter, answer) => Effect::Answer(waiter, answer),
             RouterEffect::Respond(to, response) => Effect::Respond(to, response),
@@ -807,54 +734,18 @@ impl<W, R> CoordinatorDriver<W, R> {
         }));
     }
 
-    fn members(&self) -> Vec<Member> {
-        let Some(leader) = &self.leader else { return Vec::new() };
-        leader.members().iter().map(|member| self.workers.member(member.place)).collect()
-    }
-
-    fn overview(&self) -> Overview {
-        let (epoch, chain) = self.leader.as_ref().map(|leader| leader.position()).unwrap_or_default();
-        Overview {
-            single: false,
-            engine: self.config.build.engine,
-            generation: self.workers.generation(),
-            live: self.leader.as_ref().is_some_and(|leader| leader.serves()),
-            epoch,
-            chain,
-            members: self.members(),
-            partitions: self.config.genesis.layout.partitions,
-            admin: self.config.admin.clone(),
-        }
-    }
-
-    fn view(&self, known: CatalogVersion) -> View {
-        // A generation replays deployments: until it is live, what was known before stands.
-        let live = self.leader.as_ref().filter(|leader| leader.serves());
-        let catalog = live.map(|leader| leader.catalog()).filter(|catalog| CatalogVersion::of(catalog) != known);
-        let LogCondition { full, stalled } = self.log;
-        let layout = self.config.genesis.layout;
-        View {
-            generation: self.workers.generation(),
-            live: live.is_some(),
-            full,
-            stalled,
-            members: self.members(),
-            placement: match &self.leader {
-                Some(leader) => (**leader.placement()).clone(),
-                None => Placement::round_robin(layout.partitions, 1),
-            },
-            layout,
-            catalog: catalog.map(|catalog| catalog.image()),
-        }
+    fn views(&self) -> Views<'_, W> {
+        let CoordinatorDriver { config, workers, log, .. } = self;
+        Views { config, workers, leader: self.leader.as_deref(), log: *log }
     }
 
     fn show_all(&mut self, step: &mut Step<'_, W, R>) {
-        let view = self.view(CatalogVersion::default());
+        let view = self.views().view(CatalogVersion::default());
         self.route(step, |router, now, effects| {
             router.view(now, view, effects);
         });
         for (gateway, known) in self.gateways.known() {
-            step.control(gateway, Envelope::View(self.view(known)));
+            step.control(gateway, Envelope::View(self.views().view(known)));
         }
     }
 }

@@ -15,6 +15,7 @@ use styx_protocol::task::LocalView;
 
 use super::*;
 use crate::snapshots::{ManifestPut, SnapshotConfig};
+use crate::wire::Invite;
 use crate::wire::WrittenPart;
 
 type Driver = CoordinatorDriver<&'static str, &'static str>;
@@ -373,7 +374,7 @@ fn a_leader_whose_lease_has_run_out_says_nothing_until_it_is_renewed() {
 #[test]
 fn a_manifest_is_put_when_the_log_is_durable_and_the_log_trimmed_when_the_store_has_said_how_far() {
     let mut rig = Rig::live(true);
-    assert!(rig.driver.leader.as_ref().unwrap().snapshots.is_some());
+    assert!(rig.driver.leader.as_ref().unwrap().takes_snapshots());
     rig.slow_log = true;
     rig.deploy("shop", "admin");
     rig.step(Event::TakeSnapshot { waiter: "keeper" });
