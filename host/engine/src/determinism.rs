@@ -49,7 +49,7 @@ pub(crate) fn difference(warm: &Execution, fresh: &Execution) -> Option<&'static
     if warm.outcome != fresh.outcome {
         return Some("the outcome differs");
     }
-    if warm.calls != fresh.calls {
+    if !warm.issued_same_calls(fresh) {
         return Some("the calls differ");
     }
     let (a, b) = (&warm.footprint, &fresh.footprint);

@@ -36,7 +36,7 @@ impl Executor for Leaving {
             "fail" => Err(styx_protocol::abort::Abort::new(Code::Aborted, "no")),
             _ => Ok(Value::default()),
         };
-        let effects = vec![effect(transaction.tid, 70, 0), effect(transaction.tid, 30, 1)];
+        let effects = vec![effect(transaction.tid, 70, 0), effect(transaction.tid, 30, 1)].into();
         Execution { outcome, effects, ..Execution::default() }
     }
 

@@ -151,7 +151,6 @@ pub enum Progress {
 
 /// What a root came to when it was started.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most are local: boxing them would cost each an allocation")]
 pub enum Started {
     /// All of it happened here.
     Local(Execution),

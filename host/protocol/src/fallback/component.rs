@@ -84,8 +84,7 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
         }
         for read in &member.cached.footprint.ranges {
             for (entity, first) in written.iter() {
-                let inside = entity.operator() == read.operator && read.range.contains(entity.key());
-                if inside {
+                if read.contains(entity) {
                     groups.join(*first, at);
                 }
             }

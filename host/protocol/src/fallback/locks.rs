@@ -35,8 +35,7 @@ impl Locks {
                 }
             }
             for read in footprint.ranges.iter().filter(|_| !planted(Bug::LocksIgnoreRanges)) {
-                let inside = |entity: &Entity| entity.operator() == read.operator && read.range.contains(entity.key());
-                for (_, queue) in queues.iter_mut().filter(|(entity, _)| inside(entity)) {
+                for (_, queue) in queues.iter_mut().filter(|(entity, _)| read.contains(entity)) {
                     if queue.last().is_none_or(|(last, _)| *last != member) {
                         queue.push((member, false));
                     }

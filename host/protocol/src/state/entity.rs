@@ -107,22 +107,23 @@ impl Eq for Entity {}
 #[derive(Clone, Debug)]
 pub struct EntityMap<T, E = Entity> {
     entries: Vec<(E, T)>,
-    index: HashTable<u32>,
+    /// Absent while the map is small.
+    index: Option<Box<HashTable<u32>>>,
 }
 
 const LINEAR_MAX: usize = 12;
 
 impl<T, E> Default for EntityMap<T, E> {
     fn default() -> Self {
-        EntityMap { entries: Vec::new(), index: HashTable::new() }
+        EntityMap { entries: Vec::new(), index: None }
     }
 }
 
 impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
     /// An empty map that has room for so many entities.
     pub fn with_capacity(entities: usize) -> Self {
-        let indexed = if entities > LINEAR_MAX { entities } else { 0 };
-        EntityMap { entries: Vec::with_capacity(entities), index: HashTable::with_capacity(indexed) }
+        let index = (entities > LINEAR_MAX).then(|| Box::new(HashTable::with_capacity(entities)));
+        EntityMap { entries: Vec::with_capacity(entities), index }
     }
 
     /// Number of entities.
@@ -148,10 +149,11 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
 
     /// Where an entity stands, if it does.
     pub fn find(&self, entity: &Entity) -> Option<usize> {
-        if self.entries.len() <= LINEAR_MAX {
-            return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity);
-        }
-        let found = self.index.find(entity.hash, |&at| self.entries[at as usize].0.borrow() == entity);
+        let index = match &self.index {
+            Some(index) if self.entries.len() > LINEAR_MAX => index,
+            _ => return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity),
+        };
+        let found = index.find(entity.hash, |&at| self.entries[at as usize].0.borrow() == entity);
         found.map(|&at| at as usize)
     }
 
@@ -200,6 +202,7 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
             _ if len == LINEAR_MAX + 1 => 0,
             _ => len - 1,
         };
+        let index = index.get_or_insert_default();
         for at in unindexed..len {
             index.insert_unique(entries[at].0.borrow().hash, at as u32, |&at| entries[at as usize].0.borrow().hash);
         }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use crate::ids::OperatorId;
-use crate::state::entity::Key;
+use crate::state::entity::{Entity, Key};
 
 /// An interval of keys in byte order.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -119,6 +119,18 @@ pub struct RangeRead {
     pub operator: OperatorId,
     /// The interval observed.
     pub range: KeyRange,
+}
+
+impl RangeRead {
+    /// Whether an entity is, or would be, among what was read.
+    pub fn contains(&self, entity: &Entity) -> bool {
+        entity.operator() == self.operator && self.range.contains(entity.key())
+    }
+
+    /// Whether whatever `other` has read was read here, too.
+    pub fn covers(&self, other: &RangeRead) -> bool {
+        self.operator == other.operator && self.range.covers(&other.range)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The RW set of a transaction.
 
+use super::ThinVec;
 use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, EntityMap, Value};
 use crate::state::range::RangeRead;
@@ -41,7 +42,7 @@ pub struct Footprint {
     /// Entities.
     pub accesses: Accesses,
     /// Ranges read.
-    pub ranges: Vec<RangeRead>,
+    pub ranges: ThinVec<RangeRead>,
 }
 
 impl Footprint {
@@ -51,7 +52,7 @@ impl Footprint {
     pub fn admits_read(&self, entity: &Entity) -> bool {
         self.accesses.get(entity).is_some()
             || planted(Bug::DriftedReads)
-            || self.ranges.iter().any(|read| read.operator == entity.operator() && read.range.contains(entity.key()))
+            || self.ranges.iter().any(|read| read.contains(entity))
     }
 
     /// Whether the locks of this RW set cover a write of `entity`.

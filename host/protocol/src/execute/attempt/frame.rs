@@ -3,6 +3,8 @@
 use crate::ids::OperatorId;
 use crate::state::entity::{Entity, Key, Value};
 
+use super::execution::{Recorded, Returned};
+use super::fragment::IssuedCall;
 use super::path::{ASYNC, Path};
 use super::{Operation, RemoteRequest, Stamp, Usage};
 
@@ -37,7 +39,7 @@ impl Target {
 }
 
 /// A call as it was issued: the unit of call-graph caching (Styx §6.3).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct CallRecord {
     /// Its place in the graph.
     pub place: u64,
@@ -47,9 +49,19 @@ pub struct CallRecord {
     pub function: u16,
     /// Arguments.
     pub args: Value,
+    /// How many calls its function had issued when it returned, if it did so here.
+    pub(super) returned: Returned,
 }
 
 impl CallRecord {
+    /// Whether this is the same call, whatever became of it.
+    pub(super) fn is_same_call(&self, other: &CallRecord) -> bool {
+        self.place == other.place
+            && self.entity == other.entity
+            && self.function == other.function
+            && self.args == other.args
+    }
+
     /// What is remembered of a call.
     pub fn of(target: &Target) -> Self {
         CallRecord {
@@ -57,6 +69,7 @@ impl CallRecord {
             entity: target.entity.clone(),
             function: target.function,
             args: target.args.clone(),
+            returned: Returned::default(),
         }
     }
 }
@@ -74,6 +87,7 @@ pub struct Frame {
     pub read_only: bool,
     /// Calls above this one.
     pub depth: u32,
+    pub(super) recorded: Recorded,
     pub(super) place: u64,
     pub(super) path: Option<Path>,
     /// Calls issued so far.
@@ -86,8 +100,9 @@ pub struct Frame {
 }
 
 impl Frame {
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(IssuedCall { target, recorded }: IssuedCall) -> Self {
         Frame {
+            recorded,
             entity: target.entity,
             function: target.function,
             args: target.args,

@@ -4,9 +4,11 @@
 //! had returned, in issue order, depth first. Written as steps, so that whoever runs functions can
 //! wait between them for other workers.
 
+use super::execution::{Recorded, Returned};
+use super::fragment::IssuedCall;
 use super::frame::mix;
-use super::site::{CachedCall, RemoteRequests, RemoteResponse, Usage};
-use super::{Attempt, CallRecord, Frame, Payload, RemoteRequest, Target, append};
+use super::site::{CachedCall, Payload, RemoteRequest, RemoteRequests, RemoteResponse};
+use super::{Attempt, CallRecord, Frame, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
 use crate::state::entity::{Entity, Key, Value};
@@ -20,17 +22,6 @@ pub enum Next {
     AwaitRemote(RemoteRequests),
     /// The call and all that it called here is over.
     Done(Result<Value, Abort>),
-}
-
-/// A call under way, with the asynchronous calls that follow it.
-#[derive(Debug)]
-pub(super) struct Level {
-    /// Targets queued before it.
-    queued_from: usize,
-    /// Targets queued before the function that runs.
-    issued_from: usize,
-    /// What the call came to, once it has returned and its asynchronous calls run.
-    result: Option<Value>,
 }
 
 /// Something that can run functions: the engine, or a toy language. It carries the attempt, so
@@ -90,7 +81,9 @@ impl Attempt {
     pub fn start(&mut self) -> Next {
         match self.root() {
             Ok(root) => {
-                self.enter(&root, None);
+                if self.site.is_some() {
+                    self.enter(&root.target, None);
+                }
                 self.start_call(root)
             }
             Err(abort) => Next::Done(Err(self.doom(abort))),
@@ -99,33 +92,31 @@ impl Attempt {
 
     /// Begins a call that was issued on another worker.
     pub fn serve_call(&mut self, target: Target, issuer: WorkerId) -> Next {
-        self.enter(&target, Some(issuer));
-        self.start_call(target)
+        let recorded = self.enter(&target, Some(issuer));
+        self.start_call(IssuedCall { target, recorded })
     }
 
-    fn enter(&mut self, target: &Target, issuer: Option<WorkerId>) {
-        if self.site.is_some() {
-            append(&mut self.entered, 1, CachedCall { target: target.clone(), issuer });
-        }
+    fn enter(&mut self, target: &Target, issuer: Option<WorkerId>) -> Recorded {
+        self.execution.enter(CachedCall { target: target.clone(), issuer, returned: Returned::default() })
     }
 
-    fn start_call(&mut self, target: Target) -> Next {
-        self.open_level();
-        self.go(target, true)
+    fn start_call(&mut self, call: IssuedCall) -> Next {
+        self.fragment.open();
+        self.go(call, true)
     }
 
     /// A synchronous call from the running function.
     pub fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Next {
         match self.target(operator, key, function, args, true) {
-            Ok(target) => self.start_call(target),
+            Ok(call) => self.start_call(call),
             Err(abort) => Next::Done(Err(abort)),
         }
     }
 
     /// Issues an asynchronous call: it runs after the running function has returned.
     pub fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) {
-        if let Ok(target) = self.target(operator, key, function, args, false) {
-            self.fragment.queued.push(target);
+        if let Ok(call) = self.target(operator, key, function, args, false) {
+            self.fragment.queued.push(call);
         }
     }
 
@@ -154,103 +145,69 @@ impl Attempt {
         self.returned(result)
     }
 
-    fn open_level(&mut self) {
-        let queued = self.fragment.queued.len();
-        self.fragment.levels.push(Level { queued_from: queued, issued_from: queued, result: None });
-    }
-
-    fn level(&mut self) -> &mut Level {
-        self.fragment.levels.last_mut().expect("a call is under way")
-    }
-
-    /// A call of the current level is over: the next of its asynchronous calls runs, or the level ends.
+    /// A call of the innermost level is over: the next of its asynchronous calls runs, or the level ends.
     fn returned(&mut self, result: Result<Value, Abort>) -> Next {
-        let value = match result {
-            Ok(value) => value,
-            Err(abort) => return self.close_level(Err(abort)),
-        };
-        let level = self.level();
-        level.result.get_or_insert(value);
-        // Depth first without recursion: what a call issued runs before what was issued before it,
-        // so the queue is kept in reverse, next call last.
-        let issued_from = level.issued_from;
-        self.fragment.queued[issued_from..].reverse();
+        match result {
+            Ok(value) => self.fragment.returned(value),
+            Err(abort) => return self.fail(abort),
+        }
         self.proceed()
     }
 
-    /// The next queued call of the current level, or its end.
+    /// The next queued call of the innermost level, or its end.
     fn proceed(&mut self) -> Next {
-        loop {
-            let queued = self.fragment.queued.len();
-            let level = self.level();
-            if queued == level.queued_from {
-                let result = level.result.take().expect("the call itself came first");
-                return self.close_level(Ok(result));
-            }
-            level.issued_from = queued - 1;
-            let next = self.fragment.queued.pop().expect("longer than its start");
+        while let Some(next) = self.fragment.next() {
             // Strictly, or with what it calls running there already, its turn is waited for.
             let mode = self.mode();
-            if let Some(owner) = self.elsewhere(&next.entity)
+            if let Some(owner) = self.elsewhere(&next.target.entity)
                 && !(mode.strict || mode.cached)
                 && self.doom.is_none()
             {
                 let site = self.site.as_mut().expect("there is an elsewhere");
                 site.report.branched = true;
-                append(&mut site.outgoing, 1, (owner, next));
+                site.outgoing.push((owner, next.target));
                 continue;
             }
             return self.go(next, false);
         }
+        Next::Done(Ok(self.fragment.close().expect("the call itself came first")))
     }
 
     /// Starts a call, here or elsewhere.
-    fn go(&mut self, target: Target, awaited: bool) -> Next {
+    fn go(&mut self, call: IssuedCall, awaited: bool) -> Next {
         if let Some(doom) = &self.doom {
             let doom = doom.clone();
-            return self.close_level(Err(doom));
+            return self.fail(doom);
         }
-        if self.drifted {
-            return self.close_level(Err(rescheduled()));
+        if self.execution.drifted {
+            return self.fail(rescheduled());
         }
-        if let Some(owner) = self.elsewhere(&target.entity) {
+        if let Some(owner) = self.elsewhere(&call.target.entity) {
             debug_assert!(awaited || self.mode().strict || self.mode().cached);
-            let asked = RemoteRequest { used: self.usage, ..target.asked() };
+            let asked = RemoteRequest { used: self.quota.used, ..call.target.asked() };
             return Next::AwaitRemote(RemoteRequests { operations: vec![(owner, asked)] });
         }
-        self.fragment.frames.push(Frame::new(target));
+        self.fragment.frames.push(Frame::new(call));
         Next::Invoke
     }
 
-    fn close_level(&mut self, result: Result<Value, Abort>) -> Next {
-        let level = self.fragment.levels.pop().expect("a call is under way");
-        self.fragment.queued.truncate(level.queued_from);
-        Next::Done(result)
+    fn fail(&mut self, abort: Abort) -> Next {
+        self.fragment.close();
+        Next::Done(Err(abort))
     }
 
     fn leave(&mut self, result: Result<Value, Abort>) -> Result<Value, Abort> {
-        let frame = self.fragment.frames.pop().expect("a function was running");
+        let Frame { recorded, place, issued, .. } = self.fragment.frames.pop().expect("a function was running");
         match result {
             Ok(value) => {
+                self.bounded(self.quota.admit_result(value.len()));
                 if let Some(doom) = &self.doom {
                     return Err(doom.clone());
                 }
-                if value.len() > self.limits.payload as usize {
-                    let message = format!(
-                        "a result of {} bytes is over the limit of {} (limits.payload)",
-                        value.len(),
-                        self.limits.payload
-                    );
-                    return Err(self.doom(Abort::new(Code::LimitExceeded, message)));
-                }
-                let left = (frame.place, frame.issued);
-                let mut cursor = self.cursors.1;
-                let same = self.admits(|cached| cached.has_left(&mut cursor, left));
-                self.cursors.1 = cursor;
-                if !same {
+                if !self.admits(|first| first.has_returned(recorded, place, issued)) {
                     return Err(rescheduled());
                 }
-                self.left.push(left);
+                self.execution.returned(recorded, issued);
                 Ok(value)
             }
             Err(abort) => {
@@ -261,7 +218,7 @@ impl Attempt {
     }
 
     /// The call that the request asks for.
-    fn root(&mut self) -> Result<Target, Abort> {
+    fn root(&mut self) -> Result<IssuedCall, Abort> {
         let request = &self.transaction.request;
         let Some(operator) = self.catalog.operator(request.operator) else {
             return Err(Abort::new(Code::UnknownOperator, "the operator is no longer deployed"));
@@ -271,16 +228,15 @@ impl Attempt {
             return Err(Abort::new(Code::UnknownFunction, message));
         };
         let target = Target {
-            entity: Entity::new(&self.layout, operator.id, operator.composite, request.key.clone()),
+            entity: Entity::new(&self.state.layout(), operator.id, operator.composite, request.key.clone()),
             function,
             args: request.args.clone(),
             read_only: operator.function(function).read_only || self.transaction.query,
             depth: 0,
-            place: mix(self.layout.seed ^ mix(self.transaction.tid.0)),
+            place: mix(self.state.layout().seed ^ mix(self.transaction.tid.0)),
             path: self.site.is_some().then_some(super::Path::ROOT),
         };
-        self.issue(&target)?;
-        Ok(target)
+        self.issue(target)
     }
 
     /// Resolves a call from the running function; one that cannot be made dooms the transaction.
@@ -291,22 +247,22 @@ impl Attempt {
         function: &str,
         args: &[u8],
         synchronous: bool,
-    ) -> Result<Target, Abort> {
+    ) -> Result<IssuedCall, Abort> {
         if let Some(doom) = &self.doom {
             return Err(doom.clone());
         }
-        if self.drifted {
+        if self.execution.drifted {
             return Err(rescheduled());
         }
         if !self.room_for_bytes(args.len()) {
             return Err(self.doom.clone().expect("there was no room"));
         }
         let target = self.resolve(operator, key, function, args, synchronous).map_err(|abort| self.doom(abort))?;
-        self.issue(&target)?;
+        let call = self.issue(target)?;
         let frame = self.frame_mut();
         frame.issued += 1;
         frame.synchronous += u32::from(synchronous);
-        Ok(target)
+        Ok(call)
     }
 
     fn resolve(
@@ -321,20 +277,8 @@ impl Attempt {
         let index = found.function_index(function).ok_or_else(|| {
             Abort::new(Code::UnknownFunction, format!("operator \"{operator}\" has no function \"{function}\""))
         })?;
-        if key.len() > super::KEY_BYTES_MAX {
-            return Err(Abort::new(
-                Code::LimitExceeded,
-                format!("a key of {} bytes is over the limit of {}", key.len(), super::KEY_BYTES_MAX),
-            ));
-        }
-        if args.len() > self.limits.payload as usize {
-            let message = format!(
-                "arguments of {} bytes are over the limit of {} (limits.payload)",
-                args.len(),
-                self.limits.payload
-            );
-            return Err(Abort::new(Code::LimitExceeded, message));
-        }
+        quota::admit_key(key.len())?;
+        self.quota.admit_args(args.len())?;
         let caller = self.frame();
         let read_only = caller.read_only;
         if read_only && !found.function(index).read_only {
@@ -347,7 +291,7 @@ impl Attempt {
         }
         let (place, path) = caller.next_call(synchronous);
         Ok(Target {
-            entity: Entity::new(&self.layout, found.id, found.composite, Key::from(key)),
+            entity: Entity::new(&self.state.layout(), found.id, found.composite, Key::from(key)),
             function: index,
             args: args.into(),
             read_only: read_only || found.function(index).read_only,
@@ -358,25 +302,15 @@ impl Attempt {
     }
 
     /// Counts and records a call, and compares it with the cached call graph.
-    fn issue(&mut self, target: &Target) -> Result<(), Abort> {
-        if target.depth >= self.limits.call_depth {
-            let message = format!("calls are nested deeper than {} (limits.call_depth)", self.limits.call_depth);
-            return Err(self.doom(Abort::new(Code::LimitExceeded, message)));
-        }
-        if self.usage.calls >= self.limits.calls {
-            let message = format!("the transaction makes more than {} calls (limits.calls)", self.limits.calls);
-            return Err(self.doom(Abort::new(Code::LimitExceeded, message)));
-        }
+    fn issue(&mut self, target: Target) -> Result<IssuedCall, Abort> {
+        self.quota.admit_call(target.depth).map_err(|abort| self.doom(abort))?;
         self.charge(Usage { calls: 1, ..Usage::default() });
-        let record = CallRecord::of(target);
-        let mut cursor = self.cursors.0;
-        let same = self.admits(|cached| cached.has_issued(&mut cursor, &record));
-        self.cursors.0 = cursor;
-        if !same {
+        let record = CallRecord::of(&target);
+        if !self.admits(|first| first.has_issued(&record)) {
             return Err(rescheduled());
         }
-        append(&mut self.calls, 2, record);
-        Ok(())
+        let recorded = self.execution.issue(record);
+        Ok(IssuedCall { target, recorded })
     }
 }
 

@@ -5,8 +5,7 @@ use std::ops::Bound;
 
 use super::index::KeyIndex;
 use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan};
-use super::{Attempt, Locality, Stamp};
-use crate::abort::{Abort, Code};
+use super::{Attempt, Locality, ScanRecord, Stamp};
 use crate::ids::WorkerId;
 use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
@@ -37,11 +36,11 @@ impl Attempt {
             return Locality::Local(Vec::new());
         }
         let operator = self.operator().clone();
-        let most = self.limits.rw_set + 1;
+        let most = self.quota.limits.rw_set + 1;
         let scan = Scan {
             operator: operator.id,
             range: KeyRange::new(prefix, lower, upper),
-            partition: self.layout.partition_of_prefix(prefix, operator.composite),
+            partition: self.state.layout().partition_of_prefix(prefix, operator.composite),
             limit: if limit == 0 { most } else { limit.min(most) },
             reverse,
         };
@@ -116,7 +115,7 @@ impl Attempt {
             let earlier = site
                 .stamps
                 .iter()
-                .zip(self.footprint.accesses.iter())
+                .zip(self.execution.footprint.accesses.iter())
                 .filter(|(_, (entity, _))| entity.operator() == scan.operator && scan.range.contains(entity.key()));
             let mut writes = earlier.filter_map(|([_, written], _)| written.as_ref());
             site.report.overtaken |= writes.any(|written| stamp < written);
@@ -125,15 +124,17 @@ impl Attempt {
         let composite = self.catalog.operator(scan.operator).is_some_and(|operator| operator.composite);
         // What stands between this transaction and the committed state, by key.
         let mut pending: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        if let Some(overlay) = &mut self.overlay {
-            pending.extend(overlay.in_range(&self.layout, scan.operator, composite, &scan.range));
+        let layout = self.state.layout();
+        if let Some(reinvocation) = &mut self.reinvocation {
+            pending.extend(reinvocation.overlay.in_range(&layout, scan.operator, composite, &scan.range));
         }
-        let accesses = &self.footprint.accesses;
+        let accesses = &self.execution.footprint.accesses;
         let index = self.written.get_or_insert_with(|| {
-            KeyIndex::of(accesses.iter().filter(|(_, access)| access.is_write()).map(|(entity, _)| entity))
+            let written = accesses.iter().filter(|(_, access)| access.is_write());
+            Box::new(KeyIndex::of(written.map(|(entity, _)| entity)))
         });
         for key in index.in_range(scan.operator, &scan.range) {
-            let entity = Entity::new(&self.layout, scan.operator, composite, key.clone());
+            let entity = Entity::new(&layout, scan.operator, composite, key.clone());
             if let Some(written) = accesses.get(&entity).and_then(|access| access.write()) {
                 pending.insert(key.clone(), written.cloned());
             }
@@ -158,10 +159,7 @@ impl Attempt {
         let scan = &pending.scan;
         let cut = found.len() >= scan.limit as usize;
         found.truncate(scan.limit as usize);
-        if found.len() > self.limits.rw_set as usize {
-            let limit = self.limits.rw_set;
-            let message = format!("a scan found more than {limit} entries (limits.rw_set); give it a limit");
-            self.doom(Abort::new(Code::LimitExceeded, message));
+        if !self.bounded(self.quota.admit_entries(found.len())) {
             return None;
         }
         let (asked, reverse) = (scan.range.clone(), scan.reverse);
@@ -177,14 +175,11 @@ impl Attempt {
         // Compared scan by scan: which ranges other functions have observed, others may know.
         let frame = self.frame_mut();
         frame.scans += 1;
-        let (place, number) = (frame.place, frame.scans);
-        let mut cursor = self.cursors.2;
-        let admitted = self.admits(|cached| cached.has_scanned(&mut cursor, place, number, &read));
-        self.cursors.2 = cursor;
-        if !admitted {
+        let scan = ScanRecord { place: frame.place, number: frame.scans, read: read.clone() };
+        if !self.admits(|first| first.has_scanned(&scan)) {
             return None;
         }
-        self.scans.push((place, number, read.clone()));
+        self.execution.scans.push(scan);
         self.observe(read.clone());
         Some((found, read))
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Stamp, Target};
+use super::execution::Returned;
+use super::{Stamp, Target, Usage};
 use crate::abort::Abort;
 use crate::cluster::placement::Placement;
 use crate::cluster::worker_set::WorkerSet;
@@ -26,28 +27,6 @@ pub struct Mode {
     pub fresh: bool,
     /// May suspend beyond the budget; one such graph per worker at a time.
     pub reserved: bool,
-}
-
-/// What a transaction has used of its limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Usage {
-    /// Fuel.
-    pub fuel: u64,
-    /// Calls, the first included.
-    pub calls: u32,
-    /// Entities touched and scans made.
-    pub touched: u32,
-    /// Bytes of values written and of arguments passed.
-    pub bytes: u64,
-}
-
-impl Usage {
-    pub(super) fn add(&mut self, other: Usage) {
-        self.fuel = self.fuel.saturating_add(other.fuel);
-        self.calls = self.calls.saturating_add(other.calls);
-        self.touched = self.touched.saturating_add(other.touched);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-    }
 }
 
 /// What part of a graph has come to, to be told to whoever waits for it. Reports add up: that of
@@ -184,6 +163,8 @@ pub struct CachedCall {
     pub target: Target,
     /// The worker that issued it; none for the root.
     pub issuer: Option<WorkerId>,
+    /// How many calls its function had issued when it returned, if it did.
+    pub(super) returned: Returned,
 }
 
 /// See the module.

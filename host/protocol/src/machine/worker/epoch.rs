@@ -569,7 +569,7 @@ impl<W> Worker<W> {
                     let state = exclusive(&mut self.state);
                     execution.writes().for_each(|write| state.apply(write));
                     if !execution.logs.is_empty() {
-                        actions.push(Action::Logs { tid, lines: execution.logs });
+                        actions.push(Action::Logs { tid, lines: execution.logs.into() });
                     }
                 }
             }
@@ -640,7 +640,7 @@ impl<W> Worker<W> {
             }
         }
         if !execution.logs.is_empty() {
-            actions.push(Action::Logs { tid: reply.tid, lines: execution.logs });
+            actions.push(Action::Logs { tid: reply.tid, lines: execution.logs.into() });
         }
         if let Some(waiter) = running.slots[index].waiter.take() {
             let several = self.view.placement.workers() > 1;

@@ -33,7 +33,7 @@ pub(super) struct Agenda {
 impl Part {
     /// Puts what the first execution had to run here on the agenda.
     pub(super) fn plan(&mut self, cached: &Execution) {
-        let mut entries = cached.entered.clone();
+        let mut entries = cached.entered.to_vec();
         entries.sort_by(|a, b| b.target.path.cmp(&a.target.path));
         self.agenda = Some(Box::new(Agenda {
             entries,

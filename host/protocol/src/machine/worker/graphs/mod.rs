@@ -213,7 +213,7 @@ impl Graphs {
         for write in execution.writes() {
             self.decided.apply(write);
         }
-        (!execution.logs.is_empty()).then_some((part.transaction.tid, execution.logs))
+        (!execution.logs.is_empty()).then(|| (part.transaction.tid, execution.logs.into()))
     }
 
     /// Tells the other workers that took part what becomes of a graph.

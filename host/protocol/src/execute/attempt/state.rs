@@ -1,0 +1,186 @@
+//! State as the running function sees it: its own writes, those before it in the fallback, and what is
+//! committed.
+
+use super::site::{Operation, Payload, RemoteRequests, RemoteResponse};
+use super::{Access, Attempt, Stamp, quota};
+use crate::abort::{Abort, Code};
+use crate::mutants::{Bug, planted};
+use crate::state::entity::{Entity, Key, Value};
+use crate::state::range::RangeRead;
+
+/// What a function wants from the state.
+#[derive(Debug)]
+pub enum Locality<T> {
+    /// It is here.
+    Local(T),
+    /// Other workers have it: ask them, and continue with their answers.
+    Remote(RemoteRequests),
+}
+
+impl<T> Locality<T> {
+    /// The thing itself, where one worker owns everything.
+    ///
+    /// # Panics
+    /// It is elsewhere.
+    pub fn here(self) -> T {
+        match self {
+            Locality::Local(thing) => thing,
+            Locality::Remote(_) => panic!("an attempt of a single worker reached for another"),
+        }
+    }
+}
+
+impl Attempt {
+    /// The value under a key of the running function's operator, as this transaction sees it.
+    pub fn get(&mut self, key: &str) -> Locality<Option<Value>> {
+        let entity = self.entity(key);
+        if let Some(owner) = self.elsewhere(&entity) {
+            return if self.is_doomed() || !self.may_reach() {
+                Locality::Local(None)
+            } else {
+                Locality::Remote(self.ask(owner, Operation::Get(entity)))
+            };
+        }
+        let stamp = self.stamp();
+        Locality::Local(self.read(&entity, stamp.as_ref()))
+    }
+    /// Continues [`Attempt::get`].
+    pub fn got(&mut self, answers: Vec<RemoteResponse>) -> Option<Value> {
+        match self.single(answers) {
+            RemoteResponse::Value(value) => value.map(|Payload(value)| value),
+            _ => None,
+        }
+    }
+    /// Writes a value under a key of the running function's operator.
+    pub fn put(&mut self, key: &str, value: &[u8]) -> Locality<()> {
+        let entity = self.entity(key);
+        self.change(entity, Some(value))
+    }
+    /// Removes a key of the running function's operator.
+    pub fn delete(&mut self, key: &str) -> Locality<()> {
+        let entity = self.entity(key);
+        self.change(entity, None)
+    }
+    /// Continues [`Attempt::put`] and [`Attempt::delete`].
+    pub fn noted(&mut self, answers: Vec<RemoteResponse>) {
+        self.single(answers);
+    }
+    /// The value of the invoked entity, which is always here.
+    pub fn get_own(&mut self) -> Option<Value> {
+        let (entity, stamp) = (self.frame().entity.clone(), self.stamp());
+        self.read(&entity, stamp.as_ref())
+    }
+    /// Writes the invoked entity.
+    pub fn put_own(&mut self, value: &[u8]) {
+        let entity = self.frame().entity.clone();
+        self.change(entity, Some(value)).here();
+    }
+    /// Removes the invoked entity.
+    pub fn delete_own(&mut self) {
+        let entity = self.frame().entity.clone();
+        self.change(entity, None).here();
+    }
+
+    fn entity(&self, key: &str) -> Entity {
+        let own = &self.frame().entity;
+        if &**own.key() == key {
+            return own.clone();
+        }
+        let composite = self.operator().composite;
+        Entity::new(&self.state.layout(), own.operator(), composite, Key::from(key))
+    }
+
+    pub(super) fn read(&mut self, entity: &Entity, stamp: Option<&Stamp>) -> Option<Value> {
+        // What is read after a failure would depend on how far other branches had come.
+        if self.is_doomed() {
+            return None;
+        }
+        let found = self.execution.footprint.accesses.find(entity);
+        if let Some(place) = found {
+            self.stamp_access(place, entity, stamp, false);
+            let access = self.execution.footprint.accesses.at(place);
+            if let Some(written) = access.write().filter(|_| !planted(Bug::OwnWrites)) {
+                return written.cloned();
+            }
+            if access.is_read() {
+                return self.base(entity).cloned();
+            }
+        } else if !self.room_for_access() {
+            return None;
+        }
+        if !self.admits(|first| first.cached.footprint.admits_read(entity)) {
+            return None;
+        }
+        let place = found.unwrap_or_else(|| self.execution.footprint.accesses.add(entity.clone(), Access::default()));
+        self.execution.footprint.accesses.at_mut(place).set_read();
+        self.stamp_access(place, entity, stamp, false);
+        self.base(entity).cloned()
+    }
+
+    /// Writes an entity of the running function's operator, wherever it is.
+    fn change(&mut self, entity: Entity, value: Option<&[u8]>) -> Locality<()> {
+        if self.frame().read_only && !planted(Bug::ReadOnlyWrites) {
+            self.doom(Abort::new(
+                Code::ReadOnly,
+                format!("{} is declared read-only and wrote \"{}\"", self.running(), entity.key()),
+            ));
+        }
+        let bytes = value.map_or(0, <[u8]>::len);
+        self.bounded(self.quota.admit_value(bytes));
+        self.bounded(quota::admit_key(entity.key().len()));
+        if self.is_doomed() || !self.room_for_bytes(bytes) {
+            return Locality::Local(());
+        }
+        let value = value.map(Value::from);
+        if let Some(owner) = self.elsewhere(&entity) {
+            return if self.may_reach() {
+                Locality::Remote(self.ask(owner, Operation::Put(entity, value)))
+            } else {
+                Locality::Local(())
+            };
+        }
+        let stamp = self.stamp();
+        self.write(entity, value, stamp.as_ref());
+        Locality::Local(())
+    }
+
+    pub(super) fn write(&mut self, entity: Entity, value: Option<Value>, stamp: Option<&Stamp>) {
+        if self.is_doomed() || !self.admits(|first| first.cached.footprint.admits_write(&entity)) {
+            return;
+        }
+        let place = match self.execution.footprint.accesses.find(&entity) {
+            Some(place) => place,
+            None if !self.room_for_access() => return,
+            None => self.execution.footprint.accesses.add(entity.clone(), Access::default()),
+        };
+        self.execution.footprint.accesses.at_mut(place).set_write(value);
+        if let Some(written) = &mut self.written {
+            written.insert(&entity);
+        }
+        self.stamp_access(place, &entity, stamp, true);
+    }
+
+    fn stamp_access(&mut self, place: usize, entity: &Entity, stamp: Option<&Stamp>, write: bool) {
+        if let (Some(site), Some(stamp)) = (&mut self.site, stamp) {
+            site.touched(place, entity, stamp, write);
+            site.report.wrote |= write;
+        }
+    }
+
+    /// The value before this transaction's own writes.
+    fn base(&self, entity: &Entity) -> Option<&Value> {
+        if let Some(reinvocation) = &self.reinvocation
+            && let Some(written) = reinvocation.overlay.get(entity)
+        {
+            return written.as_ref();
+        }
+        self.state.get(entity)
+    }
+
+    /// Reserves what a scan has observed.
+    pub(super) fn observe(&mut self, read: RangeRead) {
+        if self.execution.footprint.ranges.last() != Some(&read) {
+            self.execution.footprint.ranges.push(read);
+        }
+    }
+}
