@@ -113,6 +113,17 @@ pub struct EntityMap<T, E = Entity> {
 
 const LINEAR_MAX: usize = 12;
 
+fn index_of<E: Borrow<Entity>, T>(entries: &[(E, T)]) -> HashTable<u32> {
+    let mut index = HashTable::with_capacity(2 * entries.len());
+    (0..entries.len()).for_each(|at| insert(&mut index, entries, at));
+    index
+}
+
+fn insert<E: Borrow<Entity>, T>(index: &mut HashTable<u32>, entries: &[(E, T)], at: usize) {
+    let hash = |at: usize| entries[at].0.borrow().hash;
+    index.insert_unique(hash(at), at as u32, |&at| hash(at as usize));
+}
+
 impl<T, E> Default for EntityMap<T, E> {
     fn default() -> Self {
         EntityMap { entries: Vec::new(), index: None }
@@ -149,9 +160,8 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
 
     /// Where an entity stands, if it does.
     pub fn find(&self, entity: &Entity) -> Option<usize> {
-        let index = match &self.index {
-            Some(index) if self.entries.len() > LINEAR_MAX => index,
-            _ => return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity),
+        let Some(index) = &self.index else {
+            return self.entries.iter().position(|(candidate, _)| candidate.borrow() == entity);
         };
         let found = index.find(entity.hash, |&at| self.entries[at as usize].0.borrow() == entity);
         found.map(|&at| at as usize)
@@ -191,20 +201,14 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
     }
 
     fn push(&mut self, entity: E, value: T) {
-        let (entries, index) = (&mut self.entries, &mut self.index);
-        if entries.capacity() == 0 {
-            entries.reserve_exact(2); // Most RW sets are this small, and thousands are kept.
+        if self.entries.capacity() == 0 {
+            self.entries.reserve_exact(2); // Most RW sets are this small, and thousands are kept.
         }
-        entries.push((entity, value));
-        let len = entries.len();
-        let unindexed = match len {
-            ..=LINEAR_MAX => return,
-            _ if len == LINEAR_MAX + 1 => 0,
-            _ => len - 1,
-        };
-        let index = index.get_or_insert_default();
-        for at in unindexed..len {
-            index.insert_unique(entries[at].0.borrow().hash, at as u32, |&at| entries[at as usize].0.borrow().hash);
+        self.entries.push((entity, value));
+        match &mut self.index {
+            None if self.entries.len() <= LINEAR_MAX => {}
+            None => self.index = Some(Box::new(index_of(&self.entries))),
+            Some(index) => insert(index, &self.entries, self.entries.len() - 1),
         }
     }
 }

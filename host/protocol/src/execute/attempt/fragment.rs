@@ -11,11 +11,11 @@ use crate::state::entity::Value;
 /// root. While it waits for another worker, other fragments of the transaction may run.
 #[derive(Debug, Default)]
 pub struct Fragment {
-    /// Functions that run, the innermost last. Most transactions nest none.
-    pub(super) frames: SmallVec<[Frame; 1]>,
+    /// Functions that run, the innermost last. Most transactions nest one in another at most.
+    pub(super) frames: SmallVec<[Frame; 2]>,
     /// Asynchronous calls whose turn has not come, the next one last.
     pub(super) queued: Vec<IssuedCall>,
-    levels: SmallVec<[Level; 1]>,
+    levels: SmallVec<[Level; 2]>,
     pub(super) scan: Option<Box<PendingScan>>,
 }
 
