@@ -118,8 +118,9 @@ impl<E: Executor> Process<E> {
                             |members: &Vec<_>| run_component(&mut self.executor, members, &batch.state, &batch.catalog);
                         next = Some(worker::Input::FellBack(batch.components.iter().map(run).collect()).into());
                     }
-                    Action::Worker(worker::Action::Respond(ClientResponse::Reply { reply, .. })) => {
-                        self.done += usize::from(reply.outcome.is_ok());
+                    Action::Worker(worker::Action::Respond(responses)) => {
+                        let ok = |response: &ClientResponse<u64>| matches!(response, ClientResponse::Reply { reply, .. } if reply.outcome.is_ok());
+                        self.done += responses.iter().filter(|response| ok(response)).count();
                     }
                     Action::Coordinator(coordinator::Action::Controlled { .. }) | Action::Finished(_) => {}
                     other => unreachable!("nobody asks for this: {other:?}"),

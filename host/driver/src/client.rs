@@ -2,7 +2,7 @@
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::RequestId;
-use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
 use styx_protocol::replies::Reply;
 
 use crate::wire::AdminQuery;
@@ -57,6 +57,16 @@ pub enum Failure {
 }
 
 impl Answer {
+    /// The client, and the answer that a machine's response is to it.
+    pub fn of<W>(response: ClientResponse<W>) -> (W, Answer) {
+        match response {
+            ClientResponse::Reply { waiter, reply } => (waiter, Answer::Reply(reply)),
+            ClientResponse::Accepted { waiter, id } => (waiter, Answer::Accepted(id)),
+            ClientResponse::Unknown { waiter } => (waiter, Answer::Unknown),
+            ClientResponse::Returned { waiter } => (waiter, Answer::Failed(Failure::Unavailable)),
+        }
+    }
+
     /// Refuses a request because too many wait. Nothing has happened.
     pub fn overloaded(id: RequestId) -> Answer {
         let outcome = Err(Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment"));

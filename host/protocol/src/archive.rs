@@ -4,7 +4,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rkyv::rancor::{Fallible, Source};
+use rkyv::api::high::{HighDeserializer, HighValidator};
+use rkyv::bytecheck::CheckBytes;
+use rkyv::rancor::{self, Fallible, Source};
 use rkyv::ser::{Allocator, Writer};
 use rkyv::string::{ArchivedString, StringResolver};
 use rkyv::util::AlignedVec;
@@ -57,6 +59,22 @@ impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<u8>, Arc<[u8]>, D> for Pl
     fn deserialize_with(field: &ArchivedVec<u8>, _: &mut D) -> Result<Arc<[u8]>, D::Error> {
         Ok(field.as_slice().into())
     }
+}
+
+/// Reads a value where its bytes are, validating them before they are believed; where archived data may
+/// not lie, in a copy of them.
+///
+/// # Errors
+/// They are not such a value.
+pub fn read<T>(bytes: &[u8]) -> Result<T, rancor::Error>
+where
+    T: Archive,
+    T::Archived: for<'a> CheckBytes<HighValidator<'a, rancor::Error>> + Deserialize<T, HighDeserializer<rancor::Error>>,
+{
+    if bytes.as_ptr().cast::<u128>().is_aligned() {
+        return rkyv::from_bytes::<T, rancor::Error>(bytes);
+    }
+    rkyv::from_bytes::<T, rancor::Error>(&aligned(bytes))
 }
 
 /// The same bytes where archived data may be read: what comes from a file or a socket may lie anywhere.

@@ -9,7 +9,7 @@ use rkyv::rancor;
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::{Archive, Deserialize, Serialize};
 
-use crate::archive::aligned;
+use crate::archive;
 
 /// A stored format: its name for people, its tag, and the version that this program writes and reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,6 @@ impl Format {
         if header[8..] != (body.len() as u64).to_le_bytes() {
             return Err(damaged(format!("{} bytes follow its header, and there were others", body.len())));
         }
-        rkyv::from_bytes::<T, rancor::Error>(&aligned(body)).map_err(|error| damaged(error.to_string()))
+        archive::read(body).map_err(|error| damaged(error.to_string()))
     }
 }

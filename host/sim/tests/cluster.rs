@@ -156,11 +156,15 @@ impl Cluster {
                     self.ready.extend(tasks.into_iter().map(|task| (at, Work::Task(task))));
                 }
                 worker::Action::FallBack(batch) => self.ready.push((at, Work::FallBack(batch))),
-                worker::Action::Respond(response) => match response {
-                    ClientResponse::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
-                    ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
-                    ClientResponse::Returned { .. } => panic!("nobody drains it"),
-                },
+                worker::Action::Respond(responses) => {
+                    for response in responses {
+                        match response {
+                            ClientResponse::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
+                            ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
+                            ClientResponse::Returned { .. } => panic!("nobody drains it"),
+                        }
+                    }
+                }
                 worker::Action::Finished(summary) => self.finished(me, summary),
                 worker::Action::Logs { .. } => {}
                 worker::Action::Fault(fault) => panic!("{fault}"),

@@ -8,7 +8,7 @@ use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Epoch, LogPosition, Tid};
 use styx_protocol::machine::EpochSummary;
-use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch};
+use styx_protocol::machine::worker::{Batch, ClientResponse, Executed, FallbackBatch};
 use styx_protocol::record::EpochRecord;
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
@@ -107,6 +107,8 @@ pub enum SingleEffect<W, R, S> {
 
     /// Answer a client.
     Answer(W, Answer),
+    /// Answer clients, in this order, each as [`Answer::of`] says.
+    AnswerAll(Vec<ClientResponse<W>>),
     /// Answer an admin query.
     Respond(R, Response),
     /// Show the lines that guests logged in the attempt that counted.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, WorkerId};
-use styx_protocol::machine::worker::{ClientRequest, ClientResponse};
+use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::snapshot::RestoredState;
@@ -22,7 +22,7 @@ pub use io::{SingleEffect, SingleEvent};
 
 use self::pace::Pace;
 use crate::admin_query::QueryView;
-use crate::client::{Answer, ClientMessage, Failure};
+use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::snapshots::{SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
@@ -384,14 +384,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             }
             worker::Action::FallBack(batch) => SingleEffect::FallBack(batch),
             worker::Action::RunTasks(tasks) => SingleEffect::RunTasks(tasks),
-            worker::Action::Respond(response) => match response {
-                ClientResponse::Reply { waiter, reply } => SingleEffect::Answer(waiter, Answer::Reply(reply)),
-                ClientResponse::Accepted { waiter, id } => SingleEffect::Answer(waiter, Answer::Accepted(id)),
-                ClientResponse::Unknown { waiter } => SingleEffect::Answer(waiter, Answer::Unknown),
-                ClientResponse::Returned { waiter } => {
-                    SingleEffect::Answer(waiter, Answer::Failed(Failure::Unavailable))
-                }
-            },
+            worker::Action::Respond(responses) => SingleEffect::AnswerAll(responses),
             worker::Action::Logs { tid, lines } => {
                 SingleEffect::Logs { catalog: self.machine.catalog().clone(), tid, lines }
             }

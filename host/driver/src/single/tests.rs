@@ -82,6 +82,7 @@ impl Rig {
                 SingleEffect::Append(record) => self.log.push(record),
                 SingleEffect::Execute(batch) => self.batches.push(batch),
                 SingleEffect::Answer(client, answer) => self.answers.push((client, answer)),
+                SingleEffect::AnswerAll(responses) => self.answers.extend(responses.into_iter().map(Answer::of)),
                 SingleEffect::Respond(client, response) => self.responses.push((client, response)),
                 SingleEffect::SnapshotAnswer { waiter, result } => {
                     self.snapshots.push((waiter, result.map(|_| ())));

@@ -345,7 +345,9 @@ impl<L, R> Membership<L, R> {
             Action::Execute(batch) => effects.push(WorkerEffect::Execute(batch)),
             Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),
             Action::FallBack(batch) => effects.push(WorkerEffect::FallBack(batch)),
-            Action::Respond(response) => self.respond(response, effects),
+            Action::Respond(responses) => {
+                responses.into_iter().for_each(|response| self.respond(response, effects));
+            }
             Action::Logs { tid, lines } => {
                 effects.push(WorkerEffect::Logs { catalog: self.machine.catalog().clone(), tid, lines });
             }

@@ -17,10 +17,14 @@ pub struct PeerFault {
     pub why: &'static str,
 }
 
-/// Reasons that a part of mail between workers cannot be applied.
+/// Reasons that a message cannot be applied.
 pub(crate) mod why {
+    pub const NO_MEMBER: &str = "it is no member of this generation";
     pub const NO_ROUND: &str = "no round is under way";
     pub const ANOTHER_ROUND: &str = "another round is under way";
+    pub const OTHER_WORKERS: &str = "it names workers that there are not, or leaves out its sender";
+    pub const DISORDER: &str = "its transactions do not stand in TID order";
+    pub const PLACEMENT: &str = "its placement does not follow on the one that is here";
     pub const ANOTHER_PHASE: &str = "the round is in another phase";
     pub const PHASE_OVER: &str = "its phase is over, and somebody waits for what it asks";
     pub const TOO_EARLY: &str = "its phase is not the next one";

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rkyv::rancor;
 use rkyv::with::{Map, Unshare};
 
-use crate::archive::aligned;
+use crate::archive;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::Share;
 use crate::commit::validate::{Bits, Kind};
@@ -144,11 +144,7 @@ impl Message {
     /// # Errors
     /// The bytes are not a message.
     pub fn decode(bytes: &[u8]) -> Result<Message, rancor::Error> {
-        // Archived data is aligned; what comes from a socket may not be.
-        if bytes.as_ptr().cast::<u128>().is_aligned() {
-            return rkyv::from_bytes::<Message, rancor::Error>(bytes);
-        }
-        rkyv::from_bytes::<Message, rancor::Error>(&aligned(bytes))
+        archive::read(bytes)
     }
 }
 
@@ -216,14 +212,14 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds what another worker did.
+    /// Adds what another worker did, whatever it says.
     pub fn add(&mut self, other: Counts) {
-        self.committed += other.committed;
-        self.fell_back += other.fell_back;
-        self.aborted += other.aborted;
-        self.rescheduled += other.rescheduled;
-        self.queries += other.queries;
-        self.fuel += other.fuel;
+        self.committed = self.committed.saturating_add(other.committed);
+        self.fell_back = self.fell_back.saturating_add(other.fell_back);
+        self.aborted = self.aborted.saturating_add(other.aborted);
+        self.rescheduled = self.rescheduled.saturating_add(other.rescheduled);
+        self.queries = self.queries.saturating_add(other.queries);
+        self.fuel = self.fuel.saturating_add(other.fuel);
     }
 }
 

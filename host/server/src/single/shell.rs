@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use styx_driver::client::Answer;
 use styx_driver::single::{SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
 use styx_driver::snapshots::SnapshotSummary;
 use styx_driver::time::Now;
@@ -269,6 +270,11 @@ impl<E: Executor + TaskExecutor> Shell<E> {
                 let _ = waiter.send(result);
             }
             SingleEffect::Answer(waiter, answer) => waiter.answer(answer),
+            SingleEffect::AnswerAll(responses) => {
+                for (waiter, answer) in responses.into_iter().map(Answer::of) {
+                    waiter.answer(answer);
+                }
+            }
             SingleEffect::Respond(to, response) => {
                 let _ = to.send(response);
             }

@@ -212,7 +212,11 @@ impl Single {
             Action::Worker(worker::Action::Changes { changes, last }) => {
                 self.delta_writer.changes(changes, last, self.life, environment)
             }
-            Action::Worker(worker::Action::Respond(response)) => environment.tell(self.life, response)?,
+            Action::Worker(worker::Action::Respond(responses)) => {
+                for response in responses {
+                    environment.tell(self.life, response)?;
+                }
+            }
             Action::Coordinator(coordinator::Action::Controlled { waiter, result }) => {
                 environment.respond_controlled(self.life, waiter, &result)?;
             }

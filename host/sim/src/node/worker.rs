@@ -223,8 +223,10 @@ impl WorkerNode {
             let mut actions = Vec::new();
             part.machine.leave(&mut actions);
             for action in actions {
-                if let Action::Respond(response) = action {
-                    environment.tell(part.life, response)?;
+                if let Action::Respond(responses) = action {
+                    for response in responses {
+                        environment.tell(part.life, response)?;
+                    }
                 }
             }
             let now = environment.queue.now();
@@ -367,11 +369,16 @@ impl Part {
             Action::WorkerSnapshot(part) => self.delta_writer.part(part, self.life, environment),
             Action::Changes { changes, last } => self.delta_writer.changes(changes, last, self.life, environment),
             Action::Logs { .. } => {}
-            Action::Respond(ClientResponse::Unknown { waiter }) => {
-                let known = environment.history.is_known(waiter as usize, &environment.checker);
-                self.doubts.push((Doubt::default(), waiter, known));
+            Action::Respond(responses) => {
+                for response in responses {
+                    if let ClientResponse::Unknown { waiter } = response {
+                        let known = environment.history.is_known(waiter as usize, &environment.checker);
+                        self.doubts.push((Doubt::default(), waiter, known));
+                    } else {
+                        environment.tell(self.life, response)?;
+                    }
+                }
             }
-            Action::Respond(response) => environment.tell(self.life, response)?,
             Action::Send { .. } => panic!("messages travel together"),
         }
         Ok(())

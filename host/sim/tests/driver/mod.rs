@@ -150,11 +150,8 @@ impl Driver {
                             .collect();
                         inputs.push(worker::Input::FellBack(outcomes).into());
                     }
-                    Action::Worker(worker::Action::Respond(ClientResponse::Reply { waiter, reply })) => {
-                        self.replies.push((waiter, reply))
-                    }
-                    Action::Worker(worker::Action::Respond(ClientResponse::Accepted { waiter, .. })) => {
-                        self.accepted.push(waiter)
+                    Action::Worker(worker::Action::Respond(responses)) => {
+                        responses.into_iter().for_each(|response| self.responded(response));
                     }
                     Action::Coordinator(coordinator::Action::Controlled { result, .. }) => result.unwrap(),
                     Action::Finished(summary) => {
@@ -165,12 +162,6 @@ impl Driver {
                             summary.counts.rescheduled as usize,
                         ));
                     }
-                    Action::Worker(worker::Action::Respond(ClientResponse::Unknown { waiter })) => {
-                        self.unknown.push(waiter)
-                    }
-                    Action::Worker(worker::Action::Respond(ClientResponse::Returned { .. })) => {
-                        unreachable!("nobody told it to rest")
-                    }
                     Action::Worker(worker::Action::Logs { .. }) => {}
                     Action::Coordinator(coordinator::Action::Snapshot(frame)) => self.taken.frame(*frame),
                     Action::Worker(worker::Action::WorkerSnapshot(part)) => self.taken.part(*part),
@@ -178,6 +169,15 @@ impl Driver {
                     Action::Coordinator(_) | Action::Worker(_) => panic!("there is one worker: {action:?}"),
                 }
             }
+        }
+    }
+
+    fn responded(&mut self, response: ClientResponse<u64>) {
+        match response {
+            ClientResponse::Reply { waiter, reply } => self.replies.push((waiter, reply)),
+            ClientResponse::Accepted { waiter, .. } => self.accepted.push(waiter),
+            ClientResponse::Unknown { waiter } => self.unknown.push(waiter),
+            ClientResponse::Returned { .. } => unreachable!("nobody told it to drain"),
         }
     }
 }

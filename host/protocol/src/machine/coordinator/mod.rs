@@ -5,27 +5,29 @@
 //! said what they add. Execution does not wait for that, nor for the record to be durable.
 
 mod io;
+mod round;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use io::{Action, Config, Input};
+pub use round::Stage;
 
+use self::round::{CurrentRound, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
-use crate::commit::validate::Bits;
 use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::record::{Chain, EpochRecord, Sequence};
 use crate::sequence::route::sequencer_of;
-use crate::sequence::transaction::Request;
 use crate::snapshot::SnapshotHeader;
-use crate::state::StateHash;
 use crate::wire::fault::{PeerFault, why};
-use crate::wire::message::{Begin, Counts, Finished, GraphEnd, Message, Node, Replayed};
+use crate::wire::message::{Begin, Message, Node, Replayed};
 
 /// The machine of the coordinator. `W` names whoever waits for a deployment.
 #[derive(Debug)]
@@ -55,39 +57,6 @@ pub struct Coordinator<W> {
     snapshot: bool,
     draining: bool,
     outbox: Outbox<Action<W>>,
-}
-
-/// What the coordinator waits for in a round. Execution begins with the round, so it may be over when
-/// the cut is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// What all sequencers add.
-    Cut,
-    /// The end of all call graphs.
-    Execute,
-    /// The conflicts that workers see.
-    Validate,
-    /// The end of the round: commits, and the fallback.
-    Finish,
-}
-
-/// A round under way.
-#[derive(Debug)]
-struct CurrentRound {
-    begin: Begin,
-    shares: BTreeMap<WorkerId, Vec<Arc<Request>>>,
-    /// Whether it is known what all sequencers add.
-    cut: bool,
-    /// The record, if that is anything.
-    record: Option<Arc<EpochRecord>>,
-    executed: usize,
-    ends: Vec<GraphEnd>,
-    judged: usize,
-    bits: BTreeMap<Tid, Bits>,
-    finished: usize,
-    hash: StateHash,
-    carried: Vec<Tid>,
-    counts: Counts,
 }
 
 impl<W> Coordinator<W> {
@@ -139,19 +108,15 @@ impl<W> Coordinator<W> {
     }
     /// What the round under way waits for, if there is one.
     pub fn stage(&self) -> Option<Stage> {
-        let (round, all) = (self.current.as_deref()?, self.workers());
-        Some(match round {
-            CurrentRound { cut: false, .. } => Stage::Cut,
-            CurrentRound { executed, .. } if *executed < all => Stage::Execute,
-            CurrentRound { judged, .. } if *judged < all => Stage::Validate,
-            _ => Stage::Finish,
-        })
+        self.current.as_ref().map(|round| round.stage())
     }
     /// Whether a round would find anything to do.
     pub fn has_work(&self) -> bool {
         self.woken || !self.controls.is_empty() || !self.carried.is_empty()
     }
     /// Takes one input; pushes what is to be done.
+    ///
+    /// What a worker sends and cannot be applied is an [`Action::Fault`].
     ///
     /// # Panics
     /// When the driver breaks the protocol, or replay meets another state than the log was written on.
@@ -168,7 +133,8 @@ impl<W> Coordinator<W> {
             }
             Input::Replay(record) => self.replay(record, actions),
             Input::Durable(epoch) => {
-                actions.extend(self.outbox.release(epoch));
+                self.outbox.release(epoch);
+                actions.extend(self.outbox.take());
                 self.tell_all(&Message::Durable(epoch), actions);
             }
             Input::Snapshot => {
@@ -178,8 +144,14 @@ impl<W> Coordinator<W> {
                 }
             }
             Input::Drain => self.drain(actions),
-            Input::Message { from, message } => self.on_message(from, message, actions),
+            Input::Message { from, message } => {
+                let what = message.name();
+                if let Err(why) = self.on_message(from, message, actions) {
+                    actions.push(Action::Fault(PeerFault { from: Node::Worker(from), what, why }));
+                }
+            }
         }
+        debug_assert_eq!(self.invariants(), Ok(()));
     }
 
     /// From now on no worker cuts anything new.
@@ -251,11 +223,12 @@ impl<W> Coordinator<W> {
             if result.is_ok() {
                 self.apply(control);
             }
-            actions.extend(self.outbox.hold(epoch, Action::Controlled { waiter, result }));
+            self.outbox.hold(epoch, Action::Controlled { waiter, result });
         }
+        actions.extend(self.outbox.take());
         let begin = self.next(epoch, time, controls);
         self.tell_all(&Message::Begin(begin.clone()), actions);
-        self.current = Some(Box::new(CurrentRound::new(begin)));
+        self.current = Some(Box::new(CurrentRound::new(begin, self.workers())));
     }
 
     fn next(&mut self, epoch: Epoch, time: Timestamp, controls: Vec<Control>) -> Begin {
@@ -300,90 +273,95 @@ impl<W> Coordinator<W> {
             let begin = Begin { replay: Some(replayed), ..begin.clone() };
             actions.push(Action::Send { to, message: Message::Begin(begin) });
         }
-        let mut round = CurrentRound::new(begin);
         // Under another membership, counters go on where no TID has been.
         self.highest = self.highest.max(record.highest());
         self.counter = self.counter.max(SequencerCounter::past(self.highest, workers));
-        (round.cut, round.record) = (true, Some(record));
-        self.current = Some(Box::new(round));
+        self.current = Some(Box::new(CurrentRound::replay(begin, self.workers(), record)));
     }
 
-    fn on_message(&mut self, worker: WorkerId, message: Message, actions: &mut Vec<Action<W>>) {
-        let all = self.workers();
-        let round = match (&message, self.current.as_mut()) {
-            (Message::WorkAvailable, _) => return self.woken = true,
-            (_, Some(round)) => round,
-            (_, None) => return fault(worker, &message, why::NO_ROUND, actions),
-        };
+    /// Takes a message of a worker.
+    ///
+    /// # Errors
+    /// It cannot be applied, and was not.
+    fn on_message(
+        &mut self,
+        worker: WorkerId,
+        message: Message,
+        actions: &mut Vec<Action<W>>,
+    ) -> Result<(), &'static str> {
+        if usize::from(worker.0) >= self.workers() {
+            return Err(why::NO_MEMBER);
+        }
         let of = match &message {
+            Message::WorkAvailable => {
+                self.woken = true;
+                return Ok(());
+            }
             Message::Share { round, .. } | Message::Executed { round, .. } | Message::Bits { round, .. } => *round,
             Message::Finished(finished) => finished.round,
-            _ => return fault(worker, &message, why::NOT_FOR_THIS, actions),
+            _ => return Err(why::NOT_FOR_THIS),
         };
-        if of != round.begin.round {
-            return fault(worker, &message, why::ANOTHER_ROUND, actions);
-        }
-        if let Some(why) = round.refuses(worker, &message, all) {
-            return fault(worker, &message, why, actions);
+        let round = self.current.as_mut().ok_or(why::NO_ROUND)?;
+        if of != round.number() {
+            return Err(why::ANOTHER_ROUND);
         }
         match message {
             Message::Share { requests, .. } => {
-                round.shares.insert(worker, requests);
-                if round.shares.len() == all {
-                    self.gathered(actions);
+                if let Some(sequences) = round.share(worker, requests)? {
+                    self.gathered(sequences, actions);
                 }
                 self.settle(actions);
             }
             Message::Executed { ends, .. } => {
-                round.executed += 1;
-                round.ends.extend(ends);
+                round.executed(worker, ends)?;
                 self.settle(actions);
             }
-            Message::Bits { round: number, bits } => {
-                round.judged += 1;
-                for (tid, bits) in bits {
-                    if planted(Bug::BitsNotMerged) {
-                        round.bits.entry(tid).or_insert(bits);
-                    } else {
-                        round.bits.entry(tid).or_default().merge(bits);
-                    }
-                }
-                if round.judged == all {
-                    let bits = std::mem::take(&mut round.bits).into_iter().collect();
-                    self.tell_all(&Message::Decide { round: number, bits }, actions);
+            Message::Bits { bits, .. } => {
+                if let Some(bits) = round.bits(worker, bits)? {
+                    self.tell_all(&Message::Decide { round: of, bits }, actions);
                 }
             }
-            Message::Finished(finished) => self.finished(worker, finished, actions),
+            Message::Finished(finished) => {
+                let (deployment, more) = (finished.deployment, finished.more);
+                let outcome = round.finished(worker, finished)?;
+                self.woken |= more;
+                let expected = self.catalog.hash();
+                if deployment != expected {
+                    actions.push(Action::Expel { worker, expected, found: deployment });
+                }
+                if let Some(outcome) = outcome {
+                    self.end(outcome, actions);
+                }
+            }
             _ => unreachable!("every other sort was refused above"),
         }
+        Ok(())
     }
 
     /// All sequencers have said what they add: the cut.
-    fn gathered(&mut self, actions: &mut Vec<Action<W>>) {
+    fn gathered(&mut self, mut sequences: Vec<Sequence>, actions: &mut Vec<Action<W>>) {
         let round = self.current.as_mut().expect("a round is under way");
-        let mut sequences: Vec<Sequence> =
-            std::mem::take(&mut round.shares).into_values().map(|requests| Sequence { requests }).collect();
-        let logged = !(round.begin.controls.is_empty() && self.carried.is_empty())
+        let logged = round.has_controls()
+            || !self.carried.is_empty()
             || sequences.iter().any(|sequence| !sequence.requests.is_empty());
-        round.cut = true;
         if !logged {
-            return;
+            return round.set_cut(None);
         }
         if planted(Bug::RecordIncomplete) {
             sequences.iter_mut().for_each(|sequence| drop(sequence.requests.pop()));
         }
         let carried = self.carried.clone();
-        let mut controls = std::mem::take(&mut round.begin.controls);
+        let mut controls = round.take_controls();
         if !std::mem::replace(&mut self.placed, true) {
             // All members know it from the beginning of the generation; the log is told with its first
             // epoch, so that a generation which does nothing writes nothing.
             controls.insert(0, Control::Place((*self.initial).clone()));
         }
         let record = Arc::new(EpochRecord {
-            epoch: round.begin.epoch,
+            epoch: round.epoch(),
             generation: self.config.generation,
             engine: self.config.engine,
-            time: round.begin.time,
+            time: round.time(),
             sequencers: self.placement.workers(),
             counter: self.counter,
             carried,
@@ -396,87 +374,42 @@ impl<W> Coordinator<W> {
         }
         self.highest = self.highest.max(record.highest());
         actions.push(Action::Append(record.clone()));
-        round.record = Some(record);
+        round.set_cut(Some(record));
     }
 
     /// If every graph is complete and the cut is known: on to validation.
     fn settle(&mut self, actions: &mut Vec<Action<W>>) {
-        let all = self.workers();
         let round = self.current.as_mut().expect("a round is under way");
-        if round.executed < all || !round.cut {
-            return;
+        if let Some(ends) = round.settle() {
+            let (round, logged) = (round.number(), round.is_logged());
+            self.tell_all(&Message::Settle { round, logged, ends }, actions);
         }
-        round.ends.sort_unstable_by_key(|end| end.tid);
-        let (number, logged) = (round.begin.round, round.record.is_some());
-        let ends = std::mem::take(&mut round.ends);
-        self.tell_all(&Message::Settle { round: number, logged, ends }, actions);
     }
 
-    fn finished(&mut self, worker: WorkerId, finished: Finished, actions: &mut Vec<Action<W>>) {
-        let expected = self.catalog.hash();
-        if finished.deployment != expected {
-            actions.push(Action::Expel { worker, expected, found: finished.deployment });
-        }
-        let all = self.workers();
-        let round = self.current.as_mut().expect("a round is under way");
-        round.finished += 1;
-        round.hash = StateHash(round.hash.0.wrapping_add(finished.hash.0));
-        round.carried.extend(finished.carried);
-        round.counts.add(finished.counts);
-        self.woken |= finished.more;
-        if round.finished < all {
-            return;
-        }
+    /// The round is over on all workers.
+    fn end(&mut self, outcome: Outcome, actions: &mut Vec<Action<W>>) {
         let round = self.current.take().expect("a round is under way");
-        if round.record.is_some() {
-            (self.epoch, self.time) = (round.begin.epoch, round.begin.time);
-            self.chain = self.chain.after(self.epoch, round.hash);
-            self.carried = round.carried;
-            self.carried.sort_unstable();
+        if round.is_logged() {
+            (self.epoch, self.time) = (round.epoch(), round.time());
+            self.chain = self.chain.after(self.epoch, outcome.hash);
+            self.carried = outcome.carried;
         }
-        let (epoch, time, chain, counts) = (self.epoch, round.begin.time, self.chain, round.counts);
+        let (epoch, time, chain, counts) = (self.epoch, round.time(), self.chain, outcome.counts);
         actions.push(Action::Finished(EpochSummary { epoch, time, chain, counts, ..EpochSummary::default() }));
         if self.snapshot {
             self.snapshot(actions);
         }
     }
-}
 
-fn fault<W>(worker: WorkerId, message: &Message, why: &'static str, actions: &mut Vec<Action<W>>) {
-    actions.push(Action::Fault(PeerFault { from: Node::Worker(worker), what: message.name(), why }));
-}
-
-impl CurrentRound {
-    fn new(begin: Begin) -> Self {
-        CurrentRound {
-            begin,
-            shares: BTreeMap::new(),
-            record: None,
-            cut: false,
-            executed: 0,
-            ends: Vec::new(),
-            judged: 0,
-            bits: BTreeMap::new(),
-            finished: 0,
-            hash: StateHash::default(),
-            carried: Vec::new(),
-            counts: Counts::default(),
+    /// What holds between steps.
+    fn invariants(&self) -> Result<(), &'static str> {
+        if !self.carried.is_sorted() {
+            return Err("transactions that moved to the next epoch stand in TID order");
         }
-    }
-
-    /// Why a message of this round cannot be applied now, if it cannot.
-    fn refuses(&self, worker: WorkerId, message: &Message, all: usize) -> Option<&'static str> {
-        let (fits, once) = match message {
-            Message::Share { .. } => (!self.cut, !self.shares.contains_key(&worker)),
-            Message::Executed { .. } => (self.executed < all, true),
-            Message::Bits { .. } => (self.executed == all && self.cut, self.judged < all),
-            Message::Finished(_) => (self.executed == all && self.cut, self.finished < all),
-            _ => (false, true),
-        };
-        match (fits, once) {
-            (false, _) => Some(why::ANOTHER_PHASE),
-            (true, false) => Some(why::TWICE),
-            (true, true) => None,
+        if self.snapshot && self.is_idle() {
+            return Err("a snapshot is taken as soon as no round is under way");
         }
+        self.outbox.invariants()?;
+        self.current.as_ref().map_or(Ok(()), |round| round.invariants())
     }
 }

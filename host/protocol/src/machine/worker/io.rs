@@ -153,8 +153,8 @@ pub enum Action<W> {
     RunTasks(Vec<Task>),
     /// Run the components on any number of threads, then say [`Input::FellBack`].
     FallBack(FallbackBatch),
-    /// Answer a client.
-    Respond(ClientResponse<W>),
+    /// Answer clients, in this order.
+    Respond(Vec<ClientResponse<W>>),
     /// Show the lines that guests logged in the attempt that counted.
     Logs {
         /// The transaction.
@@ -176,6 +176,12 @@ pub enum Action<W> {
     Fault(PeerFault),
     /// This worker's part of an epoch, or of a round of read-only requests, has ended.
     Finished(EpochSummary),
+}
+
+impl<W> Action<W> {
+    pub(super) fn fault(from: Node, what: &'static str, why: &'static str) -> Self {
+        Action::Fault(PeerFault { from, what, why })
+    }
 }
 
 /// Transactions to execute on the state of the epoch's start.

@@ -2,398 +2,389 @@
 //!
 //! It owns partitions, sequences the requests that come to it, remembers the ends of those that
 //! brought a key, and tells their clients, once the coordinator says that the record is durable.
+//!
+//! | part | holds |
+//! |---|---|
+//! | `Ingress` | requests that no round has taken yet |
+//! | `Rounds` | the round under way, and call graphs that several workers share |
+//! | `Ground` | what attempts rest on: placement, state, catalog |
+//! | `Egress` | replies that are remembered, clients that wait, the outbox |
+//! | `Handover` | what leaves for a snapshot |
 
-mod drain;
-mod epoch;
-mod fall_back;
+mod egress;
 pub(crate) mod graphs;
+mod ground;
+mod handover;
+mod ingress;
 mod io;
+mod phase;
+mod round;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, Input};
 
-use self::epoch::Phase;
-use super::outbox::Outbox;
-use crate::abort::{Abort, Code};
-use crate::commit::replies::{Known, Reply, ReplyTable};
+use self::egress::Egress;
+use self::ground::Ground;
+use self::handover::Handover;
+use self::ingress::{Ingress, Slot};
+use self::round::{Cut, Ended, Rounds, Scope};
 use crate::execute::task::LocalView;
-use crate::ids::{Epoch, PartitionId, RequestId, Round, Tid, Timestamp, WorkerId};
-use crate::machine::worker::graphs::Graphs;
+use crate::ids::{Epoch, Timestamp};
+use crate::machine::EpochSummary;
 use crate::mutants::{Bug, planted};
-use crate::sequence::catalog::Catalog;
+use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::record::Chain;
 use crate::sequence::route::sequencer_of;
 use crate::sequence::sequencer::Sequencer;
-use crate::sequence::transaction::{Request, Transaction};
-use crate::snapshot::{CarriedTransaction, RestoredState, WorkerSnapshot};
-use crate::state::{Partition, State};
-use crate::wire::fault::{PeerFault, why};
-use crate::wire::message::{Mail, Message, Node};
+use crate::sequence::transaction::Transaction;
+use crate::snapshot::{CarriedTransaction, RestoredState, RetainedState, WorkerSnapshot};
+use crate::state::State;
+use crate::wire::fault::why;
+use crate::wire::message::{Begin, Finished, Message, Node, Replayed};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
 pub struct Worker<W> {
     config: Config,
-    view: LocalView,
-    state: Arc<State>,
-    catalog: Arc<Catalog>,
+    ground: Ground,
+    ingress: Ingress<W>,
     sequencer: Sequencer,
-    replies: ReplyTable,
-    admitted: VecDeque<Slot<W>>,
-    /// Body hashes of admitted requests whose reply is kept, until they are sequenced.
-    admitted_bodies: BTreeMap<RequestId, u64>,
-    queries: VecDeque<(Request, W)>,
+    rounds: Rounds<W>,
+    egress: Egress<W>,
+    handover: Handover,
+    /// Transactions that moved to the next epoch, in TID order.
     carried: Vec<Slot<W>>,
-    /// Further clients that wait for a request under way.
-    waiting: BTreeMap<RequestId, Vec<W>>,
-    /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
-    /// part of is not known yet: the next ones may be full.
-    receipts: BTreeMap<RequestId, Vec<W>>,
-    phase: Phase<W>,
-    /// The last round that ended here.
-    round: Round,
+    position: Position,
+    /// The coordinator knows that there is something to do.
+    woke: bool,
+}
+
+/// How far this worker has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
     /// The last epoch that ended here.
     epoch: Epoch,
     /// The chain after the epoch before: the coordinator knows the newest.
     chain: Chain,
+    /// Of the last round that began.
     time: Timestamp,
-    outbox: Outbox<ClientResponse<W>>,
-    graphs: Graphs,
-    /// Mail of a phase that this worker has not reached.
-    early: Vec<(WorkerId, Mail)>,
-    /// Nothing new is cut any more.
-    draining: bool,
-    /// The coordinator knows that there is something to do.
-    woke: bool,
-    handing_over: HandingOver,
-    hand_over_most: usize,
 }
-
-/// Whether changes of entities are handed over for a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HandingOver {
-    /// All is handed over.
-    Done,
-    /// Whenever the driver takes more.
-    Offered,
-    /// The driver takes more as soon as nobody reads the state.
-    Asked,
-}
-
-/// A transaction and the client that waits for it.
-#[derive(Debug)]
-struct Slot<W> {
-    pub transaction: Transaction,
-    pub waiter: Option<W>,
-    /// The client is told once the request is durable, not once it ends.
-    pub receipt: bool,
-}
-
-/// Changes handed over at once, between two rounds.
-const HAND_OVER_MOST: usize = 4096;
 
 impl<W> Worker<W> {
     /// A worker with an empty state.
     pub fn new(config: Config, view: LocalView) -> Self {
         let workers = u64::from(view.placement.workers());
         let mut worker = Worker {
-            state: Arc::new(State::new(config.layout)),
-            catalog: Arc::default(),
+            ingress: Ingress::new(&config),
             sequencer: Sequencer::new(u64::from(view.me.0) + 1, workers),
-            replies: ReplyTable::new(config.retention),
-            admitted: VecDeque::new(),
-            admitted_bodies: BTreeMap::new(),
-            queries: VecDeque::new(),
+            rounds: Rounds::new(&config, view.me),
+            egress: Egress::new(config.retention, config.snapshots),
+            handover: Handover::new(),
             carried: Vec::new(),
-            waiting: BTreeMap::new(),
-            receipts: BTreeMap::new(),
-            phase: Phase::Idle,
-            round: Round(0),
-            epoch: Epoch(0),
-            chain: Chain::default(),
-            time: Timestamp(0),
-            outbox: Outbox::default(),
-            graphs: Graphs::new(view.me, config.suspended_max),
-            early: Vec::new(),
-            draining: false,
+            position: Position::default(),
             woke: false,
-            handing_over: HandingOver::Done,
-            hand_over_most: HAND_OVER_MOST,
-            view,
+            ground: Ground::new(view, config.layout),
             config,
         };
-        if worker.config.snapshots {
-            worker.exclusive_state().track();
-            worker.replies.track();
-        }
+        worker.track();
         worker
     }
 
     /// Begins where a snapshot was taken, instead of with nothing.
     pub fn restore(&mut self, restored: RestoredState) {
         let RestoredState { frame, partitions, carried, replies } = restored;
-        (self.epoch, self.time) = (frame.epoch, frame.time);
-        self.catalog = Arc::new(Catalog::restored(&frame.catalog));
-        let state = self.exclusive_state();
-        partitions.into_iter().for_each(|(id, partition)| state.restore(id, partition));
-        self.replies.restore(replies);
+        (self.position.epoch, self.position.time) = (frame.epoch, frame.time);
+        self.ground.restore(Catalog::restored(&frame.catalog), partitions);
+        self.egress.restore(replies);
         for CarriedTransaction { tid, time, request } in carried {
-            let sequencer = sequencer_of(&request, &self.config.layout, &self.catalog, &self.view.placement);
-            if sequencer != self.view.me {
+            let (catalog, placement) = (self.ground.catalog(), &self.ground.view().placement);
+            if sequencer_of(&request, &self.config.layout, catalog, placement) != self.ground.me() {
                 continue;
             }
             if request.retained {
-                self.replies.begin(request.id, request.body_hash());
+                self.egress.begin(request.id, request.body_hash());
             }
-            let transaction = Transaction { tid, time, request, query: false };
-            self.carried.push(Slot { transaction, waiter: None, receipt: false });
+            self.carried.push(Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None });
         }
         self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
         // Partitions that were put into their place are new.
+        self.track();
+    }
+
+    fn track(&mut self) {
         if self.config.snapshots {
-            self.exclusive_state().track();
+            self.ground.state_mut().track();
         }
     }
 
     /// Hands over at most so many changes at once from now on; by default a millisecond's work.
     pub fn hand_over_most(&mut self, changes: usize) {
-        self.hand_over_most = changes;
+        self.handover.limit(changes);
     }
 
     /// The committed state that is here.
     pub fn state(&self) -> &Arc<State> {
-        &self.state
+        self.ground.state()
     }
     /// What is deployed.
     pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+        self.ground.catalog()
     }
     /// Which worker this is.
     pub fn view(&self) -> &LocalView {
-        &self.view
+        self.ground.view()
     }
     /// The last epoch that ended here, and the state hash chain after the one before it.
     pub fn position(&self) -> (Epoch, Chain) {
-        (self.epoch, self.chain)
+        (self.position.epoch, self.position.chain)
     }
     /// Whether no round is under way.
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Idle)
+        self.rounds.is_idle()
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
-        !(self.admitted.is_empty() && self.queries.is_empty() && self.carried.is_empty())
+        !(self.ingress.is_empty() && self.carried.is_empty())
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
-        self.admitted.len() + self.queries.len()
+        self.ingress.len()
     }
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
-        self.replies.len()
+        self.egress.remembered()
     }
 
-    /// Takes one input; pushes what is to be done.
+    /// Takes one input; pushes what is to be done. What a peer sends and cannot be applied is a
+    /// [`Action::Fault`].
     ///
     /// # Panics
-    /// When the driver or another node breaks the protocol.
+    /// When the driver breaks the protocol, or an invariant of this worker is broken.
     pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
         match input {
             Input::Client(request) => self.client(request, actions),
-            Input::Executed(executed) => self.executed(executed, actions),
-            Input::TaskProgress(advanced) => {
-                self.graphs.advanced(advanced);
-                self.go_on(actions);
+            input => {
+                self.step_round(input, actions);
+                debug_assert_eq!(self.invariants(), Ok(()));
             }
-            Input::FellBack(outcomes) => self.fell_back(outcomes, actions),
-            Input::HandOver => {
-                assert_ne!(self.handing_over, HandingOver::Done, "all is handed over");
-                self.handing_over = HandingOver::Asked;
-            }
-            Input::Message { from, message } => self.on_message(from, message, actions),
-        }
-        if self.handing_over == HandingOver::Asked && self.is_idle() {
-            self.hand_over(actions);
         }
         // Between rounds the coordinator must be told; during one it will ask.
         if !self.woke && self.is_idle() && self.has_work() {
             self.woke = true;
-            self.send(Node::Coordinator, Message::WorkAvailable, actions);
+            actions.push(Action::Send { to: Node::Coordinator, message: Message::WorkAvailable });
+        }
+    }
+
+    fn step_round(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
+        let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
+        match input {
+            Input::Client(_) => unreachable!("clients do not wait for rounds"),
+            Input::Executed(executed) => self.rounds.executed(executed, &mut scope),
+            Input::TaskProgress(advanced) => self.rounds.advanced(advanced, &mut scope),
+            Input::FellBack(outcomes) => self.rounds.fell_back(outcomes, &mut scope),
+            Input::HandOver => self.handover.ask(),
+            Input::Message { from, message } => {
+                let name = message.name();
+                if let Err(why) = self.on_message(from, message, actions) {
+                    actions.push(Action::fault(from, name, why));
+                }
+            }
+        }
+        let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
+        if let Some(ended) = self.rounds.take_ended(&mut scope) {
+            self.finish(ended, actions);
+        }
+        if self.handover.is_asked() && self.is_idle() {
+            actions.push(self.handover.go_on(self.ground.state_mut()));
+        }
+    }
+
+    fn on_message(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
+        let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
+        match (from, message) {
+            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
+            (Node::Coordinator, Message::Settle { round, logged, ends }) => {
+                self.rounds.settle(round, logged, ends, &mut scope)
+            }
+            (Node::Coordinator, Message::Decide { round, bits }) => self.rounds.decide(round, &bits, &mut scope),
+            (Node::Coordinator, Message::Snapshot) => self.snapshot(actions),
+            (Node::Coordinator, Message::Drain) => {
+                self.drain(actions);
+                Ok(())
+            }
+            (Node::Coordinator, Message::Durable(epoch)) => {
+                self.egress.release(epoch);
+                self.egress.respond(actions);
+                Ok(())
+            }
+            (Node::Worker(worker), Message::Graphs(mail)) => self.rounds.mail(worker, mail, &mut scope),
+            _ => Err(why::NOT_FOR_THIS),
         }
     }
 
     fn client(&mut self, request: ClientRequest<W>, actions: &mut Vec<Action<W>>) {
-        match request {
-            ClientRequest::Submit { request, waiter, receipt } => self.submit(request, waiter, receipt, actions),
-            ClientRequest::Query { waiter, .. } if self.draining => {
-                actions.push(Action::Respond(ClientResponse::Returned { waiter }));
-            }
-            ClientRequest::Query { request, waiter } => {
-                if self.has_room() {
-                    self.queries.push_back((request, waiter));
-                } else {
-                    actions.push(self.refuse(request.id, waiter, overloaded()));
-                }
-            }
-            ClientRequest::Await { id, waiter } => self.wait_for(id, waiter, actions),
+        // What is remembered and has not ended belongs to this epoch.
+        let current = self.rounds.epoch().unwrap_or(self.position.epoch);
+        if let Err(response) = self.ingress.take(request, current, &mut self.egress) {
+            actions.push(Action::Respond(vec![response]));
         }
+        self.egress.respond(actions);
     }
 
-    /// Answers a client once `epoch` is durable.
-    fn respond(&mut self, epoch: Epoch, response: ClientResponse<W>, actions: &mut Vec<Action<W>>) {
-        actions.extend(self.outbox.hold(epoch, response).map(Action::Respond));
-    }
+    // Rounds.
 
-    fn send(&self, to: Node, message: Message, actions: &mut Vec<Action<W>>) {
-        actions.push(Action::Send { to, message });
-    }
-
-    fn on_message(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) {
-        match (from, message) {
-            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
-            (Node::Coordinator, Message::Settle { round, logged, ends }) => self.settle(round, logged, ends, actions),
-            (Node::Coordinator, Message::Decide { round, bits }) => self.decide(round, bits, actions),
-            (Node::Coordinator, Message::Snapshot) => self.part(actions),
-            (Node::Coordinator, Message::Drain) => self.drain(actions),
-            (Node::Coordinator, Message::Durable(epoch)) => {
-                actions.extend(self.outbox.release(epoch).map(Action::Respond))
-            }
-            (Node::Worker(worker), Message::Graphs(mail)) => self.mail(worker, mail, actions),
-            (from, message) => self.fault(from, message.name(), why::NOT_FOR_THIS, actions),
+    /// A round begins: cuts, sequences, executes.
+    fn begin(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
+        let Begin { round, epoch, time, counter, before, controls, replay } = begin;
+        if !self.is_idle() || round <= self.rounds.last() {
+            return Err(why::ANOTHER_ROUND);
         }
+        if let Some(why) = self.ground.refuses(&controls) {
+            return Err(why);
+        }
+        // A replay keeps the placement of its own generation.
+        if replay.is_some() && controls.iter().any(|control| matches!(control, Control::Place(_))) {
+            return Err(why::PLACEMENT);
+        }
+        (self.position.time, self.position.chain, self.woke) = (time, before, false);
+        controls.iter().for_each(|control| self.ground.apply(control));
+        let query_base = if controls.iter().any(Control::is_deployment) { epoch } else { self.position.epoch };
+        self.sequencer.level(counter);
+        // Rescheduled transactions keep their TIDs, which are lower than all new ones.
+        let mut slots = std::mem::take(&mut self.carried);
+        if replay.is_some() && planted(Bug::CarriedForgotten) {
+            slots.clear();
+        }
+        let (new, queries) = match replay {
+            Some(replay) => (self.replay(replay), Vec::new()),
+            None => {
+                let new = self.ingress.cut(slots.len(), (epoch, time), &mut self.sequencer, &mut self.egress);
+                self.egress.respond(actions);
+                let requests = new.iter().map(|slot| slot.transaction.request.clone()).collect();
+                let message = Message::Share { round, requests };
+                actions.push(Action::Send { to: Node::Coordinator, message });
+                (new, self.ingress.take_queries(time))
+            }
+        };
+        if planted(Bug::TidsReassigned) {
+            slots.iter_mut().for_each(|slot| slot.transaction.tid = self.sequencer.assign());
+        }
+        if slots.is_empty() {
+            slots = new;
+        } else {
+            slots.extend(new);
+        }
+        let cut = Cut { round, epoch, time, slots, queries, query_base };
+        self.rounds.begin(cut, &mut Scope { ground: &mut self.ground, egress: &mut self.egress, actions });
+        Ok(())
     }
 
-    /// A peer's message is not applied.
-    fn fault(&self, from: Node, what: &'static str, why: &'static str, actions: &mut Vec<Action<W>>) {
-        actions.push(Action::Fault(PeerFault { from, what, why }));
+    /// What the log says was cut here.
+    fn replay(&mut self, replay: Vec<Replayed>) -> Vec<Slot<W>> {
+        let time = self.position.time;
+        let slot = |Replayed { tid, request }| {
+            if request.retained && !planted(Bug::KeysForgotten) {
+                self.egress.begin(request.id, request.body_hash());
+            }
+            Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None }
+        };
+        replay.into_iter().map(slot).collect()
     }
+
+    /// A round is over here.
+    fn finish(&mut self, ended: Ended<W>, actions: &mut Vec<Action<W>>) {
+        let Ended { round, epoch, summary, rescheduled } = ended;
+        self.carried = rescheduled;
+        if let Some(epoch) = epoch {
+            self.position.epoch = epoch;
+        }
+        let more = self.has_work();
+        self.woke = more;
+        let finished = Finished {
+            round,
+            hash: self.ground.state().hash(),
+            deployment: self.ground.catalog().hash(),
+            carried: self.carried.iter().map(|slot| slot.transaction.tid).collect(),
+            more,
+            counts: summary.counts,
+        };
+        actions.push(Action::Finished(EpochSummary { epoch: self.position.epoch, ..summary }));
+        actions.push(Action::Send { to: Node::Coordinator, message: Message::Finished(finished) });
+    }
+
+    // Snapshots, and the end of a generation.
 
     /// Notes this worker's part of a snapshot.
-    fn part(&mut self, actions: &mut Vec<Action<W>>) {
+    fn snapshot(&mut self, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
         if !self.is_idle() {
-            return self.fault(Node::Coordinator, "Snapshot", why::ANOTHER_PHASE, actions);
+            return Err(why::ANOTHER_PHASE);
         }
-        if self.handing_over != HandingOver::Done {
-            return self.fault(Node::Coordinator, "Snapshot", why::SNAPSHOT_UNDER_WAY, actions);
+        if !self.handover.is_done() {
+            return Err(why::SNAPSHOT_UNDER_WAY);
         }
-        self.handing_over = HandingOver::Offered;
-        self.exclusive_state().cut_delta();
-        let owned = |(id, _): &(PartitionId, &Partition)| self.view.placement.owner(*id) == self.view.me;
-        let partitions = self.state.partitions().iter().enumerate();
-        let partitions = partitions.map(|(at, partition)| (PartitionId(at as u16), partition));
+        self.handover.begin();
+        self.ground.state_mut().cut_delta();
         let carried = self.carried.iter().map(|Slot { transaction, .. }| CarriedTransaction {
             tid: transaction.tid,
             time: transaction.time,
             request: transaction.request.clone(),
         });
         let part = WorkerSnapshot {
-            epoch: self.epoch,
-            hashes: partitions.filter(owned).map(|(id, partition)| (id, partition.hash())).collect(),
+            epoch: self.position.epoch,
+            hashes: self.ground.partitions().map(|(id, partition)| (id, partition.hash())).collect(),
             carried: carried.collect(),
-            replies: self.replies.cut(),
+            replies: self.egress.cut_snapshot(),
         };
         actions.push(Action::WorkerSnapshot(Box::new(part)));
+        Ok(())
     }
 
-    /// Hands over some of what has changed up to the snapshot.
-    fn hand_over(&mut self, actions: &mut Vec<Action<W>>) {
-        let mut changes = Vec::new();
-        let most = self.hand_over_most;
-        let last = self.exclusive_state().hand_over(most, &mut changes);
-        self.handing_over = if last { HandingOver::Done } else { HandingOver::Offered };
-        actions.push(Action::Changes { changes, last });
-    }
-
-    fn has_room(&self) -> bool {
-        self.backlog() < self.config.backlog_max
-    }
-
-    fn submit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
-        if request.retained {
-            let seen = self.replies.get(request.id).map(|(known, body)| (Some(known.clone()), body));
-            // `None`: admitted, and not yet sequenced.
-            let (known, body) = match seen {
-                Some(seen) => seen,
-                None => match self.admitted_bodies.get(&request.id) {
-                    Some(&body) if !planted(Bug::DuplicatesAdmitted) => (None, body),
-                    _ => return self.admit(request, waiter, receipt, actions),
-                },
-            };
-            if body != request.body_hash() && !planted(Bug::BodiesNotCompared) {
-                let abort = Abort::new(
-                    Code::IdempotencyMismatch,
-                    "this idempotency key was used before with another request; use a new key",
-                );
-                actions.push(self.refuse(request.id, waiter, abort));
-                return;
-            }
-            // A duplicate: the first one's end is the answer.
-            match known {
-                Some(Known::Done(reply)) => {
-                    let response = if receipt {
-                        ClientResponse::Accepted { waiter, id: request.id }
-                    } else {
-                        ClientResponse::Reply { waiter, reply: reply.clone() }
-                    };
-                    self.respond(reply.epoch, response, actions);
-                }
-                None if receipt => {
-                    self.receipts.entry(request.id).or_default().push(waiter);
-                }
-                Some(Known::Pending) if receipt => {
-                    let accepted = ClientResponse::Accepted { waiter, id: request.id };
-                    self.respond(self.current(), accepted, actions);
-                }
-                Some(Known::Pending) | None => self.waiting.entry(request.id).or_default().push(waiter),
-            }
-            return;
+    /// Gives back everything of which nothing has happened, and takes nothing more that could happen: what
+    /// was cut is brought to its end. Also for a generation that ends without being drained: what was not
+    /// cut here by its end never is.
+    fn drain(&mut self, actions: &mut Vec<Action<W>>) {
+        let mut waiters = self.ingress.drain(&mut self.egress);
+        if planted(Bug::CutReturned) {
+            waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
         }
-        self.admit(request, waiter, receipt, actions);
-    }
-
-    fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool, actions: &mut Vec<Action<W>>) {
-        if self.draining {
-            return actions.push(Action::Respond(ClientResponse::Returned { waiter }));
-        }
-        if !self.has_room() {
-            actions.push(self.refuse(request.id, waiter, overloaded()));
-            return;
-        }
-        if request.retained {
-            self.admitted_bodies.insert(request.id, request.body_hash());
-        }
-        let transaction = Transaction { tid: Tid(0), time: Timestamp(0), request, query: false };
-        self.admitted.push_back(Slot { transaction, waiter: Some(waiter), receipt });
-    }
-
-    fn refuse(&self, id: RequestId, waiter: W, abort: Abort) -> Action<W> {
-        let reply = Reply { id, tid: Tid(0), epoch: Epoch(0), outcome: Err(abort) };
-        Action::Respond(ClientResponse::Reply { waiter, reply })
-    }
-
-    fn wait_for(&mut self, id: RequestId, waiter: W, actions: &mut Vec<Action<W>>) {
-        match self.replies.get(id) {
-            Some((Known::Done(reply), _)) => {
-                let (epoch, reply) = (reply.epoch, reply.clone());
-                self.respond(epoch, ClientResponse::Reply { waiter, reply }, actions);
-            }
-            Some((Known::Pending, _)) => self.waiting.entry(id).or_default().push(waiter),
-            None if self.admitted_bodies.contains_key(&id) => self.waiting.entry(id).or_default().push(waiter),
-            None => actions.push(Action::Respond(ClientResponse::Unknown { waiter })),
+        if !waiters.is_empty() {
+            let returned = |waiter| ClientResponse::Returned { waiter };
+            actions.push(Action::Respond(waiters.into_iter().map(returned).collect()));
         }
     }
 
-    /// The epoch under way, or the last one that ended.
-    fn current(&self) -> Epoch {
-        match &self.phase {
-            Phase::Idle => self.epoch,
-            Phase::Running(running) => running.epoch(),
-        }
+    /// The same, when this worker leaves its generation.
+    pub fn leave(&mut self, actions: &mut Vec<Action<W>>) {
+        self.drain(actions);
     }
-}
 
-fn overloaded() -> Abort {
-    Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment")
+    /// What is left of this worker's part when it has left its generation, if that is where a snapshot
+    /// was taken; otherwise itself, which takes a while to be dropped.
+    #[expect(clippy::result_large_err, reason = "it is moved once in a generation")]
+    pub fn into_retained(self) -> Result<RetainedState, Self> {
+        let idle = self.is_idle() && self.carried.is_empty();
+        let noted = self.handover.is_done() && self.egress.is_cut();
+        if !(self.config.snapshots && idle && noted) {
+            return Err(self);
+        }
+        let Worker { config, ground, egress, position, .. } = self;
+        Ok(RetainedState::new(config.generation, position.epoch, ground.into_partitions(), egress.into_kept()))
+    }
+
+    /// What holds between steps.
+    fn invariants(&self) -> Result<(), &'static str> {
+        self.ingress.invariants()?;
+        self.egress.invariants(|id| self.ingress.remembers(id))?;
+        self.rounds.invariants()?;
+        if !self.carried.is_sorted_by(|a, b| a.transaction.tid < b.transaction.tid) {
+            return Err("transactions that moved to the next epoch stand in TID order");
+        }
+        if !self.is_idle() && !self.carried.is_empty() {
+            return Err("a round takes all transactions that moved to it");
+        }
+        Ok(())
+    }
 }

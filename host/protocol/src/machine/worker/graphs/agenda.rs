@@ -6,14 +6,7 @@
 //! No circle can wait: whoever waits for a call waits for something later in the serial order,
 //! which waits only for what lies between the two.
 
-use super::part::{Job, Origin};
-use super::{Graphs, Part};
-use crate::abort::Abort;
-use crate::commit::share::Shares;
-use crate::execute::attempt::{CachedCall, Execution, Operation, Path, RemoteRequests, RemoteResponse};
-use crate::execute::task::{GraphId, TaskKind};
-use crate::state::entity::Value;
-use crate::wire::message::CachedResult;
+use crate::execute::attempt::{CachedCall, Operation, Path, RemoteRequests, RemoteResponse};
 
 /// What one worker has to run again of a graph.
 #[derive(Debug)]
@@ -30,100 +23,73 @@ pub(super) struct Agenda {
     told: bool,
 }
 
-impl Part {
-    /// Puts what the first execution had to run here on the agenda.
-    pub(super) fn plan(&mut self, cached: &Execution) {
-        let mut entries = cached.entered.to_vec();
+/// What can be done next.
+pub(super) enum Next {
+    /// Run a call of the first execution again.
+    Start(CachedCall),
+    /// Continue a function that waits.
+    Resume { fragment: u32, answer: RemoteResponse },
+    /// Nothing, until a result comes.
+    Wait,
+    /// Nothing more.
+    Done,
+}
+
+impl Agenda {
+    /// What the first execution entered here, in any order.
+    pub fn new(entered: &[CachedCall]) -> Self {
+        let mut entries = entered.to_vec();
         entries.sort_by(|a, b| b.target.path.cmp(&a.target.path));
-        self.agenda = Some(Box::new(Agenda {
-            entries,
-            current: Vec::new(),
-            blocked: Vec::new(),
-            results: Vec::new(),
-            told: false,
-        }));
+        Agenda { entries, current: Vec::new(), blocked: Vec::new(), results: Vec::new(), told: false }
     }
 
-    /// What can be done next; `None` when all is done.
-    pub(super) fn next_on_agenda(&mut self) -> Option<Job> {
-        let agenda = self.agenda.as_mut().expect("there is an agenda");
-        let next = agenda.entries.last();
-        match (agenda.blocked.last(), next) {
+    pub fn next(&mut self) -> Next {
+        match (self.blocked.last(), self.entries.last()) {
             (Some((_, path, _)), Some(entry)) if starts_with(entry, path) => {}
             (Some((fragment, _, place)), _) => {
                 let fragment = *fragment;
-                let found = agenda.results.iter().position(|(of, _)| of == place);
-                let Some(found) = found else { return Some(Job::Wait) };
-                let (_, answer) = agenda.results.swap_remove(found);
-                agenda.blocked.pop();
-                let waiting = self.fragment(fragment);
-                waiting.expect_answers(1);
-                waiting.answered(0, answer);
-                return Some(Job::Resume { fragment });
+                let Some(found) = self.results.iter().position(|(of, _)| of == place) else { return Next::Wait };
+                let (_, answer) = self.results.swap_remove(found);
+                self.blocked.pop();
+                return Next::Resume { fragment, answer };
             }
-            (None, Some(_)) => {}
-            (None, None) => return None,
+            (None, _) => {}
         }
-        let entry = agenda.entries.pop().expect("just seen");
-        let task = match entry.issuer {
-            None => TaskKind::Root,
-            Some(issuer) => TaskKind::Call { target: entry.target.clone(), issuer },
-        };
-        let fragment = self.add_fragment(Origin::Async, Shares::default());
-        self.agenda.as_mut().expect("there is an agenda").current.push((fragment, entry));
-        Some(Job::Start { fragment, task })
+        self.entries.pop().map_or(Next::Done, Next::Start)
+    }
+
+    /// An entry runs.
+    pub fn started(&mut self, fragment: u32, entry: CachedCall) {
+        self.current.push((fragment, entry));
     }
 
     /// A function waits for a call that its own worker runs.
-    pub(super) fn await_cached(&mut self, fragment: u32, ask: RemoteRequests) {
+    pub fn block(&mut self, fragment: u32, ask: RemoteRequests) {
         let [(_, asked)] = <[_; 1]>::try_from(ask.operations).expect("one call at a time");
         let Operation::Call(target) = asked.operation else {
             panic!("a graph that reaches for state elsewhere is not re-invoked from its cache");
         };
         let path = target.path.expect("among several workers paths are kept");
-        let agenda = self.agenda.as_mut().expect("there is an agenda");
-        agenda.blocked.push((fragment, path, target.place));
+        self.blocked.push((fragment, path, target.place));
+    }
+
+    /// The result of a call elsewhere has come.
+    pub fn keep(&mut self, place: u64, answer: RemoteResponse) {
+        self.results.push((place, answer));
+    }
+
+    /// A function is over: its entry.
+    pub fn end(&mut self, fragment: u32) -> CachedCall {
+        let at = self.current.iter().position(|(of, _)| *of == fragment).expect("it was on the agenda");
+        self.current.swap_remove(at).1
+    }
+
+    /// Whether the root is to be told that all is done: once.
+    pub fn tell(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
     }
 }
 
 fn starts_with(entry: &CachedCall, path: &Path) -> bool {
     entry.target.path.as_ref().is_some_and(|own| own.starts_with(path))
-}
-
-impl Graphs {
-    /// A function of the agenda is over.
-    pub(super) fn entry_done(&mut self, graph: GraphId, fragment: u32, result: Result<Value, Abort>) {
-        let part = self.part(graph);
-        part.remove_fragment(fragment);
-        let agenda = part.agenda.as_mut().expect("there is an agenda");
-        let at = agenda.current.iter().position(|(of, _)| *of == fragment).expect("it was on the agenda");
-        let (_, entry) = agenda.current.swap_remove(at);
-        let number = part.header.number;
-        match entry.issuer {
-            None => part.root.as_mut().expect("the root has no issuer").result = Some(result),
-            Some(issuer) => {
-                let result =
-                    CachedResult { graph, number, place: entry.target.place, answer: RemoteResponse::called(result) };
-                self.mail(issuer).results.push(result);
-            }
-        }
-    }
-
-    /// Another worker's function is over for which one here may wait.
-    pub(super) fn cached_result(&mut self, result: CachedResult) {
-        let Some(part) = self.parts.get_mut(result.graph) else { return };
-        let Some(agenda) = part.agenda.as_mut().filter(|_| part.header.number == result.number) else { return };
-        agenda.results.push((result.place, result.answer));
-        self.run(result.graph);
-    }
-
-    /// All of the agenda is done: the root is told, once.
-    pub(super) fn agenda_done(&mut self, graph: GraphId) {
-        let part = self.part(graph);
-        let agenda = part.agenda.as_mut().expect("there is an agenda");
-        if !std::mem::replace(&mut agenda.told, true) {
-            let report = part.take_report();
-            self.acknowledge(graph, None, report);
-        }
-    }
 }

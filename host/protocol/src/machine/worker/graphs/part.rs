@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::agenda::Agenda;
+use super::agenda::{Agenda, Next};
+use super::fragment::{Fragment, Origin};
 use crate::abort::Abort;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::Shares;
 use crate::commit::validate::Kind;
-use crate::execute::attempt::{Attempt, Execution, Mode, RemoteRequest, RemoteResponse, Report, Usage};
-use crate::execute::task::{GraphId, SuspendedId, TaskKind};
+use crate::execute::attempt::{Attempt, Execution, Mode, RemoteRequest, Report};
+use crate::execute::task::{GraphId, TaskKind};
 use crate::ids::WorkerId;
+use crate::mutants::{Bug, planted};
 use crate::sequence::transaction::Transaction;
 use crate::state::entity::Value;
 use crate::wire::message::{GraphEnd, Header, Question};
@@ -40,7 +42,7 @@ pub(crate) struct Part {
     /// Few at a time.
     fragments: SmallVec<[(u32, Fragment); 1]>,
     next_fragment: u32,
-    pub(super) agenda: Option<Box<Agenda>>,
+    agenda: Option<Box<Agenda>>,
 }
 
 /// What only the root's worker knows.
@@ -52,25 +54,6 @@ pub(crate) struct Root {
     pub missing: WorkerSet,
     /// What the root function returned.
     pub result: Option<Result<Value, Abort>>,
-}
-
-/// A function that was started here from elsewhere, or the root.
-#[derive(Debug)]
-pub(super) struct Fragment {
-    pub origin: Origin,
-    pub shares: Shares,
-    /// In strict mode: what the transaction has used when it goes on.
-    pub used: Usage,
-    pub parked: Option<SuspendedId>,
-    answers: Vec<Option<RemoteResponse>>,
-}
-
-/// Who started a function.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Origin {
-    Root,
-    Async,
-    Awaited(WorkerId, Question),
 }
 
 /// Work that has come for a graph.
@@ -144,6 +127,36 @@ impl Part {
         }
     }
 
+    /// How a complete graph must be run again, if what it came to does not count.
+    pub(super) fn again(&self) -> Option<Mode> {
+        let (report, mode) = (&self.report, self.header.mode);
+        let attempt = self.attempt.as_ref().expect("it is idle");
+        let overtaken = report.overtaken && !planted(Bug::OvertakenIgnored);
+        let failed_beside_others = report.doomed && report.branched && !planted(Bug::FirstFailureCounts);
+        let unsure = overtaken
+            || failed_beside_others
+            || (attempt.is_over(&report.usage) && !planted(Bug::LimitsPerWorker))
+            || (mode.cached && (report.doomed || report.reached));
+        let strict = Mode { strict: true, cached: false, ..mode };
+        if report.refused {
+            Some(Mode { reserved: true, ..strict })
+        } else if report.suspect && !mode.fresh && !planted(Bug::UnconfirmedCounted) {
+            Some(Mode { fresh: true, ..strict })
+        } else {
+            (!mode.strict && unsure).then_some(strict)
+        }
+    }
+
+    /// Whether all of a graph that is rooted here is over.
+    pub(super) fn is_complete(&self) -> bool {
+        let root = self.root.as_ref().expect("it is rooted here");
+        if self.header.mode.cached {
+            root.missing.is_empty()
+        } else {
+            root.gathered.is_whole() && root.result.is_some()
+        }
+    }
+
     /// Whether nothing of it runs or waits here.
     pub fn is_idle(&self) -> bool {
         self.running.is_none() && self.jobs.is_empty() && self.fragments.is_empty()
@@ -166,8 +179,7 @@ impl Part {
 
     pub(super) fn add_fragment(&mut self, origin: Origin, shares: Shares) -> u32 {
         self.next_fragment += 1;
-        let fragment = Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new() };
-        self.fragments.push((self.next_fragment, fragment));
+        self.fragments.push((self.next_fragment, Fragment::new(origin, shares)));
         self.next_fragment
     }
 
@@ -193,26 +205,42 @@ impl Part {
         }
         report
     }
-}
 
-impl Fragment {
-    pub(super) fn expect_answers(&mut self, count: usize) {
-        self.answers = vec![None; count];
+    // Re-invocation from the cache.
+
+    /// Puts what the first execution had to run here on the agenda.
+    pub(super) fn plan(&mut self, cached: &Execution) {
+        self.agenda = Some(Box::new(Agenda::new(&cached.entered)));
     }
 
-    /// Whether an answer is still to come.
-    pub(super) fn awaits(&self, index: usize) -> bool {
-        self.answers.get(index).is_some_and(Option::is_none)
+    pub(super) fn has_agenda(&self) -> bool {
+        self.agenda.is_some()
     }
 
-    /// One answer has come; whether it was the last.
-    pub(super) fn answered(&mut self, index: usize, answer: RemoteResponse) -> bool {
-        let answers = &mut self.answers;
-        assert!(answers[index].replace(answer).is_none(), "a question is answered once");
-        answers.iter().all(Option::is_some)
+    pub(super) fn agenda(&mut self) -> &mut Agenda {
+        self.agenda.as_mut().expect("there is an agenda")
     }
 
-    pub(super) fn take_answers(&mut self) -> Vec<RemoteResponse> {
-        std::mem::take(&mut self.answers).into_iter().map(|answer| answer.expect("all are there")).collect()
+    /// What can be done next of the agenda; `None` when all is done.
+    pub(super) fn next_on_agenda(&mut self) -> Option<Job> {
+        match self.agenda().next() {
+            Next::Wait => Some(Job::Wait),
+            Next::Done => None,
+            Next::Resume { fragment, answer } => {
+                let waiting = self.fragment(fragment);
+                waiting.expect_answers(1);
+                waiting.answered(0, answer);
+                Some(Job::Resume { fragment })
+            }
+            Next::Start(entry) => {
+                let task = match entry.issuer {
+                    None => TaskKind::Root,
+                    Some(issuer) => TaskKind::Call { target: entry.target.clone(), issuer },
+                };
+                let fragment = self.add_fragment(Origin::Async, Shares::default());
+                self.agenda().started(fragment, entry);
+                Some(Job::Start { fragment, task })
+            }
+        }
     }
 }

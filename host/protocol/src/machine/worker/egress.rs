@@ -1,0 +1,122 @@
+//! Egress: replies that are remembered, clients that wait for them, and the outbox, which holds
+//! responses until their epoch is durable.
+
+use std::collections::BTreeMap;
+
+use super::{Action, ClientResponse};
+use crate::commit::replies::{Kept, Known, Reply, ReplyChange, ReplyTable, Retention};
+use crate::ids::{Epoch, RequestId, Timestamp};
+use crate::machine::outbox::Outbox;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Egress<W> {
+    replies: ReplyTable,
+    /// Further clients that wait for the end of a request that is remembered.
+    waiting: BTreeMap<RequestId, Vec<W>>,
+    outbox: Outbox<ClientResponse<W>>,
+}
+
+impl<W> Egress<W> {
+    /// Nothing is remembered; changes are tracked if `snapshots` are taken of them.
+    pub fn new(retention: Retention, snapshots: bool) -> Self {
+        let mut replies = ReplyTable::new(retention);
+        if snapshots {
+            replies.track();
+        }
+        Egress { replies, waiting: BTreeMap::new(), outbox: Outbox::default() }
+    }
+
+    // What is remembered.
+
+    /// What is known of a request that was sequenced, and the hash of its body.
+    pub fn known(&self, id: RequestId) -> Option<(&Known, u64)> {
+        self.replies.get(id)
+    }
+
+    pub fn remembered(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// A request whose reply is kept is sequenced.
+    pub fn begin(&mut self, id: RequestId, body: u64) {
+        self.replies.begin(id, body);
+    }
+
+    /// Forgets what need not be remembered any more.
+    pub fn trim(&mut self, time: Timestamp) {
+        self.replies.trim(time);
+    }
+
+    pub fn restore(&mut self, kept: Vec<Kept>) {
+        self.replies.restore(kept);
+    }
+
+    /// What has become of remembered replies since the last snapshot.
+    pub fn cut_snapshot(&mut self) -> Vec<ReplyChange> {
+        self.replies.cut()
+    }
+
+    /// Whether nothing has become of them since.
+    pub fn is_cut(&self) -> bool {
+        self.replies.is_cut()
+    }
+
+    pub fn into_kept(self) -> Vec<Kept> {
+        self.replies.into_kept()
+    }
+
+    // Who is told.
+
+    /// One more client waits for the end of a request.
+    pub fn wait(&mut self, id: RequestId, waiter: W) {
+        self.waiting.entry(id).or_default().push(waiter);
+    }
+
+    /// Takes those who wait besides the first.
+    pub fn take_waiting(&mut self, id: RequestId) -> Vec<W> {
+        self.waiting.remove(&id).unwrap_or_default()
+    }
+
+    /// A request has ended, whose reply is kept: all who wait besides the first are told.
+    pub fn end(&mut self, reply: &Reply, time: Timestamp) {
+        self.replies.end(reply, time);
+        for waiter in self.take_waiting(reply.id) {
+            self.outbox.hold(reply.epoch, ClientResponse::Reply { waiter, reply: reply.clone() });
+        }
+    }
+
+    /// Holds a response until `epoch` is durable.
+    #[inline]
+    pub fn hold(&mut self, epoch: Epoch, response: ClientResponse<W>) {
+        self.outbox.hold(epoch, response);
+    }
+
+    /// So many responses to come rest on `epoch`.
+    pub fn reserve(&mut self, epoch: Epoch, responses: usize) {
+        self.outbox.reserve(epoch, responses);
+    }
+
+    /// The log is durable up to `epoch`.
+    pub fn release(&mut self, epoch: Epoch) {
+        self.outbox.release(epoch);
+    }
+
+    /// Answers clients that may be answered.
+    #[inline]
+    pub fn respond(&mut self, actions: &mut Vec<Action<W>>) {
+        let responses = self.outbox.take();
+        if !responses.is_empty() {
+            actions.push(Action::Respond(responses));
+        }
+    }
+
+    /// What holds between steps; `is_admitted` tells of requests that are not sequenced yet.
+    pub fn invariants(&self, is_admitted: impl Fn(RequestId) -> bool) -> Result<(), &'static str> {
+        let is_known = |id: &RequestId| matches!(self.replies.get(*id), Some((Known::Pending, _))) || is_admitted(*id);
+        if !self.waiting.keys().all(is_known) {
+            return Err("whoever waits for a reply waits for a request under way");
+        }
+        self.outbox.invariants()
+    }
+}

@@ -1,0 +1,52 @@
+//! A fragment of a graph: a function that another worker or the root started here, and what it waits for.
+
+use crate::commit::share::Shares;
+use crate::execute::attempt::{RemoteResponse, Usage};
+use crate::execute::task::SuspendedId;
+use crate::ids::WorkerId;
+use crate::wire::message::Question;
+
+/// A function that was started here from elsewhere, or the root.
+#[derive(Debug)]
+pub(super) struct Fragment {
+    pub origin: Origin,
+    pub shares: Shares,
+    /// In strict mode: what the transaction has used when it goes on.
+    pub used: Usage,
+    pub parked: Option<SuspendedId>,
+    answers: Vec<Option<RemoteResponse>>,
+}
+
+/// Who started a function.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin {
+    Root,
+    Async,
+    Awaited(WorkerId, Question),
+}
+
+impl Fragment {
+    pub(super) fn new(origin: Origin, shares: Shares) -> Self {
+        Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new() }
+    }
+
+    pub(super) fn expect_answers(&mut self, count: usize) {
+        self.answers = vec![None; count];
+    }
+
+    /// Whether an answer is still to come.
+    pub(super) fn awaits(&self, index: usize) -> bool {
+        self.answers.get(index).is_some_and(Option::is_none)
+    }
+
+    /// One answer has come; whether it was the last.
+    pub(super) fn answered(&mut self, index: usize, answer: RemoteResponse) -> bool {
+        let answers = &mut self.answers;
+        assert!(answers[index].replace(answer).is_none(), "a question is answered once");
+        answers.iter().all(Option::is_some)
+    }
+
+    pub(super) fn take_answers(&mut self) -> Vec<RemoteResponse> {
+        std::mem::take(&mut self.answers).into_iter().map(|answer| answer.expect("all are there")).collect()
+    }
+}

@@ -1,0 +1,65 @@
+//! Handover: changed entities that leave for a snapshot, some at a time, while nobody reads the state.
+
+use super::Action;
+use crate::state::State;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Handover {
+    stage: Stage,
+    /// Changes that leave at once.
+    most: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// All has left.
+    Done,
+    /// Whenever the driver takes more.
+    Offered,
+    /// The driver takes more as soon as nobody reads the state.
+    Asked,
+}
+
+/// A millisecond's work.
+const CHANGES_MOST: usize = 4096;
+
+impl Handover {
+    pub fn new() -> Self {
+        Handover { stage: Stage::Done, most: CHANGES_MOST }
+    }
+
+    /// At most so many changes leave at once from now on.
+    pub fn limit(&mut self, changes: usize) {
+        self.most = changes;
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// There is a snapshot.
+    pub fn begin(&mut self) {
+        assert!(self.is_done(), "one snapshot after the other is handed over");
+        self.stage = Stage::Offered;
+    }
+
+    /// The driver takes more.
+    pub fn ask(&mut self) {
+        assert!(!self.is_done(), "all is handed over");
+        self.stage = Stage::Asked;
+    }
+
+    /// Whether the driver takes more.
+    pub fn is_asked(&self) -> bool {
+        self.stage == Stage::Asked
+    }
+
+    /// Hands over what is taken.
+    pub fn go_on<W>(&mut self, state: &mut State) -> Action<W> {
+        let mut changes = Vec::new();
+        let last = state.hand_over(self.most, &mut changes);
+        self.stage = if last { Stage::Done } else { Stage::Offered };
+        Action::Changes { changes, last }
+    }
+}

@@ -1,0 +1,249 @@
+//! Ingress: requests that no round has taken yet, and the clients that wait for them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::egress::Egress;
+use super::{ClientRequest, ClientResponse, Config};
+use crate::abort::{Abort, Code};
+use crate::commit::replies::{Known, Reply};
+use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+use crate::mutants::{Bug, planted};
+use crate::sequence::sequencer::Sequencer;
+use crate::sequence::transaction::{Request, Transaction};
+
+/// A transaction and the client that waits for it.
+#[derive(Debug)]
+pub(super) struct Slot<W> {
+    pub transaction: Transaction,
+    pub waiter: Option<W>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Ingress<W> {
+    epoch_size_max: usize,
+    epoch_bytes_max: usize,
+    backlog_max: usize,
+    admitted: VecDeque<Admitted<W>>,
+    /// Body hashes of admitted requests whose reply is kept.
+    bodies: BTreeMap<RequestId, u64>,
+    /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
+    /// part of is not known yet: the next ones may be full.
+    receipts: BTreeMap<RequestId, Vec<W>>,
+    queries: VecDeque<(Request, W)>,
+    /// Nothing new is admitted any more.
+    draining: bool,
+}
+
+#[derive(Debug)]
+struct Admitted<W> {
+    request: Arc<Request>,
+    waiter: W,
+    /// The client is told once the request is durable, not once it ends.
+    receipt: bool,
+}
+
+impl<W> Ingress<W> {
+    pub fn new(config: &Config) -> Self {
+        Ingress {
+            epoch_size_max: config.epoch_size_max,
+            epoch_bytes_max: config.epoch_bytes_max,
+            backlog_max: config.backlog_max,
+            admitted: VecDeque::new(),
+            bodies: BTreeMap::new(),
+            receipts: BTreeMap::new(),
+            queries: VecDeque::new(),
+            draining: false,
+        }
+    }
+
+    /// Requests that wait for a round.
+    pub fn len(&self) -> usize {
+        self.admitted.len() + self.queries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a request is admitted whose reply will be kept.
+    pub fn remembers(&self, id: RequestId) -> bool {
+        self.bodies.contains_key(&id)
+    }
+
+    /// Takes a request; what is remembered and has not ended belongs to the epoch `current`.
+    ///
+    /// # Errors
+    /// It is not taken: what its client is told.
+    #[inline]
+    pub fn take(
+        &mut self,
+        request: ClientRequest<W>,
+        current: Epoch,
+        egress: &mut Egress<W>,
+    ) -> Result<(), ClientResponse<W>> {
+        match request {
+            ClientRequest::Submit { request, waiter, receipt } if request.retained => {
+                self.submit_retained(request, waiter, receipt, current, egress)
+            }
+            ClientRequest::Submit { request, waiter, receipt } => self.admit(request, waiter, receipt),
+            ClientRequest::Query { request, waiter } => {
+                let waiter = self.check(request.id, waiter)?;
+                self.queries.push_back((request, waiter));
+                Ok(())
+            }
+            ClientRequest::Await { id, waiter } => self.wait_for(id, waiter, egress),
+        }
+    }
+
+    /// Takes a request whose reply is kept. A duplicate waits for the first one's end.
+    fn submit_retained(
+        &mut self,
+        request: Arc<Request>,
+        waiter: W,
+        receipt: bool,
+        current: Epoch,
+        egress: &mut Egress<W>,
+    ) -> Result<(), ClientResponse<W>> {
+        let id = request.id;
+        let seen = egress.known(id).map(|(known, body)| (Some(known.clone()), body));
+        // `None`: admitted, and not yet sequenced.
+        let admitted = || self.bodies.get(&id).filter(|_| !planted(Bug::DuplicatesAdmitted)).map(|body| (None, *body));
+        let Some((known, body)) = seen.or_else(admitted) else { return self.admit(request, waiter, receipt) };
+        if body != request.body_hash() && !planted(Bug::BodiesNotCompared) {
+            let why = "this idempotency key was used before with another request; use a new key";
+            return Err(refusal(id, waiter, Abort::new(Code::IdempotencyMismatch, why)));
+        }
+        match known {
+            Some(Known::Done(reply)) if receipt => egress.hold(reply.epoch, ClientResponse::Accepted { waiter, id }),
+            Some(Known::Done(reply)) => egress.hold(reply.epoch, ClientResponse::Reply { waiter, reply }),
+            Some(Known::Pending) if receipt => egress.hold(current, ClientResponse::Accepted { waiter, id }),
+            None if receipt => self.receipts.entry(id).or_default().push(waiter),
+            Some(Known::Pending) | None => egress.wait(id, waiter),
+        }
+        Ok(())
+    }
+
+    /// Takes a client that asks for the end of an earlier request.
+    fn wait_for(&mut self, id: RequestId, waiter: W, egress: &mut Egress<W>) -> Result<(), ClientResponse<W>> {
+        match egress.known(id) {
+            Some((Known::Done(reply), _)) => {
+                let (epoch, reply) = (reply.epoch, reply.clone());
+                egress.hold(epoch, ClientResponse::Reply { waiter, reply });
+            }
+            None if !self.remembers(id) => return Err(ClientResponse::Unknown { waiter }),
+            Some((Known::Pending, _)) | None => egress.wait(id, waiter),
+        }
+        Ok(())
+    }
+
+    /// Takes a request for the next epoch that has room.
+    fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool) -> Result<(), ClientResponse<W>> {
+        let waiter = self.check(request.id, waiter)?;
+        if request.retained {
+            self.bodies.insert(request.id, request.body_hash());
+        }
+        self.admitted.push_back(Admitted { request, waiter, receipt });
+        Ok(())
+    }
+
+    fn check(&self, id: RequestId, waiter: W) -> Result<W, ClientResponse<W>> {
+        if self.draining {
+            return Err(ClientResponse::Returned { waiter });
+        }
+        if self.len() < self.backlog_max {
+            return Ok(waiter);
+        }
+        let abort = Abort::new(Code::Overloaded, "too many requests are waiting; try again in a moment");
+        Err(refusal(id, waiter, abort))
+    }
+
+    /// Takes what an epoch has room for beside `carried` rescheduled transactions, and gives it TIDs.
+    pub fn cut(
+        &mut self,
+        carried: usize,
+        (epoch, time): (Epoch, Timestamp),
+        sequencer: &mut Sequencer,
+        egress: &mut Egress<W>,
+    ) -> Vec<Slot<W>> {
+        let count = self.count_fitting(carried);
+        let mut slots = Vec::with_capacity(carried + count);
+        for Admitted { request, waiter, receipt } in self.admitted.drain(..count) {
+            let id = request.id;
+            if request.retained {
+                egress.begin(id, self.bodies.remove(&id).expect("it was admitted"));
+                for waiter in self.receipts.remove(&id).unwrap_or_default() {
+                    egress.hold(epoch, ClientResponse::Accepted { waiter, id });
+                }
+            }
+            let waiter = if receipt {
+                egress.hold(epoch, ClientResponse::Accepted { waiter, id });
+                None
+            } else {
+                Some(waiter)
+            };
+            let transaction = Transaction { tid: sequencer.assign(), time, request, query: false };
+            slots.push(Slot { transaction, waiter });
+        }
+        slots
+    }
+
+    fn count_fitting(&self, carried: usize) -> usize {
+        let room = self.epoch_size_max.saturating_sub(carried).max(1);
+        let mut bytes = 0usize;
+        let fits = self.admitted.iter().take(room).take_while(|admitted| {
+            let before = bytes;
+            bytes += admitted.request.args.len() + admitted.request.key.len();
+            before == 0 || bytes <= self.epoch_bytes_max
+        });
+        fits.count()
+    }
+
+    /// Takes all read-only requests.
+    pub fn take_queries(&mut self, time: Timestamp) -> Vec<Slot<W>> {
+        let slot = |(request, waiter): (Request, W)| {
+            let transaction = Transaction { tid: Tid(0), time, request: Arc::new(request), query: true };
+            Slot { transaction, waiter: Some(waiter) }
+        };
+        self.queries.drain(..).map(slot).collect()
+    }
+
+    /// Gives back the clients of everything of which nothing has happened, and takes nothing more.
+    pub fn drain(&mut self, egress: &mut Egress<W>) -> Vec<W> {
+        self.draining = true;
+        let mut waiters = Vec::new();
+        for Admitted { request, waiter, .. } in self.admitted.drain(..) {
+            waiters.push(waiter);
+            if request.retained {
+                self.bodies.remove(&request.id);
+                waiters.extend(egress.take_waiting(request.id));
+                waiters.extend(self.receipts.remove(&request.id).into_iter().flatten());
+            }
+        }
+        waiters.extend(self.queries.drain(..).map(|(_, waiter)| waiter));
+        waiters
+    }
+
+    /// What holds between steps.
+    pub fn invariants(&self) -> Result<(), &'static str> {
+        let retained = || self.admitted.iter().filter(|admitted| admitted.request.retained);
+        if retained().count() != self.bodies.len()
+            || !retained().all(|admitted| self.bodies.contains_key(&admitted.request.id))
+        {
+            return Err("a body hash is known of each admitted request whose reply is kept, and of no other");
+        }
+        if !self.receipts.keys().all(|id| self.bodies.contains_key(id)) {
+            return Err("whoever waits for a receipt waits for an admitted request");
+        }
+        if self.draining && !self.is_empty() {
+            return Err("nothing is admitted by a worker that drains");
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a request: nothing happened.
+fn refusal<W>(id: RequestId, waiter: W, abort: Abort) -> ClientResponse<W> {
+    ClientResponse::Reply { waiter, reply: Reply { id, tid: Tid(0), epoch: Epoch(0), outcome: Err(abort) } }
+}

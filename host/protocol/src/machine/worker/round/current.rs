@@ -1,0 +1,267 @@
+//! The round under way: its roots, and the stage that it is in. What is only valid in a stage lies in it.
+
+use std::sync::Arc;
+
+use super::super::egress::Egress;
+use super::super::ground::Ground;
+use super::super::ingress::Slot;
+use super::super::{Action, ClientResponse};
+use super::executing::Executing;
+use super::falling_back::{Conflicting, FallingBack};
+use super::roots::Roots;
+use super::settled::{Foreign, Judged, Settled};
+use crate::commit::replies::Reply;
+use crate::commit::validate::{Bits, Kind, Verdict};
+use crate::ids::{Epoch, Round, Tid, Timestamp};
+use crate::machine::{EpochSummary, Rank};
+use crate::modes::Modes;
+use crate::mutants::{Bug, planted};
+use crate::state::entity::Value;
+use crate::wire::message::GraphEnd;
+
+/// A worker's part of what a round begins with.
+#[derive(Debug)]
+pub(in super::super) struct Cut<W> {
+    pub round: Round,
+    pub epoch: Epoch,
+    pub time: Timestamp,
+    /// Transactions that are rooted here, in TID order.
+    pub slots: Vec<Slot<W>>,
+    pub queries: Vec<Slot<W>>,
+    /// What answers to queries rest on.
+    pub query_base: Epoch,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct CurrentRound<W> {
+    pub round: Round,
+    epoch: Epoch,
+    time: Timestamp,
+    query_base: Epoch,
+    pub roots: Roots<W>,
+    pub stage: Stage<W>,
+    /// Transactions that move to the next epoch.
+    rescheduled: Vec<Slot<W>>,
+    summary: EpochSummary,
+    /// Whether the summary says in which order transactions are claimed to have run.
+    claim_order: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage<W> {
+    Execute(Executing<W>),
+    /// All that is rooted here is complete, and the coordinator knows.
+    Executed {
+        queries: Roots<W>,
+    },
+    /// All graphs are complete: who commits is being decided.
+    Settled(Settled),
+    FallBack(FallingBack),
+    /// Nothing more is to be done.
+    Over {
+        /// Whether it was an epoch.
+        logged: bool,
+    },
+}
+
+/// A round that is over here.
+pub(in super::super) struct Ended<W> {
+    pub round: Round,
+    /// The epoch that it was, if it was logged.
+    pub epoch: Option<Epoch>,
+    pub summary: EpochSummary,
+    /// Transactions that move to the next epoch.
+    pub rescheduled: Vec<Slot<W>>,
+}
+
+impl<W> CurrentRound<W> {
+    pub fn new(cut: Cut<W>, claim_order: bool) -> Self {
+        let Cut { round, epoch, time, slots, queries, query_base } = cut;
+        CurrentRound {
+            round,
+            epoch,
+            time,
+            query_base,
+            roots: Roots::new(slots),
+            stage: Stage::Execute(Executing::new(Roots::new(queries))),
+            rescheduled: Vec::new(),
+            summary: EpochSummary { epoch, time, ..EpochSummary::default() },
+            claim_order,
+        }
+    }
+
+    pub fn is_falling_back(&self) -> bool {
+        matches!(self.stage, Stage::FallBack(_))
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// So many more of its roots needed other workers.
+    pub fn count_shared(&mut self, roots: usize) {
+        self.summary.shared += roots;
+    }
+
+    /// If all that is rooted here is complete, and was not before: the graphs of several workers among it.
+    pub fn complete(&mut self) -> Option<Vec<GraphEnd>> {
+        let Stage::Execute(executing) = &mut self.stage else { return None };
+        let (queries, ends) = executing.complete(&self.roots)?;
+        self.stage = Stage::Executed { queries };
+        Some(ends)
+    }
+
+    /// Forgets replies that need not be remembered at the time of this round.
+    pub fn forget_replies(&self, egress: &mut Egress<W>) {
+        egress.trim(self.time);
+    }
+
+    /// Answers the queries of this round.
+    pub fn answer(&mut self, mut queries: Roots<W>, egress: &mut Egress<W>) {
+        self.summary.counts.queries = queries.len() as u64;
+        let epoch = self.query_base;
+        let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { epoch };
+        for at in 0..queries.len() {
+            let (slot, execution) = queries.get_mut(at);
+            let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
+            let reply = Reply { id: slot.transaction.request.id, tid: slot.transaction.tid, epoch, outcome };
+            let waiter = slot.waiter.take().expect("somebody waits for a query");
+            egress.hold(base, ClientResponse::Reply { waiter, reply });
+        }
+    }
+
+    /// Commits who has no conflict, as all workers see it; gives the others, in TID order.
+    pub fn commit(
+        &mut self,
+        settled: Settled,
+        merged: &[(Tid, Bits)],
+        modes: Modes,
+        ground: &mut Ground,
+        egress: &mut Egress<W>,
+        actions: &mut Vec<Action<W>>,
+    ) -> Vec<Conflicting> {
+        egress.reserve(self.epoch, self.roots.len());
+        let mut conflicting = Vec::with_capacity(settled.conflicts(modes));
+        let mut at = 0;
+        settled.judge(merged, modes, |judged, foreign| {
+            let Judged { tid, kind, verdict, end } = judged;
+            let conflicts = verdict == Verdict::Conflict;
+            if at < self.roots.len() && self.roots.transaction(at).tid == tid {
+                if conflicts {
+                    let (slot, execution) = self.roots.get_mut(at);
+                    let (transaction, root, end) = (slot.transaction.clone(), ground.me(), end.cloned());
+                    let execution = Arc::new(std::mem::take(execution));
+                    conflicting.push(Conflicting { at: Some(at), transaction, root, execution, end });
+                } else {
+                    self.committed(at, verdict, ground, egress, actions);
+                }
+                at += 1;
+                return;
+            }
+            let Foreign { transaction, root, execution } = foreign.next();
+            if conflicts {
+                let (execution, end) = (Arc::new(execution), end.cloned());
+                conflicting.push(Conflicting { at: None, transaction, root, execution, end });
+            } else if kind != Kind::Aborted {
+                let state = ground.state_mut();
+                execution.writes().for_each(|write| state.apply(write));
+                if !execution.logs.is_empty() {
+                    actions.push(Action::Logs { tid, lines: execution.logs.into() });
+                }
+            }
+        });
+        self.summary.order.sort_unstable();
+        conflicting
+    }
+
+    /// A transaction ends in the lock-free phase.
+    fn committed(
+        &mut self,
+        at: usize,
+        verdict: Verdict,
+        ground: &mut Ground,
+        egress: &mut Egress<W>,
+        actions: &mut Vec<Action<W>>,
+    ) {
+        if self.claim_order {
+            let tid = self.roots.transaction(at).tid;
+            self.summary.order.push(match verdict {
+                Verdict::ReadOnly => Rank::ReadOnly(tid),
+                Verdict::CommitEarly => Rank::Early(tid),
+                Verdict::Commit | Verdict::Conflict => Rank::Commit(tid),
+            });
+        }
+        let execution = self.roots.execution(at);
+        let state = ground.state_mut();
+        execution.writes().for_each(|write| state.apply(write));
+        self.summary.counts.committed += u64::from(execution.outcome.is_ok());
+        self.end(at, ground.is_shared(), egress, actions);
+    }
+
+    /// A transaction ends in the fallback, or moves to the next epoch.
+    pub fn fell_back(&mut self, at: usize, shared: bool, egress: &mut Egress<W>, actions: &mut Vec<Action<W>>) {
+        let execution = self.roots.execution(at);
+        if execution.drifted {
+            return self.reschedule(at);
+        }
+        self.summary.counts.fell_back += u64::from(execution.outcome.is_ok());
+        if self.claim_order {
+            self.summary.order.push(Rank::FellBack(self.roots.transaction(at).tid));
+        }
+        self.end(at, shared, egress, actions);
+    }
+
+    /// A transaction moves to the next epoch.
+    pub fn reschedule(&mut self, at: usize) {
+        self.summary.counts.rescheduled += 1;
+        let (slot, _) = self.roots.get_mut(at);
+        self.rescheduled.push(Slot { transaction: slot.transaction.clone(), waiter: slot.waiter.take() });
+    }
+
+    fn end(&mut self, at: usize, shared: bool, egress: &mut Egress<W>, actions: &mut Vec<Action<W>>) {
+        let epoch = self.epoch;
+        let (slot, execution) = self.roots.get_mut(at);
+        let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
+        self.summary.counts.aborted += u64::from(outcome.is_err());
+        self.summary.counts.fuel += execution.fuel;
+        let (tid, request) = (slot.transaction.tid, &slot.transaction.request);
+        if self.claim_order {
+            self.summary.outcomes.push((tid, outcome.clone()));
+        }
+        let reply = Reply { id: request.id, tid, epoch, outcome };
+        if request.retained {
+            egress.end(&reply, self.time);
+        }
+        if !execution.logs.is_empty() {
+            actions.push(Action::Logs { tid, lines: std::mem::take(&mut execution.logs).into() });
+        }
+        if let Some(waiter) = slot.waiter.take() {
+            let epoch = if shared && planted(Bug::DurableAssumed) { Epoch(0) } else { epoch };
+            egress.hold(epoch, ClientResponse::Reply { waiter, reply });
+        }
+    }
+
+    /// If nothing more of it is to be done.
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over { .. })
+    }
+
+    pub fn into_ended(self) -> Ended<W> {
+        let epoch = matches!(self.stage, Stage::Over { logged: true }).then_some(self.epoch);
+        Ended { round: self.round, epoch, summary: self.summary, rescheduled: self.rescheduled }
+    }
+
+    /// What holds between steps.
+    pub fn invariants(&self) -> Result<(), &'static str> {
+        if !self.roots.is_sorted() {
+            return Err("transactions of a round stand in TID order");
+        }
+        match &self.stage {
+            Stage::Execute(executing) => executing.invariants(&self.roots),
+            Stage::FallBack(falling_back) => falling_back.invariants(),
+            Stage::Executed { .. } | Stage::Settled(_) => Ok(()),
+            Stage::Over { .. } => Err("a round that is over is not under way"),
+        }
+    }
+}

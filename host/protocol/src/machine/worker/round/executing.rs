@@ -1,0 +1,115 @@
+//! The first stage of a round: what is rooted here is executed, some at a time where there are several
+//! workers, until all of it is complete.
+
+use super::super::Batch;
+use super::super::graphs::{Graphs, Part};
+use super::super::ground::Ground;
+use super::super::io::Executed;
+use super::roots::{Opened, Roots};
+use super::take_execution;
+use crate::cluster::worker_set::WorkerSet;
+use crate::execute::task::GraphId;
+use crate::ids::WorkerId;
+use crate::wire::message::GraphEnd;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Executing<W> {
+    queries: Roots<W>,
+    /// Roots handed out to be executed.
+    handed_out: usize,
+    /// Whether some are out.
+    out: bool,
+    /// Roots that wait for other workers.
+    open: usize,
+    /// Graphs of several workers that are rooted here.
+    ends: Vec<GraphEnd>,
+}
+
+/// Marks the graphs of queries.
+const QUERY: u64 = 1 << 63;
+
+/// Bits below which a query's graph says where the query stands; above them stands its worker.
+const PLACE_BITS: u32 = 40;
+
+fn query_graph(me: WorkerId, at: usize) -> GraphId {
+    GraphId(QUERY | u64::from(me.0) << PLACE_BITS | at as u64)
+}
+
+fn query_place(graph: GraphId) -> Option<usize> {
+    (graph.0 & QUERY != 0).then_some((graph.0 & ((1 << PLACE_BITS) - 1)) as usize)
+}
+
+impl<W> Executing<W> {
+    pub fn new(queries: Roots<W>) -> Self {
+        Executing { queries, handed_out: 0, out: false, open: 0, ends: Vec::new() }
+    }
+
+    /// The next roots to be executed; none while some are out, or while there is no room for more that may
+    /// wait for other workers.
+    pub fn next_batch(&mut self, roots: &Roots<W>, ground: &Ground, under_way: usize, most: usize) -> Option<Batch> {
+        let (slots, total) = (roots.len(), roots.len() + self.queries.len());
+        // Those that wait do not wait for these.
+        if self.out || self.handed_out == total || under_way > most / 2 {
+            return None;
+        }
+        let range = self.handed_out..total.min(self.handed_out.saturating_add(most - under_way));
+        (self.handed_out, self.out) = (range.end, true);
+        Some(Batch {
+            transactions: roots.transactions(range.start.min(slots)..range.end.min(slots)),
+            queries: self.queries.transactions(range.start.max(slots) - slots..range.end.max(slots) - slots),
+            state: ground.state().clone(),
+            catalog: ground.catalog().clone(),
+            view: ground.is_shared().then(|| ground.view().clone()),
+        })
+    }
+
+    /// A batch has come back; gives how many of it need other workers.
+    pub fn executed(&mut self, executed: Executed, roots: &mut Roots<W>, me: WorkerId, graphs: &mut Graphs) -> usize {
+        assert!(std::mem::replace(&mut self.out, false), "what comes back was handed out");
+        let (transactions, queries) = (roots.add(executed.transactions), self.queries.add(executed.queries));
+        assert_eq!(roots.started() + self.queries.started(), self.handed_out, "all that was handed out comes back");
+        let opened = transactions.len() + queries.len();
+        self.open += opened;
+        for Opened { at, attempt, progress } in transactions {
+            let transaction = roots.transaction(at);
+            graphs.open(GraphId(transaction.tid.0), transaction.clone(), attempt, progress);
+        }
+        for Opened { at, attempt, progress } in queries {
+            graphs.open(query_graph(me, at), self.queries.transaction(at).clone(), attempt, progress);
+        }
+        opened
+    }
+
+    /// A graph that is rooted here is complete.
+    pub fn concluded(&mut self, mut part: Box<Part>, roots: &mut Roots<W>, ground: &Ground) {
+        self.open -= 1;
+        let end = part.end(ground.reads_snapshot(&part.transaction));
+        let execution = take_execution(&mut part);
+        if let Some(at) = query_place(part.header.graph) {
+            return self.queries.set(at, execution);
+        }
+        roots.set(roots.find(end.tid), execution);
+        if end.workers != WorkerSet::only(ground.me()) {
+            self.ends.push(end);
+        }
+    }
+
+    /// When all that is rooted here is complete: the queries, and the graphs of several workers among it.
+    pub fn complete(&mut self, roots: &Roots<W>) -> Option<(Roots<W>, Vec<GraphEnd>)> {
+        let complete = self.handed_out == roots.len() + self.queries.len() && !self.out && self.open == 0;
+        if complete { Some((std::mem::take(&mut self.queries), std::mem::take(&mut self.ends))) } else { None }
+    }
+
+    /// What holds between steps.
+    pub fn invariants(&self, roots: &Roots<W>) -> Result<(), &'static str> {
+        let back = roots.started() + self.queries.started();
+        if (back < self.handed_out) != self.out {
+            return Err("roots are out as long as not all that were handed out have come back");
+        }
+        if self.open + self.ends.len() > back {
+            return Err("no more graphs are open or complete than roots have come back");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,348 @@
+//! Rounds of a worker, from a cut to the round's end: what is executed, who commits, what falls back.
+//!
+//! | part | decides |
+//! |---|---|
+//! | [`current`] | the round under way, in which stage it is, and how a transaction ends |
+//! | [`roots`] | what is rooted here, and what each did |
+//! | [`executing`] | which roots are handed out, and when all are complete |
+//! | [`settled`] | what depends on what |
+//! | [`falling_back`] | who holds locks, and when everything is decided |
+//! | [`early`] | what came too early from other workers |
+
+mod current;
+mod early;
+mod executing;
+mod falling_back;
+mod roots;
+mod settled;
+
+use self::current::{CurrentRound, Stage};
+pub(super) use self::current::{Cut, Ended};
+use self::early::EarlyMail;
+use self::falling_back::{Conflicting, FallingBack, Start};
+use self::settled::Settled;
+use super::egress::Egress;
+use super::graphs::{Graphs, Part};
+use super::ground::Ground;
+use super::phase::Phase;
+use super::{Action, Config, Executed, FallbackBatch};
+use crate::commit::validate::Bits;
+use crate::execute::attempt::Execution;
+use crate::execute::task::TaskProgress;
+use crate::fallback::ComponentOutcome;
+use crate::ids::{Epoch, Round, Tid, WorkerId};
+use crate::modes::Modes;
+use crate::state::entity::Value;
+use crate::wire::fault::why;
+use crate::wire::message::{GraphEnd, Mail, Message, Node};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Rounds<W> {
+    modes: Modes,
+    claim_order: bool,
+    suspended_max: usize,
+    /// The last one that ended here.
+    last: Round,
+    current: Option<Box<CurrentRound<W>>>,
+    graphs: Graphs,
+    early: EarlyMail,
+}
+
+/// What a step of a round works on beside the round.
+pub(super) struct Scope<'a, W> {
+    pub ground: &'a mut Ground,
+    pub egress: &'a mut Egress<W>,
+    pub actions: &'a mut Vec<Action<W>>,
+}
+
+/// Why a peer's message is not applied.
+type Refusal = Result<(), &'static str>;
+
+impl<W> Rounds<W> {
+    pub fn new(config: &Config, me: WorkerId) -> Self {
+        Rounds {
+            modes: config.modes,
+            claim_order: config.claim_order,
+            suspended_max: config.suspended_max,
+            last: Round(0),
+            current: None,
+            graphs: Graphs::new(me, config.suspended_max),
+            early: EarlyMail::default(),
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// The last round that ended here.
+    pub fn last(&self) -> Round {
+        self.last
+    }
+
+    /// The epoch of the round under way.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.current.as_ref().map(|current| current.epoch())
+    }
+
+    /// A round begins with its cut.
+    pub fn begin(&mut self, cut: Cut<W>, scope: &mut Scope<'_, W>) {
+        debug_assert!(self.is_idle() && cut.round > self.last, "one round after the other");
+        if scope.ground.is_shared() {
+            self.graphs.begin(Phase { round: cut.round, fallback: false }, scope.ground.clone());
+        }
+        self.current = Some(Box::new(CurrentRound::new(cut, self.claim_order)));
+        self.receive_early(scope);
+        self.go_on(scope);
+    }
+
+    // What comes in.
+
+    /// Mail of another worker: now, if its phase is here; later, if it is not.
+    ///
+    /// # Errors
+    /// It cannot be applied; some of it may have been.
+    pub fn mail(&mut self, from: WorkerId, mail: Mail, scope: &mut Scope<'_, W>) -> Refusal {
+        let (phase, here) = (Phase::of(&mail), self.here());
+        match phase.cmp(&here) {
+            std::cmp::Ordering::Greater if phase == here.next() => self.early.keep(from, mail),
+            std::cmp::Ordering::Greater => return Err(why::TOO_EARLY),
+            std::cmp::Ordering::Equal => {
+                let received = self.graphs.receive(from, mail);
+                self.go_on(scope);
+                return received;
+            }
+            // Nobody waits for the results of calls that were re-invoked: their graph may be decided before
+            // they arrive, if whoever issued the call has failed before it.
+            std::cmp::Ordering::Less if mail.has_only_results() => {}
+            std::cmp::Ordering::Less => return Err(why::PHASE_OVER),
+        }
+        Ok(())
+    }
+
+    /// The phase that this worker is in; between rounds the one before the next round.
+    fn here(&self) -> Phase {
+        match &self.current {
+            None => Phase { round: self.last, fallback: true },
+            Some(current) => Phase { round: current.round, fallback: current.is_falling_back() },
+        }
+    }
+
+    /// Takes the mail of the phase that has just begun.
+    fn receive_early(&mut self, scope: &mut Scope<'_, W>) {
+        for (from, mail) in self.early.take(self.here()) {
+            if let Err(why) = self.graphs.receive(from, mail) {
+                scope.actions.push(Action::fault(Node::Worker(from), "Graphs", why));
+            }
+        }
+    }
+
+    /// A batch was executed.
+    pub fn executed(&mut self, executed: Executed, scope: &mut Scope<'_, W>) {
+        let current = self.current.as_mut().expect("what was executed belongs to a round");
+        let Stage::Execute(executing) = &mut current.stage else { panic!("what was executed is not complete before") };
+        let opened = executing.executed(executed, &mut current.roots, scope.ground.me(), &mut self.graphs);
+        current.count_shared(opened);
+        self.go_on(scope);
+    }
+
+    /// Tasks have come back from the execution threads.
+    pub fn advanced(&mut self, advanced: Vec<TaskProgress>, scope: &mut Scope<'_, W>) {
+        self.graphs.advanced(advanced);
+        self.go_on(scope);
+    }
+
+    /// Components have run.
+    pub fn fell_back(&mut self, outcomes: Vec<ComponentOutcome>, scope: &mut Scope<'_, W>) {
+        let current = self.current.as_mut().expect("components belong to a round");
+        let Stage::FallBack(falling_back) = &mut current.stage else { panic!("components belong to a fallback") };
+        falling_back.components_done(outcomes, &mut current.roots, &mut self.graphs);
+        self.go_on(scope);
+    }
+
+    /// All graphs of all workers are complete.
+    ///
+    /// # Errors
+    /// This worker waits for something else.
+    pub fn settle(&mut self, round: Round, logged: bool, ends: Vec<GraphEnd>, scope: &mut Scope<'_, W>) -> Refusal {
+        let Some(current) = self.current.as_mut().filter(|current| current.round == round) else {
+            return Err(why::ANOTHER_ROUND);
+        };
+        if !ends.is_sorted_by(|a, b| a.tid < b.tid) {
+            return Err(why::DISORDER);
+        }
+        let Stage::Executed { queries } = &mut current.stage else { return Err(why::ANOTHER_PHASE) };
+        let queries = std::mem::take(queries);
+        let parts = if scope.ground.is_shared() { self.graphs.end() } else { Vec::new() };
+        let settled = Settled::new(ends, parts, &current.roots, scope.ground);
+        if logged {
+            current.forget_replies(scope.egress);
+        }
+        current.answer(queries, scope.egress);
+        scope.egress.respond(scope.actions);
+        if !logged {
+            // Nothing was executed but queries.
+            current.stage = Stage::Over { logged };
+        } else if settled.is_alone() {
+            self.commit(settled, &[], scope);
+        } else {
+            let message = Message::Bits { round, bits: settled.shared() };
+            scope.actions.push(Action::Send { to: Node::Coordinator, message });
+            current.stage = Stage::Settled(settled);
+        }
+        Ok(())
+    }
+
+    /// The dependencies of all workers are known.
+    ///
+    /// # Errors
+    /// This worker waits for something else.
+    pub fn decide(&mut self, round: Round, bits: &[(Tid, Bits)], scope: &mut Scope<'_, W>) -> Refusal {
+        let Some(current) = self.current.as_mut().filter(|current| current.round == round) else {
+            return Err(why::ANOTHER_ROUND);
+        };
+        if !bits.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(why::DISORDER);
+        }
+        match std::mem::replace(&mut current.stage, Stage::Over { logged: true }) {
+            Stage::Settled(settled) => self.commit(settled, bits, scope),
+            stage => {
+                current.stage = stage;
+                return Err(why::ANOTHER_PHASE);
+            }
+        }
+        Ok(())
+    }
+
+    // What goes on.
+
+    fn commit(&mut self, settled: Settled, merged: &[(Tid, Bits)], scope: &mut Scope<'_, W>) {
+        let current = self.current.as_mut().expect("a round is under way");
+        let Scope { ground, egress, actions } = scope;
+        let conflicting = current.commit(settled, merged, self.modes, ground, egress, actions);
+        egress.respond(actions);
+        current.stage = Stage::Over { logged: true };
+        if conflicting.is_empty() {
+            return;
+        }
+        if self.modes.fallback {
+            self.fall_back(conflicting, scope);
+        } else {
+            conflicting.iter().filter_map(|conflicting| conflicting.at).for_each(|at| current.reschedule(at));
+        }
+    }
+
+    fn fall_back(&mut self, conflicting: Vec<Conflicting>, scope: &mut Scope<'_, W>) {
+        let current = self.current.as_mut().expect("a round is under way");
+        let Start { falling_back, components, locked } = FallingBack::start(conflicting, scope.ground.me(), self.modes);
+        let round = current.round;
+        current.stage = Stage::FallBack(falling_back);
+        if !components.is_empty() {
+            let (state, catalog) = (scope.ground.state().clone(), scope.ground.catalog().clone());
+            scope.actions.push(Action::FallBack(FallbackBatch { components, state, catalog }));
+        }
+        if scope.ground.is_shared() {
+            self.graphs.begin(Phase { round, fallback: true }, scope.ground.clone());
+            locked.into_iter().for_each(|locked| self.graphs.lock(locked));
+            self.receive_early(scope);
+            if let Some(Stage::FallBack(falling_back)) = self.current.as_mut().map(|current| &mut current.stage) {
+                falling_back.grant_free(&mut self.graphs);
+            }
+        }
+        self.go_on(scope);
+    }
+
+    /// Does what has become possible.
+    fn go_on(&mut self, scope: &mut Scope<'_, W>) {
+        let mut over = false;
+        if let Some(current) = &mut self.current {
+            match &mut current.stage {
+                Stage::Execute(_) => self.execute_on(scope),
+                Stage::FallBack(falling_back) => {
+                    falling_back.go_on(&mut current.roots, &mut self.graphs, scope.actions);
+                    over = falling_back.is_over();
+                }
+                Stage::Executed { .. } | Stage::Settled(_) | Stage::Over { .. } => {}
+            }
+        }
+        if over {
+            self.end_fallback(scope);
+        }
+        self.send_mails(scope);
+        let tasks = self.graphs.take_tasks();
+        if !tasks.is_empty() {
+            scope.actions.push(Action::RunTasks(tasks));
+        }
+    }
+
+    fn execute_on(&mut self, scope: &mut Scope<'_, W>) {
+        let Some(current) = &mut self.current else { return };
+        let Stage::Execute(executing) = &mut current.stage else { return };
+        for graph in self.graphs.take_concluded() {
+            executing.concluded(self.graphs.close(graph), &mut current.roots, scope.ground);
+        }
+        // As many as may wait, less what others need here. A few at a time stay in the caches.
+        let most = if scope.ground.is_shared() { (self.suspended_max / 4).max(1) } else { usize::MAX };
+        if let Some(batch) = executing.next_batch(&current.roots, scope.ground, self.graphs.under_way(), most) {
+            scope.actions.push(Action::Execute(batch));
+        } else if let Some(ends) = current.complete() {
+            let message = Message::Executed { round: current.round, ends };
+            scope.actions.push(Action::Send { to: Node::Coordinator, message });
+        }
+    }
+
+    /// Everything of the fallback is decided: its writes are applied. They ended in any order; what follows
+    /// from them is told in TID order.
+    fn end_fallback(&mut self, scope: &mut Scope<'_, W>) {
+        let Some(current) = &mut self.current else { return };
+        let Stage::FallBack(falling_back) = std::mem::replace(&mut current.stage, Stage::Over { logged: true }) else {
+            return;
+        };
+        let shared = scope.ground.is_shared();
+        if shared {
+            let left = self.graphs.end();
+            assert!(left.is_empty(), "every graph of the fallback is decided");
+        }
+        let state = scope.ground.state_mut();
+        self.graphs.take_decided().into_writes().into_iter().for_each(|write| state.apply(write));
+        for at in falling_back.end() {
+            current.fell_back(at, shared, scope.egress, scope.actions);
+        }
+        scope.egress.respond(scope.actions);
+    }
+
+    fn send_mails(&mut self, scope: &mut Scope<'_, W>) {
+        let mails = self.graphs.take_mails().into_iter();
+        let send = |(to, mail)| Action::Send { to: Node::Worker(to), message: Message::Graphs(mail) };
+        scope.actions.extend(mails.map(send));
+    }
+
+    /// Ends the round, if nothing more of it is to be done.
+    pub fn take_ended(&mut self, scope: &mut Scope<'_, W>) -> Option<Ended<W>> {
+        let current = self.current.take_if(|current| current.is_over())?;
+        self.last = current.round;
+        if scope.ground.is_shared() {
+            self.graphs.rest(current.round);
+            self.receive_early(scope);
+            self.send_mails(scope);
+        }
+        Some(current.into_ended())
+    }
+
+    /// What holds between steps.
+    pub fn invariants(&self) -> Result<(), &'static str> {
+        self.early.invariants(self.here())?;
+        match &self.current {
+            Some(current) if current.round <= self.last => Err("rounds follow on each other"),
+            Some(current) => current.invariants(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a part of a graph did here; at the root with its outcome.
+fn take_execution(part: &mut Part) -> Execution {
+    let outcome = part.root.take().and_then(|root| root.result).unwrap_or_else(|| Ok(Value::default()));
+    part.attempt.as_mut().expect("nothing of it runs").take_execution(outcome)
+}
