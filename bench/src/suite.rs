@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     let first = outcomes[0].summary();
     let measured = outcomes.len();
-    std::fs::write(&options.output, report::page(outcomes)?)
+    std::fs::write(&options.output, report::page(&outcomes)?)
         .with_context(|| format!("cannot write {}", options.output.display()))?;
     let seconds = started.elapsed().as_secs();
     println!(

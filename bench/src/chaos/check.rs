@@ -2,13 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use anyhow::{Context, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
-
-use super::booking::{self, Bookings};
-use super::ledger::{ACCOUNTS, Append, BALANCE, Ledger, Moved, Seen, Way, account};
+use super::ledger::{Append, Ledger, Seen, Way};
+use super::operation::{self, Places};
 
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -50,82 +45,14 @@ impl Findings {
 /// All entities, as clients understand them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    accounts: BTreeMap<String, i64>,
     pub(super) lists: BTreeMap<String, Vec<u64>>,
-    pub(super) bookings: Bookings,
-}
-
-impl State {
-    /// From the entities of accounts and lists, and the bookings.
-    pub(super) fn read(
-        accounts: &BTreeMap<String, Value>,
-        lists: BTreeMap<String, Value>,
-        bookings: Bookings,
-    ) -> anyhow::Result<State> {
-        let balance = |(name, value): (&String, &Value)| Ok((name.clone(), balance(value).context(name.clone())?));
-        let accounts = accounts.iter().map(balance).collect::<anyhow::Result<_>>()?;
-        let list = |(name, value): (String, Value)| {
-            let list = serde_json::from_value(value).with_context(|| format!("{name} is no list"))?;
-            Ok((name, list))
-        };
-        Ok(State { accounts, lists: lists.into_iter().map(list).collect::<anyhow::Result<_>>()?, bookings })
-    }
-}
-
-/// Eight bytes; those that happen to be JSON are shown as such.
-fn balance(value: &Value) -> anyhow::Result<i64> {
-    let bytes = match value {
-        Value::String(text) => STANDARD.decode(text)?,
-        other => bail!("{other} is no balance"),
-    };
-    let bytes = bytes.try_into().ok().context("a balance has eight bytes")?;
-    Ok(i64::from_le_bytes(bytes))
+    pub(super) places: Places,
 }
 
 pub(super) fn check(ledger: &Ledger, state: &State, findings: &mut Findings) {
-    for odd in &ledger.odd {
-        findings.other(odd.clone());
-    }
+    ledger.odd.iter().for_each(|odd| findings.other(odd.clone()));
     lists(ledger, state, findings);
-    money(ledger, state, findings);
-    booking::check(&ledger.bookings, &state.bookings, findings);
-}
-
-/// The sum is what it was, and each account holds what was acknowledged, give or take what is doubtful.
-fn money(ledger: &Ledger, state: &State, findings: &mut Findings) {
-    let (sum, all) = (state.accounts.values().sum::<i64>(), BALANCE * i64::from(ACCOUNTS));
-    if sum != all {
-        findings.other(format!("the sum of all balances is {sum}, not {all}"));
-    }
-    let mut least = vec![BALANCE; ACCOUNTS as usize];
-    let mut most = least.clone();
-    for transfer in &ledger.transfers {
-        let (from, to) = (transfer.from as usize, transfer.to as usize);
-        match transfer.told {
-            Some(Moved::Left(_)) => {
-                for bound in [&mut least, &mut most] {
-                    bound[from] -= 1;
-                    bound[to] += 1;
-                }
-            }
-            Some(Moved::Refused) => {}
-            None => {
-                least[from] -= 1;
-                most[to] += 1;
-            }
-        }
-    }
-    for number in 0..ACCOUNTS {
-        let (name, at) = (account(number), number as usize);
-        match state.accounts.get(&name) {
-            None => findings.lost(format!("{name} is gone")),
-            Some(held) if (least[at]..=most[at]).contains(held) => {}
-            Some(held) => findings.other(format!(
-                "{name} holds {held}; by what was acknowledged it is {} to {}: a transfer was lost or doubled",
-                least[at], most[at]
-            )),
-        }
-    }
+    operation::check(&ledger.operations, &state.places, findings);
 }
 
 fn lists(ledger: &Ledger, state: &State, findings: &mut Findings) {
@@ -178,7 +105,7 @@ pub(super) fn happened(appends: &BTreeMap<u64, Append>, state: &State) -> usize 
 mod tests {
     use super::*;
 
-    /// A ledger of two appends to the same lists and a transfer, acknowledged, and the state that they come to.
+    /// A ledger of appends to the same lists, acknowledged, and the state that they come to.
     fn right() -> (Ledger, State) {
         let mut ledger = Ledger::new(1);
         let mut lists: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -192,13 +119,7 @@ mod tests {
             append.told = Some(seen);
             ledger.appends.insert(append.number, append);
         }
-        let mut accounts: BTreeMap<String, i64> = (0..ACCOUNTS).map(|number| (account(number), BALANCE)).collect();
-        let mut transfer = ledger.transfer(Way::Keyed);
-        *accounts.get_mut(&account(transfer.from)).unwrap() -= 1;
-        *accounts.get_mut(&account(transfer.to)).unwrap() += 1;
-        transfer.told = Some(Moved::Left(BALANCE - 1));
-        ledger.transfers.push(transfer);
-        (ledger, State { accounts, lists, bookings: booking::untouched() })
+        (ledger, State { lists, places: Places::untouched() })
     }
 
     /// Findings when something was changed: lost, doubled, changed, and all.
@@ -236,22 +157,5 @@ mod tests {
             state.lists.get_mut(&name).unwrap().retain(|element| *element != last);
         });
         assert_eq!(half[3] - half[2], 1, "{half:?}");
-    }
-
-    #[test]
-    fn money_that_comes_or_goes_is_found() {
-        assert_eq!(found(|_, state| *state.accounts.get_mut("account-0").unwrap() += 1)[3], 2);
-        let moved_again = found(|ledger, state| {
-            let transfer = &ledger.transfers[0];
-            *state.accounts.get_mut(&account(transfer.from)).unwrap() -= 1;
-            *state.accounts.get_mut(&account(transfer.to)).unwrap() += 1;
-        });
-        assert_eq!(moved_again[3], 2, "the sum is right, and both accounts are not");
-        // Nobody knows of it: both ways are right.
-        assert_eq!(found(|ledger, _| ledger.transfers[0].told = None), [0; 4]);
-        let gone = found(|_, state| {
-            state.accounts.remove("account-3");
-        });
-        assert_eq!(gone[0], 1);
     }
 }

@@ -32,38 +32,14 @@ enum Act {
     Stop(Role),
 }
 
+/// So long that the other one takes over.
+const LONGER: &str = "coordinator killed for longer";
+
 /// Kinds of faults in an order that the seed says.
 pub(super) struct Deck {
     random: StdRng,
     kinds: VecDeque<&'static str>,
 }
-
-/// In order: those that need a broker, a server of snapshots or a second coordinator come last.
-const KINDS: [&str; 23] = [
-    "worker killed",
-    "coordinator killed",
-    "gateway killed",
-    "all killed",
-    "gateway paused",
-    "worker paused",
-    "worker stopped",
-    "coordinator paused",
-    "worker killed amid a snapshot",
-    "coordinator killed amid a snapshot",
-    "coordinator killed amid a recovery",
-    "worker killed amid a recovery",
-    "broker killed",
-    "store killed",
-    "worker killed while the broker is away",
-    "worker killed while the store is away",
-    "all and servers killed",
-    "coordinator killed for longer",
-    "coordinator paused for longer",
-    "coordinator stopped",
-    "standby killed",
-    "standby paused",
-    "both coordinators killed",
-];
 
 impl Deck {
     pub(super) fn new(random: StdRng) -> Deck {
@@ -72,54 +48,48 @@ impl Deck {
 
     /// The next one, for these processes.
     pub(super) fn draw(&mut self, cluster: &Cluster) -> Fault {
+        use Role::{Broker, Coordinator, Gateway, Standby, Store};
         let has = |role| cluster.roles().any(|known| known == role);
-        let (broker, store, standby) = (has(Role::Broker), has(Role::Store), has(Role::Standby));
-        if self.kinds.is_empty() {
-            let possible = |kind: &&str| match *kind {
-                "broker killed" | "worker killed while the broker is away" => broker,
-                "store killed" | "worker killed while the store is away" => store,
-                "all and servers killed" => broker || store,
-                "coordinator killed for longer" | "coordinator paused for longer" | "coordinator stopped" => standby,
-                "standby killed" | "standby paused" | "both coordinators killed" => standby,
-                _ => true,
-            };
-            let mut kinds: Vec<&str> = KINDS.into_iter().filter(possible).collect();
-            kinds.shuffle(&mut self.random);
-            self.kinds = kinds.into();
-        }
-        let kind = self.kinds.pop_front().expect("just filled");
+        let (broker, store, standby) = (has(Broker), has(Store), has(Standby));
         let worker = Role::Worker(self.random.random_range(0..cluster.workers()));
         let mut time = |most: u64| Duration::from_millis(self.random.random_range(0..=most));
         let (soon, moment, pause) = (time(60), time(1800), Duration::from_millis(200) + time(4800));
-        let longer = Duration::from_secs(4) + time(4000);
-        let act = match kind {
-            "worker killed" => Act::Kill(vec![worker]),
-            "coordinator killed" => Act::Kill(vec![Role::Coordinator]),
-            "gateway killed" => Act::Kill(vec![Role::Gateway]),
-            "all killed" => Act::Kill(cluster.own()),
-            "gateway paused" => Act::Pause(Role::Gateway, pause),
-            "worker stopped" => Act::Stop(worker),
-            "worker paused" => Act::Pause(worker, pause),
-            "coordinator paused" => Act::Pause(Role::Coordinator, pause),
-            "worker killed amid a snapshot" => Act::AmidSnapshot(worker, soon),
-            "coordinator killed amid a snapshot" => Act::AmidSnapshot(Role::Coordinator, soon),
-            "coordinator killed amid a recovery" => Act::Interrupt(worker, moment, Role::Coordinator),
-            "worker killed amid a recovery" => Act::Interrupt(Role::Coordinator, moment, worker),
-            "broker killed" => Act::Kill(vec![Role::Broker]),
-            "store killed" => Act::Kill(vec![Role::Store]),
-            "worker killed while the broker is away" => Act::Without(Role::Broker, worker),
-            "worker killed while the store is away" => Act::Without(Role::Store, worker),
-            "all and servers killed" => Act::Kill(cluster.roles().collect()),
-            "coordinator killed for longer" => Act::Kill(vec![Role::Coordinator]),
-            "coordinator paused for longer" => Act::Pause(Role::Coordinator, longer),
-            "coordinator stopped" => Act::Stop(Role::Coordinator),
-            "standby killed" => Act::Kill(vec![Role::Standby]),
-            "standby paused" => Act::Pause(Role::Standby, pause),
-            "both coordinators killed" => Act::Kill(vec![Role::Coordinator, Role::Standby]),
-            other => unreachable!("{other} is among the kinds"),
-        };
-        let away = if kind == "coordinator killed for longer" { longer } else { time(1500) };
-        Fault { kind, act, away }
+        let (longer, away) = (Duration::from_secs(4) + time(4000), time(1500));
+        let kill = |roles: &[Role]| Act::Kill(roles.to_vec());
+        // Its kind, whether these processes can have it, and what is done.
+        let all = [
+            ("worker killed", true, kill(&[worker])),
+            ("coordinator killed", true, kill(&[Coordinator])),
+            ("gateway killed", true, kill(&[Gateway])),
+            ("all killed", true, kill(&cluster.own())),
+            ("gateway paused", true, Act::Pause(Gateway, pause)),
+            ("worker paused", true, Act::Pause(worker, pause)),
+            ("worker stopped", true, Act::Stop(worker)),
+            ("coordinator paused", true, Act::Pause(Coordinator, pause)),
+            ("worker killed amid a snapshot", true, Act::AmidSnapshot(worker, soon)),
+            ("coordinator killed amid a snapshot", true, Act::AmidSnapshot(Coordinator, soon)),
+            ("coordinator killed amid a recovery", true, Act::Interrupt(worker, moment, Coordinator)),
+            ("worker killed amid a recovery", true, Act::Interrupt(Coordinator, moment, worker)),
+            ("broker killed", broker, kill(&[Broker])),
+            ("store killed", store, kill(&[Store])),
+            ("worker killed while the broker is away", broker, Act::Without(Broker, worker)),
+            ("worker killed while the store is away", store, Act::Without(Store, worker)),
+            ("all and servers killed", broker || store, Act::Kill(cluster.roles().collect())),
+            (LONGER, standby, kill(&[Coordinator])),
+            ("coordinator paused for longer", standby, Act::Pause(Coordinator, longer)),
+            ("coordinator stopped", standby, Act::Stop(Coordinator)),
+            ("standby killed", standby, kill(&[Standby])),
+            ("standby paused", standby, Act::Pause(Standby, pause)),
+            ("both coordinators killed", standby, kill(&[Coordinator, Standby])),
+        ];
+        if self.kinds.is_empty() {
+            let mut kinds: Vec<&str> = all.iter().filter(|(_, can, _)| *can).map(|(kind, ..)| *kind).collect();
+            kinds.shuffle(&mut self.random);
+            self.kinds = kinds.into();
+        }
+        let next = self.kinds.pop_front().expect("just filled");
+        let (kind, _, act) = all.into_iter().find(|(kind, ..)| *kind == next).expect("it is of these");
+        Fault { kind, act, away: if kind == LONGER { longer } else { away } }
     }
 
     /// How long it is quiet before.

@@ -9,11 +9,11 @@ use rand::seq::IndexedRandom;
 use serde_json::Value;
 
 use super::ask::{Told, insist};
-use super::booking::{self, Booked, Booking, Bookings};
 use super::check::{Findings, State, check, happened};
 use super::history::{Verdict, judge};
-use super::ledger::{Append, Moved, Seen, Transfer, Way};
+use super::ledger::{Append, Seen, Way};
 use super::load::{Load, Shared};
+use super::operation::{End, Operation, Places};
 use styx_client::Request;
 use styx_harness::{Cluster, RECOVERY_MAX};
 
@@ -34,24 +34,21 @@ pub(super) struct Inspection {
 /// Something that was answered, and may be asked again.
 #[derive(Clone, Debug)]
 enum Answered {
-    Moved(Transfer, Moved),
+    Operated(Operation, End),
     Appended(Append, [Seen; 2]),
-    Went(Booking, Booked),
 }
 
 impl Answered {
     fn call(&self) -> Request {
         match self {
-            Answered::Moved(transfer, _) => transfer.call(),
+            Answered::Operated(operation, _) => operation.call(),
             Answered::Appended(append, _) => append.call(),
-            Answered::Went(booking, _) => booking.call(),
         }
     }
 
     fn same(&self, again: &Told) -> bool {
         match (self, again) {
-            (Answered::Moved(transfer, moved), _) => transfer.read(again) == Ok(Some(*moved)),
-            (Answered::Went(booking, booked), _) => booking.read(again) == Ok(Some(*booked)),
+            (Answered::Operated(operation, end), _) => operation.read(again) == Ok(Some(*end)),
             (Answered::Appended(append, seen), Told::Done(reply)) => append.read(reply) == Ok(*seen),
             _ => false,
         }
@@ -77,7 +74,7 @@ impl Inspection {
             check(&ledger, &state, findings);
             self.happened = happened(&ledger.appends, &state);
             ledger.turn();
-            let sizes = (ledger.transfers.len(), ledger.bookings.len(), ledger.appends.len(), ledger.doubtful());
+            let sizes = (ledger.operations.len(), ledger.appends.len(), ledger.doubtful());
             (ledger.take_history(JUDGED), state.lists.clone(), sizes)
         };
         let mut judged = history.len();
@@ -104,9 +101,9 @@ impl Inspection {
             findings.changed("the state after a restart is not the state before it".to_owned());
         }
         let again = self.ask_again(&load.shared, findings).await?;
-        let (transfers, bookings, appends, doubtful) = sizes;
+        let (operations, appends, doubtful) = sizes;
         Ok(format!(
-            "{transfers} transfers, {bookings} bookings, {appends} appends to {} lists, {doubtful} doubtful; {judged} judged, {again} asked \
+            "{operations} transfers and bookings, {appends} appends to {} lists, {doubtful} doubtful; {judged} judged, {again} asked \
              again; epoch {} with the same hash after a restart",
             state.lists.len(),
             before.0
@@ -117,18 +114,15 @@ impl Inspection {
     async fn ask_again(&mut self, shared: &Arc<Shared>, findings: &mut Findings) -> anyhow::Result<usize> {
         let chosen = {
             let ledger = shared.ledger();
-            let moved = ledger.transfers.iter().filter(|transfer| transfer.way == Way::Keyed);
-            let moved: Vec<&Transfer> = moved.collect();
+            let operated = ledger.operations.iter().filter(|operation| operation.way == Way::Keyed);
+            let operated: Vec<&Operation> = operated.collect();
+            let operated = operated.choose_multiple(&mut self.random, AGAIN * 2 / 3);
+            let operated =
+                operated.filter_map(|operation| Some(Answered::Operated((*operation).clone(), operation.told?)));
             let appended: Vec<&Append> = ledger.appends.values().filter(|append| append.is_named()).collect();
-            let moved = moved.choose_multiple(&mut self.random, AGAIN / 3);
-            let moved = moved.filter_map(|transfer| Some(Answered::Moved((*transfer).clone(), transfer.told?)));
-            let mut chosen: Vec<Answered> = moved.collect();
             let appended = appended.choose_multiple(&mut self.random, AGAIN / 3);
-            chosen.extend(appended.filter_map(|append| Some(Answered::Appended((*append).clone(), append.told?))));
-            let went: Vec<&Booking> = ledger.bookings.iter().filter(|booking| booking.way == Way::Keyed).collect();
-            let went = went.choose_multiple(&mut self.random, AGAIN / 3);
-            chosen.extend(went.filter_map(|booking| Some(Answered::Went((*booking).clone(), booking.told?))));
-            chosen
+            let appended = appended.filter_map(|append| Some(Answered::Appended((*append).clone(), append.told?)));
+            operated.chain(appended).collect::<Vec<_>>()
         };
         let count = chosen.len();
         let tasks = chosen.chunks(count.div_ceil(AT_ONCE).max(1)).map(|share| {
@@ -153,12 +147,15 @@ impl Inspection {
 }
 
 async fn read(cluster: &Cluster) -> anyhow::Result<State> {
-    let state = async |app: &str, operator: &str| -> anyhow::Result<BTreeMap<String, Value>> {
+    let entities = async |app: &str, operator: &str| -> anyhow::Result<BTreeMap<String, Value>> {
         let all = cluster.client().scan(app, operator, "").await?;
         Ok(all.into_iter().map(|entity| (entity.key, entity.value)).collect())
     };
-    let of_bookings = async |operator: &str| state(booking::APP, operator).await;
-    let bookings =
-        Bookings::read(&of_bookings("hotel").await?, &of_bookings("flight").await?, of_bookings("order").await?)?;
-    State::read(&state("ycsb", "account").await?, state("testkit", "a").await?, bookings)
+    let mut held = entities("ycsb", "account").await?;
+    held.append(&mut entities("deathstar-travel", "hotel").await?);
+    held.append(&mut entities("deathstar-travel", "flight").await?);
+    let places = Places::read(held, entities("deathstar-travel", "order").await?)?;
+    let list = |(name, value)| Ok((name, serde_json::from_value(value)?));
+    let lists = entities("testkit", "a").await?.into_iter().map(list).collect::<anyhow::Result<_>>()?;
+    Ok(State { lists, places })
 }

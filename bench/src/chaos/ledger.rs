@@ -8,13 +8,8 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 use styx_client::Request;
 
-use super::ask::Told;
-use super::booking::Booking;
+use super::operation::{ACCOUNTS, OFFERS, Operation, What};
 
-/// Accounts that money is moved between.
-pub(super) const ACCOUNTS: u32 = 64;
-/// The balance of each at first: little enough that it is sometimes gone.
-pub(super) const BALANCE: i64 = 40;
 /// Lists that are appended to at the same time.
 const LISTS: u32 = 8;
 /// Appends until there are new lists.
@@ -28,24 +23,6 @@ pub(super) enum Way {
     Plain,
     /// As a record of Kafka's.
     Record,
-}
-
-/// One is moved from an account to another.
-#[derive(Clone, Debug)]
-pub(super) struct Transfer {
-    pub(super) number: u64,
-    pub(super) from: u32,
-    pub(super) to: u32,
-    pub(super) way: Way,
-    pub(super) told: Option<Moved>,
-}
-
-/// The end of a transfer, as far as it was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moved {
-    /// It happened, and this much is left.
-    Left(i64),
-    Refused,
 }
 
 /// A list that somebody saw: this much of it, with this hash.
@@ -118,36 +95,12 @@ impl Append {
     }
 }
 
-impl Transfer {
-    pub(super) fn call(&self) -> Request {
-        // Half of them wait for the other account, half do not.
-        let function = if self.number.is_multiple_of(2) { "transfer" } else { "transfer_async" };
-        let call = Request::new("ycsb", "account", &account(self.from), function, json!([account(self.to)]));
-        keyed(call, (self.way == Way::Keyed).then(|| format!("transfer-{}", self.number)))
-    }
-
-    /// Reads an answer; an error if it cannot be one to this.
-    pub(super) fn read(&self, told: &Told) -> Result<Option<Moved>, String> {
-        match told {
-            Told::Done(left) if left.as_i64() >= Some(0) => Ok(left.as_i64().map(Moved::Left)),
-            Told::Refused => Ok(Some(Moved::Refused)),
-            Told::Unknown if self.way == Way::Plain => Ok(None),
-            odd => Err(format!("transfer {} was answered with {odd:?}", self.number)),
-        }
-    }
-}
-
 /// A call under this idempotency key, or under none.
 pub(super) fn keyed(call: Request, key: Option<String>) -> Request {
     match key {
         Some(key) => call.idempotency_key(key),
         None => call.without_key(),
     }
-}
-
-/// The name of an account.
-pub(super) fn account(number: u32) -> String {
-    format!("account-{number}")
 }
 
 /// Everything that was asked and told so far.
@@ -157,8 +110,7 @@ pub(super) struct Ledger {
     next: u64,
     block: u64,
     in_block: u64,
-    pub(super) transfers: Vec<Transfer>,
-    pub(super) bookings: Vec<Booking>,
+    pub(super) operations: Vec<Operation>,
     pub(super) appends: BTreeMap<u64, Append>,
     /// Answers that nobody should have been given.
     pub(super) odd: Vec<String>,
@@ -167,32 +119,22 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new(seed: u64) -> Ledger {
-        let (transfers, bookings, appends) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Ledger { seed, next: 0, block: 0, in_block: 0, transfers, bookings, appends, odd: Vec::new(), judged: 0 }
+        let (operations, appends) = (Vec::new(), BTreeMap::new());
+        Ledger { seed, next: 0, block: 0, in_block: 0, operations, appends, odd: Vec::new(), judged: 0 }
     }
 
     /// Two different numbers below `bound`, which follow from the seed and the request's number.
     fn two(&self, number: u64, bound: u32) -> [u32; 2] {
-        let mut random = self.random(number);
+        let mut random = StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let first = random.random_range(0..bound);
         [first, (first + random.random_range(1..bound)) % bound]
     }
 
-    fn random(&self, number: u64) -> StdRng {
-        StdRng::seed_from_u64(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// A booking to ask for.
-    pub(super) fn booking(&mut self, way: Way) -> Booking {
+    /// An operation to ask for.
+    pub(super) fn operation(&mut self, what: What, way: Way) -> Operation {
         self.next += 1;
-        Booking::new(self.next, way, &mut self.random(self.next))
-    }
-
-    /// A transfer to ask for.
-    pub(super) fn transfer(&mut self, way: Way) -> Transfer {
-        self.next += 1;
-        let [from, to] = self.two(self.next, ACCOUNTS);
-        Transfer { number: self.next, from, to, way, told: None }
+        let bound = if what == What::Transfer { ACCOUNTS } else { OFFERS };
+        Operation { number: self.next, what, places: self.two(self.next, bound), way, told: None }
     }
 
     pub(super) fn append(&mut self, way: Way, now_us: u64) -> Append {
@@ -229,13 +171,12 @@ impl Ledger {
 
     /// How many requests there were.
     pub(super) fn requests(&self) -> usize {
-        self.transfers.len() + self.bookings.len() + self.appends.len()
+        self.operations.len() + self.appends.len()
     }
 
     /// How many have an unknown end.
     pub(super) fn doubtful(&self) -> usize {
-        let transfers = self.transfers.iter().filter(|transfer| transfer.told.is_none()).count();
-        let bookings = self.bookings.iter().filter(|booking| booking.told.is_none()).count();
-        transfers + bookings + self.appends.values().filter(|append| append.told.is_none()).count()
+        let operations = self.operations.iter().filter(|operation| operation.told.is_none()).count();
+        operations + self.appends.values().filter(|append| append.told.is_none()).count()
     }
 }

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::ask::{Told, insist};
 use super::ledger::{Append, Ledger, Way};
+use super::operation::What;
 use styx_client::Client;
 use styx_harness::RECOVERY_MAX;
 
@@ -75,34 +76,18 @@ impl Shared {
         *self.mode.borrow()
     }
 
-    async fn move_one(&self, way: Way) {
-        let mut transfer = self.ledger().transfer(way);
-        let call = transfer.call();
-        let told = insist(&self.client, call, PATIENCE).await;
-        let read = transfer.read(&told);
+    async fn operate(&self, what: What, way: Way) {
+        let mut operation = self.ledger().operation(what, way);
+        let told = insist(&self.client, operation.call(), PATIENCE).await;
         let mut ledger = self.ledger();
-        match read {
-            Ok(moved) => transfer.told = moved,
+        match operation.read(&told) {
+            Ok(end) => operation.told = end,
             Err(odd) => ledger.odd.push(odd),
         }
-        if transfer.told.is_some() {
+        if operation.told.is_some() {
             self.beat();
         }
-        ledger.transfers.push(transfer);
-    }
-
-    async fn travel(&self, way: Way) {
-        let mut booking = self.ledger().booking(way);
-        let told = insist(&self.client, booking.call(), PATIENCE).await;
-        let mut ledger = self.ledger();
-        match booking.read(&told) {
-            Ok(booked) => booking.told = booked,
-            Err(odd) => ledger.odd.push(odd),
-        }
-        if booking.told.is_some() {
-            self.beat();
-        }
-        ledger.bookings.push(booking);
+        ledger.operations.push(operation);
     }
 
     async fn append(&self, way: Way) {
@@ -212,8 +197,8 @@ async fn ask(shared: Arc<Shared>, number: usize) {
         shared.busy.fetch_add(1, Ordering::SeqCst);
         while shared.mode() == Mode::Ask {
             match number % 3 {
-                0 => shared.move_one(way).await,
-                1 => shared.travel(way).await,
+                0 => shared.operate(What::Transfer, way).await,
+                1 => shared.operate(What::Booking, way).await,
                 _ => shared.append(way).await,
             }
             shared.each[number].fetch_add(1, Ordering::Relaxed);

@@ -3,14 +3,15 @@
 //! brokers and servers.
 
 mod ask;
-mod booking;
-
 mod check;
 mod fault;
 mod history;
 mod inspection;
 mod ledger;
 mod load;
+mod load;
+mod operation;
+mod records;
 mod records;
 mod report;
 
@@ -28,8 +29,9 @@ use styx_harness::{self as harness, Cluster};
 use ask::{Told, insist};
 use fault::{Deck, ms};
 use inspection::Inspection;
-use ledger::{ACCOUNTS, BALANCE, Ledger, account};
+use ledger::Ledger;
 use load::Load;
+use operation::Places;
 use records::Records;
 use report::Report;
 
@@ -146,14 +148,12 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
         ..harness::Options::new(styx)
     };
     let mut cluster = Cluster::start(processes).await?;
-    for app in ["ycsb", "testkit", booking::APP] {
+    for app in ["ycsb", "testkit", "deathstar-travel"] {
         cluster.deploy(&options.guests.join(app), None, true).await?;
     }
     // Longer than a gateway holds a request.
     let client = Client::builder(cluster.ingress()).timeout(Duration::from_secs(60)).build()?;
-    let accounts = (0..ACCOUNTS)
-        .map(|number| styx_client::Request::new("ycsb", "account", &account(number), "insert", json!([BALANCE])));
-    for call in accounts.chain(booking::opening()) {
+    for call in Places::opening() {
         let what = format!("{call:?}");
         let opened = insist(&client, call, Duration::from_secs(30)).await;
         anyhow::ensure!(opened == Told::Done(json!(null)), "{what} fails: {opened:?}");

@@ -212,32 +212,3 @@ fn what_cannot_be_reached_is_told_on_one_line() {
         assert!(started.elapsed() < Duration::from_secs(40));
     }
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement"]
-async fn calls_a_second() {
-    const CALLS: usize = 50_000;
-    let _alone = ALONE.lock().await;
-    if !broker::available() {
-        return;
-    }
-    let broker = Broker::start();
-    let directory = tempfile::tempdir().unwrap();
-    let _server = serve(directory.path(), &["--kafka", &broker.address]).await;
-    let client = Client::new(&broker.address);
-    client.ask("warm", "append", None, b"[1]");
-    client.flush();
-    client.replies_begun(1, Duration::from_secs(30));
-    let started = std::time::Instant::now();
-    for n in 0..CALLS {
-        client.ask(&format!("k{n}"), "append", None, b"[1]");
-    }
-    client.flush();
-    let sent = started.elapsed();
-    client.replies_begun(CALLS + 1, Duration::from_secs(120));
-    let all = started.elapsed();
-    println!(
-        "{CALLS} calls: sent in {sent:.2?}, answered in {all:.2?}: {:.0} a second",
-        CALLS as f64 / all.as_secs_f64()
-    );
-}

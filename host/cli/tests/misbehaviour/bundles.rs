@@ -14,6 +14,16 @@ pub fn component(operator: &'static str) -> Vec<u8> {
     Guest::body(operator, &["get"], OK).bytes()
 }
 
+/// The same with another schema of its parameter.
+pub fn schema(schema: &'static str) -> Vec<u8> {
+    Guest { schema, ..Guest::body("item", &["get"], OK) }.bytes()
+}
+
+/// A component whose function is none.
+pub fn uncompilable() -> Vec<u8> {
+    Guest::new("item", &["get"], "(func (export \"invoke\"))").bytes()
+}
+
 /// The same with something replaced in its text.
 pub fn altered(replacements: &[(&str, &str)]) -> Vec<u8> {
     let mut text = Guest::body("item", &["get"], OK).wat();

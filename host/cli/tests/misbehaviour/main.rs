@@ -1,4 +1,4 @@
-//! Functions, uploads and clients that misbehave, against the real server: whoever did it is told
+//! Functions and uploads that misbehave, against the real server: whoever did it is told
 //! what was wrong, nothing of it remains, and nobody else notices.
 
 mod bundles;
@@ -7,7 +7,6 @@ mod neighbour;
 #[path = "../process/mod.rs"]
 mod process;
 mod python;
-mod requests;
 #[path = "../../../engine/tests/support/mod.rs"]
 mod support;
 mod uploads;

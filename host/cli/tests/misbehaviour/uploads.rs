@@ -5,7 +5,7 @@ use std::time::Instant;
 use reqwest::{Body, Method};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::bundles::{altered, bundle, component, composite, describing, encoded, zip};
+use crate::bundles::{altered, bundle, component, composite, describing, encoded, schema, uncompilable, zip};
 use crate::neighbour::{self, Neighbours};
 use crate::process::{Process, told};
 use crate::{Expect, fails, is_unharmed, nothing_is};
@@ -70,6 +70,9 @@ fn components() -> Vec<(&'static str, Vec<u8>, Expect)> {
             describing("(call $get-own (i32.const 128)) (unreachable)"),
             is("DESCRIBE_FAILED", "outside of an invocation"),
         ),
+        ("a description without schema", schema("{"), is("DESCRIBE_FAILED", "")),
+        ("a schema that nobody can check", schema(r#"{"pattern":"(?=x)"}"#), is("BAD_SCHEMA", "")),
+        ("an operator that does not compile", uncompilable(), is("COMPILE_FAILED", "")),
         ("another key prefix", composite(), is("BAD_BUNDLE", "operator \"item\" exists without a key prefix")),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use styx_storage::snapshot::{Acquired, Lease, Leases, Memory, SnapshotError, StoreLocation};
+use styx_storage::snapshot::{Acquired, Lease, Leases, SnapshotError, StoreLocation};
 
 use crate::support::*;
 
@@ -63,15 +63,6 @@ fn it_changes_hands_when_it_ran_out() {
         let lease = ours(a.acquire("a", TERM, 2703).unwrap());
         assert_eq!(lease.generation(), 4);
     });
-}
-
-/// A store that takes conditional updates and does not look at the condition.
-#[test]
-fn a_store_that_ignores_conditions_is_refused() {
-    use crate::lost_answers::Careless;
-    let memory = Memory::from(std::sync::Arc::<Careless>::default() as std::sync::Arc<dyn object_store::ObjectStore>);
-    let refused = Leases::open(&StoreLocation::in_memory(&memory), runtime()).unwrap_err();
-    assert!(refused.to_string().contains("If-Match"), "{refused}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use styx_storage::snapshot::{Acquired, Leases, Memory, SnapshotError, SnapshotStore, StoreLocation};
@@ -21,10 +21,12 @@ const FINE: u8 = 0;
 const DONE_BUT_ERROR: u8 = 1;
 /// It is not done, and the answer is an error.
 const NOT_DONE: u8 = 2;
-/// Nothing is answered, not even a question.
-const AWAY: u8 = 4;
 /// It is done, the answer is lost, and the repeated try finds the name taken.
 const DONE_AND_REPEATED: u8 = 3;
+/// Nothing is answered, not even a question.
+const AWAY: u8 = 4;
+/// It is done, whatever its condition.
+const CARELESS: u8 = 5;
 
 #[derive(Debug)]
 struct Flaky {
@@ -50,6 +52,7 @@ impl ObjectStore for Flaky {
         match mood {
             DONE_BUT_ERROR => result.and(Err(lost())),
             DONE_AND_REPEATED => self.inner.put_opts(path, payload, options).await,
+            CARELESS => self.inner.put(path, payload).await,
             _ => result,
         }
     }
@@ -79,47 +82,6 @@ impl ObjectStore for Flaky {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         self.inner.copy_opts(from, to, options).await
-    }
-}
-
-/// A store that takes every put, whatever its condition.
-#[derive(Debug, Default)]
-pub struct Careless(InMemory);
-
-impl fmt::Display for Careless {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("careless")
-    }
-}
-
-#[async_trait::async_trait]
-impl ObjectStore for Careless {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.0.put_opts(path, payload, PutOptions { mode: PutMode::Overwrite, ..options }).await
-    }
-
-    async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        self.0.put_multipart_opts(path, options).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.0.get_opts(path, options).await
-    }
-
-    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.0.delete_stream(paths)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list(prefix)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.0.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.0.copy_opts(from, to, options).await
     }
 }
 
@@ -206,4 +168,12 @@ fn a_lease_whose_answer_was_lost() {
     let taken = ours(second.acquire("b", 1000, 1750).unwrap());
     assert!(matches!(lease.renew(1751), Err(SnapshotError::LeaseLost { .. })));
     assert_eq!(taken.generation(), 2);
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_refused() {
+    let (flaky, location) = flaky();
+    flaky.mood.store(CARELESS, Ordering::SeqCst);
+    let refused = Leases::open(&location, runtime()).unwrap_err();
+    assert!(refused.to_string().contains("If-Match"), "{refused}");
 }

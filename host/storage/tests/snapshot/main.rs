@@ -11,5 +11,4 @@ mod formats;
 mod lease;
 mod lost_answers;
 mod opening;
-mod speed;
 mod support;
