@@ -6,8 +6,8 @@ mod process;
 use std::process::Stdio;
 use std::time::Duration;
 
+use process::Process;
 use process::load::Load;
-use process::{Process, testkit};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -32,9 +32,7 @@ async fn ten_kills_between_snapshots_lose_double_and_change_nothing() {
 /// Kills a server with these arguments after so many answers at a time, and says how often it began with a newer snapshot than before.
 async fn kills(more: &[&str], pause: u64) -> u64 {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = Process::start(&directory.path().join("data"), more).await;
-    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    let mut server = Process::with_testkit(&directory.path().join("data"), more).await;
     let load = Load::on(&server.client());
     let (mut reached, mut snapshot, mut restored) = (0, 0, 0);
     for round in 0..ROUNDS {

@@ -8,7 +8,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use process::{Process, testkit};
+use process::Process;
 use reqwest::Method;
 use serde_json::{Value, json};
 use styx_client::Client;
@@ -53,9 +53,7 @@ async fn take(server: &Process) -> u64 {
 
 /// A server with two snapshots, whose last answers are in the log only.
 async fn begun(data: &Path) -> (Process, Vec<Value>) {
-    let server = Process::start(data, NEVER).await;
-    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    let server = Process::with_testkit(data, NEVER).await;
     let mut answers = append(&server.client(), 0..30).await;
     let first = take(&server).await;
     answers.extend(append(&server.client(), 30..60).await);
@@ -260,8 +258,7 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
     assert_eq!(done(&["snapshots", "restore", &sequence, "--data-dir", &data])["epoch"], first["epoch"]);
 
     let at = |name| cluster.coordinator.at(name).to_owned();
-    cluster.coordinator =
-        support::coordinator(cluster.directory(), &at("cluster"), &at("admin"), 1, "all", NEVER).await;
+    cluster.coordinator = support::coordinator(cluster.directory(), &at("cluster"), &at("admin"), 1, NEVER).await;
     cluster.settles(1, generation + 1).await;
     assert_eq!(cluster.get("/v1/state/testkit/a?limit=1000").await["entries"], lists);
     assert_eq!(append(&cluster.client(), 0..20).await, answers, "what was done then is done");

@@ -4,7 +4,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::process::{Process, Told, testkit, told};
+use crate::process::{Process, Told, told};
 use crate::support::Cluster;
 
 /// Calls whose answers and effects depend on each other, over entities of several workers.
@@ -102,9 +102,7 @@ async fn pages(get: impl AsyncFn(&str) -> Value, operator: &str, limit: usize) -
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_answers_what_one_process_answers() {
     let directory = tempfile::tempdir().unwrap();
-    let single = Process::start(&directory.path().join("data"), &["--threads", "2"]).await;
-    let deployed = single.deploy("testkit", "application/zip", testkit().await).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    let single = Process::with_testkit(&directory.path().join("data"), &["--threads", "2"]).await;
     let expect = answers(async |target, arguments, key| {
         ask(single.to_ingress(Method::POST, &format!("/v1/call/{target}")), arguments, key).await
     });

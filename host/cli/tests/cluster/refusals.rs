@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use crate::process::told;
-use crate::support::{Cluster, PATIENCE, Part, coordinator, gateway};
+use crate::support::{Cluster, FREE, PATIENCE, Part, coordinator, gateway, worker};
 
 /// Runs a server that must not start.
 async fn fails(arguments: &[&str]) -> Output {
@@ -48,17 +48,8 @@ async fn a_directory_and_an_address_belong_to_one_process() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.starts_with("error DATA_LOCKED: another process uses"), "{told}");
     let other = cluster.directory().join("other");
-    let output = fails(&[
-        "--role",
-        "coordinator",
-        "--cluster-addr",
-        at,
-        "--admin-addr",
-        "127.0.0.1:0",
-        "--data-dir",
-        other.to_str().unwrap(),
-    ])
-    .await;
+    let flags = ["--role", "coordinator", "--cluster-addr", at, "--admin-addr", FREE, "--data-dir"];
+    let output = fails(&[&flags[..], &[other.to_str().unwrap()]].concat()).await;
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.starts_with("error ADDRESS: cannot listen on") && told.contains("--cluster-addr"), "{told}");
 }
@@ -66,13 +57,12 @@ async fn a_directory_and_an_address_belong_to_one_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_with_another_engine_is_refused_with_both_named() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all", &[]).await;
+    let coordinator = coordinator(directory.path(), FREE, FREE, 1, &[]).await;
     let http = Client::builder().timeout(PATIENCE).build().unwrap();
     let of_cluster = || told(http.request(Method::GET, format!("http://{}/v1/cluster", coordinator.at("admin"))));
-    let data = directory.path().join("worker");
-    let arguments = ["--role", "worker", "--coordinator", coordinator.at("cluster"), "--determinism-check", "off"];
-    let arguments = [&arguments[..], &["--data-dir", data.to_str().unwrap()]].concat();
-    let mut worker = Part::start(directory.path(), "worker", &arguments).await;
+    let (at, within) = (coordinator.at("cluster"), directory.path().display());
+    let flags = format!("--role worker --coordinator {at} --determinism-check off --data-dir {within}/worker");
+    let mut worker = Part::start(directory.path(), "worker", &flags, &[]).await;
     let own = of_cluster().await.body["engine"].as_str().unwrap().to_owned();
     // It could only be refused again: it ends, and says why.
     let (status, told) = worker.ended().await;
@@ -91,7 +81,7 @@ async fn a_worker_with_another_engine_is_refused_with_both_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_workers_nothing_is_ready_and_requests_wait() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = coordinator(directory.path(), "127.0.0.1:0", "127.0.0.1:0", 1, "all", &[]).await;
+    let coordinator = coordinator(directory.path(), FREE, FREE, 1, &[]).await;
     let gateway = gateway(directory.path(), coordinator.at("cluster")).await;
     let http = Client::builder().timeout(PATIENCE).build().unwrap();
     for address in [coordinator.at("admin"), gateway.at("admin")] {
@@ -105,9 +95,6 @@ async fn without_workers_nothing_is_ready_and_requests_wait() {
     let call = tokio::spawn(told(call));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!call.is_finished());
-    let (address, data) = (coordinator.at("cluster"), directory.path().join("worker"));
-    let data = data.to_str().unwrap();
-    let worker = ["--role", "worker", "--coordinator", address, "--determinism-check", "all", "--data-dir", data];
-    let _worker = Part::start(directory.path(), "worker", &worker).await;
+    let _worker = worker(directory.path(), "worker", coordinator.at("cluster"), &[]).await;
     call.await.unwrap().is_error("a call", 404, "UNKNOWN_APP", "shop");
 }

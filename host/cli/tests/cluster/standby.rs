@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::broker;
 use crate::process::load::{KEYS, Load};
 use crate::process::{testkit, told};
-use crate::support::{Cluster, PATIENCE, Part};
+use crate::support::{Cluster, FREE, PATIENCE, Part};
 
 /// No takeover lasts for so long, even on a busy machine.
 const TAKEOVER_MAX: Duration = Duration::from_secs(30);
@@ -27,27 +27,18 @@ struct Candidate {
 
 impl Candidate {
     fn new(name: &'static str) -> Candidate {
-        Candidate { name, cluster: "127.0.0.1:0".into(), admin: "127.0.0.1:0".into() }
+        Candidate { name, cluster: FREE.into(), admin: FREE.into() }
     }
 
     /// Starts it; afterwards it always starts there.
     async fn start(&mut self, directory: &Path, log: &str, interval: &str) -> Part {
-        let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
-        let (data, cache, store) = (path(self.name), path("cache"), path("store"));
-        let arguments = [
-            ["--role", "coordinator"],
-            ["--workers", "2"],
-            ["--name", self.name],
-            ["--cluster-addr", &self.cluster],
-            ["--admin-addr", &self.admin],
-            ["--determinism-check", "all"],
-            ["--data-dir", &data],
-            ["--cache-dir", &cache],
-            ["--log", log],
-            ["--store", &store],
-            ["--snapshot-interval", interval],
-        ];
-        let part = Part::start(directory, self.name, arguments.as_flattened()).await;
+        let (Candidate { name, cluster, admin }, within) = (&*self, directory.display());
+        let flags = format!(
+            "--role coordinator --workers 2 --name {name} --cluster-addr {cluster} --admin-addr {admin} \
+             --determinism-check all --data-dir {within}/{name} --cache-dir {within}/cache --store {within}/store \
+             --log {log} --snapshot-interval {interval}"
+        );
+        let part = Part::start(directory, name, &flags, &[]).await;
         (self.cluster, self.admin) = (part.at("cluster").to_owned(), part.at("admin").to_owned());
         part
     }
@@ -77,8 +68,7 @@ impl Pair {
             cluster.start_worker(number).await;
         }
         cluster.settles(2, 0).await;
-        let deployed = cluster.deploy("testkit", testkit().await).await;
-        assert_eq!(deployed.status, 201, "{}", deployed.body);
+        cluster.deploy("testkit", testkit().await).await.is_deployed();
         Some(Pair { cluster, leads, stands_by, log, interval })
     }
 

@@ -18,9 +18,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Part(Process);
 
 impl Part {
-    /// Starts one and waits until it is ready.
-    pub async fn start(directory: &Path, name: &str, arguments: &[&str]) -> Part {
-        Part(started(directory, name, "info", &[&["server", "--json"], arguments].concat()).await)
+    /// Starts one with the words of `flags` and `more`, and waits until it is ready.
+    pub async fn start(directory: &Path, name: &str, flags: &str, more: &[&str]) -> Part {
+        let own: Vec<&str> = ["server", "--json"].into_iter().chain(flags.split(' ')).collect();
+        Part(started(directory, name, "info", &[&own, more].concat()).await)
     }
 
     pub fn at(&self, name: &str) -> &str {
@@ -73,7 +74,6 @@ pub struct Cluster {
     pub workers: Vec<Option<Part>>,
     pub gateway: Part,
     pub http: Client,
-    determinism: &'static str,
     /// More arguments of the coordinator.
     more: &'static [&'static str],
     directory: TempDir,
@@ -87,16 +87,13 @@ impl Cluster {
 
     async fn start_with(workers: usize, more: &'static [&'static str]) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
-        let determinism = "all";
-        let free = "127.0.0.1:0";
-        let coordinator = coordinator(directory.path(), free, free, workers, determinism, more).await;
+        let coordinator = coordinator(directory.path(), FREE, FREE, workers, more).await;
         let mut cluster = Cluster {
             gateway: gateway(directory.path(), coordinator.at("cluster")).await,
             coordinator,
             standby: None,
             workers: (0..workers).map(|_| None).collect(),
             http: Client::builder().timeout(PATIENCE).build().unwrap(),
-            determinism,
             more,
             directory,
         };
@@ -116,7 +113,6 @@ impl Cluster {
             standby: Some(standby),
             workers: Vec::new(),
             http: Client::builder().timeout(PATIENCE).build().unwrap(),
-            determinism: "all",
             more: &[],
             directory,
         }
@@ -130,8 +126,7 @@ impl Cluster {
     /// The same, with more arguments of the coordinator.
     pub async fn with_testkit_and(workers: usize, more: &'static [&'static str]) -> Cluster {
         let cluster = Cluster::start_with(workers, more).await;
-        let deployed = cluster.deploy("testkit", testkit().await).await;
-        assert_eq!(deployed.status, 201, "{}", deployed.body);
+        cluster.deploy("testkit", testkit().await).await.is_deployed();
         cluster
     }
 
@@ -205,23 +200,7 @@ impl Cluster {
             // Found behind the one that stands by, too.
             address = format!("{},{address}", standby.at("cluster"));
         }
-        let data = self.directory().join(format!("worker-{number}"));
-        let cache = self.directory().join("cache");
-        let arguments = [
-            "--role",
-            "worker",
-            "--coordinator",
-            &address,
-            "--threads",
-            "2",
-            "--determinism-check",
-            self.determinism,
-            "--data-dir",
-            data.to_str().unwrap(),
-            "--cache-dir",
-            cache.to_str().unwrap(),
-        ];
-        self.workers[number] = Some(Part::start(self.directory(), &format!("worker-{number}"), &arguments).await);
+        self.workers[number] = Some(worker(self.directory(), &format!("worker-{number}"), &address, &[]).await);
     }
 
     pub async fn kill_worker(&mut self, number: usize) {
@@ -237,42 +216,33 @@ impl Cluster {
         self.coordinator.kill().await;
         let (cluster, admin) = (self.coordinator.at("cluster").to_owned(), self.coordinator.at("admin").to_owned());
         let workers = self.workers.len();
-        self.coordinator = coordinator(self.directory(), &cluster, &admin, workers, self.determinism, self.more).await;
+        self.coordinator = coordinator(self.directory(), &cluster, &admin, workers, self.more).await;
     }
 }
 
-pub async fn coordinator(
-    directory: &Path,
-    cluster: &str,
-    admin: &str,
-    workers: usize,
-    determinism: &str,
-    more: &[&str],
-) -> Part {
-    let (data, cache) = (directory.join("coordinator"), directory.join("cache"));
-    let workers = workers.to_string();
-    let mut arguments = vec![
-        "--role",
-        "coordinator",
-        "--cluster-addr",
-        cluster,
-        "--admin-addr",
-        admin,
-        "--workers",
-        &workers,
-        "--determinism-check",
-        determinism,
-        "--data-dir",
-        data.to_str().unwrap(),
-        "--cache-dir",
-        cache.to_str().unwrap(),
-    ];
-    arguments.extend(more);
-    Part::start(directory, "coordinator", &arguments).await
+/// Any free port.
+pub const FREE: &str = "127.0.0.1:0";
+
+pub async fn coordinator(directory: &Path, cluster: &str, admin: &str, workers: usize, more: &[&str]) -> Part {
+    let within = directory.display();
+    let flags = format!(
+        "--role coordinator --cluster-addr {cluster} --admin-addr {admin} --workers {workers} --determinism-check all \
+         --data-dir {within}/coordinator --cache-dir {within}/cache"
+    );
+    Part::start(directory, "coordinator", &flags, more).await
+}
+
+/// A worker that checks every transaction's determinism.
+pub async fn worker(directory: &Path, name: &str, coordinator: &str, more: &[&str]) -> Part {
+    let within = directory.display();
+    let flags = format!(
+        "--role worker --coordinator {coordinator} --threads 2 --determinism-check all --data-dir {within}/{name} \
+         --cache-dir {within}/cache"
+    );
+    Part::start(directory, name, &flags, more).await
 }
 
 pub async fn gateway(directory: &Path, coordinator: &str) -> Part {
-    let free = "127.0.0.1:0";
-    let arguments = ["--role", "gateway", "--coordinator", coordinator, "--ingress-addr", free, "--admin-addr", free];
-    Part::start(directory, "gateway", &arguments).await
+    let flags = format!("--role gateway --coordinator {coordinator} --ingress-addr {FREE} --admin-addr {FREE}");
+    Part::start(directory, "gateway", &flags, &[]).await
 }

@@ -13,22 +13,20 @@ mod stall;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::Duration;
 
 use broker::Broker;
 use client::{Client, Reply};
-use process::{Process, testkit};
+use process::Process;
 use serde_json::{Value, json};
 
 /// One at a time: brokers and servers are large.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-async fn serve(data: &Path, more: &[&str]) -> Process {
-    let server = Process::start(data, more).await;
-    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
-    server
+/// A broker, while no other test has one; none if there cannot be any.
+async fn alone() -> Option<(tokio::sync::MutexGuard<'static, ()>, Broker)> {
+    let alone = ALONE.lock().await;
+    broker::available().then(|| (alone, Broker::start()))
 }
 
 /// Asks for elements to be appended to lists, five of them; returns the elements of each.
@@ -74,13 +72,10 @@ async fn check(client: &Client, server: &Process, lists: &BTreeMap<String, BTree
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
-    let _alone = ALONE.lock().await;
-    if !broker::available() {
-        return;
-    }
-    let broker = Broker::start();
+    let Some((_alone, broker)) = alone().await else { return };
     let directory = tempfile::tempdir().unwrap();
-    let server = serve(directory.path(), &["--kafka", &broker.address, "--kafka-partitions", "3"]).await;
+    let server =
+        Process::with_testkit(directory.path(), &["--kafka", &broker.address, "--kafka-partitions", "3"]).await;
     let client = Client::new(&broker.address);
     client.ask("k", "append", Some("one"), b"[1]");
     client.flush();
@@ -129,14 +124,10 @@ async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_answers_every_record_once() {
-    let _alone = ALONE.lock().await;
-    if !broker::available() {
-        return;
-    }
-    let broker = Broker::start();
+    let Some((_alone, broker)) = alone().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let more = ["--kafka", broker.address.as_str(), "--kafka-partitions", "2"];
-    let mut server = serve(directory.path(), &more).await;
+    let mut server = Process::with_testkit(directory.path(), &more).await;
     let client = std::sync::Arc::new(Client::new(&broker.address));
     let asking = {
         let client = client.clone();
@@ -164,15 +155,11 @@ async fn a_server_that_is_killed_answers_every_record_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_killed_is_waited_for_by_log_and_front() {
-    let _alone = ALONE.lock().await;
-    if !broker::available() {
-        return;
-    }
-    let mut broker = Broker::start();
+    let Some((_alone, mut broker)) = alone().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let log = format!("kafka://{}", broker.address);
     let more = ["--log", log.as_str()];
-    let mut server = serve(directory.path(), &more).await;
+    let mut server = Process::with_testkit(directory.path(), &more).await;
     let client = Client::new(&broker.address);
     let mut lists = ask(&client, 0..300);
     client.replies_begun(50, Duration::from_secs(60));

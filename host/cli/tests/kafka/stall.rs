@@ -6,10 +6,10 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::broker::{self, Broker};
-use crate::process::{Told, told};
+use crate::alone;
+use crate::broker::Broker;
+use crate::process::{Process, Told, told};
 use crate::support::{Cluster, PATIENCE};
-use crate::{ALONE, serve};
 
 /// Shorter than any wait for brokers.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -84,14 +84,10 @@ impl Client<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_calls_while_brokers_are_away_is_told_at_once() {
-    let _alone = ALONE.lock().await;
-    if !broker::available() {
-        return;
-    }
-    let mut broker = Broker::start();
+    let Some((_alone, mut broker)) = alone().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let log = format!("kafka://{}", broker.address);
-    let server = serve(directory.path(), &["--log", &log]).await;
+    let server = Process::with_testkit(directory.path(), &["--log", &log]).await;
     let to_ingress = |method: Method, path: &str| server.to_ingress(method, path);
     let to_admin = |method: Method, path: &str| server.to_admin(method, path);
     Client { to_ingress: &to_ingress, to_admin: &to_admin, to_taker: &to_admin }.outlives(&mut broker).await;
@@ -99,11 +95,7 @@ async fn who_calls_while_brokers_are_away_is_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_knows_that_the_brokers_of_its_coordinator_are_away() {
-    let _alone = ALONE.lock().await;
-    if !broker::available() {
-        return;
-    }
-    let mut broker = Broker::start();
+    let Some((_alone, mut broker)) = alone().await else { return };
     let log: &'static str = Box::leak(format!("kafka://{}", broker.address).into_boxed_str());
     let cluster = Cluster::with_testkit_and(1, Box::leak(Box::new(["--log", log]))).await;
     let to_ingress = |method: Method, path: &str| cluster.to_ingress(method, path);

@@ -69,8 +69,7 @@ async fn guests_that_misbehave_hurt_nobody() {
     let server = Process::start(directory.path(), &["--threads", "2"]).await;
     let mut bundle = Bundle::read(&testkit().await, &BundleLimits::default()).unwrap();
     bundle.manifest.limits = Manifest::parse("[limits]\nmemory = \"64MiB\"\nrw_set = 5000").unwrap().limits;
-    let deployed = server.deploy("kit", "application/zip", bundle.write().unwrap()).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    server.deploy("kit", "application/zip", bundle.write().unwrap()).await.is_deployed();
     let neighbours = Neighbours::move_in(&server).await;
 
     // Something that must stay as it is, under the very keys that are written in vain.

@@ -28,8 +28,7 @@ pub struct Neighbours {
 impl Neighbours {
     /// Deploys the app and starts its clients.
     pub async fn move_in(server: &Process) -> Neighbours {
-        let deployed = server.deploy(APP, "application/zip", testkit().await).await;
-        assert_eq!(deployed.status, 201, "{}", deployed.body);
+        server.deploy(APP, "application/zip", testkit().await).await.is_deployed();
         let stop = Arc::new(AtomicBool::new(false));
         let clients = (0..CLIENTS)
             .map(|number| tokio::spawn(client(number, server.ingress.clone(), server.http.clone(), stop.clone())))

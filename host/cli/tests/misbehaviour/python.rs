@@ -51,8 +51,7 @@ async fn a_python_guest_that_misbehaves_hurts_nobody() {
     std::fs::write(source.join("odd.py"), GUEST).unwrap();
     let bundle = build(source).await;
     let server = Process::start(&directory.path().join("data"), &["--threads", "2"]).await;
-    let deployed = server.deploy("odd", "application/zip", bundle).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    server.deploy("odd", "application/zip", bundle).await.is_deployed();
     let neighbours = Neighbours::move_in(&server).await;
     assert_eq!(server.call("odd/odd/k/put", "[1]").await.body, json!(1));
     let (state, memory) = (server.state(&["odd/odd"]).await, server.memory());

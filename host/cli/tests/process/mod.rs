@@ -51,6 +51,12 @@ impl Told {
         assert_eq!(self.wrong(of, status, code, says), None);
     }
 
+    /// Asserts that it is that of a deployment that was taken.
+    #[track_caller]
+    pub fn is_deployed(&self) {
+        assert_eq!(self.status, 201, "{}", self.body);
+    }
+
     /// What is wrong with it, if it is not an error with this status and code, whose one line says
     /// this, and which tells what to do.
     pub fn wrong(&self, of: &str, status: u16, code: &str, says: &str) -> Option<String> {
@@ -70,6 +76,13 @@ impl Process {
     /// Starts a server that checks every transaction's determinism, with more arguments; returns once it is ready.
     pub async fn start(data: &Path, more: &[&str]) -> Process {
         Process::start_at("127.0.0.1:0", "127.0.0.1:0", data, more).await
+    }
+
+    /// The same, with the guest whose functions misbehave deployed as `testkit`.
+    pub async fn with_testkit(data: &Path, more: &[&str]) -> Process {
+        let server = Process::start(data, more).await;
+        server.deploy("testkit", "application/zip", testkit().await).await.is_deployed();
+        server
     }
 
     async fn start_at(ingress: &str, admin: &str, data: &Path, more: &[&str]) -> Process {

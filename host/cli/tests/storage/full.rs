@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::disk::Disk;
 use crate::process::{Process, Told, testkit, told};
-use crate::support::{PATIENCE, Part, coordinator, gateway};
+use crate::support::{FREE, PATIENCE, coordinator, gateway, worker};
 
 /// A client of one list, which knows what must be in it.
 struct Client<'a> {
@@ -55,8 +55,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_recovers() {
     let more = ["--cache-dir", cache.to_str().unwrap(), "--disk-reserve", &reserve, "--snapshot-interval", "500ms"];
     let server = Process::start(&disk.path().join("data"), &more).await;
     let bundle = testkit().await;
-    let deployed = server.deploy("testkit", "application/zip", bundle.clone()).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    server.deploy("testkit", "application/zip", bundle.clone()).await.is_deployed();
 
     let (mut acknowledged, mut next) = (Vec::new(), 0);
     let to_ingress = |method: Method, path: &str| server.to_ingress(method, path);
@@ -110,24 +109,19 @@ async fn a_full_disk_refuses_writes_answers_reads_and_recovers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_gateways_of_a_cluster_refuse_writes_while_its_log_has_no_room() {
     let disk = Disk::new();
-    let (address, admin) = ("127.0.0.1:0", "127.0.0.1:0");
     let reserve = disk.reserve.to_string();
     let more = ["--disk-reserve", &reserve];
-    let mut leader = coordinator(&disk.path(), address, admin, 1, "all", &more).await;
+    let mut leader = coordinator(&disk.path(), FREE, FREE, 1, &more).await;
     let elsewhere = tempfile::tempdir().unwrap();
     let gateway = gateway(elsewhere.path(), leader.at("cluster")).await;
-    let data = elsewhere.path().join("worker");
-    let arguments = ["--role", "worker", "--coordinator", leader.at("cluster"), "--determinism-check", "all"];
-    let watched = ["--admin-addr", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
-    let worker = Part::start(elsewhere.path(), "worker", &[&arguments[..], &watched].concat()).await;
+    let worker = worker(elsewhere.path(), "worker", leader.at("cluster"), &["--admin-addr", FREE]).await;
     let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
     let bundle = testkit().await;
     let deploy = |at: &str, app: &str| {
         let request = http.post(format!("http://{at}/v1/apps/{app}/deployments"));
         told(request.header("content-type", "application/zip").body(bundle.clone()))
     };
-    let deployed = deploy(leader.at("admin"), "testkit").await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    deploy(leader.at("admin"), "testkit").await.is_deployed();
 
     let (mut acknowledged, mut next) = (Vec::new(), 0);
     let to_ingress =
@@ -154,7 +148,7 @@ async fn the_gateways_of_a_cluster_refuse_writes_while_its_log_has_no_room() {
 
     let (address, admin) = (leader.at("cluster").to_owned(), leader.at("admin").to_owned());
     leader.kill().await;
-    let _leader = coordinator(&disk.path(), &address, &admin, 1, "all", &more).await;
+    let _leader = coordinator(&disk.path(), &address, &admin, 1, &more).await;
     client.reads().await;
     client.append_until(200).await;
     client.reads().await;

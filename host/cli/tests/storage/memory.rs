@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::process::{Process, testkit, told};
+use crate::process::{Process, told};
 
 /// Snapshots are taken when the test says so.
 const MORE: &[&str] = &["--snapshot-interval", "1h"];
@@ -47,9 +47,7 @@ async fn metric(server: &Process, name: &str) -> f64 {
 /// what the process has more of memory than before.
 async fn measure(keys: u64) -> (f64, f64) {
     let directory = tempfile::tempdir().unwrap();
-    let server = Process::start(&directory.path().join("data"), MORE).await;
-    let deployed = server.deploy("testkit", "application/zip", testkit().await).await;
-    assert_eq!(deployed.status, 201, "{}", deployed.body);
+    let server = Process::with_testkit(&directory.path().join("data"), MORE).await;
     put(&server, 0..2 * BATCH, 0).await;
     let before = server.memory();
     put(&server, 0..keys, 1).await;

@@ -56,7 +56,6 @@ async fn every_endpoint_is_there_and_described() {
         assert_eq!(told(server.to_admin(method, path)).await.error(), (status, code.to_owned()), "{path}");
     }
     assert_eq!(server.get("/").await.status, 200);
-    server.stop().await;
 }
 
 /// What is answered is of the schema that the document gives for it, down to the last part.
@@ -103,7 +102,6 @@ async fn responses_are_what_the_document_says() {
     let mut schema = document["components"]["schemas"]["Error"].clone();
     schema["components"] = document["components"].clone();
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&missing.json()), "{}", missing.text());
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,7 +151,6 @@ async fn state_is_read_one_by_one_and_page_by_page() {
     ] {
         assert_eq!(server.get(path).await.error(), (status, code.to_owned()), "{path}");
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +172,6 @@ async fn large_values_make_short_pages() {
         }
     }
     assert_eq!((seen, pages), (12, 2));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +222,6 @@ async fn an_app_is_described_for_tools() {
         // The document and the gateway agree.
         assert_eq!(server.call("k", "store", given.to_string()).await.status == 200, valid, "{given}");
     }
-    server.stop().await;
 }
 
 fn find_references(value: &Value, found: &mut Vec<String>) {
@@ -280,7 +275,6 @@ async fn the_system_is_described_as_it_is() {
     assert_eq!((&requests["waiting"], &requests["remembered"]), (&json!(0), &json!(1)));
     assert_eq!(server.get("/healthz").await.json(), json!({ "status": "ok" }));
     assert_eq!(server.get("/readyz").await.json()["status"], "ready");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,7 +327,6 @@ async fn figures_are_there_for_prometheus() {
     }
     assert!(figure("process_resident_memory_bytes") > 1e6 && figure("styx_fuel_total") > 0.0);
     assert!(text.ends_with("# EOF\n"));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,5 +43,4 @@ async fn pages_from_elsewhere_may_not_call() {
         );
     }
     assert_eq!(told(server.to_ingress(Method::OPTIONS, "/v1/batch")).await.error(), (405, "METHOD_NOT_ALLOWED".into()));
-    server.stop().await;
 }

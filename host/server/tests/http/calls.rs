@@ -69,7 +69,6 @@ async fn every_end_has_its_status() {
     assert_eq!(told.header("allow"), "POST");
     // The calls that failed wrote nothing; the last success did.
     assert_eq!(server.call("a", "load", "[0]").await.json(), json!([1]));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +91,6 @@ async fn messages_help() {
         let error = &told.json()["error"];
         assert_eq!((error["message"].as_str().unwrap(), error["hint"].as_str().unwrap()), (message, hint));
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +122,6 @@ async fn replies_say_which_transaction_they_are_of() {
     let records = server.handle().stats().log_records.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(server.call("a", "load", "[0]").await.text(), "[10000000000000000000001]");
     assert_eq!(server.handle().stats().log_records.load(std::sync::atomic::Ordering::Relaxed), records);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +166,6 @@ async fn an_idempotency_key_makes_a_call_exactly_once() {
     let tids: std::collections::BTreeSet<&str> = retries.iter().map(|told| told.header("styx-tid")).collect();
     assert_eq!(tids.len(), 1);
     assert!(retries.iter().all(|told| told.status == 200));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +221,6 @@ async fn a_send_is_told_that_it_is_durable_and_can_be_asked_for() {
         told(server.to_ingress(Method::POST, "/v1/call/app/item/s/store").header("idempotency-key", "c").body("[1]"))
             .await;
     assert_eq!(ask(keyed.header("styx-request-id"), "").await.json()["status"], "committed");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -278,7 +273,6 @@ async fn slow_and_broken_clients_are_let_go() {
     // No HTTP at all.
     let garbage = exchange("\u{16}\u{3}\u{1} not HTTP\r\n\r\n", "").await;
     assert!(garbage.is_empty() || garbage.starts_with("HTTP/1.1 400"), "{garbage}");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

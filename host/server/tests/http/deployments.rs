@@ -101,7 +101,6 @@ async fn a_deployment_takes_effect_at_once_and_can_be_rolled_back() {
     assert_eq!(server.call("a", "load", "[0]").await.error(), (404, "UNKNOWN_APP".into()));
     server.deploy("app", "", wasm, item().bytes()).await;
     assert_eq!(server.call("a", "load", "[0]").await.text(), "null");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,7 +133,6 @@ async fn a_bundle_brings_several_components_and_its_limits() {
         .collect();
     assert_eq!(isolation, BTreeMap::from([("item", "warm"), ("other", "fresh")]));
     assert_eq!(server.stored().len(), 2);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,5 +140,4 @@ async fn only_so_many_uploads_are_held_at_once() {
     let server = Server::with(HttpOptions { uploads_max: 0, ..HttpOptions::default() }).await;
     let refused = server.deploy("app", "", "application/wasm", item().bytes()).await;
     assert_eq!((refused.error(), refused.header("retry-after")), ((503, "OVERLOADED".into()), "1"));
-    server.stop().await;
 }

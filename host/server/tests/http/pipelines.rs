@@ -58,7 +58,6 @@ async fn ids_of_any_kind_come_back_as_they_were() {
     let told = reply(&mut socket).await;
     assert_eq!((&told["id"], &told["ok"]), (&Value::Null, &json!([1])));
     assert!(told["epoch"].as_u64() > Some(0));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +111,6 @@ async fn what_is_wrong_is_told_and_the_connection_goes_on() {
     send(&mut socket, of(1, "k", "store", json!([1]))).await;
     assert_eq!(reply(&mut socket).await["ok"], json!([1]));
     socket.close(None).await.unwrap();
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +142,6 @@ async fn thousands_in_flight_are_all_answered_in_commit_order() {
     }
     assert_eq!(ids.len() as u64, COUNT);
     drop(sending.await.unwrap());
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +184,6 @@ async fn several_requests_may_stand_in_one_message() {
         }
     }
     assert!(messages < 100, "{messages} messages for 100 replies");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +205,6 @@ async fn an_idempotency_key_works_here_too() {
     send(&mut socket, &request).await;
     let told = reply(&mut socket).await;
     assert_eq!((told["error"]["code"].as_str(), &told["tid"]), (Some("IDEMPOTENCY_MISMATCH"), &Value::Null));
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +219,6 @@ async fn a_message_that_is_too_long_ends_the_connection() {
         Some(Err(_)) | None => {}
         other => panic!("{other:?}"),
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,7 +271,6 @@ async fn a_client_that_goes_away_hurts_nobody() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(server.call("gone", "load", "[0]").await.text(), "[49]");
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -296,7 +289,6 @@ async fn large_results_are_all_delivered() {
         ids.insert(told["id"].as_u64().unwrap());
     }
     assert_eq!(ids.len(), 300);
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,7 +318,6 @@ async fn a_batch_answers_every_line() {
         let told = crate::server::told(server.to_ingress(Method::POST, "/v1/batch").body(body)).await;
         assert_eq!((told.status, told.text().as_str()), (200, expect));
     }
-    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -361,5 +352,4 @@ async fn a_batch_is_streamed_both_ways() {
     // So does a line without an end.
     let told = crate::server::told(server.to_ingress(Method::POST, "/v1/batch").body("x".repeat(3 << 20))).await;
     assert!(told.text().contains("TOO_LARGE"), "{}", told.text());
-    server.stop().await;
 }
