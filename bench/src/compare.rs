@@ -51,37 +51,29 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     let rows: Vec<Row> = seen.iter().map(|outcomes| Row::of(outcomes)).collect();
     eprintln!("{}", table(&rows));
-    let list: Vec<Value> = rows.iter().map(|row| row.json(&rows[0])).collect();
+    let list: Vec<Value> = rows.iter().map(|row| row.json(&rows[0], options.rounds)).collect();
     println!("{}", Value::from(list));
     Ok(())
 }
 
+/// What a system came to, in the middle of its rounds.
 struct Row {
-    system: String,
-    driver: String,
-    workload: String,
-    guest: String,
+    first: Outcome,
     tps: f64,
     p50_ms: f64,
     p99_ms: f64,
     system_us: Option<f64>,
-    rounds: usize,
 }
 
 impl Row {
     fn of(outcomes: &[Outcome]) -> Row {
-        let first = &outcomes[0];
         let of = |figure: &dyn Fn(&Outcome) -> Option<f64>| median(outcomes.iter().filter_map(figure).collect());
         Row {
-            system: first.system.clone(),
-            driver: first.driver.clone(),
-            workload: first.workload.clone(),
-            guest: first.guest.clone(),
+            first: outcomes[0].clone(),
             tps: of(&|outcome| Some(outcome.peak_tps())).unwrap_or(0.0),
             p50_ms: of(&|outcome| Some(outcome.usual().latency.p50_ms)).unwrap_or(0.0),
             p99_ms: of(&|outcome| Some(outcome.usual().latency.p99_ms)).unwrap_or(0.0),
             system_us: of(&|outcome| outcome.usual().cpu.system_us),
-            rounds: outcomes.len(),
         }
     }
 
@@ -92,13 +84,13 @@ impl Row {
         (tps, cpu.map(|(own, first)| rounded(own / first)))
     }
 
-    fn json(&self, first: &Row) -> Value {
+    fn json(&self, first: &Row, rounds: usize) -> Value {
         let (ratio, cpu_ratio) = self.ratios(first);
+        let Outcome { system, driver, workload, guest, .. } = &self.first;
         json!({
-            "system": self.system, "driver": self.driver, "workload": self.workload, "guest": self.guest,
-            "peak_tps": self.tps, "p50_ms": rounded(self.p50_ms), "p99_ms": rounded(self.p99_ms),
-            "system_cpu_us": self.system_us.map(rounded),
-            "ratio": ratio, "cpu_ratio": cpu_ratio, "rounds": self.rounds,
+            "system": system, "driver": driver, "workload": workload, "guest": guest, "peak_tps": self.tps,
+            "p50_ms": rounded(self.p50_ms), "p99_ms": rounded(self.p99_ms), "system_cpu_us": self.system_us.map(rounded),
+            "ratio": ratio, "cpu_ratio": cpu_ratio, "rounds": rounds,
         })
     }
 }
@@ -118,7 +110,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    let first = &rows[0].system;
+    let first = &rows[0].first.system;
     let faster = format!("{first} / it");
     let cheaper = format!("its µs / {first}'s");
     table.set_header(["system", "guest", "answers /s", "p50 ms", "p99 ms", "system µs", &faster, &cheaper]);
@@ -126,8 +118,8 @@ fn table(rows: &[Row]) -> Table {
         let (ratio, cpu) = row.ratios(&rows[0]);
         let number = |figure: Option<f64>| figure.map_or("–".to_owned(), |figure| format!("{figure:.2}"));
         table.add_row([
-            format!("{} {}", row.system, row.driver),
-            row.guest.clone(),
+            format!("{} {}", row.first.system, row.first.driver),
+            row.first.guest.clone(),
             format!("{:.0}", row.tps),
             format!("{:.2}", row.p50_ms),
             format!("{:.2}", row.p99_ms),

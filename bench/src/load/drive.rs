@@ -106,7 +106,7 @@ impl Drive {
                     return Poll::Ready(Ok(()));
                 }
                 if !moved {
-                    timer.set(wake.unwrap_or(patience), context.waker());
+                    timer.set(wake.unwrap_or(patience), context);
                     return Poll::Pending;
                 }
             }

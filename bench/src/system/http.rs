@@ -4,7 +4,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, header};
+use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::net::TcpStream;
@@ -12,11 +12,40 @@ use tokio::net::TcpStream;
 use crate::load::{End, Session};
 use crate::workload::Call;
 
-pub struct HttpConnection {
+/// A connection that is kept alive.
+pub struct Exchange {
     requests: SendRequest<Full<Bytes>>,
     host: String,
-    app: String,
-    results: bool,
+}
+
+impl Exchange {
+    pub async fn open(host: &str) -> anyhow::Result<Exchange> {
+        let stream = TcpStream::connect(host).await.with_context(|| format!("nobody listens at {host}"))?;
+        stream.set_nodelay(true)?;
+        let (requests, connection) = handshake(TokioIo::new(stream)).await?;
+        // Ends with the last sender of requests; what it has to say, the sender hears as well.
+        tokio::spawn(connection);
+        Ok(Exchange { requests, host: host.to_owned() })
+    }
+
+    /// Posts JSON, and reads the answer to its end.
+    pub async fn post(&mut self, path: &str, body: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(header::HOST, &self.host)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))?;
+        self.requests.ready().await?;
+        let response = self.requests.send_request(request).await?;
+        Ok((response.status(), response.into_body().collect().await?.to_bytes()))
+    }
+}
+
+pub struct HttpConnection {
+    pub exchange: Exchange,
+    pub app: String,
+    pub results: bool,
 }
 
 #[derive(Deserialize)]
@@ -24,36 +53,18 @@ struct Refusal {
     error: Failure,
 }
 
+/// An error as a server writes it.
 #[derive(Deserialize)]
-struct Failure {
-    code: String,
-    message: String,
-}
-
-impl HttpConnection {
-    pub async fn open(ingress: &str, app: &str, results: bool) -> anyhow::Result<HttpConnection> {
-        let stream = TcpStream::connect(ingress).await.with_context(|| format!("nobody listens at {ingress}"))?;
-        stream.set_nodelay(true)?;
-        let (requests, connection) = handshake(TokioIo::new(stream)).await?;
-        // Ends with the last sender of requests; what it has to say, the sender hears as well.
-        tokio::spawn(connection);
-        Ok(HttpConnection { requests, host: ingress.to_owned(), app: app.to_owned(), results })
-    }
+pub struct Failure {
+    pub code: String,
+    pub message: String,
 }
 
 impl Session for HttpConnection {
     async fn ask(&mut self, call: &Call) -> anyhow::Result<(End, u32)> {
         let path = format!("/v1/call/{}/{}/{}/{}", self.app, call.operator, encoded(&call.key), call.function);
-        let request = Request::builder()
-            .method(Method::POST)
-            .uri(path)
-            .header(header::HOST, &self.host)
-            .body(Full::new(Bytes::copy_from_slice(call.arguments.as_bytes())))?;
-        self.requests.ready().await?;
-        let response = self.requests.send_request(request).await?;
-        let ok = response.status().is_success();
-        let body = response.into_body().collect().await?.to_bytes();
-        if ok {
+        let (status, body) = self.exchange.post(&path, &call.arguments).await?;
+        if status.is_success() {
             return Ok((End::Done(if self.results { body } else { Bytes::new() }), 0));
         }
         let refusal: Refusal = serde_json::from_slice(&body)

@@ -12,9 +12,9 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{BorrowedMessage, Header, Headers, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientConfig, ClientContext, Message, Offset, TopicPartitionList};
-use serde::Deserialize;
 use tokio::sync::mpsc;
 
+use super::http::Failure;
 use crate::load::{Answered, Connection, End};
 use crate::workload::Call;
 
@@ -58,12 +58,6 @@ pub struct Records {
     answers: mpsc::UnboundedReceiver<Answered>,
     ended: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
-}
-
-#[derive(Deserialize)]
-struct Failure {
-    code: String,
-    message: String,
 }
 
 impl Records {

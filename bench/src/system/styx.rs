@@ -11,7 +11,7 @@ use styx_client::Method;
 use styx_harness::{Cluster, Options, Role};
 use tokio::sync::Mutex;
 
-use super::http::HttpConnection;
+use super::http::{Exchange, HttpConnection};
 use super::kafka::Records;
 use super::usage::of_tree;
 use super::websocket::Socket;
@@ -118,7 +118,8 @@ impl System for Styx {
                 Driver::Http => {
                     let mut connections = Vec::new();
                     for _ in 0..self.connections {
-                        connections.push(HttpConnection::open(&self.ingress, APP, results).await?);
+                        let exchange = Exchange::open(&self.ingress).await?;
+                        connections.push(HttpConnection { exchange, app: APP.to_owned(), results });
                     }
                     opened.push(Box::new(Pool::new(connections)));
                 }

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
 use super::chance::Skewed;
-use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
+use super::{Call, Check, Read, Workload, sums};
 
 /// How the workload is made up.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,9 +58,9 @@ impl Cart {
     }
 
     fn balanced(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
-        let [users, credit] = sums(read, "user")?;
-        let [items, pieces, value] = sums(read, "item")?;
-        let [orders, _, bought, paid] = sums(read, "order")?;
+        let [users, credit] = sums(read, "user", "0", "audit")?;
+        let [items, pieces, value] = sums(read, "item", "0", "audit")?;
+        let [orders, _, bought, paid] = sums(read, "order", "0", "audit")?;
         let count = self.count as i64;
         ensure!([users, items, orders] == [count; 3], "there are {users} users, {items} items and {orders} orders");
         let missing = count * self.credit - credit;
@@ -77,29 +77,9 @@ fn price(item: u64) -> i64 {
     (item * 37 % 100) as i64 + 1
 }
 
-fn sums<const N: usize>(read: &mut Read<'_>, operator: &'static str) -> anyhow::Result<[i64; N]> {
-    let mut sums = [0; N];
-    let page = |after: Option<&str>| Call::read(operator, "0", "audit", json!([after, PAGE]).to_string());
-    pages(read, page, |figures| {
-        ensure!(figures.len() == N, "a page of {operator}s has {N} figures");
-        for (sum, figure) in sums.iter_mut().zip(figures) {
-            *sum += number(figure)?;
-        }
-        Ok(())
-    })?;
-    Ok(sums)
-}
-
 impl Workload for Cart {
     fn name(&self) -> &'static str {
         "shopping-cart"
-    }
-
-    fn guest(&self, language: Language) -> &'static str {
-        match language {
-            Language::Rust => "shopping-cart",
-            Language::Python => "shopping-cart-python",
-        }
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

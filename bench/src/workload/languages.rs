@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         let workload = workload(line)?;
         for language in languages {
             let guest = workload.guest(*language);
-            if deployed.insert(guest) {
+            if deployed.insert(guest.clone()) {
                 runtime.block_on(server.deploy(&options.guests.join(guest), None, true))?;
             }
         }
@@ -105,7 +105,7 @@ struct Line {
 async fn same_functions(client: &Client, workload: &dyn Workload) -> anyhow::Result<()> {
     let mut first: Option<BTreeSet<String>> = None;
     for language in Language::value_variants() {
-        let functions = functions(client, workload.guest(*language)).await?;
+        let functions = functions(client, &workload.guest(*language)).await?;
         let first = first.get_or_insert_with(|| functions.clone());
         let differs = first.symmetric_difference(&functions).next();
         ensure!(differs.is_none(), "not all languages' apps have {}", differs.map_or("", String::as_str));
@@ -147,7 +147,7 @@ impl Comparison<'_> {
             let mut replies = replies.into_iter().map(|reply| reply.map(without_accidents));
             let first = replies.next().context("there is a language")?;
             for (app, reply) in self.apps[1..].iter().zip(replies) {
-                let (one, other) = (self.apps[0].name, app.name);
+                let (one, other) = (&self.apps[0].name, &app.name);
                 ensure!(first == reply, "{call:?} is answered by {first:?} in {one}, by {reply:?} in {other}");
             }
             self.calls += 1;
@@ -192,7 +192,7 @@ struct Failure {
 
 /// One language's app, and a pipeline to it.
 struct App {
-    name: &'static str,
+    name: String,
     pipeline: Pipeline,
 }
 
@@ -206,7 +206,7 @@ impl App {
         call: &Call,
     ) -> anyhow::Result<impl Future<Output = anyhow::Result<Result<Value, Failure>>> + use<>> {
         let Call { operator, key, function, arguments, .. } = call;
-        let request = Request::new(self.name, operator, key, function, Value::Null).arguments_text(arguments)?;
+        let request = Request::new(&self.name, operator, key, function, Value::Null).arguments_text(arguments)?;
         let reply = self.pipeline.call(request.without_key());
         Ok(async move {
             Ok(match reply.await {

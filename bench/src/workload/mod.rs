@@ -15,9 +15,9 @@ mod tpcc;
 mod travel;
 pub mod ycsb;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use rand::RngCore;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,8 +72,18 @@ impl Check {
 pub trait Workload: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Name of the app's source directory among the guests.
-    fn guest(&self, language: Language) -> &'static str;
+    /// Name of the app, in Rust, and of its source directory among the guests.
+    fn app(&self) -> &'static str {
+        self.name()
+    }
+
+    /// The same of the app in a language.
+    fn guest(&self, language: Language) -> String {
+        match language {
+            Language::Rust => self.app().to_owned(),
+            Language::Python => format!("{}-python", self.app()),
+        }
+    }
 
     /// The calls that fill an empty app, the same each time. They may be made at once and in any
     /// order; all must succeed.
@@ -145,6 +155,25 @@ fn pages(
             None => return Ok(()),
         }
     }
+}
+
+/// The figures of all pages of a function, added up.
+fn sums<const N: usize>(
+    read: &mut Read<'_>,
+    operator: &'static str,
+    key: &str,
+    function: &'static str,
+) -> anyhow::Result<[i64; N]> {
+    let mut sums = [0; N];
+    let page = |after: Option<&str>| Call::read(operator, key, function, json!([after, PAGE]).to_string());
+    pages(read, page, |figures| {
+        ensure!(figures.len() == N, "a page of {operator}s has {N} figures");
+        for (sum, figure) in sums.iter_mut().zip(figures) {
+            *sum += number(figure)?;
+        }
+        Ok(())
+    })?;
+    Ok(sums)
 }
 
 /// A whole number of a reply.

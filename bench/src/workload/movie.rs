@@ -5,7 +5,7 @@ use rand::{Rng, RngCore};
 use serde_json::json;
 
 use super::chance::{Skewed, text};
-use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
+use super::{Call, Check, PAGE, Read, Workload, number, pages};
 
 const TEXT: usize = 256;
 
@@ -59,13 +59,6 @@ impl Movie {
 impl Workload for Movie {
     fn name(&self) -> &'static str {
         "deathstar-movie"
-    }
-
-    fn guest(&self, language: Language) -> &'static str {
-        match language {
-            Language::Rust => "deathstar-movie",
-            Language::Python => "deathstar-movie-python",
-        }
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
 use super::chance::{Skewed, percent, text};
-use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
+use super::{Call, Check, Read, Workload, sums};
 
 const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
@@ -39,14 +39,7 @@ impl Records {
     }
 
     fn whole(&self, read: &mut Read<'_>) -> anyhow::Result<()> {
-        let (mut count, mut bytes) = (0, 0);
-        let page = |after: Option<&str>| Call::read("record", "0", "count", json!([after, PAGE]).to_string());
-        pages(read, page, |figures| {
-            let [records, size] = figures else { anyhow::bail!("a page of records has two figures") };
-            count += number(records)?;
-            bytes += number(size)?;
-            Ok(())
-        })?;
+        let [count, bytes] = sums(read, "record", "0", "count")?;
         let due = self.records as i64;
         ensure!(count == due, "there are {count} records, not {due}");
         let due = due * (FIELDS * FIELD_BYTES) as i64;
@@ -60,11 +53,8 @@ impl Workload for Records {
         "ycsb-records"
     }
 
-    fn guest(&self, language: Language) -> &'static str {
-        match language {
-            Language::Rust => "ycsb",
-            Language::Python => "ycsb-python",
-        }
+    fn app(&self) -> &'static str {
+        "ycsb"
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

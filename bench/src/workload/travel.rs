@@ -7,7 +7,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
-use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
+use super::{Call, Check, PAGE, Read, Workload, number, pages};
 
 /// The one city; a key of it finds all that is there.
 const CITY: &str = "san-francisco";
@@ -93,13 +93,6 @@ fn password(user: u32) -> String {
 impl Workload for Travel {
     fn name(&self) -> &'static str {
         "deathstar-travel"
-    }
-
-    fn guest(&self, language: Language) -> &'static str {
-        match language {
-            Language::Rust => "deathstar-travel",
-            Language::Python => "deathstar-travel-python",
-        }
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

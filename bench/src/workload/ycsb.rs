@@ -4,10 +4,9 @@
 
 use anyhow::ensure;
 use rand::{Rng, RngCore};
-use serde_json::json;
 
 use super::chance::{Skewed, another, percent};
-use super::{Call, Check, Language, PAGE, Read, Workload, number, pages};
+use super::{Call, Check, Read, Workload, sums};
 
 /// The balance of an account at first.
 const BALANCE: i64 = 1_000_000;
@@ -124,14 +123,8 @@ impl Accounts {
             _ => vec!["0".to_owned()],
         };
         for at in at {
-            let page =
-                |after: Option<&str>| Call::read(self.operator, at.clone(), "sum", json!([after, PAGE]).to_string());
-            pages(read, page, |figures| {
-                let [accounts, balances] = figures else { anyhow::bail!("a page of balances has two figures") };
-                count += number(accounts)?;
-                sum += number(balances)?;
-                Ok(())
-            })?;
+            let [accounts, balances] = sums(read, self.operator, &at, "sum")?;
+            (count, sum) = (count + accounts, sum + balances);
         }
         ensure!(count == self.accounts as i64, "there are {count} accounts, not {}", self.accounts);
         let due = count * BALANCE;
@@ -149,11 +142,8 @@ impl Workload for Accounts {
         self.name
     }
 
-    fn guest(&self, language: Language) -> &'static str {
-        match language {
-            Language::Rust => "ycsb",
-            Language::Python => "ycsb-python",
-        }
+    fn app(&self) -> &'static str {
+        "ycsb"
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

@@ -189,17 +189,8 @@ mod tests {
             .with::<Text>()
             .with::<UniqueId>()
             .with::<User>();
-        let mut call = |operator: &str, key: &str, function: &str, arguments: &str| match app.call_raw(
-            operator,
-            key,
-            function,
-            arguments.as_bytes(),
-        ) {
-            Ok(reply) => String::from_utf8(reply).unwrap(),
-            Err(abort) => format!("{abort:?}"),
-        };
         let long = format!(r#"["ann","Alien",7,"{}"]"#, "x".repeat(257));
-        for (operator, key, function, arguments, expected) in [
+        app.check(&[
             ("user", "ann", "register", "[1]", "null"),
             ("user", "ann", "register", "[2]", "ABORTED: ann is registered already"),
             ("movie_id", "Alien", "register", "[79]", "null"),
@@ -218,8 +209,6 @@ mod tests {
             ),
             ("compose_review", "", "audit", "[null,5]", r#"[[1,1,1,1,1],7,2,"r1:user"]"#),
             ("compose_review", "", "audit", r#"["r1:user",5]"#, "[[0,0,0,0,0],0,0,null]"),
-        ] {
-            assert_eq!(call(operator, key, function, arguments), expected, "{operator}/{key}.{function}{arguments}");
-        }
+        ]);
     }
 }

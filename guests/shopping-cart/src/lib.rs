@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_checkout_takes_stock_and_credit_or_nothing() {
         let mut app = App::new().with::<Item>().with::<Order>().with::<User>();
-        for (operator, key, function, arguments, expected) in [
+        app.check(&[
             ("user", "ann", "insert", "[100]", "null"),
             ("item", "pen", "insert", "[5,10]", "null"),
             ("item", "cup", "insert", "[9,20]", "null"),
@@ -182,12 +182,6 @@ mod tests {
             ("user", "", "audit", "[null,9]", "[1,20,null]"),
             ("item", "", "audit", "[null,9]", "[2,12,190,null]"),
             ("order", "", "audit", "[null,1]", r#"[1,2,6,80,"o1"]"#),
-        ] {
-            let reply = match app.call_raw(operator, key, function, arguments.as_bytes()) {
-                Ok(reply) => String::from_utf8(reply).unwrap(),
-                Err(abort) => format!("{abort:?}"),
-            };
-            assert_eq!(reply, expected, "{operator}/{key}.{function}{arguments}");
-        }
+        ]);
     }
 }

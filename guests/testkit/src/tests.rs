@@ -4,20 +4,9 @@
 use super::*;
 use styx_sdk::testing::App;
 
-fn check(calls: &[(&str, &str, &str, &str, &str)]) {
-    let mut app = App::new().with::<A>().with::<B>();
-    for (operator, key, function, arguments, expected) in calls {
-        let reply = match app.call_raw(operator, key, function, arguments.as_bytes()) {
-            Ok(reply) => String::from_utf8(reply).unwrap(),
-            Err(abort) => format!("{abort:?}"),
-        };
-        assert_eq!(&reply, expected, "{operator}/{key}.{function}{arguments}");
-    }
-}
-
 #[test]
 fn call_graphs() {
-    check(&[
+    App::new().with::<A>().with::<B>().check(&[
         ("a", "k", "ping_pong", "[2]", "[2,0,0,2]"),
         ("b", "k", "list", "[]", "[1,1]"),
         ("a", "d", "descend_to", "[5]", "5"),
@@ -36,7 +25,7 @@ fn call_graphs() {
 
 #[test]
 fn state() {
-    check(&[
+    App::new().with::<A>().with::<B>().check(&[
         ("a", "p/1", "put", "[[5]]", "null"),
         ("a", "p/2", "put", "[[6,1]]", "null"),
         ("a", "p/3", "append", "[8]", "[8]"),
@@ -56,7 +45,7 @@ fn state() {
 
 #[test]
 fn failures() {
-    check(&[
+    App::new().with::<A>().with::<B>().check(&[
         ("a", "k", "fail", r#"["so"]"#, "ABORTED: so"),
         ("a", "k", "panic", r#"["so"]"#, "GUEST_TRAP: so"),
         ("a", "k", "write_sneakily", "[]", "GUEST_TRAP: a.k is written by a read-only function"),

@@ -122,55 +122,40 @@ mod tests {
     use super::*;
     use styx_sdk::testing::App;
 
-    fn call(app: &mut App, key: &str, function: &str, arguments: &str) -> String {
-        match app.call_raw("account", key, function, arguments.as_bytes()) {
-            Ok(reply) => String::from_utf8(reply).unwrap(),
-            Err(abort) => format!("{abort:?}"),
-        }
-    }
-
     #[test]
     fn transfers_move_one_and_keep_the_sum() {
         let mut app = App::new().with::<Account>();
-        for (key, function, arguments, expected) in [
-            ("1", "insert", "[1]", "null"),
-            ("2", "insert", "[0]", "null"),
-            ("1", "transfer", r#"["2"]"#, "0"),
-            ("2", "read", "[]", "1"),
-            ("1", "transfer", r#"["2"]"#, "ABORTED: account 1 has nothing left"),
-            ("1", "transfer", r#"["1"]"#, "ABORTED: a transfer needs two accounts"),
-            ("2", "transfer", r#"["3"]"#, "ABORTED: there is no account 3"),
-            ("1", "read", "", "0"),
-            ("2", "read", "", "1"),
-            ("2", "update", "[]", "2"),
-            ("1", "sum", "[null,2]", r#"[2,2,"2"]"#),
-            ("1", "sum", r#"["2",2]"#, "[0,0,null]"),
-            ("1", "sum", "[null,3]", "[2,2,null]"),
-        ] {
-            assert_eq!(call(&mut app, key, function, arguments), expected, "{key}.{function}{arguments}");
-        }
+        app.check(&[
+            ("account", "1", "insert", "[1]", "null"),
+            ("account", "2", "insert", "[0]", "null"),
+            ("account", "1", "transfer", r#"["2"]"#, "0"),
+            ("account", "2", "read", "[]", "1"),
+            ("account", "1", "transfer", r#"["2"]"#, "ABORTED: account 1 has nothing left"),
+            ("account", "1", "transfer", r#"["1"]"#, "ABORTED: a transfer needs two accounts"),
+            ("account", "2", "transfer", r#"["3"]"#, "ABORTED: there is no account 3"),
+            ("account", "1", "read", "", "0"),
+            ("account", "2", "read", "", "1"),
+            ("account", "2", "update", "[]", "2"),
+            ("account", "1", "sum", "[null,2]", r#"[2,2,"2"]"#),
+            ("account", "1", "sum", r#"["2",2]"#, "[0,0,null]"),
+            ("account", "1", "sum", "[null,3]", "[2,2,null]"),
+        ]);
         assert_eq!(app.state_raw("account", "2"), Some(&2i64.to_le_bytes()[..]));
     }
 
     #[test]
     fn members_of_a_group_transfer_and_are_summed_together() {
         let mut app = App::new().with::<Member>();
-        for (key, function, arguments, expected) in [
-            ("a:1", "insert", "[1]", "null"),
-            ("a:2", "insert", "[0]", "null"),
-            ("b:1", "insert", "[7]", "null"),
-            ("a:1", "transfer", r#"["a:2"]"#, "0"),
-            ("a:2", "read", "[]", "1"),
-            ("a:1", "transfer", r#"["a:2"]"#, "ABORTED: account a:1 has nothing left"),
-            ("a:", "sum", "[null,2]", r#"[2,1,"a:2"]"#),
-            ("a:", "sum", r#"["a:2",2]"#, "[0,0,null]"),
-            ("b:", "sum", "[null,2]", "[1,7,null]"),
-        ] {
-            let seen = match app.call_raw("member", key, function, arguments.as_bytes()) {
-                Ok(reply) => String::from_utf8(reply).unwrap(),
-                Err(abort) => format!("{abort:?}"),
-            };
-            assert_eq!(seen, expected, "{key}.{function}{arguments}");
-        }
+        app.check(&[
+            ("member", "a:1", "insert", "[1]", "null"),
+            ("member", "a:2", "insert", "[0]", "null"),
+            ("member", "b:1", "insert", "[7]", "null"),
+            ("member", "a:1", "transfer", r#"["a:2"]"#, "0"),
+            ("member", "a:2", "read", "[]", "1"),
+            ("member", "a:1", "transfer", r#"["a:2"]"#, "ABORTED: account a:1 has nothing left"),
+            ("member", "a:", "sum", "[null,2]", r#"[2,1,"a:2"]"#),
+            ("member", "a:", "sum", r#"["a:2",2]"#, "[0,0,null]"),
+            ("member", "b:", "sum", "[null,2]", "[1,7,null]"),
+        ]);
     }
 }

@@ -62,20 +62,14 @@ mod tests {
     #[test]
     fn fields_are_replaced_one_at_a_time() {
         let mut app = App::new().with::<Record>();
-        for (function, arguments, expected) in [
-            ("read", "[]", "ABORTED: there is no record r"),
-            ("insert", r#"[["a","b"]]"#, "null"),
-            ("update", r#"[1,"cd"]"#, "null"),
-            ("update", r#"[2,"e"]"#, "ABORTED: record r has no field 2"),
-            ("read", "[]", r#"["a","cd"]"#),
-            ("count", "[null,1]", r#"[1,3,"r"]"#),
-            ("count", r#"["r",1]"#, "[0,0,null]"),
-        ] {
-            let reply = match app.call_raw("record", "r", function, arguments.as_bytes()) {
-                Ok(reply) => String::from_utf8(reply).unwrap(),
-                Err(abort) => format!("{abort:?}"),
-            };
-            assert_eq!(reply, expected, "{function}{arguments}");
-        }
+        app.check(&[
+            ("record", "r", "read", "[]", "ABORTED: there is no record r"),
+            ("record", "r", "insert", r#"[["a","b"]]"#, "null"),
+            ("record", "r", "update", r#"[1,"cd"]"#, "null"),
+            ("record", "r", "update", r#"[2,"e"]"#, "ABORTED: record r has no field 2"),
+            ("record", "r", "read", "[]", r#"["a","cd"]"#),
+            ("record", "r", "count", "[null,1]", r#"[1,3,"r"]"#),
+            ("record", "r", "count", r#"["r",1]"#, "[0,0,null]"),
+        ]);
     }
 }

@@ -17,20 +17,16 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, header};
-use hyper_util::rt::TokioIo;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
+use super::http::Exchange;
 use super::usage::of_tree;
 use super::{Figures, System};
 use crate::load::{Connection, End, Pool, Session};
@@ -157,11 +153,7 @@ impl System for TwoPhase {
         async move {
             let mut sessions = Vec::new();
             for _ in 0..self.connections {
-                let stream = TcpStream::connect(&self.coordinator.address).await?;
-                stream.set_nodelay(true)?;
-                let (requests, connection) = handshake(TokioIo::new(stream)).await?;
-                tokio::spawn(connection);
-                sessions.push(Client { requests, host: self.coordinator.address.clone() });
+                sessions.push(Client(Exchange::open(&self.coordinator.address).await?));
             }
             Ok(vec![Box::new(Pool::new(sessions)) as Box<dyn Connection>])
         }
@@ -194,10 +186,7 @@ impl System for TwoPhase {
 }
 
 /// A connection to the coordinator.
-struct Client {
-    requests: SendRequest<Full<Bytes>>,
-    host: String,
-}
+struct Client(Exchange);
 
 const ATTEMPTS_MAX: u32 = 1000;
 
@@ -210,16 +199,8 @@ impl Session for Client {
             call.function
         );
         for retries in 0..ATTEMPTS_MAX {
-            let request = Request::builder()
-                .method(Method::POST)
-                .uri(format!("/{}/{}", call.key, call.function))
-                .header(header::HOST, &self.host)
-                .header(header::CONTENT_TYPE, "application/json")
-                .body(Full::new(Bytes::copy_from_slice(call.arguments.as_bytes())))?;
-            self.requests.ready().await?;
-            let response = self.requests.send_request(request).await?;
-            let status = response.status();
-            let body = response.into_body().collect().await?.to_bytes();
+            let path = format!("/{}/{}", call.key, call.function);
+            let (status, body) = self.0.post(&path, &call.arguments).await?;
             let text = || String::from_utf8_lossy(&body).into_owned();
             match status {
                 StatusCode::OK => return Ok((End::Done(body), retries)),

@@ -12,7 +12,7 @@ use anyhow::ensure;
 use rand::{Rng, RngCore};
 
 use super::chance::{another, non_uniform, percent};
-use super::{Call, Check, Language, Read, Workload};
+use super::{Call, Check, Read, Workload};
 
 /// How the workload is made up.
 #[derive(Clone, Debug, clap::Args)]
@@ -129,11 +129,8 @@ impl Workload for Tpcc {
         }
     }
 
-    fn guest(&self, language: Language) -> &'static str {
-        match language {
-            Language::Rust => "tpcc",
-            Language::Python => "tpcc-python",
-        }
+    fn app(&self) -> &'static str {
+        "tpcc"
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

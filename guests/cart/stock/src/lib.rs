@@ -61,24 +61,17 @@ mod tests {
     use styx_sdk::testing::App;
 
     #[test]
-    fn takes_only_what_is_there() {
-        let mut app = App::new().with::<Stock>();
-        app.call::<Item>("stock", "apple", "put", (5, 30)).unwrap();
-        assert_eq!(app.call::<u64>("stock", "apple", "take", (3,)).unwrap(), 90);
-        let abort = app.call::<u64>("stock", "apple", "take", (3,)).unwrap_err();
-        assert_eq!(abort.message(), "not enough apple");
-        assert_eq!(app.call::<u32>("stock", "apple", "restock", (1,)).unwrap(), 3);
-        assert_eq!(app.call::<Option<Item>>("stock", "apple", "get", ()).unwrap(), Some(Item { stock: 3, price: 30 }));
-    }
-
-    #[test]
-    fn figures_do_not_wrap() {
-        let mut app = App::new().with::<Stock>();
-        app.call::<Item>("stock", "apple", "put", (u32::MAX, u64::MAX)).unwrap();
-        assert_eq!(app.call::<u64>("stock", "apple", "take", (2,)).unwrap_err().message(), "apple costs too much");
-        assert_eq!(
-            app.call::<u32>("stock", "apple", "restock", (1,)).unwrap_err().message(),
-            "no room for so many apple"
-        );
+    fn takes_only_what_is_there_and_figures_do_not_wrap() {
+        let full = format!("[{},{}]", u32::MAX, u64::MAX);
+        App::new().with::<Stock>().check(&[
+            ("stock", "apple", "put", "[5,30]", r#"{"stock":5,"price":30}"#),
+            ("stock", "apple", "take", "[3]", "90"),
+            ("stock", "apple", "take", "[3]", "ABORTED: not enough apple"),
+            ("stock", "apple", "restock", "[1]", "3"),
+            ("stock", "apple", "get", "[]", r#"{"stock":3,"price":30}"#),
+            ("stock", "pear", "put", &full, &format!(r#"{{"stock":{},"price":{}}}"#, u32::MAX, u64::MAX)),
+            ("stock", "pear", "take", "[2]", "ABORTED: pear costs too much"),
+            ("stock", "pear", "restock", "[1]", "ABORTED: no room for so many pear"),
+        ]);
     }
 }

@@ -101,6 +101,22 @@ impl App {
         }
     }
 
+    /// Makes calls, one after the other: operator, key, function, arguments as JSON text, and what must come of it, a
+    /// reply as JSON text or `CODE: message`.
+    ///
+    /// # Panics
+    /// Something else comes of one.
+    #[track_caller]
+    pub fn check(&mut self, calls: &[(&str, &str, &str, &str, &str)]) {
+        for (operator, key, function, arguments, expected) in calls {
+            let end = match self.call_raw(operator, key, function, arguments.as_bytes()) {
+                Ok(reply) => String::from_utf8_lossy(&reply).into_owned(),
+                Err(abort) => format!("{abort:?}"),
+            };
+            assert_eq!(end, *expected, "{operator}/{key}.{function}{arguments}");
+        }
+    }
+
     /// State of an entity.
     pub fn state<T: DeserializeOwned>(&self, operator: &str, key: &str) -> Result<Option<T>> {
         let value = self.states.get(&(operator.to_owned(), key.to_owned()));
