@@ -55,25 +55,31 @@ impl Kind {
 }
 
 /// How a measurement is made. All of it may stand before or behind the workload.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, serde::Serialize)]
 pub struct Plan {
     /// What takes the calls
     #[arg(long, value_enum, default_value = "styx", global = true)]
+    #[serde(skip)]
     pub system: Kind,
     /// How calls get to a server
     #[arg(long, value_enum, default_value = "websocket", global = true)]
+    #[serde(skip)]
     pub driver: Driver,
     /// What the functions are written in
     #[arg(long, value_enum, default_value = "rust", global = true)]
+    #[serde(skip)]
     pub guest: Language,
     /// Calls per second, instead of looking for the peak
     #[arg(long, global = true, conflicts_with = "closed")]
+    #[serde(skip)]
     pub rate: Option<f64>,
     /// As many calls under way as --window says, always, instead of looking for the peak
     #[arg(long, global = true)]
+    #[serde(skip)]
     pub closed: bool,
     /// Calls under way in a closed loop, over all connections
     #[arg(long, default_value_t = 2000, global = true)]
+    #[serde(skip)]
     pub window: usize,
     /// Seconds that count; at 80 % of the peak, if that is looked for
     #[arg(long, default_value_t = 8.0, global = true)]
@@ -83,6 +89,7 @@ pub struct Plan {
     pub step: f64,
     /// Connections [default: 2 WebSockets, or 64 that carry one call at a time]
     #[arg(long, global = true)]
+    #[serde(skip)]
     pub connections: Option<usize>,
     /// Worker processes of a cluster; 0 for one server that is everything
     #[arg(long, default_value_t = 0, global = true)]
@@ -95,6 +102,7 @@ pub struct Plan {
     pub epoch: Option<usize>,
     /// In process: which parts of the protocol are on: aria, reordering, fallback or caching
     #[arg(long, default_value = "caching", value_parser = modes, global = true)]
+    #[serde(skip)]
     pub modes: (&'static str, Modes),
     /// Where requests are made durable: `memory`, or `embedded` with fsync
     #[arg(long, default_value = "embedded", global = true)]
@@ -122,12 +130,15 @@ pub struct Plan {
     pub seed: u64,
     /// The server's binary
     #[arg(long, default_value = "target/release/styx", global = true)]
+    #[serde(skip)]
     pub styx: PathBuf,
     /// Directory of the scripts that start other servers
     #[arg(long, default_value = "scripts/servers", global = true)]
+    #[serde(skip)]
     pub scripts: PathBuf,
     /// Directory of the guests' sources
     #[arg(long, default_value = "guests", global = true)]
+    #[serde(skip)]
     pub guests: PathBuf,
 }
 
@@ -166,7 +177,7 @@ impl Plan {
             workload.name(),
             self.language(),
         );
-        outcome.configuration = self.configuration(choice);
+        outcome.configuration = self.configuration(choice)?;
         (outcome.series, outcome.runs, outcome.peak, outcome.usual) = (series, runs, peak, usual);
         outcome.checks = checks?;
         Ok(outcome)
@@ -319,33 +330,21 @@ impl Plan {
     }
 
     /// The choices, beyond what results name anyway.
-    fn configuration(&self, choice: &Choice) -> std::collections::BTreeMap<String, Value> {
+    fn configuration(&self, choice: &Choice) -> anyhow::Result<std::collections::BTreeMap<String, Value>> {
         let pace = match (self.rate, self.closed) {
             (Some(rate), _) => json!({ "rate": rate }),
             (None, true) => json!({ "window": self.window }),
             (None, false) => json!("ramp"),
         };
-        [
+        let more = [
             ("workload", json!(format!("{choice:?}"))),
             ("pace", pace),
-            ("seconds", json!(self.seconds)),
-            ("step", json!(self.step)),
-            ("seed", json!(self.seed)),
             ("connections", json!(self.connections())),
-            ("workers", json!(self.workers)),
-            ("threads", json!(self.threads)),
-            ("epoch", json!(self.epoch)),
             ("modes", json!(self.modes.0)),
-            ("log", json!(self.log)),
-            ("snapshots", json!(self.snapshots)),
-            ("compress", json!(self.compress)),
-            ("kill", json!(self.kill)),
-            ("losses", json!(self.losses)),
-            ("gracefully", json!(self.gracefully)),
-            ("server", json!(self.server)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        ];
+        let mut all: std::collections::BTreeMap<String, Value> = serde_json::from_value(json!(self))?;
+        all.extend(more.map(|(name, value)| (name.to_owned(), value)));
+        Ok(all)
     }
 }
 

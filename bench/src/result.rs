@@ -62,7 +62,7 @@ pub struct Checked {
 }
 
 /// One run at one pace.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Calls offered a second; none in a closed loop.
     pub offered: Option<f64>,
@@ -176,6 +176,7 @@ impl From<&Measured> for Run {
     fn from(measured: &Measured) -> Run {
         let tally = &measured.tally;
         let each = |seconds: f64| (seconds * 1e6 / tally.answered.max(1) as f64 * 100.0).round() / 100.0;
+        let by_function = tally.by_function.iter();
         let totals = measured.figures.totals.iter().filter(|(_, total)| **total != 0.0);
         let longest_ms: Vec<f64> = tally.longest_us.iter().map(|us| (*us as f64 / 100.0).round() / 10.0).collect();
         Run {
@@ -185,11 +186,7 @@ impl From<&Measured> for Run {
             early: measured.early,
             counts: tally.counts,
             latency: Latency::of(&tally.latency_us, true),
-            by_function: tally
-                .by_function
-                .iter()
-                .map(|(name, seen)| (name.clone(), Latency::of(seen, false)))
-                .collect(),
+            by_function: by_function.map(|(name, seen)| (name.clone(), Latency::of(seen, false))).collect(),
             timeline: Timeline {
                 slot_ms: SLOT.as_millis() as u64,
                 answered: tally.slots.clone(),
@@ -317,22 +314,8 @@ mod tests {
     fn what_was_written_can_be_read() {
         let directory = tempfile::tempdir().unwrap();
         let mut outcome = Outcome::new("styx", "websocket", "ycsb-t", "rust");
-        let empty = Latency::default();
-        outcome.runs.push(Run {
-            offered: Some(100.0),
-            seconds: 1.0,
-            tps: 99.5,
-            early: false,
-            counts: Counts { committed: 99, ..Counts::default() },
-            latency: empty.clone(),
-            by_function: [("transfer".to_owned(), empty)].into(),
-            timeline: Timeline::default(),
-            cpu: Cpu::default(),
-            rss_mb: 1,
-            totals: BTreeMap::new(),
-            stalls: Vec::new(),
-            examples: Vec::new(),
-        });
+        let counts = Counts { committed: 99, ..Counts::default() };
+        outcome.runs.push(Run { offered: Some(100.0), seconds: 1.0, tps: 99.5, counts, ..Run::default() });
         let (first, second) = (outcome.write(directory.path()).unwrap(), outcome.write(directory.path()).unwrap());
         assert_ne!(first, second);
         let read = Outcome::read(&first).unwrap();

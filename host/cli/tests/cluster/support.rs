@@ -9,7 +9,7 @@ use styx_client::Retry;
 use styx_harness::Process;
 use tempfile::TempDir;
 
-use crate::process::{Told, started, testkit, told};
+use crate::process::{Told, at_rest, started, testkit, told};
 
 /// Longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -188,10 +188,9 @@ impl Cluster {
         self.get("/v1/cluster").await["generation"].as_u64().unwrap()
     }
 
-    /// The epoch and the hash of all state up to it.
+    /// The epoch and the hash of all state up to it, once nothing happens any more.
     pub async fn position(&self) -> (u64, String) {
-        let cluster = self.get("/v1/cluster").await;
-        (cluster["epoch"].as_u64().unwrap(), cluster["chain"].as_str().unwrap().to_owned())
+        at_rest(async || self.get("/v1/cluster").await).await
     }
 
     pub async fn start_worker(&mut self, number: usize) {

@@ -159,10 +159,9 @@ impl Process {
         all
     }
 
-    /// The epoch and the hash of all state up to it.
+    /// The epoch and the hash of all state up to it, once nothing happens any more.
     pub async fn position(&self) -> (u64, String) {
-        let cluster = self.get("/v1/cluster").await;
-        (cluster["epoch"].as_u64().unwrap(), cluster["chain"].as_str().unwrap().to_owned())
+        at_rest(async || self.get("/v1/cluster").await).await
     }
 
     /// Memory in use, in MiB.
@@ -199,6 +198,20 @@ pub async fn started(directory: &Path, name: &str, level: &str, arguments: &[&st
     process.start().unwrap();
     process.ready().await.unwrap();
     process
+}
+
+/// The position that `/v1/cluster` shows, as soon as it stays: a reply may arrive before its epoch has ended.
+pub async fn at_rest(cluster: impl AsyncFn() -> Value) -> (u64, String) {
+    let mut before = None;
+    loop {
+        let seen = cluster().await;
+        let now = (seen["epoch"].as_u64().unwrap(), seen["chain"].as_str().unwrap().to_owned());
+        if before.as_ref() == Some(&now) {
+            return now;
+        }
+        before = Some(now);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Sends and reads the answer.
