@@ -103,7 +103,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut report = Report::new();
+    let (mut report, started) = (Report::default(), Instant::now());
     let ended = runtime.block_on(torment(options, &directory, &mut report));
     // All processes have ended with it. A last look at what the clients' threads hold is not needed.
     runtime.shutdown_background();
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     for line in &report.findings.lines {
         println!("  {line}");
     }
-    println!("{}\n{}", report.table(), report.json(options));
+    println!("{}\n{}", report.table(), report.json(options, started.elapsed()));
     if report.findings.anomalies == 0 {
         if options.keep.is_none() {
             std::fs::remove_dir_all(&directory)?;

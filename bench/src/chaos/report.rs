@@ -1,7 +1,7 @@
 //! The report in the end: a table for people, a line for programs.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use hdrhistogram::Histogram;
@@ -11,8 +11,8 @@ use super::Options;
 use super::check::Findings;
 use super::fault::ms;
 
+#[derive(Default)]
 pub(super) struct Report {
-    started: Instant,
     /// Longest times without an answer, by kind of fault, ms.
     stalls: BTreeMap<&'static str, Histogram<u64>>,
     pub(super) requests: usize,
@@ -31,21 +31,6 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Report {
-    pub(super) fn new() -> Report {
-        Report {
-            started: Instant::now(),
-            stalls: BTreeMap::new(),
-            requests: 0,
-            answers: 0,
-            doubtful: 0,
-            happened: 0,
-            asked_again: 0,
-            judged: 0,
-            replaced: 0,
-            findings: Findings::default(),
-        }
-    }
-
     /// A round has ended well.
     pub(super) fn round(&mut self, kind: &'static str, stall: Duration) {
         let stalls = self.stalls.entry(kind).or_insert_with(histogram);
@@ -75,7 +60,7 @@ impl Report {
         table
     }
 
-    pub(super) fn json(&self, options: &Options) -> String {
+    pub(super) fn json(&self, options: &Options, took: Duration) -> String {
         let all = self.all();
         let kinds: BTreeMap<_, _> = self.stalls.iter().map(|(kind, stalls)| (kind, stalls.len())).collect();
         let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
@@ -96,7 +81,7 @@ impl Report {
             "stall_p50_ms": all.value_at_quantile(0.5),
             "stall_p99_ms": all.value_at_quantile(0.99),
             "stall_max_ms": all.max(),
-            "seconds": self.started.elapsed().as_secs(),
+            "seconds": took.as_secs(),
             "lost": self.findings.lost,
             "doubled": self.findings.doubled,
             "changed": self.findings.changed,

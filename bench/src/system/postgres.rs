@@ -2,6 +2,7 @@
 //! a prepared statement, serializable, over a Unix socket. What cannot be serialised is tried again
 //! by the client, as PostgreSQL demands, and counted.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -58,9 +59,18 @@ begin
 end $$;
 ";
 
-/// Accounts and balances of one page, and its last id.
-const PAGE: &str = "select count(*), coalesce(sum(balance), 0)::bigint, max(id) from \
-                    (select id, balance from account where id > $1 order by id limit $2) as page";
+/// What each function is called by; the last gives accounts and balances of one page, and its last id.
+const STATEMENTS: [(&str, &str); 5] = [
+    ("insert", "select insert_account($1, $2)"),
+    ("read", "select read_account($1)"),
+    ("update", "select update_account($1)"),
+    ("transfer", "select transfer($1, $2)"),
+    (
+        "sum",
+        "select count(*), coalesce(sum(balance), 0)::bigint, max(id) from \
+         (select id, balance from account where id > $1 order by id limit $2) as page",
+    ),
+];
 
 /// How long the server may take to start: it writes its files first.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -161,24 +171,19 @@ impl System for Postgres {
     }
 }
 
-/// A session with its statements.
+/// A session with its statements, by function.
 struct Prepared {
     client: Client,
-    insert: Statement,
-    read: Statement,
-    update: Statement,
-    transfer: Statement,
-    page: Statement,
+    statements: BTreeMap<&'static str, Statement>,
 }
 
 impl Prepared {
     async fn new(client: Client) -> anyhow::Result<Prepared> {
-        let insert = client.prepare("select insert_account($1, $2)").await?;
-        let read = client.prepare("select read_account($1)").await?;
-        let update = client.prepare("select update_account($1)").await?;
-        let transfer = client.prepare("select transfer($1, $2)").await?;
-        let page = client.prepare(PAGE).await?;
-        Ok(Prepared { client, insert, read, update, transfer, page })
+        let mut statements = BTreeMap::new();
+        for (function, text) in STATEMENTS {
+            statements.insert(function, client.prepare(text).await?);
+        }
+        Ok(Prepared { client, statements })
     }
 
     /// One attempt: the result as JSON.
@@ -187,18 +192,17 @@ impl Prepared {
             let argument = arguments.get(at);
             argument.and_then(|value| value.as_i64().or_else(|| value.as_str()?.parse().ok())).unwrap_or(-1)
         };
+        let statement = &self.statements[call.function];
         let row = match call.function {
-            "insert" => self.client.query_one(&self.insert, &[&id, &whole(0)]).await?,
-            "read" => self.client.query_one(&self.read, &[&id]).await?,
-            "update" => self.client.query_one(&self.update, &[&id]).await?,
+            "read" | "update" => self.client.query_one(statement, &[&id]).await?,
             "sum" => {
                 let limit = whole(1);
-                let row = self.client.query_one(&self.page, &[&whole(0), &limit]).await?;
+                let row = self.client.query_one(statement, &[&whole(0), &limit]).await?;
                 let (count, sum, last): (i64, i64, Option<i64>) = (row.get(0), row.get(1), row.get(2));
                 let last = last.filter(|_| count == limit).map(|last| last.to_string());
                 return Ok(json!([count, sum, last]));
             }
-            _ => self.client.query_one(&self.transfer, &[&id, &whole(0)]).await?,
+            _ => self.client.query_one(statement, &[&id, &whole(0)]).await?,
         };
         Ok(json!(row.get::<_, i64>(0)))
     }
@@ -207,7 +211,7 @@ impl Prepared {
 impl Session for Prepared {
     async fn ask(&mut self, call: &Call) -> anyhow::Result<(End, u32)> {
         ensure!(
-            ["insert", "read", "update", "sum", "transfer"].contains(&call.function),
+            self.statements.contains_key(call.function),
             "PostgreSQL has no function {}.{}",
             call.operator,
             call.function

@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
-use styx_client::{Client, Pipeline, Request};
+use styx_client::{Client, Error, Reply, Request};
 use styx_harness::Cluster;
 
 use super::{Call, Choice, Language, Workload};
@@ -66,11 +66,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             }
         }
         runtime.block_on(same_functions(server.client(), &*workload))?;
-        let apps = {
-            let _inside = runtime.enter();
-            languages.iter().map(|language| App::new(server.client(), &*workload, *language)).collect()
-        };
-        let mut compared = Comparison { workload: &*workload, runtime: &runtime, apps, calls: 0, aborted: 0 };
+        let apps = languages.iter().map(|language| workload.guest(*language)).collect();
+        let (workload, client) = (&*workload, server.client());
+        let mut compared = Comparison { workload, client, runtime: &runtime, apps, calls: 0, aborted: 0 };
         compared.run(options).with_context(|| format!("{line}, seed {}", options.seed))?;
         println!(
             "  ✓ {line}: {} calls, {} of them aborted, the same in {}",
@@ -131,27 +129,39 @@ async fn functions(client: &Client, app: &str) -> anyhow::Result<BTreeSet<String
 
 struct Comparison<'a> {
     workload: &'a dyn Workload,
+    client: &'a Client,
     runtime: &'a tokio::runtime::Runtime,
-    apps: Vec<App>,
+    /// Their names.
+    apps: Vec<String>,
     calls: usize,
     aborted: usize,
 }
 
+/// A result, or the code and the message of a failure.
+type End = Result<Value, (String, String)>;
+
+fn end(reply: Result<Reply, Error>) -> anyhow::Result<End> {
+    Ok(match reply {
+        Ok(reply) => Ok(reply.value()?),
+        Err(error) => Err((error.code, error.message)),
+    })
+}
+
 impl Comparison<'_> {
     fn run(&mut self, options: &Options) -> anyhow::Result<()> {
-        self.runtime.block_on(try_join_all(self.apps.iter().map(|app| app.fill(self.workload))))?;
+        self.runtime.block_on(try_join_all(self.apps.iter().map(|app| self.fill(app))))?;
         let mut random = Pcg64Mcg::seed_from_u64(options.seed);
         for _ in 0..options.calls {
             let call = self.workload.next(&mut random);
-            let replies = self.runtime.block_on(try_join_all(self.apps.iter().map(|app| app.call(&call))))?;
+            let replies = self.runtime.block_on(try_join_all(self.apps.iter().map(|app| self.call(app, &call))))?;
             let mut replies = replies.into_iter().map(|reply| reply.map(without_accidents));
             let first = replies.next().context("there is a language")?;
             for (app, reply) in self.apps[1..].iter().zip(replies) {
-                let (one, other) = (&self.apps[0].name, &app.name);
-                ensure!(first == reply, "{call:?} is answered by {first:?} in {one}, by {reply:?} in {other}");
+                let one = &self.apps[0];
+                ensure!(first == reply, "{call:?} is answered by {first:?} in {one}, by {reply:?} in {app}");
             }
             self.calls += 1;
-            if let Err(Failure { code, message }) = first {
+            if let Err((code, message)) = first {
                 self.aborted += 1;
                 ensure!(self.workload.expects(&code, &message), "{call:?} failed with {code}: {message}");
             }
@@ -160,20 +170,19 @@ impl Comparison<'_> {
         let states = self.apps.iter().map(|app| self.check(app)).collect::<anyhow::Result<Vec<_>>>()?;
         for (app, state) in self.apps.iter().zip(&states) {
             for (first, own) in states[0].iter().zip(state) {
-                ensure!(first == own, "the state differs: {first} in {}, {own} in {}", self.apps[0].name, app.name);
+                ensure!(first == own, "the state differs: {first} in {}, {own} in {}", self.apps[0], app);
             }
-            ensure!(states[0].len() == state.len(), "{} and {} do not hold equally much", self.apps[0].name, app.name);
+            ensure!(states[0].len() == state.len(), "{} and {} do not hold equally much", self.apps[0], app);
         }
         Ok(())
     }
 
     /// Checks one app; returns what was read meanwhile.
-    fn check(&self, app: &App) -> anyhow::Result<Vec<Value>> {
+    fn check(&self, app: &str) -> anyhow::Result<Vec<Value>> {
         let mut seen = Vec::new();
         let checks = self.workload.check(&mut |call| {
-            let reply = self.runtime.block_on(app.call(call))?;
-            let reply =
-                reply.map_err(|Failure { code, message }| anyhow::anyhow!("{call:?} failed with {code}: {message}"))?;
+            let reply = self.runtime.block_on(self.call(app, call))?;
+            let reply = reply.map_err(|(code, message)| anyhow::anyhow!("{call:?} failed with {code}: {message}"))?;
             let arguments: Value = serde_json::from_str(&call.arguments)?;
             seen.push(without_accidents(json!([call.operator, call.key, call.function, arguments, reply])));
             Ok(reply)
@@ -181,58 +190,27 @@ impl Comparison<'_> {
         checks.into_iter().try_for_each(|check| check.result.context(check.name))?;
         Ok(seen)
     }
-}
 
-/// Why a call had no effect.
-#[derive(Debug, PartialEq)]
-struct Failure {
-    code: String,
-    message: String,
-}
-
-/// One language's app, and a pipeline to it.
-struct App {
-    name: String,
-    pipeline: Pipeline,
-}
-
-impl App {
-    fn new(client: &Client, workload: &dyn Workload, language: Language) -> App {
-        App { name: workload.guest(language), pipeline: client.pipeline() }
+    async fn call(&self, app: &str, call: &Call) -> anyhow::Result<End> {
+        end(self.client.request(request(app, call)?).reply().await)
     }
 
-    fn send(
-        &self,
-        call: &Call,
-    ) -> anyhow::Result<impl Future<Output = anyhow::Result<Result<Value, Failure>>> + use<>> {
-        let Call { operator, key, function, arguments, .. } = call;
-        let request = Request::new(&self.name, operator, key, function, Value::Null).arguments_text(arguments)?;
-        let reply = self.pipeline.call(request.without_key());
-        Ok(async move {
-            Ok(match reply.await {
-                Ok(reply) => Ok(reply.value()?),
-                Err(error) => Err(Failure { code: error.code, message: error.message }),
-            })
-        })
-    }
-
-    async fn call(&self, call: &Call) -> anyhow::Result<Result<Value, Failure>> {
-        self.send(call)?.await
-    }
-
-    /// Makes all calls that fill the app, many at once.
-    async fn fill(&self, workload: &dyn Workload) -> anyhow::Result<()> {
-        let mut calls = workload.fill().peekable();
-        while calls.peek().is_some() {
-            let some = calls.by_ref().take(100).map(|call| self.send(&call)).collect::<anyhow::Result<Vec<_>>>()?;
-            for reply in some {
-                reply.await?.map_err(|Failure { code, message }| {
-                    anyhow::anyhow!("{}: filling fails with {code}: {message}", self.name)
-                })?;
+    /// Makes all calls that fill an app, many at once.
+    async fn fill(&self, app: &str) -> anyhow::Result<()> {
+        let calls = self.workload.fill().map(|call| request(app, &call)).collect::<anyhow::Result<Vec<_>>>()?;
+        for some in calls.chunks(100) {
+            for reply in self.client.batch(some).await? {
+                let failed = |(code, message)| anyhow::anyhow!("{app}: filling fails with {code}: {message}");
+                end(reply)?.map_err(failed)?;
             }
         }
         Ok(())
     }
+}
+
+fn request(app: &str, call: &Call) -> anyhow::Result<Request> {
+    let Call { operator, key, function, arguments, .. } = call;
+    Ok(Request::new(app, operator, key, function, Value::Null).arguments_text(arguments)?.without_key())
 }
 
 /// Two apps' transactions have different ids and happen at different times: both are replaced by a word.

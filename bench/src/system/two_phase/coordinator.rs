@@ -69,10 +69,10 @@ impl Coordinator {
         let verb = match &decision {
             Ok(_) => {
                 self.journal.append(&json!({ "commits": transaction })).await?;
-                "commit"
+                "decide/commit"
             }
             // Nobody needs to know: what is not decided is aborted.
-            Err(_) => "abort",
+            Err(_) => "decide/abort",
         };
         let telling = self.clone();
         // The decision stands; whoever waits for a lock waits for this.

@@ -27,8 +27,7 @@ struct Accounts {
 pub(super) fn router(journal: Journal) -> Router {
     Router::new()
         .route("/prepare", post(prepare))
-        .route("/commit", post(commit))
-        .route("/abort", post(abort))
+        .route("/decide/{decision}", post(decide))
         .route("/insert/{account}/{balance}", post(insert))
         .route("/read/{account}", post(read))
         .route("/sum", post(sum))
@@ -62,20 +61,18 @@ async fn prepare(State(services): State<Arc<Accounts>>, Json(step): Json<Step>) 
     Ok(Json(balance))
 }
 
-async fn commit(State(services): State<Arc<Accounts>>, Json(step): Json<Step>) -> Result<(), Refusal> {
-    services.journal.note(&json!({ "committed": step.transaction }))?;
+/// Commits a step that is prepared, or aborts it.
+async fn decide(
+    State(services): State<Arc<Accounts>>,
+    Path(decision): Path<String>,
+    Json(step): Json<Step>,
+) -> Result<(), Refusal> {
+    services.journal.note(&json!({ &decision: step.transaction }))?;
     if let Some(account) = services.lock().get_mut(&step.account)
         && let Some((_, balance)) = account.prepared.take_if(|(of, _)| *of == step.transaction)
+        && decision == "commit"
     {
         account.balance = balance;
-    }
-    Ok(())
-}
-
-async fn abort(State(services): State<Arc<Accounts>>, Json(step): Json<Step>) -> Result<(), Refusal> {
-    services.journal.note(&json!({ "aborted": step.transaction }))?;
-    if let Some(account) = services.lock().get_mut(&step.account) {
-        account.prepared.take_if(|(of, _)| *of == step.transaction);
     }
     Ok(())
 }
