@@ -9,9 +9,7 @@ mod history;
 mod inspection;
 mod ledger;
 mod load;
-mod load;
 mod operation;
-mod records;
 mod records;
 mod report;
 
