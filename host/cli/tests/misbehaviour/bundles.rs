@@ -24,16 +24,6 @@ pub fn uncompilable() -> Vec<u8> {
     Guest::new("item", &["get"], "(func (export \"invoke\"))").bytes()
 }
 
-/// The same with something replaced in its text.
-pub fn altered(replacements: &[(&str, &str)]) -> Vec<u8> {
-    let mut text = Guest::body("item", &["get"], OK).wat();
-    for (from, to) in replacements {
-        assert!(text.contains(from), "{from}");
-        text = text.replace(from, to);
-    }
-    encoded(&text)
-}
-
 /// The same with another `describe`.
 pub fn describing(body: &str) -> Vec<u8> {
     let text = Guest::body("item", &["get"], OK).wat();
