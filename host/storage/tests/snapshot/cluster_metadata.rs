@@ -9,15 +9,7 @@ fn who_comes_second_takes_what_is_there() {
     on_each_location(|location| {
         let metadata = || ClusterMetadata::open(&location, runtime()).unwrap();
         let (first, second) = (metadata(), metadata());
-        let barrier = std::sync::Barrier::new(2);
-        let ask = |metadata: &ClusterMetadata, proposal| {
-            barrier.wait();
-            metadata.cluster(proposal).unwrap()
-        };
-        let agreed = std::thread::scope(|scope| {
-            let (one, two) = (scope.spawn(|| ask(&first, 1)), scope.spawn(|| ask(&second, 2)));
-            [one.join().unwrap(), two.join().unwrap()]
-        });
+        let agreed = at_once([(&first, 1), (&second, 2)], |(metadata, proposal)| metadata.cluster(proposal).unwrap());
         assert!(agreed[0] == agreed[1] && (1..=2).contains(&agreed[0]), "{agreed:?}");
         assert_eq!(metadata().cluster(3).unwrap(), agreed[0]);
 

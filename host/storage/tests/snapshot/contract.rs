@@ -1,7 +1,6 @@
 //! What every place must keep to.
 
 use std::collections::BTreeMap;
-use std::sync::Barrier;
 
 use styx_storage::snapshot::{Draft, Manifest, PartKind, SnapshotError, SnapshotStore, StoreLocation};
 
@@ -125,21 +124,7 @@ fn of_two_writers_one_is_fenced() {
             for store in &stores {
                 store.restore_newest(1, |_| Collect::default()).unwrap().unwrap();
             }
-            let barrier = Barrier::new(stores.len());
-            let results: Vec<_> = std::thread::scope(|scope| {
-                let threads: Vec<_> = stores
-                    .iter()
-                    .zip(drafts)
-                    .map(|(store, draft)| {
-                        let barrier = &barrier;
-                        scope.spawn(move || {
-                            barrier.wait();
-                            store.commit(draft)
-                        })
-                    })
-                    .collect();
-                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-            });
+            let results = at_once(stores.iter().zip(drafts), |(store, draft)| store.commit(draft));
             let won: Vec<&Manifest> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
             assert_eq!(won.len(), 1, "{results:?}");
             assert_eq!(won[0].sequence, epoch);
@@ -248,16 +233,7 @@ fn an_older_snapshot_is_reinstated() {
 fn one_store_is_shared_by_threads() {
     let store: SnapshotStore = open(&StoreLocation::new("memory:"));
     let model = sample(9, 8, 300);
-    let parts = std::thread::scope(|scope| {
-        let writers: Vec<_> = model
-            .iter()
-            .map(|(partition, entries)| {
-                let store = &store;
-                scope.spawn(move || write_base(store, *partition, 1, 1, entries))
-            })
-            .collect();
-        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
-    });
+    let parts = at_once(&model, |(partition, entries)| write_base(&store, *partition, 1, 1, entries));
     let manifest = store.commit(draft(&store, 1, 1, None, parts)).unwrap();
     assert_eq!(restored(&store, &manifest), model);
 }

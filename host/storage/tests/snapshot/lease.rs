@@ -1,7 +1,5 @@
 //! The lease: one holder at a time, under a generation that only grows.
 
-use std::sync::Barrier;
-
 use styx_storage::snapshot::{Acquired, Lease, Leases, SnapshotError, StoreLocation};
 
 use crate::support::*;
@@ -76,24 +74,11 @@ fn of_many_who_want_it_one_gets_it() {
                 let before = now - 9 * TERM;
                 all.iter().for_each(|leases| drop(theirs(leases.acquire("nobody", TERM, before).unwrap())));
             }
-            let barrier = Barrier::new(all.len());
-            let taken: Vec<_> = std::thread::scope(|scope| {
-                let threads: Vec<_> = all
-                    .iter()
-                    .enumerate()
-                    .map(|(index, leases)| {
-                        let barrier = &barrier;
-                        scope.spawn(move || {
-                            barrier.wait();
-                            match leases.acquire(&format!("{round}/{index}"), TERM, now).unwrap() {
-                                Acquired::Ours(lease) => Some(lease),
-                                Acquired::Theirs(_) => None,
-                            }
-                        })
-                    })
-                    .collect();
-                threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
-            });
+            let acquire =
+                |(index, leases): (usize, &Leases)| leases.acquire(&format!("{round}/{index}"), TERM, now).unwrap();
+            let acquired = at_once(all.iter().enumerate(), acquire).into_iter();
+            let ours = |acquired| if let Acquired::Ours(lease) = acquired { Some(lease) } else { None };
+            let taken: Vec<Lease> = acquired.filter_map(ours).collect();
             assert_eq!(taken.len(), 1, "in round {round}: {taken:?}");
             assert_eq!(taken[0].generation(), round + 1);
         }

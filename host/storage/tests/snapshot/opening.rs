@@ -2,7 +2,7 @@
 
 use styx_storage::snapshot::{Memory, SnapshotError, SnapshotStore, StoreLocation};
 
-use crate::support::{CLUSTER, on_each_location, open, runtime, s3};
+use crate::support::{CLUSTER, at_once, on_each_location, open, runtime, s3};
 
 /// The error's text, which says each of `words` on one line.
 fn refused(location: &StoreLocation, words: &[&str]) {
@@ -77,14 +77,6 @@ fn another_clusters_place() {
 #[test]
 fn one_of_many_gets_an_empty_place() {
     let location = StoreLocation::in_memory(&Memory::default());
-    let winners: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..=8_u128)
-            .map(|cluster| {
-                let location = &location;
-                scope.spawn(move || SnapshotStore::open(location, cluster, runtime()).is_ok())
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
+    let winners = at_once(1..=8, |cluster| SnapshotStore::open(&location, cluster, runtime()).is_ok());
     assert_eq!(winners.iter().filter(|won| **won).count(), 1, "{winners:?}");
 }

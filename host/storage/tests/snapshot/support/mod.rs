@@ -3,7 +3,7 @@
 pub mod s3;
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Barrier, LazyLock, Mutex};
 
 use styx_storage::snapshot::{Batch, Draft, Manifest, Memory, PartKind, PartRef, Sink, SnapshotStore, StoreLocation};
 use tokio::runtime::{Handle, Runtime};
@@ -30,6 +30,23 @@ pub fn on_each_location(test: impl Fn(StoreLocation)) {
     if let Some(server) = s3::Server::start() {
         test(server.location("prefix/of/several/parts"));
     }
+}
+
+/// Does it with each of these at the same moment, each on a thread of its own.
+pub fn at_once<T: Send, R: Send>(each: impl IntoIterator<Item = T>, does: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let each: Vec<T> = each.into_iter().collect();
+    let (barrier, does) = (Barrier::new(each.len()), &does);
+    std::thread::scope(|scope| {
+        let start = |one| {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                barrier.wait();
+                does(one)
+            })
+        };
+        let threads: Vec<_> = each.into_iter().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
 }
 
 /// The state of all partitions: what a restore must come to.
