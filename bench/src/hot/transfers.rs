@@ -17,7 +17,7 @@ const ACCOUNTS: u64 = 10_000;
 pub struct Transfers {
     accounts: Accounts,
     random: Pcg64Mcg,
-    numbered: Numbered,
+    last: u128,
     insert: Arc<str>,
     transfer: Arc<str>,
 }
@@ -36,25 +36,22 @@ impl Transfers {
         Ok(Transfers {
             accounts: Accounts::ycsb_t(&options)?,
             random: Pcg64Mcg::seed_from_u64(1),
-            numbered: Numbered::after(0),
+            last: 0,
             insert: "insert".into(),
             transfer: "transfer".into(),
         })
     }
 
     pub fn inserts(&mut self) -> Vec<Arc<Request>> {
-        let Transfers { accounts, numbered, insert, .. } = self;
-        let request =
-            |call: crate::workload::Call| numbered.request(insert, &call.key.as_str().into(), &call.arguments);
-        accounts.fill().map(request).collect()
+        let Transfers { accounts, last, insert, .. } = self;
+        accounts.fill().map(|call| request(last, insert, &call.key, &call.arguments)).collect()
     }
 
     /// The next transfers, as the protocol takes them.
     pub fn requests(&mut self, count: usize) -> Vec<Arc<Request>> {
         let transfers: Vec<Transfer> = self.take(count).collect();
-        let Transfers { numbered, transfer, .. } = self;
-        let request = |one: Transfer| numbered.request(transfer, &one.from.into(), &one.arguments);
-        transfers.into_iter().map(request).collect()
+        let Transfers { last, transfer, .. } = self;
+        transfers.iter().map(|one| request(last, transfer, &one.from, &one.arguments)).collect()
     }
 
     /// The next transfers, as clients name them.
@@ -66,26 +63,17 @@ impl Transfers {
     }
 }
 
-/// Makes requests, each with an id of its own.
-pub struct Numbered(u128);
-
-impl Numbered {
-    pub fn after(last: u128) -> Self {
-        Numbered(last)
-    }
-
-    /// A request to an account.
-    pub fn request(&mut self, function: &Arc<str>, key: &Arc<str>, args: &str) -> Arc<Request> {
-        self.0 += 1;
-        Arc::new(Request {
-            id: RequestId(self.0),
-            operator: OperatorId(0),
-            function: function.clone(),
-            key: key.clone(),
-            args: args.as_bytes().into(),
-            retained: false,
-        })
-    }
+/// A request to an account, under the next id.
+fn request(last: &mut u128, function: &Arc<str>, key: &str, arguments: &str) -> Arc<Request> {
+    *last += 1;
+    Arc::new(Request {
+        id: RequestId(*last),
+        operator: OperatorId(0),
+        function: function.clone(),
+        key: key.into(),
+        args: arguments.as_bytes().into(),
+        retained: false,
+    })
 }
 
 /// An app with the accounts' functions, which `component` has.

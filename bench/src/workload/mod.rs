@@ -15,6 +15,8 @@ mod tpcc;
 mod travel;
 pub mod ycsb;
 
+use std::slice;
+
 use anyhow::{Context, ensure};
 use rand::RngCore;
 use serde_json::{Value, json};
@@ -157,7 +159,7 @@ fn pages(
     }
 }
 
-/// The figures of all pages of a function, added up.
+/// The figures of all pages of a function, added up; they stand in arrays or beside each other.
 fn sums<const N: usize>(
     read: &mut Read<'_>,
     operator: &'static str,
@@ -167,12 +169,13 @@ fn sums<const N: usize>(
     let mut sums = [0; N];
     let page = |after: Option<&str>| Call::read(operator, key, function, json!([after, PAGE]).to_string());
     pages(read, page, |figures| {
-        ensure!(figures.len() == N, "a page of {operator}s has {N} figures");
-        for (sum, figure) in sums.iter_mut().zip(figures) {
-            *sum += number(figure)?;
-        }
+        let flat = figures.iter().flat_map(|figure| figure.as_array().map_or(slice::from_ref(figure), Vec::as_slice));
+        let flat: Vec<i64> = flat.map(number).collect::<anyhow::Result<_>>()?;
+        ensure!(flat.len() == N, "a page has {} figures, not {N}", flat.len());
+        sums.iter_mut().zip(flat).for_each(|(sum, figure)| *sum += figure);
         Ok(())
-    })?;
+    })
+    .with_context(|| format!("{operator} {key}"))?;
     Ok(sums)
 }
 

@@ -2,10 +2,9 @@
 
 use anyhow::ensure;
 use rand::{Rng, RngCore};
-use serde_json::json;
 
 use super::chance::{Skewed, text};
-use super::{Call, Check, PAGE, Read, Workload, number, pages};
+use super::{Call, Check, Read, Workload, sums};
 
 const TEXT: usize = 256;
 
@@ -38,16 +37,8 @@ impl Movie {
     }
 
     fn whole(read: &mut Read<'_>) -> anyhow::Result<()> {
-        let (mut counts, mut characters) = ([0; 5], 0);
-        let page = |after: Option<&str>| Call::read("compose_review", "0", "audit", json!([after, PAGE]).to_string());
-        pages(read, page, |figures| {
-            let [fields, _, texts] = figures else { anyhow::bail!("a page of reviews has three figures") };
-            for (count, field) in counts.iter_mut().zip(fields.as_array().into_iter().flatten()) {
-                *count += number(field)?;
-            }
-            characters += number(texts)?;
-            Ok(())
-        })?;
+        let [movies, ratings, ids, texts, users, _, characters] = sums(read, "compose_review", "0", "audit")?;
+        let counts = [movies, ratings, ids, texts, users];
         let reviews = counts[0];
         ensure!(counts == [reviews; 5], "movies, ratings, ids, texts and users are not equally many: {counts:?}");
         let due = reviews * TEXT as i64;

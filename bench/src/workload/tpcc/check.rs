@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fill::{QUANTITY, line_counts};
 use super::{DISTRICTS, Tpcc};
-use crate::workload::{Call, Check, PAGE, Read, number, pages};
+use crate::workload::{Call, Check, PAGE, Read, number, pages, sums};
 
 struct Warehouse {
     number: u32,
@@ -108,22 +108,6 @@ fn stock(tpcc: &Tpcc, warehouses: &[Warehouse]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An audit, all pages of which are added up: its figures stand in an array or beside each other.
-fn sums(read: &mut Read<'_>, operator: &'static str, key: &str) -> anyhow::Result<Vec<i64>> {
-    let mut sums: Vec<i64> = Vec::new();
-    let page = |after: Option<&str>| Call::read(operator, key, "audit", json!([after, PAGE]).to_string());
-    pages(read, page, |figures| {
-        let flat =
-            figures.iter().flat_map(|figure| figure.as_array().map_or(std::slice::from_ref(figure), Vec::as_slice));
-        let flat: Vec<i64> = flat.map(number).collect::<anyhow::Result<_>>()?;
-        sums.resize(flat.len(), 0);
-        sums.iter_mut().zip(flat).for_each(|(sum, figure)| *sum += figure);
-        Ok(())
-    })
-    .with_context(|| format!("{operator} {key}"))?;
-    Ok(sums)
-}
-
 /// Figures that are told at once.
 fn single<const N: usize>(read: &mut Read<'_>, operator: &'static str, key: &str) -> anyhow::Result<[i64; N]> {
     let reply = read(&Call::read(operator, key, "audit", "[]".into()))?;
@@ -135,19 +119,19 @@ fn single<const N: usize>(read: &mut Read<'_>, operator: &'static str, key: &str
 fn figures(tpcc: &Tpcc, number: u32, read: &mut Read<'_>) -> anyhow::Result<Warehouse> {
     let key = number.to_string();
     let [_, paid] = single(read, "warehouse", &key)?;
-    let stock = sums(read, "stock", &key)?;
-    ensure!(stock[0] == i64::from(tpcc.items), "warehouse {number} has {} rows of stock", stock[0]);
+    let [rows, _, pieces, lines, _] = sums(read, "stock", &key, "audit")?;
+    ensure!(rows == i64::from(tpcc.items), "warehouse {number} has {rows} rows of stock");
     let districts = (1..=DISTRICTS).map(|district| self::district(&format!("{number}:{district}"), read));
-    Ok(Warehouse { number, paid, sold: [stock[2], stock[3]], districts: districts.collect::<anyhow::Result<_>>()? })
+    Ok(Warehouse { number, paid, sold: [pieces, lines], districts: districts.collect::<anyhow::Result<_>>()? })
 }
 
 fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
     let [_, paid] = single(read, "district", key)?;
     let next_order = number(&read(&Call::read("order", key, "next", "[]".into()))?)?;
-    let history = sums(read, "history", key)?;
-    let customers = sums(read, "customer", key)?;
-    let lines = sums(read, "order_line", key)?;
-    let new_orders = sums(read, "new_order", key)?;
+    let [_, paid_by_history, _] = sums(read, "history", key, "audit")?;
+    let [_, balance, paid_by_customers, ..]: [i64; 6] = sums(read, "customer", key, "audit")?;
+    let [order_lines, _, _, pieces, _, _, delivered] = sums(read, "order_line", key, "audit")?;
+    let [new_orders] = sums(read, "new_order", key, "audit")?;
     let (mut highest_order, mut counted_lines) = (0, 0);
     let (mut waiting, mut waiting_range) = (0, None);
     let page = |after: Option<&str>| Call::read("order", key, "audit", json!([after, PAGE]).to_string());
@@ -163,17 +147,17 @@ fn district(key: &str, read: &mut Read<'_>) -> anyhow::Result<District> {
     Ok(District {
         paid,
         next_order,
-        paid_by_history: history[1],
-        balance: customers[1],
-        paid_by_customers: customers[2],
+        paid_by_history,
+        balance,
+        paid_by_customers,
         highest_order,
         lines: counted_lines,
         waiting,
         waiting_range,
-        new_orders: new_orders[0],
-        order_lines: lines[0],
-        pieces: lines[3],
-        delivered: lines[6],
+        new_orders,
+        order_lines,
+        pieces,
+        delivered,
     })
 }
 
