@@ -19,7 +19,7 @@ use crate::workload::{Choice, Language, Workload};
 const ROUND: Duration = Duration::from_secs(12);
 const AWAY: Duration = Duration::from_secs(4);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 pub enum Kind {
     /// Styx as processes of its own
     Styx,
@@ -59,27 +59,21 @@ impl Kind {
 pub struct Plan {
     /// What takes the calls
     #[arg(long, value_enum, default_value = "styx", global = true)]
-    #[serde(skip)]
     pub system: Kind,
     /// How calls get to a server
     #[arg(long, value_enum, default_value = "websocket", global = true)]
-    #[serde(skip)]
     pub driver: Driver,
     /// What the functions are written in
     #[arg(long, value_enum, default_value = "rust", global = true)]
-    #[serde(skip)]
     pub guest: Language,
     /// Calls per second, instead of looking for the peak
     #[arg(long, global = true, conflicts_with = "closed")]
-    #[serde(skip)]
     pub rate: Option<f64>,
     /// As many calls under way as --window says, always, instead of looking for the peak
     #[arg(long, global = true)]
-    #[serde(skip)]
     pub closed: bool,
     /// Calls under way in a closed loop, over all connections
     #[arg(long, default_value_t = 2000, global = true)]
-    #[serde(skip)]
     pub window: usize,
     /// Seconds that count; at 80 % of the peak, if that is looked for
     #[arg(long, default_value_t = 8.0, global = true)]
@@ -89,7 +83,6 @@ pub struct Plan {
     pub step: f64,
     /// Connections [default: 2 WebSockets, or 64 that carry one call at a time]
     #[arg(long, global = true)]
-    #[serde(skip)]
     pub connections: Option<usize>,
     /// Worker processes of a cluster; 0 for one server that is everything
     #[arg(long, default_value_t = 0, global = true)]
@@ -130,15 +123,12 @@ pub struct Plan {
     pub seed: u64,
     /// The server's binary
     #[arg(long, default_value = "target/release/styx", global = true)]
-    #[serde(skip)]
     pub styx: PathBuf,
     /// Directory of the scripts that start other servers
     #[arg(long, default_value = "scripts/servers", global = true)]
-    #[serde(skip)]
     pub scripts: PathBuf,
     /// Directory of the guests' sources
     #[arg(long, default_value = "guests", global = true)]
-    #[serde(skip)]
     pub guests: PathBuf,
 }
 
@@ -157,8 +147,8 @@ impl Plan {
 
     async fn measured(&self, choice: &Choice, series: Option<Series>) -> anyhow::Result<Outcome> {
         let workload: Arc<dyn Workload> = choice.workload()?.into();
-        let title =
-            [&[workload.name(), self.language(), self.system.name()][..], &self.driver_name()].concat().join(" ");
+        let title = [workload.name(), self.language(), self.system.name()].into_iter().chain(self.driver_name());
+        let title = title.collect::<Vec<_>>().join(" ");
         let progress = Progress::new(&title);
         progress.stage("starting");
         let system = self.start(&*workload).await?;
@@ -171,12 +161,8 @@ impl Plan {
         };
         system.stop().await?;
         let (runs, peak, usual) = seen?;
-        let mut outcome = Outcome::new(
-            self.system.name(),
-            self.driver_name().first().unwrap_or(&"direct"),
-            workload.name(),
-            self.language(),
-        );
+        let driver = self.driver_name().unwrap_or("direct");
+        let mut outcome = Outcome::new(self.system.name(), driver, workload.name(), self.language());
         outcome.configuration = self.configuration(choice)?;
         (outcome.series, outcome.runs, outcome.peak, outcome.usual) = (series, runs, peak, usual);
         outcome.checks = checks?;
@@ -320,13 +306,12 @@ impl Plan {
     }
 
     /// How calls get there, where there are several ways.
-    fn driver_name(&self) -> Vec<&'static str> {
-        match (self.system, self.driver) {
-            (Kind::Styx, Driver::Websocket) => vec!["websocket"],
-            (Kind::Styx, Driver::Http) => vec!["http"],
-            (Kind::Styx, Driver::Kafka) => vec!["kafka"],
-            (Kind::Inprocess | Kind::Native | Kind::Postgres | Kind::TwoPhase, _) => vec![],
-        }
+    fn driver_name(&self) -> Option<&'static str> {
+        (self.system == Kind::Styx).then_some(match self.driver {
+            Driver::Websocket => "websocket",
+            Driver::Http => "http",
+            Driver::Kafka => "kafka",
+        })
     }
 
     /// The choices, beyond what results name anyway.

@@ -19,7 +19,7 @@ use super::{Disturbance, Figures, System};
 use crate::load::{Connection, Pool};
 
 /// How calls get to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 pub enum Driver {
     /// Pipelined WebSockets
     Websocket,

@@ -46,7 +46,7 @@ impl Call {
 }
 
 /// What an app is written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 pub enum Language {
     Rust,
     Python,
