@@ -1,12 +1,13 @@
 //! Every way to call, and everything that can be looked at, through a cluster's endpoints.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::process::told;
-use crate::support::Cluster;
+use crate::support::{Cluster, PATIENCE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_way_to_call_works_through_a_gateway() {
@@ -133,9 +134,13 @@ async fn deployments_reach_workers_that_join_later_and_gateways_that_start_later
     loop {
         match call(&cluster, "a/x/append").await.code() {
             "UNKNOWN_APP" => break,
-            "OK" | "UNKNOWN_OPERATOR" => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            "OK" | "UNKNOWN_OPERATOR" => tokio::time::sleep(Duration::from_millis(20)).await,
             other => panic!("{other}"),
         }
     }
-    assert_eq!(cluster.get("/v1/cluster").await["entities"], 0);
+    let started = Instant::now();
+    while cluster.get("/v1/cluster").await["entities"] != 0 {
+        assert!(started.elapsed() < PATIENCE, "what belonged to the app is still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
