@@ -43,6 +43,17 @@ pub struct Counts {
     pub retries: u64,
 }
 
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.committed += more.committed;
+        self.aborted += more.aborted;
+        self.unexpected += more.unexpected;
+        self.refused += more.refused;
+        self.unanswered += more.unanswered;
+        self.retries += more.retries;
+    }
+}
+
 /// A latency in µs, up to ten minutes, to three digits.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are right")
@@ -66,15 +77,6 @@ pub struct Tally {
     pub longest_us: Vec<u64>,
     /// Examples of refusals and of aborts that were not expected.
     pub examples: Vec<String>,
-}
-
-/// The meaning of an end to the workload.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Committed,
-    Aborted,
-    Unexpected,
-    Refused,
 }
 
 /// Codes of the system's own refusals.
@@ -107,15 +109,16 @@ impl Tally {
         expects: impl Fn(&str, &str) -> bool,
     ) {
         let latency_us = now.saturating_duration_since(due).as_micros() as u64;
-        let kind = match &answered.end {
-            End::Done(_) => Kind::Committed,
-            End::Failed { code, message } if expects(code, message) => Kind::Aborted,
+        let mut one = Counts { retries: answered.retries.into(), ..Counts::default() };
+        match &answered.end {
+            End::Done(_) => one.committed = 1,
+            End::Failed { code, message } if expects(code, message) => one.aborted = 1,
             End::Failed { code, message } => {
                 self.example(&format!("{code}: {message}"));
-                if REFUSALS.contains(&code.as_str()) { Kind::Refused } else { Kind::Unexpected }
+                *if REFUSALS.contains(&code.as_str()) { &mut one.refused } else { &mut one.unexpected } = 1;
             }
-        };
-        if self.span.holds(now) && kind != Kind::Refused {
+        }
+        if self.span.holds(now) && one.refused == 0 {
             self.answered += 1;
             let slot = ((now - self.span.from).as_micros() / SLOT.as_micros()) as usize;
             if let (Some(count), Some(longest)) = (self.slots.get_mut(slot), self.longest_us.get_mut(slot)) {
@@ -135,13 +138,7 @@ impl Tally {
                 self.by_function.insert(function.to_owned(), first);
             }
         }
-        self.counts.retries += u64::from(answered.retries);
-        *match kind {
-            Kind::Committed => &mut self.counts.committed,
-            Kind::Aborted => &mut self.counts.aborted,
-            Kind::Unexpected => &mut self.counts.unexpected,
-            Kind::Refused => &mut self.counts.refused,
-        } += 1;
+        self.counts.add(one);
     }
 
     /// A call that was due then has no answer, and nobody waits for it: its latency is at least this.
@@ -165,13 +162,7 @@ impl Tally {
             let own = self.by_function.entry(function).or_insert_with(self::histogram);
             own.add(&histogram).expect("the bounds are the same");
         }
-        let (own, more) = (&mut self.counts, other.counts);
-        own.committed += more.committed;
-        own.aborted += more.aborted;
-        own.unexpected += more.unexpected;
-        own.refused += more.refused;
-        own.unanswered += more.unanswered;
-        own.retries += more.retries;
+        self.counts.add(other.counts);
         self.answered += other.answered;
         for (own, more) in self.slots.iter_mut().zip(other.slots) {
             *own += more;
