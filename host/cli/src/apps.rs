@@ -4,9 +4,9 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::client::Client;
+use crate::error::CliError;
 use crate::invoke::encode;
 use crate::output::Output;
-use styx_server::error::CliError;
 
 pub(crate) fn run(client: &Client, app: Option<&str>, output: &Output) -> Result<(), CliError> {
     match app {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 
+use crate::error::CliError;
 use crate::output::Output;
 use styx_build::{self, BuildReport, ComponentReport, Progress};
-use styx_server::error::CliError;
 
 struct BuildProgress {
     bar: ProgressBar,

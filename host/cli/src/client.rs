@@ -7,7 +7,7 @@ use serde_json::Value;
 use styx_client::{Error, Retry};
 use tokio::runtime::Runtime;
 
-use styx_server::error::CliError;
+use crate::error::CliError;
 
 pub(crate) struct Client {
     runtime: Runtime,

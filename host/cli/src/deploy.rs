@@ -5,9 +5,9 @@ use std::path::Path;
 use reqwest::Method;
 
 use crate::client::Client;
+use crate::error::CliError;
 use crate::invoke::encode;
 use crate::output::Output;
-use styx_server::error::CliError;
 
 pub(crate) fn run(
     client: &Client,

@@ -6,8 +6,8 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::client::Client;
+use crate::error::CliError;
 use crate::output::Output;
-use styx_server::error::CliError;
 
 struct Check {
     what: &'static str,

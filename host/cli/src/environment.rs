@@ -12,6 +12,7 @@ pub(crate) fn log_filter() -> EnvFilter {
 }
 
 /// Returns true unless the user asks for plain text: see <https://no-color.org>.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub(crate) fn allows_color() -> bool {
     std::env::var_os("NO_COLOR").is_none()
 }

@@ -5,8 +5,8 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::client::{Client, Response};
+use crate::error::CliError;
 use crate::output::Output;
-use styx_server::error::CliError;
 
 /// Target and arguments of a call.
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod client;
 mod deploy;
 mod doctor;
 mod environment;
+mod error;
 mod invoke;
 mod output;
 mod server;
@@ -19,9 +20,9 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::error::CliError;
 use output::Output;
 use styx_server::config::Flags;
-use styx_server::error::CliError;
 
 /// Transactional stateful functions on WebAssembly.
 ///
@@ -128,6 +129,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => match styx_server::config::refused_value(&error) {
             Some((_, refused)) => {
+                let refused = CliError::from(refused);
                 let json = std::env::args_os().any(|argument| argument == "--json");
                 Output::new(json).error(&refused);
                 return ExitCode::from(refused.status);

@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use styx_server::error::CliError;
+use crate::error::CliError;
 
 pub(crate) struct Output {
     json: bool,

@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 use std::time::Instant;
 
+use crate::error::CliError;
 use crate::output::Output;
 use styx_server::config::{Flags, ServerConfig};
-use styx_server::error::CliError;
 use styx_server::server::Process;
 
 pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(), CliError> {

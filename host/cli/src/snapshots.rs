@@ -12,10 +12,10 @@ use styx_storage::snapshot::{Imported, Progress, SnapshotError, SnapshotStore, S
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
+use crate::error::CliError;
 use crate::output::Output;
 use styx_server::clock::now;
 use styx_server::config::{Flags, ServerConfig, store_location};
-use styx_server::error::CliError;
 use styx_server::snapshots::{Found, SnapshotView, identity};
 
 #[derive(Debug, Subcommand)]
@@ -310,5 +310,5 @@ fn damaged(error: &anyhow::Error) -> CliError {
 }
 
 fn log_failed(error: LogError) -> CliError {
-    styx_server::server::log_error(&error)
+    styx_server::server::log_error(&error).into()
 }

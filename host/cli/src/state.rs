@@ -4,9 +4,9 @@ use clap::Subcommand;
 use reqwest::Method;
 
 use crate::client::Client;
+use crate::error::CliError;
 use crate::invoke::encode;
 use crate::output::Output;
-use styx_server::error::CliError;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateVerb {

@@ -1,34 +1,48 @@
-//! What the command line says when something is wrong: one line, a code, what to do.
+//! Why a server cannot start, or has ended: one line, a code, what to do.
 
 use std::fmt;
 
+/// What kind of mistake an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Something failed.
+    Failure,
+    /// Something was asked for wrongly.
+    Usage,
+}
+
 /// An error for a person.
 #[derive(Debug)]
-pub struct CliError {
+pub struct ServerError {
+    /// Its kind.
+    pub kind: ErrorKind,
     /// Stable code.
     pub code: &'static str,
+    /// What is wrong.
     pub message: String,
     /// Advice; may be empty.
     pub hint: String,
-    /// Output of a tool that failed, for people; may be empty.
-    pub detail: String,
-    /// Exit status: 1 when something failed, 2 when it was asked for wrongly.
-    pub status: u8,
 }
 
-impl CliError {
+impl ServerError {
     /// Something failed.
     pub fn new(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        CliError { code, message: message.into(), hint: hint.into(), detail: String::new(), status: 1 }
+        ServerError { kind: ErrorKind::Failure, code, message: message.into(), hint: hint.into() }
     }
 
     /// Something was asked for wrongly.
     pub fn usage(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        CliError { status: 2, ..CliError::new(code, message, hint) }
+        ServerError { kind: ErrorKind::Usage, ..ServerError::new(code, message, hint) }
+    }
+
+    /// Another process refuses this worker. On the wire its advice stands behind a semicolon.
+    pub fn refused(by: &str, told: &str) -> Self {
+        let (why, hint) = told.split_once("; ").unwrap_or((told, ""));
+        ServerError::new("REFUSED", format!("{by} refuses this worker, and says: {why}"), hint)
     }
 }
 
-impl fmt::Display for CliError {
+impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)?;
         if !self.hint.is_empty() {
@@ -38,4 +52,4 @@ impl fmt::Display for CliError {
     }
 }
 
-impl std::error::Error for CliError {}
+impl std::error::Error for ServerError {}

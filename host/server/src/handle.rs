@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
 use crate::stats::Stats;
-use styx_driver::snapshots::SnapshotSummary;
+use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 
 /// A message of a client of this process.
 pub(crate) type ClientMessage = client::ClientMessage<Waiter, oneshot::Sender<Response>>;
@@ -27,7 +27,7 @@ pub(crate) enum OperatorMessage {
     /// Sequence a deployment.
     Deploy(Control, Waiter),
     /// Take a snapshot now.
-    Snapshot(oneshot::Sender<Result<SnapshotSummary, String>>),
+    Snapshot(oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>),
 }
 
 /// The way to the thread that serves. A thread that has ended takes nothing any more: the process is
@@ -156,10 +156,10 @@ impl Handle {
     ///
     /// # Errors
     /// Snapshots are off, or nothing has happened since the last one.
-    pub async fn snapshot(&self) -> Result<SnapshotSummary, String> {
+    pub async fn snapshot(&self) -> Result<SnapshotSummary, NoSnapshot> {
         let (to, taken) = oneshot::channel();
         self.inbox.operator(OperatorMessage::Snapshot(to));
-        taken.await.unwrap_or_else(|_| Err("the server stops".to_owned()))
+        taken.await.unwrap_or(Err(NoSnapshot::ServerStops))
     }
 
     /// Sends a request that may write; refused while [`Admission`] says so. With `receipt` the answer is

@@ -14,7 +14,7 @@ use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::network::NetworkEvent;
-use crate::snapshots::{ManifestDraft, ManifestPut, SnapshotSummary, StoreFailure};
+use crate::snapshots::{ManifestDraft, ManifestPut, NoSnapshot, SnapshotSummary, StoreFailure};
 use crate::time::Instant;
 use crate::wire::{Envelope, Query, Response};
 
@@ -207,7 +207,7 @@ pub enum Effect<W, R> {
         /// Who waits.
         waiter: W,
         /// The snapshot.
-        result: Result<SnapshotSummary, String>,
+        result: Result<SnapshotSummary, NoSnapshot>,
     },
     /// Show this process's endpoints what is deployed.
     PublishCatalog(Arc<Catalog>),

@@ -58,7 +58,7 @@ use crate::diagnostic::Diagnostic;
 use crate::gateway::{Place, Router, RouterEffect};
 use crate::leadership::Leadership;
 use crate::network::NetworkEvent;
-use crate::snapshots::{SnapshotSummary, StoreFailure};
+use crate::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, CatalogVersion, Envelope, Response};
 
@@ -661,10 +661,10 @@ impl<W, R> CoordinatorDriver<W, R> {
                 let waiter = SnapshotWaiter::Client(waiter);
                 return self.snapshots(step, |scheduler, now, effects| scheduler.want(waiter, now, effects));
             }
-            _ if self.config.snapshots.is_some() => "the cluster does not serve yet",
-            _ => "snapshots are off: start the coordinator with --store",
+            _ if self.config.snapshots.is_some() => NoSnapshot::NotServing,
+            _ => NoSnapshot::Off,
         };
-        step.push(Effect::SnapshotAnswer { waiter, result: Err(why.to_owned()) });
+        step.push(Effect::SnapshotAnswer { waiter, result: Err(why) });
     }
 
     /// Steps the scheduler of the generation under way, if it has one, and does what that says.

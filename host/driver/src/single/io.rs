@@ -16,7 +16,7 @@ use styx_protocol::task::{Task, TaskProgress};
 
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
-use crate::snapshots::{ManifestDraft, ManifestPut, SnapshotSummary, StoreFailure};
+use crate::snapshots::{ManifestDraft, ManifestPut, NoSnapshot, SnapshotSummary, StoreFailure};
 use crate::wire::{Response, WrittenPart};
 
 /// Something that happens to a single process. `W` names a client, `R` somebody who waits for an admin query,
@@ -102,7 +102,7 @@ pub enum SingleEffect<W, R, S> {
         /// Whoever waits.
         waiter: S,
         /// The snapshot.
-        result: Result<SnapshotSummary, String>,
+        result: Result<SnapshotSummary, NoSnapshot>,
     },
 
     /// Answer a client.

@@ -24,7 +24,7 @@ use self::pace::Pace;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
-use crate::snapshots::{SnapshotConfig, SnapshotEffect, SnapshotScheduler};
+use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, Overview, Response};
 
@@ -187,7 +187,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 if self.snapshots.is_some() {
                     self.schedule(now, effects, |scheduler, now, wanted| scheduler.want(waiter, now, wanted));
                 } else {
-                    let result = Err("snapshots are off: start the server with --store".to_owned());
+                    let result = Err(NoSnapshot::Off);
                     effects.push(SingleEffect::SnapshotAnswer { waiter, result });
                 }
             }

@@ -62,6 +62,37 @@ pub struct SnapshotSummary {
     pub duration_us: u64,
 }
 
+/// Why whoever wanted a snapshot gets none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSnapshot {
+    /// No store was named.
+    #[error("snapshots are off")]
+    Off,
+    /// The cluster does not serve yet.
+    #[error("the cluster does not serve yet")]
+    NotServing,
+    /// It would be of nothing.
+    #[error("nothing has happened since the last snapshot")]
+    NothingHappened,
+    /// The generation has ended before it was taken.
+    #[error("the generation has ended")]
+    GenerationEnded,
+    /// The process ends.
+    #[error("the server stops")]
+    ServerStops,
+}
+
+impl NoSnapshot {
+    /// What to do.
+    pub fn hint(self) -> &'static str {
+        match self {
+            NoSnapshot::Off => "start the server, in a cluster its coordinator, with --store",
+            NoSnapshot::NotServing | NoSnapshot::GenerationEnded | NoSnapshot::ServerStops => "try again in a moment",
+            NoSnapshot::NothingHappened => "",
+        }
+    }
+}
+
 /// All that a manifest says, for the store to put it under the next free number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestDraft {
@@ -127,7 +158,7 @@ pub enum SnapshotEffect<W> {
     /// A snapshot exists.
     Taken(SnapshotSummary),
     /// Answer whoever wanted a snapshot.
-    Answer(W, Result<SnapshotSummary, String>),
+    Answer(W, Result<SnapshotSummary, NoSnapshot>),
     /// A worker says what cannot be read or cannot be true: it must go.
     Expel(WorkerId, String),
     /// Something for people.
@@ -394,14 +425,14 @@ impl<W> SnapshotScheduler<W> {
             Stage::Putting(putting) => putting.wanted,
             Stage::Idle { .. } | Stage::Maintaining { .. } => Vec::new(),
         };
-        let over = |waiter| SnapshotEffect::Answer(waiter, Err("the generation has ended; try again".to_owned()));
+        let over = |waiter| SnapshotEffect::Answer(waiter, Err(NoSnapshot::GenerationEnded));
         effects.extend(under_way.into_iter().chain(self.waiting).map(over));
     }
 
     fn begin(&mut self, now: Instant, effects: &mut Vec<SnapshotEffect<W>>) {
         let reached = self.reached;
         if reached == Epoch(0) || self.newest.is_some_and(|(epoch, _)| epoch == reached) {
-            let nothing = || self.last.clone().ok_or_else(|| "nothing has happened since the last snapshot".to_owned());
+            let nothing = || self.last.clone().ok_or(NoSnapshot::NothingHappened);
             effects.extend(self.waiting.drain(..).map(|waiter| SnapshotEffect::Answer(waiter, nothing())));
             self.stage = Stage::Idle { due: now.after(self.config.interval) };
             return;

@@ -166,7 +166,7 @@ fn one_is_taken_when_it_is_due_unless_nothing_has_happened() {
     idle.scheduler.newest = Some((Epoch(4), LogPosition(9)));
     assert_eq!(idle.after(INTERVAL), []);
     assert_eq!(idle.scheduler.due(), Some(idle.now.after(INTERVAL)));
-    let nothing = "nothing has happened since the last snapshot".to_owned();
+    let nothing = NoSnapshot::NothingHappened;
     assert_eq!(idle.want("admin"), [SnapshotEffect::Answer("admin", Err(nothing))]);
 }
 

@@ -44,8 +44,5 @@ pub async fn list(State(handle): State<Handle>) -> Result<Json<SnapshotList>, Ap
 /// Takes a snapshot and waits until it exists
 #[utoipa::path(post, path = "/v1/snapshots", responses((status = 201, body = schemas::SnapshotSummary)))]
 pub async fn create(State(handle): State<Handle>) -> Result<(StatusCode, Json<SnapshotSummary>), ApiError> {
-    match handle.snapshot().await {
-        Ok(taken) => Ok((StatusCode::CREATED, Json(taken))),
-        Err(why) => Err(ApiError::new(StatusCode::CONFLICT, "NO_SNAPSHOT", why)),
-    }
+    Ok((StatusCode::CREATED, Json(handle.snapshot().await?)))
 }

@@ -9,8 +9,9 @@ use clap::error::ContextKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
+use super::environment::variables;
 use super::{ServerConfig, invalid};
-use crate::error::CliError;
+use crate::error::ServerError;
 
 const FILE: &str = "styx.toml";
 const SECTION: &str = "server";
@@ -73,7 +74,7 @@ impl Layers {
     ///
     /// # Errors
     /// The file is no TOML, or one of them has a key that is unknown.
-    pub(super) fn read(settings: &Command, directory: &Path) -> Result<Layers, CliError> {
+    pub(super) fn read(settings: &Command, directory: &Path) -> Result<Layers, ServerError> {
         let mut found = BTreeMap::new();
         for (key, value) in file(&directory.join(FILE))? {
             let texts = match value {
@@ -83,7 +84,7 @@ impl Layers {
             let texts = texts.ok_or_else(|| invalid(format!("{FILE}: {key} is no value, nor a list of values")))?;
             found.insert(key, (FILE.to_owned(), texts));
         }
-        for (name, value) in std::env::vars() {
+        for (name, value) in variables() {
             if let Some(key) = name.strip_prefix(PREFIX) {
                 found.insert(key.to_lowercase(), (name, vec![value]));
             }
@@ -92,7 +93,7 @@ impl Layers {
         if let Some(unknown) = found.keys().find(|key| !known().any(|known| known == *key)) {
             let similarity = |key: &&str| strsim::jaro_winkler(key, unknown);
             let nearest = known().max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
-            return Err(CliError::usage(
+            return Err(ServerError::usage(
                 "CONFIG_UNKNOWN_KEY",
                 format!("[{SECTION}] has no key \"{unknown}\""),
                 format!("did you mean \"{}\"?", nearest.expect("there are settings")),
@@ -119,11 +120,11 @@ impl Layers {
     }
 
     /// The error for a value that does not fit, which names the place that it is from.
-    pub(super) fn refused(&self, flags: &Flags, error: &clap::Error) -> CliError {
+    pub(super) fn refused(&self, flags: &Flags, error: &clap::Error) -> ServerError {
         match refused_value(error) {
             Some((key, refused)) if !flags.has(&key) => {
                 let place = self.found.get(&key).map_or("the defaults", |(place, _)| place);
-                CliError { message: format!("{place}: {}", refused.message), ..refused }
+                ServerError { message: format!("{place}: {}", refused.message), ..refused }
             }
             Some((_, refused)) => refused,
             None => invalid(error.to_string().lines().next().unwrap_or_default()),
@@ -132,7 +133,7 @@ impl Layers {
 }
 
 /// The setting whose value does not fit, and the error that says so, if that is what is wrong.
-pub fn refused_value(error: &clap::Error) -> Option<(String, CliError)> {
+pub fn refused_value(error: &clap::Error) -> Option<(String, ServerError)> {
     let context = |kind| error.get(kind).map(ToString::to_string);
     let flag = context(ContextKind::InvalidArg)?;
     let key = flag.strip_prefix("--")?.split([' ', '=']).next()?.replace('-', "_");
@@ -154,7 +155,7 @@ pub fn refused_value(error: &clap::Error) -> Option<(String, CliError)> {
 }
 
 /// The section of the file; empty if there is none.
-fn file(path: &Path) -> Result<toml::Table, CliError> {
+fn file(path: &Path) -> Result<toml::Table, ServerError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(toml::Table::new()),

@@ -4,6 +4,7 @@
 //! unit, help and the roles that take a setting are all read off its fields. Nothing else in the server reads
 //! a setting from the environment.
 
+mod environment;
 mod layers;
 mod values;
 
@@ -22,7 +23,7 @@ use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;
 
-use crate::error::CliError;
+use crate::error::ServerError;
 use layers::Layers;
 use values::{
     address, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term, some_time,
@@ -192,7 +193,7 @@ impl Role {
 
 /// Location of the store at `url`, with the key, region and endpoint in the process's `AWS_*` variables.
 pub fn store_location(url: impl Into<String>) -> StoreLocation {
-    StoreLocation::with_settings(url, std::env::vars())
+    StoreLocation::with_settings(url, environment::variables())
 }
 
 fn cores() -> usize {
@@ -210,7 +211,7 @@ impl ServerConfig {
     ///
     /// # Errors
     /// A key that is unknown, or a value that does not fit; the message names it.
-    pub fn resolve(flags: Flags, directory: &Path) -> Result<ServerConfig, CliError> {
+    pub fn resolve(flags: Flags, directory: &Path) -> Result<ServerConfig, ServerError> {
         // Attributes of the command would become those of the verb that these flags belong to.
         let settings = ServerConfig::command().no_binary_name(true).disable_help_flag(true);
         let layers = Layers::read(&settings, directory)?;
@@ -263,11 +264,11 @@ impl ServerConfig {
     }
 
     /// Checks that the parts of a cluster can find each other.
-    fn can_be_joined(&self) -> Result<(), CliError> {
+    fn can_be_joined(&self) -> Result<(), ServerError> {
         let role = self.role.name();
         if matches!(self.role, Role::Worker | Role::Gateway) {
             if self.coordinator.is_empty() {
-                return Err(CliError::usage(
+                return Err(ServerError::usage(
                     "CONFIG_INVALID",
                     format!("a {role} must know where the coordinator is"),
                     "give --coordinator HOST:PORT, the coordinator's --cluster-addr",
@@ -278,7 +279,7 @@ impl ServerConfig {
                 matches!(port.map(|(_, port)| port.parse()), Some(Ok(1u16..)))
             };
             if let Some(address) = self.coordinator.iter().find(|address| !is_address(address)) {
-                return Err(CliError::usage(
+                return Err(ServerError::usage(
                     "CONFIG_INVALID",
                     format!("\"{address}\" is no address of a coordinator"),
                     "it is HOST:PORT, such as 127.0.0.1:7000; several have commas between them",
@@ -286,7 +287,7 @@ impl ServerConfig {
             }
         }
         if self.role == Role::Worker && self.cluster_addr.ip().is_unspecified() {
-            return Err(CliError::usage(
+            return Err(ServerError::usage(
                 "CONFIG_INVALID",
                 format!("other processes cannot reach a worker at {}", self.cluster_addr),
                 "give --cluster-addr the address of this machine in the cluster's network",
@@ -297,13 +298,13 @@ impl ServerConfig {
 }
 
 /// Checks that a role takes all flags that were given.
-fn fits_role(flags: &Flags, role: Role) -> Result<(), CliError> {
+fn fits_role(flags: &Flags, role: Role) -> Result<(), ServerError> {
     for argument in ServerConfig::command().get_arguments().filter(|argument| flags.has(argument.get_id().as_str())) {
         let heading = argument.get_help_heading().unwrap_or_default().to_lowercase();
         let roles: Vec<&str> = heading.split(", ").collect();
         if !roles.contains(&role.name()) {
             let flag = argument.get_long().unwrap_or_default();
-            return Err(CliError::usage(
+            return Err(ServerError::usage(
                 "CONFIG_INVALID",
                 format!("role {} has no use for --{flag}", role.name()),
                 format!("drop it, or choose --role {}", roles.join(" or ")),
@@ -313,6 +314,6 @@ fn fits_role(flags: &Flags, role: Role) -> Result<(), CliError> {
     Ok(())
 }
 
-fn invalid(message: impl Into<String>) -> CliError {
-    CliError::usage("CONFIG_INVALID", message, "see styx server --help for the keys and their values")
+fn invalid(message: impl Into<String>) -> ServerError {
+    ServerError::usage("CONFIG_INVALID", message, "see styx server --help for the keys and their values")
 }

@@ -3,7 +3,7 @@ use clap::{Args, Command};
 use super::*;
 
 /// Resolves a file and a command line, with blanks between the arguments.
-fn resolve(toml: &str, line: &str) -> Result<ServerConfig, CliError> {
+fn resolve(toml: &str, line: &str) -> Result<ServerConfig, ServerError> {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("styx.toml"), toml).unwrap();
     let command = Flags::augment_args(Command::new("styx server").no_binary_name(true));

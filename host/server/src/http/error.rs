@@ -6,6 +6,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use styx_driver::snapshots::NoSnapshot;
 use styx_protocol::abort::{Abort, Code};
 
 use crate::handle::Failure;
@@ -92,6 +93,12 @@ impl From<Abort> for ApiError {
             hint: Cow::Borrowed(hint_of(abort.code)),
             closes: false,
         }
+    }
+}
+
+impl From<NoSnapshot> for ApiError {
+    fn from(why: NoSnapshot) -> Self {
+        ApiError::new(StatusCode::CONFLICT, "NO_SNAPSHOT", why.to_string()).hint(why.hint())
     }
 }
 

@@ -41,6 +41,7 @@ pub(crate) struct BrokenLog {
 
 impl BrokenLog {
     /// The log that the parent of this process has named, unless this process is nobody's child.
+    #[expect(clippy::disallowed_methods, reason = "tests tell their child by its environment what is to fail")]
     pub(crate) fn of_parent(left: u32) -> Option<BrokenLog> {
         let directory = PathBuf::from(std::env::var_os(DIRECTORY)?);
         let fault: usize = std::env::var(FAULT).ok()?.parse().ok()?;

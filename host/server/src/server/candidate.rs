@@ -21,7 +21,7 @@ use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leade
 use crate::components::ComponentStore;
 use crate::config::ServerConfig;
 use crate::diagnostics;
-use crate::error::CliError;
+use crate::error::ServerError;
 use crate::fatal::fatal_on_panic;
 use crate::http::Shutdown;
 
@@ -47,7 +47,7 @@ pub(super) struct Candidate {
     stop: Sender<()>,
     thread: JoinHandle<()>,
     leadership: Leadership,
-    failed: Mutex<oneshot::Receiver<CliError>>,
+    failed: Mutex<oneshot::Receiver<ServerError>>,
 }
 
 impl Candidate {
@@ -55,7 +55,7 @@ impl Candidate {
     ///
     /// # Errors
     /// The store does not answer, or this one should lead and cannot.
-    pub(super) async fn start(candidacy: Candidacy) -> Result<Candidate, CliError> {
+    pub(super) async fn start(candidacy: Candidacy) -> Result<Candidate, ServerError> {
         let (stop, stopped) = bounded(1);
         let (fail, failed_later) = oneshot::channel();
         let (say, said) = oneshot::channel();
@@ -78,12 +78,12 @@ impl Candidate {
     }
 
     /// Waits until it can do nothing more, and says why.
-    pub(super) async fn ended(&self) -> CliError {
+    pub(super) async fn ended(&self) -> ServerError {
         let mut failed = self.failed.lock().await;
         tokio::select! {
             biased;
             Ok(error) = &mut *failed => error,
-            who = self.leadership.lost() => CliError::new(
+            who = self.leadership.lost() => ServerError::new(
                 "LEASE_LOST",
                 format!("{} leads the cluster now: this coordinator was paused, or could not reach the store", person(&who)),
                 "start it again: it then stands by",
@@ -98,10 +98,10 @@ impl Candidate {
     }
 }
 
-type First = Option<oneshot::Sender<Result<bool, CliError>>>;
+type First = Option<oneshot::Sender<Result<bool, ServerError>>>;
 
 impl Candidacy {
-    fn run(self, stopped: &Receiver<()>, first: &mut First) -> Result<(), CliError> {
+    fn run(self, stopped: &Receiver<()>, first: &mut First) -> Result<(), ServerError> {
         let Some(renewal) = self.stand_by(stopped, first)? else { return Ok(()) };
         let Candidacy {
             config,
@@ -146,7 +146,7 @@ impl Candidacy {
     }
 
     /// Until it holds the lease, or is told to stop.
-    fn stand_by(&self, stopped: &Receiver<()>, first: &mut First) -> Result<Option<LeaseRenewal>, CliError> {
+    fn stand_by(&self, stopped: &Receiver<()>, first: &mut First) -> Result<Option<LeaseRenewal>, ServerError> {
         let Candidacy { config, leadership, .. } = self;
         let admin = self.options.admin.as_deref().unwrap_or_default();
         let holder = format!("{}@{admin}#{}", self.options.name, self.identity.name());

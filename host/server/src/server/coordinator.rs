@@ -18,7 +18,7 @@ use crate::admission::DiskWatch;
 use crate::cluster::coordinator::{CoordinatorNode, CoordinatorNodeOptions, Leadership, PATIENCE, Reception};
 use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
-use crate::error::CliError;
+use crate::error::ServerError;
 use crate::http::Shutdown;
 use styx_transport::Options;
 
@@ -42,7 +42,7 @@ impl CoordinatorServer {
     ///
     /// # Errors
     /// An address is taken, or the log cannot be opened.
-    pub async fn start(config: &ServerConfig) -> Result<CoordinatorServer, CliError> {
+    pub async fn start(config: &ServerConfig) -> Result<CoordinatorServer, ServerError> {
         let surface = Surface::admin(config).await?;
         // It executes nothing, but it checks what is deployed.
         let engine = engine(config, 1, None).map_err(failed)?;
@@ -53,7 +53,7 @@ impl CoordinatorServer {
         }
     }
 
-    async fn start_only(config: &ServerConfig, surface: Surface, engine: Arc<Engine>) -> Result<Self, CliError> {
+    async fn start_only(config: &ServerConfig, surface: Surface, engine: Arc<Engine>) -> Result<Self, ServerError> {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
         let log = open_log(config, None)?;
         let components = components(config)?;
@@ -72,7 +72,7 @@ impl CoordinatorServer {
         config: &ServerConfig,
         surface: Surface,
         engine: Arc<Engine>,
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, ServerError> {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
         let identity = Identity::open(&config.data_dir)?;
         let leadership = Leadership::none();
@@ -120,7 +120,7 @@ impl CoordinatorServer {
     }
 
     /// Waits until another one leads instead, or it cannot, and says why.
-    pub async fn ended(&self) -> CliError {
+    pub async fn ended(&self) -> ServerError {
         match &self.seat {
             Seat::Only(..) => std::future::pending().await,
             Seat::OneOfSeveral(candidate) => candidate.ended().await,

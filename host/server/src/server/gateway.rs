@@ -13,7 +13,7 @@ use super::parts::{Surface, failed, kafka_front};
 use crate::admin::{self, Admin};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
 use crate::config::ServerConfig;
-use crate::error::CliError;
+use crate::error::ServerError;
 use crate::gateway::{self, Ingress};
 use crate::handle::Failure;
 use crate::http::{ApiError, HttpOptions, Shutdown};
@@ -34,7 +34,7 @@ impl GatewayServer {
     ///
     /// # Errors
     /// An address is taken.
-    pub async fn start(config: &ServerConfig) -> Result<GatewayServer, CliError> {
+    pub async fn start(config: &ServerConfig) -> Result<GatewayServer, ServerError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
         // Before anything starts that would have to be stopped.
         let front = kafka_front(config).await?;

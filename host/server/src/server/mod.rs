@@ -18,7 +18,7 @@ pub use parts::log_error;
 use serde_json::{Value, json};
 
 use crate::config::{Role, ServerConfig};
-use crate::error::CliError;
+use crate::error::ServerError;
 
 /// A running process of any role.
 pub enum Process {
@@ -38,7 +38,7 @@ impl Process {
     ///
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
-    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, CliError> {
+    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, ServerError> {
         Ok(match config.role {
             Role::Single => Process::Single(Server::start(config, progress).await?),
             Role::Coordinator => Process::Coordinator(CoordinatorServer::start(config).await?),
@@ -119,7 +119,7 @@ impl Process {
     }
 
     /// Waits until it can do nothing more by itself, and says why; most never can.
-    pub async fn ended(&self) -> CliError {
+    pub async fn ended(&self) -> ServerError {
         match self {
             Process::Worker(server) => server.ended().await,
             Process::Coordinator(server) => server.ended().await,

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::parts::failed;
-use crate::error::CliError;
+use crate::error::ServerError;
 use styx_transport::NodeId;
 
 /// The id of the process in a data directory; nobody else is it while this lives.
@@ -22,12 +22,12 @@ impl Identity {
     ///
     /// # Errors
     /// Another process is this one, or the file cannot be taken.
-    pub(super) fn open(directory: &Path) -> Result<Self, CliError> {
+    pub(super) fn open(directory: &Path) -> Result<Self, ServerError> {
         fs::create_dir_all(directory)
             .map_err(|error| failed(format!("cannot make {}: {error}", directory.display())))?;
         let lock = File::create(directory.join("lock")).map_err(failed)?;
         lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => CliError::new(
+            TryLockError::WouldBlock => ServerError::new(
                 "DATA_LOCKED",
                 format!("another process uses {}", directory.display()),
                 "stop it, or choose another --data-dir: each worker and each coordinator has its own",
@@ -37,7 +37,7 @@ impl Identity {
         let path = directory.join(FILE);
         let node = match fs::read_to_string(&path) {
             Ok(text) => u64::from_str_radix(text.trim(), 16).map_err(|_| {
-                CliError::new(
+                ServerError::new(
                     "START",
                     format!("{} does not hold a node id", path.display()),
                     "delete it: the process then is a new one",

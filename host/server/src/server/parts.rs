@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::admission::DiskWatch;
 use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig, store_location};
-use crate::error::CliError;
+use crate::error::ServerError;
 use crate::handle::Handle;
 use crate::http::{ConnectionLimits, Shutdown, serve};
 use crate::kafka::Front;
@@ -30,22 +30,22 @@ use styx_storage::snapshot::{ClusterMetadata, Retention as KeepSnapshots, Snapsh
 use styx_transport::listen::listen;
 
 /// The server cannot start.
-pub(super) fn failed(error: impl std::fmt::Display) -> CliError {
-    CliError::new("START", format!("{error:#}"), "")
+pub(super) fn failed(error: impl std::fmt::Display) -> ServerError {
+    ServerError::new("START", format!("{error:#}"), "")
 }
 
 /// A node of a cluster cannot start.
-pub(super) fn not_started(error: &anyhow::Error, address: SocketAddr) -> CliError {
+pub(super) fn not_started(error: &anyhow::Error, address: SocketAddr) -> ServerError {
     match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
         Some(ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied) => {
             cannot_listen(address, error, "--cluster-addr")
         }
-        _ => CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"),
+        _ => ServerError::new("RECOVERY", format!("{error:#}"), "nothing was changed"),
     }
 }
 
-fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str) -> CliError {
-    CliError::new(
+fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str) -> ServerError {
+    ServerError::new(
         "ADDRESS",
         format!("cannot listen on {address}: {error}"),
         format!("choose another address with {flag}, or stop what listens there"),
@@ -60,13 +60,13 @@ pub(super) struct Surface {
 
 impl Surface {
     /// Listens for people.
-    pub(super) async fn admin(config: &ServerConfig) -> Result<Self, CliError> {
+    pub(super) async fn admin(config: &ServerConfig) -> Result<Self, ServerError> {
         let address = config.admin_addr.expect("only a worker may have none");
         Surface::bind(address, "--admin-addr").await
     }
 
     /// Listens; nothing is answered yet.
-    pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, CliError> {
+    pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, ServerError> {
         let listener = listen(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
         Ok(Surface { address: listener.local_addr().map_err(failed)?, listener })
     }
@@ -99,7 +99,7 @@ pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> O
 }
 
 /// The components' directory.
-pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliError> {
+pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, ServerError> {
     ComponentStore::open(config.data_dir.join("components")).map_err(failed)
 }
 
@@ -107,7 +107,7 @@ pub(super) fn components(config: &ServerConfig) -> Result<ComponentStore, CliErr
 pub(super) fn open_log(
     config: &ServerConfig,
     cluster_metadata: Option<&ClusterMetadata>,
-) -> Result<Box<dyn Log>, CliError> {
+) -> Result<Box<dyn Log>, ServerError> {
     let opened: Result<Box<dyn Log>, LogError> = match &config.log {
         LogKind::Memory => Ok(Box::new(MemoryDisk::default().open().expect("a new disk is not open elsewhere"))),
         LogKind::Embedded => embedded_log(config).map(|log| Box::new(log) as Box<dyn Log>),
@@ -168,7 +168,7 @@ fn newest_position(config: &ServerConfig) -> Result<Option<u64>, SnapshotError> 
 }
 
 /// Has requests refused while the disk of the log is nearly full, if this process has a log on a disk.
-pub(super) fn watch_disk(config: &ServerConfig, handle: &Handle) -> Result<Option<DiskWatch>, CliError> {
+pub(super) fn watch_disk(config: &ServerConfig, handle: &Handle) -> Result<Option<DiskWatch>, ServerError> {
     if config.log != LogKind::Embedded {
         return Ok(None);
     }
@@ -182,7 +182,7 @@ fn log_directory(config: &ServerConfig) -> PathBuf {
 }
 
 /// Why a log cannot be used.
-pub fn log_error(error: &LogError) -> CliError {
+pub fn log_error(error: &LogError) -> ServerError {
     let code = match error {
         LogError::Locked(_) => "LOG_LOCKED",
         LogError::Corrupt { .. } => "LOG_CORRUPT",
@@ -199,16 +199,16 @@ pub fn log_error(error: &LogError) -> CliError {
         }
         _ => "",
     };
-    CliError::new(code, error.to_string(), hint)
+    ServerError::new(code, error.to_string(), hint)
 }
 
 /// Identity of the cluster to a log that servers keep: a number in the data directory, chosen at the first start; by
 /// all that may coordinate together, if there are several.
 #[cfg_attr(not(feature = "kafka"), allow(dead_code))]
-fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Result<u128, CliError> {
+fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Result<u128, ServerError> {
     let file = data_dir.join("cluster-id");
     let damaged =
-        || CliError::new("START", format!("{}: this is no cluster id", file.display()), "restore it from a copy");
+        || ServerError::new("START", format!("{}: this is no cluster id", file.display()), "restore it from a copy");
     let own = match std::fs::read_to_string(&file) {
         Ok(text) => Some(u128::from_str_radix(text.trim(), 16).map_err(|_| damaged())?),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -221,7 +221,7 @@ fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Resu
     match own {
         Some(own) if own != agreed => {
             let (file, store) = (file.display(), cluster_metadata.map_or("", ClusterMetadata::url));
-            return Err(CliError::new(
+            return Err(ServerError::new(
                 "OTHER_CLUSTER",
                 format!(
                     "{file} is of cluster {own:032x}, and the coordinators at {store} are of cluster {agreed:032x}"
@@ -243,18 +243,18 @@ fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Resu
 }
 
 /// Why the store of snapshots cannot be used.
-pub(super) fn store_error(error: &SnapshotError) -> CliError {
-    CliError::new("SNAPSHOT_STORE", error.to_string(), "")
+pub(super) fn store_error(error: &SnapshotError) -> ServerError {
+    ServerError::new("SNAPSHOT_STORE", error.to_string(), "")
 }
 
 /// Connects the front for Kafka clients, if there is to be one.
-pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, CliError> {
+pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, ServerError> {
     let Some(brokers) = config.kafka.clone() else { return Ok(None) };
     let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
     let settings = config.kafka_settings();
     let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication };
     let front = Front::connect(options).await;
-    front.map(Some).map_err(|error| CliError::new("KAFKA", error.to_string(), ""))
+    front.map(Some).map_err(|error| ServerError::new("KAFKA", error.to_string(), ""))
 }
 
 /// The engine of this process; `cluster` if its guests may have to wait for other workers.

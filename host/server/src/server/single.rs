@@ -13,7 +13,7 @@ use super::parts::{
 use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
 use crate::config::ServerConfig;
-use crate::error::CliError;
+use crate::error::ServerError;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::{HttpOptions, Shutdown};
@@ -37,7 +37,7 @@ impl Server {
     ///
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
-    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, CliError> {
+    pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, ServerError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
         // Before anything starts that would have to be stopped.
         let front = kafka_front(config).await?;
@@ -64,7 +64,7 @@ impl Server {
             prepare(engine.clone(), components.clone()),
             progress,
         );
-        let node = node.map_err(|error| CliError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
+        let node = node.map_err(|error| ServerError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
 
         let disk = watch_disk(config, node.handle())?;
         let shutdown = Shutdown::default();

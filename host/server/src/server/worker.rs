@@ -13,7 +13,7 @@ use super::parts::{Surface, components, engine, failed, not_started};
 use crate::admin::{self, Admin};
 use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use crate::config::ServerConfig;
-use crate::error::CliError;
+use crate::error::ServerError;
 use crate::http::Shutdown;
 use styx_transport::Options;
 
@@ -33,7 +33,7 @@ impl WorkerServer {
     ///
     /// # Errors
     /// The address is taken, or the data directory cannot be used.
-    pub async fn start(config: &ServerConfig) -> Result<WorkerServer, CliError> {
+    pub async fn start(config: &ServerConfig) -> Result<WorkerServer, ServerError> {
         let identity = Identity::open(&config.data_dir)?;
         let admin = match config.admin_addr {
             Some(_) => Some(Surface::admin(config).await?),
@@ -75,13 +75,8 @@ impl WorkerServer {
     }
 
     /// Waits until the cluster refuses it for good, and says why.
-    pub async fn ended(&self) -> CliError {
-        let why = self.worker.refused().await;
-        let message = format!("the coordinator at {} refuses this worker, and says: {why}", self.coordinator);
-        match message.split_once("; ") {
-            Some((message, hint)) => CliError::new("REFUSED", message, hint),
-            None => CliError::new("REFUSED", message, ""),
-        }
+    pub async fn ended(&self) -> ServerError {
+        ServerError::refused(&format!("the coordinator at {}", self.coordinator), &self.worker.refused().await)
     }
 
     /// Its node id.

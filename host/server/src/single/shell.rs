@@ -8,7 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use styx_driver::client::Answer;
 use styx_driver::single::{SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
-use styx_driver::snapshots::SnapshotSummary;
+use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 use styx_driver::time::Now;
 use styx_driver::wire::Response;
 use styx_protocol::executor::Executor;
@@ -36,7 +36,7 @@ use crate::stats::Phases;
 const BATCH_MAX: usize = 4096;
 
 /// Somebody who waits for a snapshot.
-type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, String>>;
+type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>;
 
 /// The driver of this process, its events and its effects.
 type Driver = SingleDriver<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;

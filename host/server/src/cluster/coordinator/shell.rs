@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 use styx_driver::coordinator::{CoordinatorDriver, Effect, Event};
 use styx_driver::leadership;
-use styx_driver::snapshots::{SnapshotSummary, StoreFailure};
+use styx_driver::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
 use styx_driver::time::Now;
 use styx_driver::wire::{Envelope, Query, Response};
 use styx_protocol::ids::{Epoch, Generation, NodeId};
@@ -47,7 +47,7 @@ pub(super) enum Input {
 #[derive(Debug)]
 pub(super) enum Requester {
     Client(Waiter),
-    Snapshot(oneshot::Sender<Result<SnapshotSummary, String>>),
+    Snapshot(oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>),
 }
 
 /// Somebody in this process who waits for an admin query.

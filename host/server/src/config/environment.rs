@@ -1,0 +1,7 @@
+//! The environment of the process: nothing else of a server reads it.
+
+/// All variables, with their values.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+pub(super) fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars()
+}
