@@ -15,7 +15,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use styx_driver::admission::LogCondition;
 use styx_storage::log::Stall;
 
-use crate::handle::Failure;
+use styx_driver::client::Failure;
 
 /// Pause between two measurements of the disk. What can be appended meanwhile has to fit into the reserve.
 const PAUSE: Duration = Duration::from_millis(250);

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connection, read};
 use super::frame::{Frame, Kind, ReadError};
 use super::hello::{Hello, Notice};
-use super::network::Inner;
+use super::inner::Inner;
 use super::peer::{Adoption, Command, Peer};
 use super::reason::{Reason, Refusal, add};
 use super::{Incoming, NodeId};

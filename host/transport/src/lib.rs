@@ -14,14 +14,17 @@
 
 mod compression;
 mod connection;
+mod context;
 pub mod frame;
 mod handshake;
 mod hello;
+mod inner;
 pub mod listen;
 mod network;
 mod outgoing;
 mod peer;
 mod reason;
+mod send_error;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,8 +32,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use hello::{Hello, NodeKind, Versions, same_build};
-pub use network::{Network, SendError};
+pub use network::Network;
 pub use reason::{Counters, Reason, Refusal};
+pub use send_error::SendError;
 pub use styx_protocol::ids::NodeId;
 
 /// When messages are compressed.

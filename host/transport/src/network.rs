@@ -1,7 +1,5 @@
 //! Public interface of the transport: peers, messages to them, and the generation.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,127 +8,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connection, Stream};
+use super::context::Context;
 use super::handshake;
 use super::hello::Hello;
-use super::peer::{Command, LinkKind, Peer, Task};
+use super::inner::Inner;
+use super::peer::{Command, LinkKind};
 use super::reason::{Counters, Refusal};
+use super::send_error::SendError;
 use super::{Incoming, NodeId, Options};
 use crate::listen::listen;
-
-/// Why a message was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
-    /// Nobody has connected under this id, and nobody was to be dialed.
-    #[error("node {0} is not known; connect to it first")]
-    UnknownPeer(NodeId),
-    /// There is no connection to the peer now.
-    #[error("there is no connection to node {0}")]
-    NotConnected(NodeId),
-    /// The message is longer than messages may be.
-    #[error("the message has {bytes} bytes; at most {most} travel at once")]
-    TooLarge {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        most: usize,
-    },
-    /// Too much waits for the peer. In a generation this breaks the order: see [`Incoming::Broken`].
-    #[error("{bytes} bytes wait for node {peer}; it is too slow or gone")]
-    Backlogged {
-        /// The peer.
-        peer: NodeId,
-        /// Bytes that wait.
-        bytes: usize,
-    },
-    /// Messages of this generation were lost; only a new one helps.
-    #[error("messages of generation {generation} to node {peer} were lost; begin a new generation")]
-    Broken {
-        /// The peer.
-        peer: NodeId,
-        /// The generation.
-        generation: u64,
-    },
-    /// The network has stopped.
-    #[error("the network has stopped")]
-    Stopped,
-}
-
-/// Decides whether a node that has connected is welcome: this node's greeting, then the other's.
-pub type Admit = dyn Fn(&Hello, &Hello) -> Result<(), Refusal> + Send + Sync;
-
-/// State that all tasks of a network share.
-pub(super) struct Context {
-    pub(super) me: NodeId,
-    pub(super) options: Options,
-    pub(super) counters: Arc<Counters>,
-    pub(super) deliver: Box<dyn Fn(Incoming) + Send + Sync>,
-    pub(super) generation: AtomicU64,
-    pub(super) stop: CancellationToken,
-    tasks: TaskTracker,
-    runtime: Handle,
-}
-
-impl Context {
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
-    }
-}
-
-/// A peer, and the task that keeps it dialed.
-struct Known {
-    peer: Arc<Peer>,
-    dialing: Option<(String, CancellationToken)>,
-}
-
-/// A network without its owner: what tasks hold.
-pub(super) struct Inner {
-    pub(super) context: Arc<Context>,
-    pub(super) admit: Box<Admit>,
-    hello: RwLock<Hello>,
-    peers: RwLock<BTreeMap<NodeId, Known>>,
-}
-
-impl Inner {
-    pub(super) fn hello(&self) -> Hello {
-        let hello = self.hello.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Hello { generation: self.context.generation.load(Ordering::Acquire), ..hello }
-    }
-
-    pub(super) fn connection(&self, stream: impl Stream + 'static) -> Connection {
-        let Context { counters, options, .. } = &*self.context;
-        Connection::new(stream, counters.clone(), options.body_bytes_max)
-    }
-
-    /// The peer of this id, from now on at least. None if the network stops.
-    pub(super) fn peer(&self, id: NodeId) -> Option<Arc<Peer>> {
-        self.with_known(id, |known| known.peer.clone())
-    }
-
-    fn with_known<R>(&self, id: NodeId, run: impl FnOnce(&mut Known) -> R) -> Option<R> {
-        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
-        if self.context.stop.is_cancelled() {
-            return None;
-        }
-        let known = match peers.entry(id) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                let (sender, commands) = mpsc::unbounded_channel();
-                let peer = Arc::new(Peer::new(id, sender, self.context.stop.child_token()));
-                // Under the lock: a new generation reaches either this line or the queue.
-                let generation = self.context.generation.load(Ordering::Acquire);
-                let task = Task::new(self.context.clone(), peer.clone(), generation);
-                self.context.spawn(task.run(commands));
-                entry.insert(Known { peer, dialing: None })
-            }
-        };
-        Some(run(known))
-    }
-}
 
 /// The connections of one node to all others. Ends when dropped.
 pub struct Network {

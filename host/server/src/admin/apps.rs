@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::{self, App, Catalog, Consistency, Control, Deployment, Isolation, OperatorSpec};
 use styx_protocol::ids::Timestamp;
 use utoipa::ToSchema;
 
-use super::openapi;
+use super::openapi::{self, schema};
 use super::queries::Queries;
 use super::schemas;
 use crate::handle::Handle;
@@ -218,11 +218,6 @@ pub(super) fn summary(operators: &[OperatorSpec]) -> Vec<OperatorSummary> {
     let summary =
         |operator: &OperatorSpec| OperatorSummary { name: operator.name.clone(), functions: functions(operator) };
     operators.iter().map(summary).collect()
-}
-
-/// A schema that was checked at upload; one that this version cannot read says nothing.
-pub(super) fn schema(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| json!({}))
 }
 
 /// A time as people and programs read it.

@@ -15,7 +15,7 @@ use styx_protocol::state::Write;
 use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
 
 use super::changes::{Change, Changes};
-use super::restore::failure;
+use super::failure::failure;
 use crate::diagnostics;
 use crate::fatal::fatal_on_panic;
 

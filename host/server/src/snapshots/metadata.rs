@@ -22,6 +22,9 @@ pub struct SnapshotMetadata {
 /// The name of the blob among a snapshot's system parts.
 pub(super) const METADATA: &str = "head";
 
+/// How the names of components begin among a snapshot's system parts.
+pub(super) const COMPONENT: &str = "component/";
+
 impl SnapshotMetadata {
     /// Bytes of the blob.
     pub fn encode(&self) -> Vec<u8> {

@@ -7,6 +7,7 @@
 
 mod changes;
 mod delta_writer;
+mod failure;
 mod listing;
 mod metadata;
 mod recovery_point;
@@ -15,12 +16,13 @@ mod stats;
 mod store_thread;
 
 pub(crate) use delta_writer::DeltaWriter;
+pub(crate) use failure::is_damage;
 pub use listing::SnapshotView;
 pub use metadata::{SnapshotMetadata, identity};
 pub(crate) use recovery_point::RecoveryPoint;
 pub use recovery_point::SnapshotOptions;
 pub use restore::Found;
-pub(crate) use restore::{is_damage, take_over};
+pub(crate) use restore::take_over;
 pub use stats::SnapshotStats;
 pub(crate) use store_thread::{StoreReport, StoreThread};
 pub use styx_driver::snapshots::SnapshotSummary;

@@ -11,11 +11,11 @@ use styx_protocol::ids::{Epoch, Generation, LogPosition, OperatorId, PartitionId
 use styx_protocol::replies::Kept;
 use styx_protocol::snapshot::{RestoredState, RetainedState};
 use styx_protocol::state::Partition;
-use styx_storage::snapshot::{Batch, Manifest, PartRef, Sink, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{Batch, Manifest, PartRef, Sink, SnapshotStore};
 
 use super::changes::{REPLIES, decode};
-use super::metadata::{METADATA, SnapshotMetadata};
-use super::store_thread::COMPONENT;
+use super::failure::{failure, is_damage};
+use super::metadata::{COMPONENT, METADATA, SnapshotMetadata};
 use crate::clock::now;
 use crate::components::ComponentStore;
 
@@ -193,20 +193,6 @@ pub(crate) fn take_over(
         Some(error) => failure(error),
         None => StoreFailure::Unavailable(format!("{error:#}")),
     })
-}
-
-/// A failure of the store as drivers know it.
-pub(crate) fn failure(error: &SnapshotError) -> StoreFailure {
-    match error {
-        SnapshotError::Store { .. } => StoreFailure::Unavailable(error.to_string()),
-        error if error.is_damage() => StoreFailure::Damaged(error.to_string()),
-        error => StoreFailure::Fatal(error.to_string()),
-    }
-}
-
-/// Whether an older snapshot may help.
-pub(crate) fn is_damage(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<SnapshotError>().is_some_and(SnapshotError::is_damage)
 }
 
 #[derive(Debug, Default)]

@@ -15,14 +15,12 @@ use styx_protocol::record::Genesis;
 use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, SnapshotError, SnapshotStore};
 
 use super::delta_writer::decode_objects;
-use super::metadata::{METADATA, SnapshotMetadata};
+use super::failure::failure;
+use super::metadata::{COMPONENT, METADATA, SnapshotMetadata};
 use super::recovery_point::SnapshotOptions;
-use super::restore::{Found, failure};
+use super::restore::Found;
 use crate::clock::now;
 use crate::fatal::fatal_on_panic;
-
-/// How the names of components begin among a snapshot's system parts.
-pub(super) const COMPONENT: &str = "component/";
 
 /// What has become of an order.
 #[derive(Debug)]

@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
+use super::context::Context;
 use super::hello::Hello;
-use super::network::{Context, SendError};
+use super::send_error::SendError;
 use super::{Incoming, NodeId};
 
 pub(super) use task::Task;

@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use super::{Adoption, Command, LinkKind, MESSAGE_BYTES, Peer, weight};
 use crate::compression::Compressor;
 use crate::connection::{Connection, read};
+use crate::context::Context;
 use crate::frame::{COMPRESSED, Frame, Header, Kind, ReadError};
 use crate::hello::Notice;
-use crate::network::Context;
 use crate::reason::{Reason, Refusal, add};
 use crate::{Compress, Incoming, NodeId};
 

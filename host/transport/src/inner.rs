@@ -1,0 +1,71 @@
+//! A network without its owner: the peers that it knows, for its public interface and for tasks that connect them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::NodeId;
+use super::connection::{Connection, Stream};
+use super::context::Context;
+use super::hello::Hello;
+use super::peer::{Peer, Task};
+use super::reason::Refusal;
+
+/// Decides whether a node that has connected is welcome: this node's greeting, then the other's.
+pub type Admit = dyn Fn(&Hello, &Hello) -> Result<(), Refusal> + Send + Sync;
+
+/// A peer, and the task that keeps it dialed.
+pub(super) struct Known {
+    pub(super) peer: Arc<Peer>,
+    pub(super) dialing: Option<(String, CancellationToken)>,
+}
+
+/// A network without its owner: what tasks hold.
+pub(super) struct Inner {
+    pub(super) context: Arc<Context>,
+    pub(super) admit: Box<Admit>,
+    pub(super) hello: RwLock<Hello>,
+    pub(super) peers: RwLock<BTreeMap<NodeId, Known>>,
+}
+
+impl Inner {
+    pub(super) fn hello(&self) -> Hello {
+        let hello = self.hello.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Hello { generation: self.context.generation.load(Ordering::Acquire), ..hello }
+    }
+
+    pub(super) fn connection(&self, stream: impl Stream + 'static) -> Connection {
+        let Context { counters, options, .. } = &*self.context;
+        Connection::new(stream, counters.clone(), options.body_bytes_max)
+    }
+
+    /// The peer of this id, from now on at least. None if the network stops.
+    pub(super) fn peer(&self, id: NodeId) -> Option<Arc<Peer>> {
+        self.with_known(id, |known| known.peer.clone())
+    }
+
+    /// Does something with the peer of this id; `None` if the network stops.
+    pub(super) fn with_known<R>(&self, id: NodeId, run: impl FnOnce(&mut Known) -> R) -> Option<R> {
+        let mut peers = self.peers.write().unwrap_or_else(PoisonError::into_inner);
+        if self.context.stop.is_cancelled() {
+            return None;
+        }
+        let known = match peers.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let (sender, commands) = mpsc::unbounded_channel();
+                let peer = Arc::new(Peer::new(id, sender, self.context.stop.child_token()));
+                // Under the lock: a new generation reaches either this line or the queue.
+                let generation = self.context.generation.load(Ordering::Acquire);
+                let task = Task::new(self.context.clone(), peer.clone(), generation);
+                self.context.spawn(task.run(commands));
+                entry.insert(Known { peer, dialing: None })
+            }
+        };
+        Some(run(known))
+    }
+}
