@@ -147,7 +147,7 @@ fn effects_commit_with_their_transaction_and_are_recovered_like_any_state() {
     let mut again = machine();
     again.restore(restored);
     assert_eq!((again.position(), again.state().hash()), (live.position(), live.state().hash()));
-    again.state().check_totals();
+    again.state().check();
     for machine in [&mut live, &mut again] {
         submit(machine, &mut Said::default(), 4, "work");
         step(machine, &mut Said::default(), coordinator::Input::Tick { now: Timestamp(20) });

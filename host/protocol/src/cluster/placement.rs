@@ -39,7 +39,9 @@ impl Placement {
     #[must_use]
     pub fn next(&self, owners: Vec<WorkerId>) -> Self {
         assert_eq!(owners.len(), self.owners.len(), "the number of partitions stays");
-        Placement { version: self.version.next(), ..Placement::new(owners, self.workers) }
+        let version = self.version.next();
+        debug_assert!(version > self.version, "versions ascend");
+        Placement { version, ..Placement::new(owners, self.workers) }
     }
 
     /// Its version, counted in its generation.

@@ -39,6 +39,7 @@ impl WorkerSet {
             *mine |= theirs;
             return;
         }
+        debug_assert!(self.is_canonical());
         let (mine, theirs) = (self.words(), other.words());
         let word = |words: &[u64], at: usize| words.get(at).copied().unwrap_or(0);
         let merged = (0..mine.len().max(theirs.len())).map(|at| word(mine, at) | word(theirs, at)).collect();
@@ -97,6 +98,14 @@ impl WorkerSet {
             [] => WorkerSet::default(),
             [word] => WorkerSet(Words::One(word)),
             _ => WorkerSet(Words::Many(words.into())),
+        }
+    }
+
+    /// Equal sets are equal words.
+    fn is_canonical(&self) -> bool {
+        match &self.0 {
+            Words::One(_) => true,
+            Words::Many(words) => words.len() > 1 && words.last() != Some(&0),
         }
     }
 

@@ -80,6 +80,8 @@ pub enum Verdict {
 
 /// Judges a transaction by its dependencies on all workers.
 pub fn verdict(kind: Kind, bits: Bits, modes: Modes) -> Verdict {
+    debug_assert!(kind == Kind::Wrote || !(bits.waw || bits.war), "who writes nothing depends by what it reads");
+    debug_assert!(kind != Kind::ReadOnly || bits.is_empty(), "who writes nothing precedes all writers");
     match (kind, bits.waw, bits.raw, bits.war) {
         (Kind::ReadOnly, ..) | (Kind::Aborted, _, false, _) => Verdict::ReadOnly,
         (Kind::Aborted, _, true, _) => Verdict::Conflict,
@@ -100,7 +102,7 @@ const NOBODY: Tid = Tid(u64::MAX);
 
 /// Finds the dependencies among the transactions of an epoch on one worker, given in TID order.
 pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
-    debug_assert!(ranked.is_sorted_by_key(|ranked| ranked.tid));
+    debug_assert!(ranked.is_sorted_by(|a, b| a.tid < b.tid), "each transaction once, in TID order");
     let of_writers = || ranked.iter().filter(|ranked| ranked.kind == Kind::Wrote);
 
     let accesses = of_writers().map(|ranked| ranked.footprint.accesses.len()).sum();
@@ -156,14 +158,16 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
             || footprint.ranges.iter().any(|read| ranges.writer(read) < tid);
         Bits { raw: stale && !snapshot, ..Bits::default() }
     };
-    ranked
+    let bits: Vec<Bits> = ranked
         .iter()
         .map(|ranked| match ranked.kind {
             Kind::Wrote => of_writer(ranked),
             Kind::Aborted => of_aborted(ranked),
             Kind::ReadOnly => Bits::default(),
         })
-        .collect()
+        .collect();
+    debug_assert!(bits.first().is_none_or(|lowest| lowest.is_empty()), "the lowest TID depends on nobody");
+    bits
 }
 
 /// Reservations of ranges rather than of the keys found in them: no phantoms.
@@ -175,7 +179,10 @@ struct RangeReservations<'a> {
 
 impl<'a> RangeReservations<'a> {
     fn read(&mut self, read: &'a RangeRead, tid: Tid) {
-        // TIDs arrive in ascending order, so the first reader of a range is the lowest.
+        debug_assert!(
+            self.reads.last().is_none_or(|(_, last)| *last <= tid),
+            "the first reader of a range is the lowest"
+        );
         if !self.reads.iter().any(|(known, _)| *known == read) {
             self.reads.push((read, tid));
         }

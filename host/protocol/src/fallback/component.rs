@@ -46,6 +46,7 @@ pub fn run_component(
     state: &Arc<State>,
     catalog: &Arc<Catalog>,
 ) -> ComponentOutcome {
+    debug_assert!(in_tid_order(members));
     let mut overlay = Box::new(Overlay::default());
     let mut executions = Vec::with_capacity(members.len());
     for member in members {
@@ -62,6 +63,7 @@ pub fn run_component(
 /// Splits conflicting transactions, given in TID order, into components that share no lock.
 /// Members stay in TID order; components come in the order of their lowest TID.
 pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
+    debug_assert!(in_tid_order(&members));
     let mut groups = Groups((0..members.len()).collect());
     // A key that nobody writes connects nobody. For one that somebody writes: its first user.
     let mut written: EntityMap<usize, &Entity> = EntityMap::default();
@@ -101,7 +103,34 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
         });
         split[component].push(member);
     }
+    debug_assert!(split.iter().all(|component| in_tid_order(component)));
+    debug_assert!(share_no_lock(&split) || planted(Bug::ComponentsIgnoreReaders));
     split
+}
+
+fn in_tid_order(members: &[Member]) -> bool {
+    members.is_sorted_by(|a, b| a.transaction.tid < b.transaction.tid)
+}
+
+/// Whether no component writes what another one reads or writes.
+fn share_no_lock(components: &[Vec<Member>]) -> bool {
+    let mut writer: EntityMap<usize, &Entity> = EntityMap::default();
+    let all = || components.iter().enumerate().flat_map(|(at, members)| members.iter().map(move |member| (at, member)));
+    for (at, member) in all() {
+        for (entity, _) in member.cached.footprint.accesses.iter().filter(|(_, access)| access.is_write()) {
+            if *writer.entry(&entity, || at) != at {
+                return false;
+            }
+        }
+    }
+    all().all(|(at, member)| {
+        let footprint = &member.cached.footprint;
+        let keys = footprint.accesses.iter().all(|(entity, _)| writer.get(entity).is_none_or(|of| *of == at));
+        keys && footprint
+            .ranges
+            .iter()
+            .all(|read| writer.iter().all(|(entity, of)| *of == at || !read.contains(entity)))
+    })
 }
 
 /// Union-find with path halving; the lower index leads.

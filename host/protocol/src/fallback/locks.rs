@@ -9,6 +9,13 @@ use crate::execute::attempt::Footprint;
 use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, EntityMap};
 
+/// What one transaction wants of a key.
+#[derive(Clone, Copy)]
+struct Claim {
+    member: usize,
+    writes: bool,
+}
+
 /// Who waits for whom. Transactions are named by their position in TID order.
 #[derive(Debug)]
 pub struct Locks {
@@ -22,7 +29,7 @@ impl Locks {
     /// Locks for RW sets in TID order.
     pub fn new(footprints: &[&Footprint]) -> Self {
         // A key that nobody writes makes nobody wait.
-        let mut queues: EntityMap<Vec<(usize, bool)>, &Entity> = EntityMap::default();
+        let mut queues: EntityMap<Vec<Claim>, &Entity> = EntityMap::default();
         for (entity, _) in
             footprints.iter().flat_map(|footprint| footprint.accesses.iter().filter(|(_, access)| access.is_write()))
         {
@@ -31,21 +38,22 @@ impl Locks {
         for (member, footprint) in footprints.iter().enumerate() {
             for (entity, access) in footprint.accesses.iter() {
                 if let Some(place) = queues.find(entity) {
-                    queues.at_mut(place).push((member, access.is_write()));
+                    queues.at_mut(place).push(Claim { member, writes: access.is_write() });
                 }
             }
             for read in footprint.ranges.iter().filter(|_| !planted(Bug::LocksIgnoreRanges)) {
                 for (_, queue) in queues.iter_mut().filter(|(entity, _)| read.contains(entity)) {
-                    if queue.last().is_none_or(|(last, _)| *last != member) {
-                        queue.push((member, false));
+                    if queue.last().is_none_or(|last| last.member != member) {
+                        queue.push(Claim { member, writes: false });
                     }
                 }
             }
         }
         let mut locks = Locks { blocked: vec![0; footprints.len()], dependents: vec![Vec::new(); footprints.len()] };
         for (_, queue) in queues.iter() {
+            debug_assert!(queue.is_sorted_by(|a, b| a.member < b.member), "one claim each, in TID order");
             let (mut writer, mut readers) = (None, Vec::new());
-            for &(member, writes) in queue {
+            for &Claim { member, writes } in queue {
                 if let Some(writer) = writer {
                     locks.wait(member, writer);
                 }
@@ -57,12 +65,20 @@ impl Locks {
                 }
             }
         }
+        locks.check();
         locks
     }
 
     fn wait(&mut self, member: usize, holder: usize) {
+        debug_assert!(holder < member, "everybody waits for lower TIDs only");
         self.blocked[member] += 1;
         self.dependents[holder].push(member);
+    }
+
+    /// Every wait is known at both of its ends.
+    fn check(&self) {
+        let waits = || self.dependents.iter().map(Vec::len).sum::<usize>();
+        debug_assert_eq!(self.blocked.iter().sum::<usize>(), waits(), "who is blocked is somebody's dependent");
     }
 
     /// Who holds all of its locks from the start.
@@ -77,6 +93,7 @@ impl Locks {
 
     /// Releases the locks of a transaction; tells who holds all of its own now.
     pub fn release(&mut self, member: usize) -> Vec<usize> {
+        debug_assert!(self.is_free(member) || planted(Bug::LocksEarly), "who is blocked holds nothing to release");
         let mut freed = Vec::new();
         for dependent in std::mem::take(&mut self.dependents[member]) {
             self.blocked[dependent] -= 1;
@@ -84,6 +101,7 @@ impl Locks {
                 freed.push(dependent);
             }
         }
+        self.check();
         freed
     }
 }

@@ -1,6 +1,6 @@
 //! What is deployed: apps, their operators and functions, as sequenced in the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rkyv::with::{Map, Unshare};
@@ -390,6 +390,9 @@ impl Catalog {
             catalog.apps.insert(name, restored);
             catalog.enliven(&app.name);
         }
+        if cfg!(debug_assertions) {
+            catalog.check_consistent();
+        }
         catalog
     }
 
@@ -485,7 +488,7 @@ impl Catalog {
         let bytes =
             rkyv::to_bytes::<rkyv::rancor::Error>(control).expect("a change in memory can be written to memory");
         self.hash = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, self.hash);
-        match control {
+        let gone = match control {
             Control::Deploy(deployment) => {
                 let name: Arc<str> = deployment.app.as_str().into();
                 let app = self.apps.entry(name.clone()).or_insert_with(|| App {
@@ -510,15 +513,41 @@ impl Catalog {
                 Vec::new()
             }
             Control::Remove(app) => {
-                let gone = self.apps.remove(app.as_str()).expect("checked");
-                let ids: Vec<OperatorId> = gone.operators.values().map(|&(id, _)| id).collect();
+                let app = self.apps.remove(app.as_str()).expect("checked");
+                let ids: Vec<OperatorId> = app.operators.values().map(|&(id, _)| id).collect();
                 for id in &ids {
                     self.operators[id.0 as usize] = None;
                 }
                 ids
             }
             Control::Place(_) => Vec::new(),
+        };
+        if cfg!(debug_assertions) {
+            self.check_consistent();
         }
+        gone
+    }
+
+    /// Compares apps with the operators that are live.
+    ///
+    /// # Panics
+    /// They do not belong together.
+    pub fn check_consistent(&self) {
+        let mut given = BTreeSet::new();
+        for (name, app) in &self.apps {
+            assert_eq!(*name, app.name, "an app is found by its name");
+            assert!(app.deployments.len() <= Self::DEPLOYMENTS_MAX && !app.deployments.is_empty());
+            for (name, &(id, composite)) in &app.operators {
+                assert!(given.insert(id), "an id is given once, and for ever");
+                let Some(live) = self.operators[id.0 as usize].as_ref() else { continue };
+                assert!(live.id == id && live.name == *name && live.app == app.name, "{name} is live under its id");
+                assert_eq!(live.composite, composite, "entities of {name} stay where they are");
+            }
+            let lives =
+                |spec: &OperatorSpec| app.operators.get(spec.name.as_str()).and_then(|&(id, _)| self.operator(id));
+            assert!(app.live().operators.iter().all(|spec| lives(spec).is_some()), "what is deployed is live");
+        }
+        assert!(self.operators().all(|operator| given.contains(&operator.id)), "what is live belongs to an app");
     }
 
     /// Rebuilds the live operators of an app from its live deployment.

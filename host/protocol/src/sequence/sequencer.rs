@@ -29,6 +29,10 @@ impl Sequencer {
     pub fn assign(&mut self) -> Tid {
         let tid = self.peek();
         self.lc.0 += 1;
+        debug_assert!(
+            tid < self.peek() && tid.0 % self.n_seq == self.sid % self.n_seq,
+            "TIDs ascend, and nobody else's is given"
+        );
         tid
     }
 

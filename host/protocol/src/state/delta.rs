@@ -5,12 +5,12 @@
 //! written last. Whoever overwrites or deletes one that is cut off and not yet handed over saves
 //! the value that belongs to the snapshot first: values are shared, not copied.
 
-use hashbrown::HashTable;
+use std::collections::BTreeSet;
 
 use super::Write;
-use super::partition::Slot;
+use crate::ids::OperatorId;
 use crate::mutants::{Bug, planted};
-use crate::state::entity::{Entity, Value};
+use crate::state::entity::{Entity, Key, Value};
 
 /// The number of a delta. 0 is none: of entities that were restored, or are handed over.
 pub(super) type Number = u32;
@@ -108,20 +108,42 @@ impl Delta {
         self.pending.is_empty() && self.saved.is_empty()
     }
 
-    /// Hands over up to `most` changes, of the entities in `table`.
-    pub fn hand_over(&mut self, most: usize, table: &mut HashTable<Slot>, changes: &mut Vec<Write>) {
+    /// Hands over up to `most` changes. `unmark` gives the value of an entity that was written last in
+    /// a delta, and takes the mark off.
+    pub fn hand_over(
+        &mut self,
+        most: usize,
+        mut unmark: impl FnMut(&Entity, Number) -> Option<Value>,
+        changes: &mut Vec<Write>,
+    ) {
         let saved = self.saved.len().min(most);
         changes.extend(self.saved.drain(..saved));
-        let cut_off = self.number.wrapping_sub(1);
         for _ in saved..most {
             let Some(entity) = self.pending.pop() else { return };
             // Otherwise it was saved when it was overwritten or deleted, or told before.
-            if let Some(slot) = table.find_mut(entity.hash(), |slot| slot.entity == entity)
-                && (slot.mark == cut_off || planted(Bug::DeltaSeesLater))
-            {
-                slot.mark = 0;
-                changes.push((entity, Some(slot.value.clone())));
+            if let Some(value) = unmark(&entity, self.number.wrapping_sub(1)) {
+                changes.push((entity, Some(value)));
             }
+        }
+    }
+
+    /// Compares what has changed with the marks of the entities that are there.
+    ///
+    /// # Panics
+    /// An entity was written in a delta that does not know of it, or while nothing was tracked.
+    pub fn check<'a>(&self, entities: impl Iterator<Item = (&'a Entity, Number)>) {
+        assert!(self.number != 0 || (self.is_empty() && self.is_handed_over()), "what is not tracked has no changes");
+        let known = |list: &[Entity]| -> BTreeSet<(OperatorId, Key)> {
+            list.iter().map(|entity| (entity.operator(), entity.key().clone())).collect()
+        };
+        let (written, pending) = (known(&self.written), known(&self.pending));
+        for (entity, mark) in entities {
+            assert!(mark <= self.number, "{entity:?} was written in a delta to come");
+            assert!(mark == 0 || mark + 1 >= self.number, "{entity:?} was written in a delta that is long handed over");
+            let listed = |list: &BTreeSet<_>| list.contains(&(entity.operator(), entity.key().clone()));
+            assert!(mark != self.number || mark == 0 || listed(&written), "{entity:?} is missing in the delta");
+            // Once all of the delta before is handed over, it is no entity's mark any more.
+            assert!(mark == 0 || mark + 1 != self.number || listed(&pending), "{entity:?} was not handed over");
         }
     }
 }
@@ -201,6 +223,7 @@ mod tests {
                     }
                     Step::Cut | Step::HandOver(_) => {}
                 }
+                state.check();
             }
         }
     }

@@ -92,6 +92,9 @@ impl State {
 
     /// Puts a restored partition into its place.
     pub fn restore(&mut self, id: PartitionId, partition: Partition) {
+        if cfg!(debug_assertions) {
+            partition.check(id);
+        }
         let place = &mut self.partitions[usize::from(id.0)];
         self.totals.follow(Totals::of(place), Totals::of(&partition));
         *place = partition;
@@ -151,28 +154,30 @@ impl State {
     }
 
     /// Forgets every entity of an operator.
-    pub fn remove_operator(&mut self, composite: bool, operator: OperatorId) {
+    pub fn remove_operator(&mut self, operator: OperatorId) {
         let layout = self.layout;
-        for at in 0..self.partitions.len() {
-            let entries = self.partitions[at].scan(operator, &KeyRange::all());
+        for (id, partition) in (0..).map(PartitionId).zip(&mut self.partitions) {
+            let entries = partition.scan(operator, &KeyRange::all());
             let keys: Vec<Key> = entries.map(|(key, _)| key.clone()).collect();
-            // Where they are: an operator that no deployment has any more does not tell how its keys were spread.
-            let partition = &mut self.partitions[at];
             let before = Totals::of(partition);
+            // Where they are: an operator that no deployment has any more does not tell how its keys were spread.
             for key in keys {
-                partition.apply(Entity::new(&layout, operator, composite, key), None);
+                partition.apply(Entity::within(&layout, operator, id, key), None);
             }
             self.totals.follow(before, Totals::of(partition));
         }
     }
 
-    /// Compares the sums with what they are sums of, for checkers.
+    /// Compares everything that is kept twice: sums and what they are sums of, indexes, changes and marks. Slow.
     ///
     /// # Panics
-    /// They differ.
-    pub fn check_totals(&self) {
+    /// Something differs.
+    pub fn check(&self) {
         let mut sums = Totals::default();
-        self.partitions.iter().for_each(|partition| sums.follow(Totals::default(), Totals::of(partition)));
+        for (id, partition) in (0..).map(PartitionId).zip(&self.partitions) {
+            partition.check(id);
+            sums.follow(Totals::default(), Totals::of(partition));
+        }
         assert_eq!(self.totals, sums, "the sums of all partitions");
     }
 

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::delta::{Delta, Number};
 use super::{StateHash, Write};
-use crate::ids::OperatorId;
+use crate::ids::{OperatorId, PartitionId};
 use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::KeyRange;
@@ -42,11 +42,11 @@ impl Ord for Ordered {
 
 /// An entity with its value.
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub entity: Entity,
-    pub value: Value,
+struct Slot {
+    entity: Entity,
+    value: Value,
     /// The delta in which it was written last.
-    pub mark: Number,
+    mark: Number,
 }
 
 /// Entities of one partition: a table by hash for single keys, an ordered set for scans.
@@ -136,8 +136,33 @@ impl Partition {
     /// Hands over up to `most` changes of what was cut off; says whether that was all.
     pub(super) fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
         let Partition { table, delta, .. } = self;
-        delta.hand_over(most, table, changes);
+        let unmark = |entity: &Entity, cut_off| {
+            let slot = table.find_mut(entity.hash(), |slot| slot.entity == *entity)?;
+            (slot.mark == cut_off || planted(Bug::DeltaSeesLater)).then(|| {
+                slot.mark = 0;
+                slot.value.clone()
+            })
+        };
+        delta.hand_over(most, unmark, changes);
         delta.is_handed_over()
+    }
+
+    /// Compares its parts, and the sums with what they are sums of; `at` is where it stands.
+    ///
+    /// # Panics
+    /// They differ.
+    pub(super) fn check(&self, at: PartitionId) {
+        assert_eq!(self.ordered.len(), self.table.len(), "the ordered set and the table hold the same entities");
+        let slot = |entity: &Entity| self.table.find(entity.hash(), |slot| slot.entity == *entity);
+        let slots = || self.ordered.iter().map(|Ordered(entity)| slot(entity).expect("whatever is ordered is there"));
+        let (mut hash, mut bytes) = (0u128, 0);
+        for Slot { entity, value, .. } in slots() {
+            assert_eq!(entity.partition(), at, "{entity:?} lives in its own partition");
+            hash = hash.wrapping_add(hash_of(entity, value));
+            bytes += (entity.key().len() + value.len()) as u64;
+        }
+        assert_eq!((self.hash.0, self.bytes), (hash, bytes), "hash and bytes are those of the entities");
+        self.delta.check(slots().map(|slot| (&slot.entity, slot.mark)));
     }
 
     /// Entities of an operator in a range that is not empty, in key order.

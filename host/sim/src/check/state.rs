@@ -52,6 +52,7 @@ impl Checker {
     }
 
     fn compare_entities(&self, epoch: Epoch, workers: &[WorkerState<'_>], hash: u128) -> Checked {
+        workers.iter().for_each(|worker| worker.state.check());
         let placement: &Placement = self.remembered.placement();
         let layout = workers[0].state.layout();
         let mut copy = State::new(layout);

@@ -107,10 +107,8 @@ impl Ground {
             self.place(placement);
             return;
         }
-        let live = self.catalog.clone();
-        let composite = |id| live.operator(id).is_some_and(|operator| operator.composite);
         for operator in Arc::make_mut(&mut self.catalog).apply(control) {
-            self.state_mut().remove_operator(composite(operator), operator);
+            self.state_mut().remove_operator(operator);
         }
     }
 
