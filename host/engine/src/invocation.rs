@@ -192,7 +192,7 @@ impl Context {
     /// Accounts for a guest that has ended, gives its instance back, and decides whether its result counts.
     fn leave(&mut self, prepared: &Prepared, instance: Instance, ended: Ended) -> Result<Value, Abort> {
         self.resources.guests.leave(instance.bytes_at_entry());
-        let used_before = self.resources.reused || (self.resources.distributed && !self.attempt.mode().fresh);
+        let used_before = self.resources.reused || (self.resources.distributed && !self.attempt.mode().is_fresh());
         if ended.unconfirmed && used_before && !self.is_decided() {
             self.resources.unconfirmed = true;
         }

@@ -48,7 +48,7 @@ impl TaskExecutor for Executor {
     fn advance(&mut self, Task { graph, attempt, kind }: Task) -> TaskProgress {
         let attempt = attempt.into_attempt();
         // Where every attempt is compared with a fresh one, those that cannot be compared run in fresh instances.
-        let fresh = attempt.mode().fresh || self.engine.determinism() == Determinism::All;
+        let fresh = attempt.mode().is_fresh() || self.engine.determinism() == Determinism::All;
         let instances = if fresh { InstancePolicy::Fresh } else { InstancePolicy::Warm };
         let (mut attempt, progress, _) = match kind {
             TaskKind::Root => self.begin(attempt, instances, false, Attempt::start),
@@ -138,7 +138,7 @@ impl Executor {
                     let (mut context, requests) = self.rendezvous.requests();
                     context.resources.distributed = true;
                     let Context { attempt, resources } = &mut *context;
-                    let Some(reservation) = self.engine.suspend(resources.guests, attempt.mode().reserved) else {
+                    let Some(reservation) = self.engine.suspend(resources.guests, attempt.mode().is_reserved()) else {
                         attempt.refuse();
                         let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
                         let responses = vec![RemoteResponse::Failed(abort); requests.operations.len()];

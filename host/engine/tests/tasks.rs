@@ -4,15 +4,15 @@ mod support;
 
 use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
-use styx_protocol::attempt::{Mode, Operation, RemoteResponse};
+use styx_protocol::attempt::{Finding, Mode, Operation, RemoteResponse};
 use styx_protocol::catalog::Limits;
 use styx_protocol::task::{Progress, TaskExecutor as _};
 use support::script::{Script, scripted};
 use support::workers::{Graph, ROOM, Whole, Workers};
 use support::{Guest, World, code, invoke, message, on_big_stack, options};
 
-const STRICT: Mode = Mode { strict: true, cached: false, fresh: false, reserved: false };
-const FRESH: Mode = Mode { fresh: true, ..STRICT };
+const STRICT: Mode = Mode::STRICT;
+const FRESH: Mode = Mode::Strict { fresh: true, reserved: false };
 
 fn script() -> Script {
     Script::new()
@@ -63,7 +63,7 @@ fn state_of_other_workers_is_read_and_written() {
     for key in &keys {
         fill = fill.put(key, &format!("v{key}"));
     }
-    assert!(check(&mut workers, &keys[0], &fill).report.reached);
+    assert!(check(&mut workers, &keys[0], &fill).report.has(Finding::Reached));
     let all = script().put(&keys[1], "new").get(&keys[1]).delete(&keys[2]).get(&keys[2]).get(&keys[4]);
     let all = all.scan("k", 0, false).scan("k", 2, false).scan("k", 3, true).get_own();
     assert_eq!(check(&mut workers, &keys[0], &fill.clone().put_own("me")).accesses.len(), 9);
@@ -90,12 +90,12 @@ fn in_strict_mode_asynchronous_calls_run_in_order_wherever_they_are() {
     let whole = workers.run_in(STRICT, "A", &k, &graph);
     let list = |whole: &Whole| whole.accesses[&(1, k.clone())].1.clone();
     assert_eq!(list(&whole), Some(Some(b"123456".to_vec())));
-    assert!(!whole.report.branched && !whole.report.overtaken);
+    assert!(!whole.report.has(Finding::Branched) && !whole.report.has(Finding::Overtaken));
     let single = Whole::of(&World::new(&guests()).run("A", &k, "f", &graph.0));
     assert_eq!((&whole.outcome, &whole.accesses), (&single.outcome, &single.accesses));
     // Side by side they do the same here, and are seen to have got out of order.
     let beside = workers.run("A", &k, &graph);
-    assert!(beside.report.branched && beside.report.overtaken, "{:?}", beside.report);
+    assert!(beside.report.has(Finding::Branched) && beside.report.has(Finding::Overtaken), "{:?}", beside.report);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn an_abort_travels_back_and_callers_add_to_its_message() {
     let whole = check(&mut workers, &k, &failing.put_own("v"));
     let abort = whole.outcome.unwrap_err();
     assert_eq!((abort.code, abort.message), (Code::Aborted, format!("no {k2}/{l}/{k}")));
-    assert!(whole.report.doomed && !whole.report.suspect);
+    assert!(whole.report.has(Finding::Doomed) && !whole.report.has(Finding::Suspect));
     // Nobody's instance is lost by that.
     assert_eq!(workers.workers[0].executor.idle_instances(), 2);
     assert_eq!(workers.workers[1].executor.idle_instances(), 1);
@@ -121,10 +121,10 @@ fn a_trap_at_the_end_of_a_chain_ends_it() {
     let abort = whole.outcome.unwrap_err();
     assert_eq!(abort.code, Code::GuestTrap);
     assert!(abort.message.starts_with("A.f trapped: unreachable"), "{}", abort.message);
-    assert!(!whole.report.suspect, "no instance had served before");
+    assert!(!whole.report.has(Finding::Suspect), "no instance had served before");
     // In instances that may have served before it is unconfirmed, even if the one that trapped had not.
     let whole = workers.run("A", &k, &chain);
-    assert!(whole.report.suspect);
+    assert!(whole.report.has(Finding::Suspect));
     assert_eq!(workers.engine.suspended_guests(), 0);
     assert_eq!(workers.run("A", &k, &script().call("B", &l, script().get_own())).text(), "-", "both go on");
 }
@@ -184,7 +184,7 @@ fn a_bound_met_elsewhere_ends_the_guest_that_waits() {
         let progress = workers.resume(&mut graph, 0, suspended, responses);
         let whole = workers.complete(&mut graph, progress);
         assert_eq!(whole.outcome, Err(abort));
-        assert!(whole.report.doomed && !whole.report.suspect);
+        assert!(whole.report.has(Finding::Doomed) && !whole.report.has(Finding::Suspect));
     }
     assert_eq!(workers.workers[0].executor.idle_instances(), 1);
 }
@@ -202,7 +202,7 @@ fn instances_are_used_again_after_they_have_waited() {
         assert_eq!(idle.collect::<Vec<_>>(), [1, 1]);
     }
     let whole = workers.run("A", &k, &warm(5));
-    assert!(whole.report.suspect, "it is the same instance, and has had five calls");
+    assert!(whole.report.has(Finding::Suspect), "it is the same instance, and has had five calls");
 }
 
 #[test]
@@ -245,12 +245,16 @@ fn where_there_is_no_room_a_graph_is_refused_unless_it_has_a_reserve() {
     for away in [deep(1), deep(3), script().scan("k", 0, false), script().call("B", &l, script()), script().delete(&l)]
     {
         let whole = workers.run("A", &k, &away);
-        assert!(whole.report.refused && !whole.local && !whole.report.suspect, "{:?}", whole.report);
+        assert!(
+            whole.report.has(Finding::Refused) && !whole.local && !whole.report.has(Finding::Suspect),
+            "{:?}",
+            whole.report
+        );
         assert_eq!(whole.outcome.unwrap_err().code, Code::Overloaded);
     }
-    let reserved = Mode { reserved: true, ..STRICT };
+    let reserved = STRICT.in_reserve();
     let whole = workers.run_in(reserved, "A", &k, &deep(10));
-    assert!(whole.outcome.is_ok() && !whole.report.refused);
+    assert!(whole.outcome.is_ok() && !whole.report.has(Finding::Refused));
     // What needs nobody needs no room.
     assert!(workers.run("A", &k, &script().put_own("w")).local);
     assert_eq!(workers.complete(&mut first, progress).text(), "-");
@@ -270,18 +274,18 @@ fn an_unconfirmed_result_is_repeated_here_or_reported() {
     // Unconfirmed before another worker was needed: the second attempt needs one.
     assert!(workers.run("A", &k, &script().call("B", &k2, script())).local);
     let whole = workers.run("A", &k, &script().call("B", &k2, script().trap_from(1)).get(&l));
-    assert!(!whole.local && !whole.report.suspect && repeated(&workers) == 2);
+    assert!(!whole.local && !whole.report.has(Finding::Suspect) && repeated(&workers) == 2);
     assert_eq!(whole.text(), "-");
     // After that, and elsewhere: told.
     let late = script().get(&l).trap_from(1);
     let whole = workers.run("A", &k, &late);
-    assert!(whole.report.suspect && repeated(&workers) == 2);
+    assert!(whole.report.has(Finding::Suspect) && repeated(&workers) == 2);
     assert_eq!(workers.run_in(FRESH, "A", &k, &late).text(), "-");
     let elsewhere = script().call_async("B", &l, script().trap_from(1)).put_own("v");
-    assert!(!workers.run("A", &k, &elsewhere).report.suspect);
-    assert!(workers.run("A", &k, &elsewhere).report.suspect);
+    assert!(!workers.run("A", &k, &elsewhere).report.has(Finding::Suspect));
+    assert!(workers.run("A", &k, &elsewhere).report.has(Finding::Suspect));
     let whole = workers.run_in(FRESH, "A", &k, &elsewhere);
-    assert!(!whole.report.suspect && whole.outcome.is_ok());
+    assert!(!whole.report.has(Finding::Suspect) && whole.outcome.is_ok());
 }
 
 #[test]
@@ -291,9 +295,9 @@ fn heavy_use_of_fuel_is_doubted_too() {
     let (k, l) = (workers.key(0, 0), workers.key(1, 0));
     for (spins, suspect) in [(20, false), (200, true)] {
         let whole = workers.run("A", &k, &script().get(&l).spin(spins));
-        assert_eq!(whole.report.suspect, suspect, "{:?}", whole.report.usage);
+        assert_eq!(whole.report.has(Finding::Suspect), suspect, "{:?}", whole.report.usage);
     }
-    assert!(!workers.run_in(FRESH, "A", &k, &script().get(&l).spin(200)).report.suspect);
+    assert!(!workers.run_in(FRESH, "A", &k, &script().get(&l).spin(200)).report.has(Finding::Suspect));
 }
 
 #[test]
@@ -310,7 +314,7 @@ fn determinism_is_checked_where_all_of_it_is_here() {
         // Fresh everywhere: no instance has served before.
         let graph = spoiled.clone().get(&l).call("B", &l, spoiled.clone().call("A", &k, spoiled.clone()));
         let whole = all.run("A", &k, &graph);
-        assert!(!whole.local && !whole.report.suspect);
+        assert!(!whole.local && !whole.report.has(Finding::Suspect));
         assert_eq!(whole.text(), "-");
         assert!(all.run("A", &k, &honest).local);
     }
@@ -458,9 +462,10 @@ fn placement_changes_nothing() {
             workers.set_next_tid(seed);
             let report = &first.report;
             // What a serial run might have ended otherwise is run again, strictly.
-            let unsure = report.overtaken || (report.doomed && report.branched);
+            let unsure =
+                report.has(Finding::Overtaken) || (report.has(Finding::Doomed) && report.has(Finding::Branched));
             if !unsure {
-                parallel += u32::from(report.branched);
+                parallel += u32::from(report.has(Finding::Branched));
                 assert_eq!(first.outcome, single.outcome, "seed {seed} on {count} workers");
                 assert_eq!(first.accesses, single.accesses, "seed {seed} on {count} workers");
                 assert_eq!(first.ranges, single.ranges, "seed {seed} on {count} workers");
@@ -470,7 +475,7 @@ fn placement_changes_nothing() {
             assert_eq!(strict.accesses, single.accesses, "seed {seed} on {count} workers, strictly");
             assert_eq!(strict.ranges, single.ranges, "seed {seed} on {count} workers, strictly");
             assert_eq!(strict.report.usage.fuel, execution.fuel, "seed {seed} on {count} workers, strictly");
-            assert!(!strict.report.suspect && !strict.report.refused);
+            assert!(!strict.report.has(Finding::Suspect) && !strict.report.has(Finding::Refused));
         }
     }
     assert!(parallel > 30 && failed > 10, "{parallel} ran in parallel, {failed} failed");

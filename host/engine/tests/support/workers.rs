@@ -172,7 +172,7 @@ impl Workers {
 
     /// Runs and commits, on all workers.
     pub fn commit(&mut self, operator: &str, key: &str, script: &Script) -> Whole {
-        let whole = self.run_in(Mode { strict: true, ..Mode::default() }, operator, key, script);
+        let whole = self.run_in(Mode::STRICT, operator, key, script);
         if whole.outcome.is_ok() {
             for ((operator, key), (_, write)) in &whole.accesses {
                 let Some(value) = write else { continue };

@@ -336,6 +336,7 @@ pub struct Header {
     /// The attempt at it.
     pub number: u32,
     /// How it is run.
+    #[rkyv(with = crate::archive::Plain)]
     pub mode: Mode,
     /// Where its root is.
     pub root: WorkerId,

@@ -17,6 +17,11 @@ impl KeyIndex {
         KeyIndex(entities.map(|entity| (entity.operator(), entity.key().clone())).collect())
     }
 
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Adds an entity.
     pub fn insert(&mut self, entity: &Entity) {
         self.0.insert((entity.operator(), entity.key().clone()));

@@ -11,11 +11,13 @@ mod execution;
 mod fragment;
 mod frame;
 mod index;
+mod mode;
 mod overlay;
 mod path;
 mod quota;
 mod reinvocation;
 mod remote;
+mod report;
 mod run;
 mod scan;
 mod site;
@@ -29,13 +31,13 @@ pub use accesses::{Access, Accesses, Footprint};
 pub use execution::{Execution, ScanRecord};
 pub use fragment::Fragment;
 pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target};
+pub use mode::Mode;
 pub use overlay::Overlay;
 pub use path::{ASYNC, Path};
 pub use quota::{KEY_BYTES_MAX, Usage};
+pub use report::{Finding, Report};
 pub use run::{Functions, Next, call, run};
-pub use site::{
-    CachedCall, Entry, Mode, Operation, Payload, RemoteRequest, RemoteRequests, RemoteResponse, Report, Scan,
-};
+pub use site::{CachedCall, Entry, Operation, Payload, RemoteRequest, RemoteRequests, RemoteResponse, Scan};
 pub use stamp::Stamp;
 pub use state::Locality;
 pub use thin_vec::ThinVec;
@@ -116,6 +118,7 @@ impl Attempt {
 
     /// Ends the attempt where it is, without moving it.
     pub fn take_execution(&mut self, outcome: Result<Value, Abort>) -> Execution {
+        debug_assert!(self.execution.calls.len() <= self.quota.used.calls as usize, "every call is charged for");
         self.execution.outcome = match self.doom.take() {
             Some(doom) => Err(doom),
             None => outcome,
@@ -259,7 +262,7 @@ impl Attempt {
             return abort; // Nothing of this attempt counts.
         }
         if let Some(site) = &mut self.site {
-            site.report.doomed = true;
+            site.report.add(Finding::Doomed);
         }
         self.doom.get_or_insert(abort).clone()
     }
@@ -288,7 +291,7 @@ impl Attempt {
     fn drift(&mut self) {
         self.execution.drifted = true;
         if let Some(site) = &mut self.site {
-            site.report.drifted = true;
+            site.report.add(Finding::Drifted);
         }
     }
 

@@ -1,7 +1,7 @@
 //! An attempt among several workers: what it asks of others, does for others, and has to tell them.
 
 use super::site::{Entry, Operation, Payload, RemoteRequest, RemoteRequests, RemoteResponse};
-use super::{Attempt, Mode, Report, Stamp, Target, Usage};
+use super::{Attempt, Finding, Mode, Report, Stamp, Target, Usage};
 use crate::cluster::worker_set::WorkerSet;
 use crate::ids::WorkerId;
 use crate::state::entity::Entity;
@@ -30,7 +30,7 @@ impl Attempt {
     /// Goes on with what happened elsewhere meanwhile. In strict mode `used` is what the transaction
     /// has used up to now, wherever.
     pub fn resume(&mut self, used: Usage, drifted: bool) {
-        if self.mode().strict {
+        if self.mode().is_strict() {
             self.quota.used = used;
         }
         self.execution.drifted |= drifted;
@@ -44,14 +44,14 @@ impl Attempt {
     /// Says that the outcome may be due to the past of an instance, so that it must not be believed.
     pub fn suspect(&mut self) {
         if let Some(site) = &mut self.site {
-            site.report.suspect = true;
+            site.report.add(Finding::Suspect);
         }
     }
 
     /// Says that there was no room for another suspended instance.
     pub fn refuse(&mut self) {
         if let Some(site) = &mut self.site {
-            site.report.refused = true;
+            site.report.add(Finding::Refused);
         }
     }
 
@@ -87,9 +87,9 @@ impl Attempt {
     /// again from its cached parameters; one that is and does may keep to its locks all the same,
     /// so it stops here and runs strictly.
     pub(super) fn may_reach(&mut self) -> bool {
-        if self.mode().cached {
+        if self.mode().is_cached() {
             self.drift();
-            self.site.as_mut().expect("there is an elsewhere").report.reached = true;
+            self.site.as_mut().expect("there is an elsewhere").report.add(Finding::Reached);
         }
         !self.execution.drifted
     }
@@ -97,7 +97,7 @@ impl Attempt {
     /// A question of the running function that touches state elsewhere.
     pub(super) fn ask(&mut self, to: WorkerId, operation: Operation) -> RemoteRequests {
         if let Some(site) = &mut self.site {
-            site.report.reached = true;
+            site.report.add(Finding::Reached);
         }
         RemoteRequests { operations: vec![(to, self.asked(operation))] }
     }

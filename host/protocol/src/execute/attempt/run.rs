@@ -8,7 +8,7 @@ use super::execution::{Recorded, Returned};
 use super::fragment::IssuedCall;
 use super::frame::mix;
 use super::site::{CachedCall, Payload, RemoteRequest, RemoteRequests, RemoteResponse};
-use super::{Attempt, CallRecord, Frame, Target, Usage, quota};
+use super::{Attempt, CallRecord, Finding, Frame, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
 use crate::state::entity::{Entity, Key, Value};
@@ -160,11 +160,11 @@ impl Attempt {
             // Strictly, or with what it calls running there already, its turn is waited for.
             let mode = self.mode();
             if let Some(owner) = self.elsewhere(&next.target.entity)
-                && !(mode.strict || mode.cached)
+                && !(mode.is_strict() || mode.is_cached())
                 && self.doom.is_none()
             {
                 let site = self.site.as_mut().expect("there is an elsewhere");
-                site.report.branched = true;
+                site.report.add(Finding::Branched);
                 site.outgoing.push((owner, next.target));
                 continue;
             }
@@ -183,7 +183,7 @@ impl Attempt {
             return self.fail(rescheduled());
         }
         if let Some(owner) = self.elsewhere(&call.target.entity) {
-            debug_assert!(awaited || self.mode().strict || self.mode().cached);
+            debug_assert!(awaited || self.mode().is_strict() || self.mode().is_cached());
             let asked = RemoteRequest { used: self.quota.used, ..call.target.asked() };
             return Next::AwaitRemote(RemoteRequests { operations: vec![(owner, asked)] });
         }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::index::KeyIndex;
 use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan};
-use super::{Attempt, Locality, ScanRecord, Stamp};
+use super::{Attempt, Finding, Locality, ScanRecord, Stamp};
 use crate::ids::WorkerId;
 use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
@@ -102,7 +102,7 @@ impl Attempt {
 
     fn ask_owners(&mut self, owners: &[WorkerId], operation: &Operation) -> RemoteRequests {
         if let Some(site) = &mut self.site {
-            site.report.reached = true;
+            site.report.add(Finding::Reached);
         }
         RemoteRequests { operations: owners.iter().map(|owner| (*owner, self.asked(operation.clone()))).collect() }
     }
@@ -110,16 +110,8 @@ impl Attempt {
     /// Entries that are here, at most as many as the scan wants, with the transaction's own writes.
     pub(super) fn find(&mut self, scan: &Scan, stamp: Option<&Stamp>) -> Vec<(Key, Value)> {
         if let (Some(site), Some(stamp)) = (&mut self.site, stamp) {
-            // More than will have been observed, should the scan stop at its limit: that costs at
-            // most a strict attempt.
-            let earlier = site
-                .stamps
-                .iter()
-                .zip(self.execution.footprint.accesses.iter())
-                .filter(|(_, (entity, _))| entity.operator() == scan.operator && scan.range.contains(entity.key()));
-            let mut writes = earlier.filter_map(|([_, written], _)| written.as_ref());
-            site.report.overtaken |= writes.any(|written| stamp < written);
-            site.scans.push((scan.operator, scan.range.clone(), stamp.clone()));
+            let read = RangeRead { operator: scan.operator, range: scan.range.clone() };
+            site.scanned(read, stamp, &self.execution.footprint.accesses);
         }
         let composite = self.catalog.operator(scan.operator).is_some_and(|operator| operator.composite);
         // What stands between this transaction and the committed state, by key.
@@ -133,6 +125,7 @@ impl Attempt {
             let written = accesses.iter().filter(|(_, access)| access.is_write());
             Box::new(KeyIndex::of(written.map(|(entity, _)| entity)))
         });
+        debug_assert_eq!(index.len(), accesses.iter().filter(|(_, access)| access.is_write()).count());
         for key in index.in_range(scan.operator, &scan.range) {
             let entity = Entity::new(&layout, scan.operator, composite, key.clone());
             if let Some(written) = accesses.get(&entity).and_then(|access| access.write()) {
@@ -145,6 +138,7 @@ impl Attempt {
         let asked = wanted.saturating_add(hidden);
         let committed = self.state.scan(scan.operator, &scan.range, scan.partition, asked, scan.reverse);
         let mut found = merge(committed, pending, scan.reverse);
+        debug_assert!(found.is_sorted_by(|(a, _), (b, _)| if scan.reverse { a > b } else { a < b }), "each key once");
         found.truncate(wanted);
         found
     }

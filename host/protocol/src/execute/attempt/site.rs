@@ -6,70 +6,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::execution::Returned;
-use super::{Stamp, Target, Usage};
+use super::{Accesses, Finding, Mode, Report, Stamp, Target, Usage};
 use crate::abort::Abort;
 use crate::cluster::placement::Placement;
-use crate::cluster::worker_set::WorkerSet;
 use crate::ids::{OperatorId, PartitionId, WorkerId};
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::{KeyRange, RangeRead};
-
-/// How a graph is run. Each attempt at it is stricter than the one before.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
-)]
-pub struct Mode {
-    /// One thread of control: each asynchronous call runs to its end before the next begins.
-    pub strict: bool,
-    /// In the fallback: the calls of the cached call graph run at once, each where it belongs.
-    pub cached: bool,
-    /// In new instances only.
-    pub fresh: bool,
-    /// May suspend beyond the budget; one such graph per worker at a time.
-    pub reserved: bool,
-}
-
-/// What part of a graph has come to, to be told to whoever waits for it. Reports add up: that of
-/// the root, when its ack shares are complete, is that of the whole graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Report {
-    /// What was used.
-    pub usage: Usage,
-    /// Workers that took part.
-    pub workers: WorkerSet,
-    /// Whether something was written.
-    pub wrote: bool,
-    /// Whether a function read or wrote state of its operator on another worker.
-    pub reached: bool,
-    /// Whether asynchronous calls ran beside each other.
-    pub branched: bool,
-    /// Whether a branch touched a key before another that precedes it in the serial order.
-    pub overtaken: bool,
-    /// Whether a part ended without effect.
-    pub doomed: bool,
-    /// In the fallback: whether a part left its cached RW set or call graph.
-    pub drifted: bool,
-    /// Whether that may be due to the past of an instance.
-    pub suspect: bool,
-    /// Whether a worker had no room for another suspended instance.
-    pub refused: bool,
-}
-
-impl Report {
-    /// Adds another part's report.
-    pub fn merge(&mut self, other: Report) {
-        self.usage.add(other.usage);
-        self.workers.merge(&other.workers);
-        self.wrote |= other.wrote;
-        self.reached |= other.reached;
-        self.branched |= other.branched;
-        self.overtaken |= other.overtaken;
-        self.doomed |= other.doomed;
-        self.drifted |= other.drifted;
-        self.suspect |= other.suspect;
-        self.refused |= other.refused;
-    }
-}
 
 /// Something to be done for a transaction at the worker that owns the entity.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -167,16 +109,29 @@ pub struct CachedCall {
     pub(super) returned: Returned,
 }
 
+/// The last read and the last write of an entity, by stamp.
+#[derive(Clone, Debug, Default)]
+struct LastAccess {
+    read: Option<Stamp>,
+    written: Option<Stamp>,
+}
+
+/// What a scan asked for, and when.
+#[derive(Debug)]
+struct StampedScan {
+    read: RangeRead,
+    stamp: Stamp,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct RemoteContext {
     pub me: WorkerId,
     pub placement: Arc<Placement>,
     pub mode: Mode,
-    /// Of each entity touched, in the order of the RW set: the last read and the last write, by stamp.
-    pub stamps: SmallVec<[[Option<Stamp>; 2]; 1]>,
-    /// Of each scan: what was asked, and when.
-    pub scans: Vec<(OperatorId, KeyRange, Stamp)>,
+    /// Of each entity touched, in the order of the RW set.
+    touched: SmallVec<[LastAccess; 1]>,
+    scans: Vec<StampedScan>,
     /// Asynchronous calls that other workers have to be told.
     pub outgoing: Vec<(WorkerId, Target)>,
     pub report: Report,
@@ -184,8 +139,8 @@ pub(super) struct RemoteContext {
 
 impl RemoteContext {
     pub fn new(me: WorkerId, placement: Arc<Placement>, mode: Mode) -> Self {
-        let report = Report { workers: WorkerSet::only(me), ..Report::default() };
-        RemoteContext { me, placement, mode, stamps: SmallVec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
+        let report = Report::of(me);
+        RemoteContext { me, placement, mode, touched: SmallVec::new(), scans: Vec::new(), outgoing: Vec::new(), report }
     }
 
     /// Who owns an entity, if another worker does.
@@ -196,23 +151,34 @@ impl RemoteContext {
 
     /// Notes when an entity was touched; sees whether another branch has overtaken this one.
     pub fn touched(&mut self, place: usize, entity: &Entity, stamp: &Stamp, write: bool) {
-        if self.stamps.len() <= place {
-            self.stamps.resize(place + 1, [None, None]);
+        if self.touched.len() <= place {
+            self.touched.resize(place + 1, LastAccess::default());
         }
-        let [read, written] = &mut self.stamps[place];
+        let LastAccess { read, written } = &mut self.touched[place];
         let before = |earlier: &Option<Stamp>| earlier.as_ref().is_some_and(|earlier| stamp < earlier);
         let mut overtaken = before(written) || (write && before(read));
         if write && !overtaken {
-            let mut inside = self
-                .scans
-                .iter()
-                .filter(|(operator, range, _)| *operator == entity.operator() && range.contains(entity.key()));
-            overtaken = inside.any(|(_, _, scanned)| stamp < scanned);
+            overtaken = self.scans.iter().any(|scan| scan.read.contains(entity) && *stamp < scan.stamp);
         }
-        self.report.overtaken |= overtaken;
+        if overtaken {
+            self.report.add(Finding::Overtaken);
+        }
         let last = if write { written } else { read };
         if last.as_ref().is_none_or(|last| last < stamp) {
             *last = Some(stamp.clone());
         }
+    }
+
+    /// Notes when a scan was made, with the accesses up to now; sees whether a write has overtaken it.
+    pub fn scanned(&mut self, read: RangeRead, stamp: &Stamp, accesses: &Accesses) {
+        debug_assert!(self.touched.len() <= accesses.len(), "what was touched is in the RW set");
+        // More than will have been observed, should the scan stop at its limit: that costs at
+        // most a strict attempt.
+        let inside = self.touched.iter().zip(accesses.iter()).filter(|(_, (entity, _))| read.contains(entity));
+        let mut writes = inside.filter_map(|(last, _)| last.written.as_ref());
+        if writes.any(|written| stamp < written) {
+            self.report.add(Finding::Overtaken);
+        }
+        self.scans.push(StampedScan { read, stamp: stamp.clone() });
     }
 }

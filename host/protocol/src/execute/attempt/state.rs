@@ -2,7 +2,7 @@
 //! committed.
 
 use super::site::{Operation, Payload, RemoteRequests, RemoteResponse};
-use super::{Access, Attempt, Stamp, quota};
+use super::{Access, Attempt, Finding, Stamp, quota};
 use crate::abort::{Abort, Code};
 use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
@@ -163,7 +163,9 @@ impl Attempt {
     fn stamp_access(&mut self, place: usize, entity: &Entity, stamp: Option<&Stamp>, write: bool) {
         if let (Some(site), Some(stamp)) = (&mut self.site, stamp) {
             site.touched(place, entity, stamp, write);
-            site.report.wrote |= write;
+            if write {
+                site.report.add(Finding::Wrote);
+            }
         }
     }
 

@@ -28,7 +28,7 @@ use super::ground::Ground;
 use super::phase::Phase;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::{Share, Shares};
-use crate::execute::attempt::{Attempt, Execution, LogLine, Mode, Operation, Overlay, RemoteResponse, Report};
+use crate::execute::attempt::{Attempt, Execution, Finding, LogLine, Mode, Operation, Overlay, RemoteResponse};
 use crate::execute::task::{GraphId, Progress, Task, TaskKind, TaskProgress};
 use crate::ids::{Round, Tid, WorkerId};
 use crate::mutants::{Bug, planted};
@@ -153,7 +153,7 @@ impl Graphs {
             Part::foreign(graph, transaction, root, mode)
         };
         part.granted = false;
-        if mode.cached {
+        if mode.is_cached() {
             part.plan(&cached);
             if let Some(root) = &mut part.root {
                 root.missing = participants;
@@ -240,7 +240,7 @@ impl Graphs {
             if self.scheduler.mails.phase().fallback {
                 // It took no part before: whatever it does here is drift.
                 let question = question.ok_or(why::NOBODY_WAITS)?;
-                let report = Report { drifted: true, ..report };
+                let report = report.with(Finding::Drifted);
                 let reply = OrderReply {
                     graph,
                     number: header.number,
@@ -278,7 +278,7 @@ impl Graphs {
     fn take_order(&mut self, from: WorkerId, order: Order) -> Result<(), &'static str> {
         let Order { header: Header { graph, .. }, asked, question, share, report } = order;
         let part = self.scheduler.part(graph);
-        part.drifted |= report.drifted;
+        part.drifted |= report.has(Finding::Drifted);
         part.report.merge(report);
         let job = match asked.operation {
             Operation::Call(target) => {
@@ -303,7 +303,7 @@ impl Graphs {
         if !part.find_fragment(question.fragment).is_some_and(|fragment| fragment.awaits(index)) {
             return Err(why::NOT_ASKED);
         }
-        part.drifted |= report.drifted && !planted(Bug::DriftAtRootOnly);
+        part.drifted |= report.has(Finding::Drifted) && !planted(Bug::DriftAtRootOnly);
         part.report.merge(report);
         let fragment = part.fragment(question.fragment);
         if let Some(share) = share {

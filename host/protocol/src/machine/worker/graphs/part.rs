@@ -11,7 +11,7 @@ use crate::abort::Abort;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::Shares;
 use crate::commit::validate::Kind;
-use crate::execute::attempt::{Attempt, Execution, Mode, RemoteRequest, Report};
+use crate::execute::attempt::{Attempt, Execution, Finding, Mode, RemoteRequest, Report};
 use crate::execute::task::{GraphId, TaskKind};
 use crate::ids::WorkerId;
 use crate::mutants::{Bug, planted};
@@ -74,7 +74,7 @@ impl Part {
     pub fn end(&self, snapshot: bool) -> GraphEnd {
         let root = self.root.as_ref().expect("it is rooted here");
         let failed = !matches!(root.result, Some(Ok(_)));
-        let kind = match (failed, self.report.wrote) {
+        let kind = match (failed, self.report.has(Finding::Wrote)) {
             (true, _) => Kind::Aborted,
             (false, true) => Kind::Wrote,
             (false, false) => Kind::ReadOnly,
@@ -83,7 +83,7 @@ impl Part {
             tid: self.transaction.tid,
             number: self.header.number,
             kind,
-            cacheable: !self.report.reached,
+            cacheable: !self.report.has(Finding::Reached),
             snapshot,
             workers: self.report.workers.clone(),
         }
@@ -131,26 +131,26 @@ impl Part {
     pub(super) fn again(&self) -> Option<Mode> {
         let (report, mode) = (&self.report, self.header.mode);
         let attempt = self.attempt.as_ref().expect("it is idle");
-        let overtaken = report.overtaken && !planted(Bug::OvertakenIgnored);
-        let failed_beside_others = report.doomed && report.branched && !planted(Bug::FirstFailureCounts);
+        let overtaken = report.has(Finding::Overtaken) && !planted(Bug::OvertakenIgnored);
+        let failed_beside_others =
+            report.has(Finding::Doomed) && report.has(Finding::Branched) && !planted(Bug::FirstFailureCounts);
         let unsure = overtaken
             || failed_beside_others
             || (attempt.is_over(&report.usage) && !planted(Bug::LimitsPerWorker))
-            || (mode.cached && (report.doomed || report.reached));
-        let strict = Mode { strict: true, cached: false, ..mode };
-        if report.refused {
-            Some(Mode { reserved: true, ..strict })
-        } else if report.suspect && !mode.fresh && !planted(Bug::UnconfirmedCounted) {
-            Some(Mode { fresh: true, ..strict })
+            || (mode.is_cached() && (report.has(Finding::Doomed) || report.has(Finding::Reached)));
+        if report.has(Finding::Refused) {
+            Some(mode.in_reserve())
+        } else if report.has(Finding::Suspect) && !mode.is_fresh() && !planted(Bug::UnconfirmedCounted) {
+            Some(mode.in_fresh_instances())
         } else {
-            (!mode.strict && unsure).then_some(strict)
+            (!mode.is_strict() && unsure).then_some(Mode::STRICT)
         }
     }
 
     /// Whether all of a graph that is rooted here is over.
     pub(super) fn is_complete(&self) -> bool {
         let root = self.root.as_ref().expect("it is rooted here");
-        if self.header.mode.cached {
+        if self.header.mode.is_cached() {
             root.missing.is_empty()
         } else {
             root.gathered.is_whole() && root.result.is_some()

@@ -15,7 +15,7 @@ use super::room::{Entry, Room};
 use crate::abort::{Abort, Code};
 use crate::commit::share::{Share, Shares};
 use crate::execute::attempt::{
-    Attempt, Mode, Operation, Overlay, RemoteRequests, RemoteResponse, Report, Target, Usage,
+    Attempt, Finding, Mode, Operation, Overlay, RemoteRequests, RemoteResponse, Report, Target, Usage,
 };
 use crate::execute::task::{AttemptSeed, AttemptSource, GraphId, Progress, Task, TaskKind, TaskProgress};
 use crate::ids::WorkerId;
@@ -220,7 +220,7 @@ impl Scheduler {
                 let (used, report) = (attempt.used(), self.part(graph).take_report());
                 self.answer(graph, from, question, answer, None, used, report);
             }
-            Job::Start { fragment, task } => match self.room.enter(part.header.mode.reserved) {
+            Job::Start { fragment, task } => match self.room.enter(part.header.mode.is_reserved()) {
                 Entry::Free => self.send_out(graph, fragment, task),
                 Entry::Later => {
                     part.jobs.push_front(Job::Start { fragment, task });
@@ -228,7 +228,7 @@ impl Scheduler {
                     return false;
                 }
                 Entry::Refused => {
-                    part.report.refused = true;
+                    part.report.add(Finding::Refused);
                     self.attempt(graph);
                     let abort = Abort::new(Code::Overloaded, "too many functions wait; the transaction runs again");
                     self.progressed(graph, fragment, Progress::Done(Err(abort)));
@@ -278,13 +278,13 @@ impl Scheduler {
                     let share = self.part(graph).fragment(fragment).shares.halve();
                     self.call_async(graph, to, target, share, Report::default());
                 }
-                if mode.cached {
+                if mode.is_cached() {
                     self.part(graph).agenda().block(fragment, ask)
                 } else {
                     self.ask(graph, fragment, ask)
                 }
             }
-            Progress::Done(result) if mode.cached => self.entry_done(graph, fragment, result),
+            Progress::Done(result) if mode.is_cached() => self.entry_done(graph, fragment, result),
             Progress::Done(result) => {
                 let outgoing = if result.is_ok() { outgoing } else { Vec::new() };
                 self.done(graph, fragment, result, outgoing);
@@ -297,7 +297,7 @@ impl Scheduler {
         let header = part.header;
         part.fragment(fragment).expect_answers(ask.operations.len());
         for (index, (to, asked)) in ask.operations.into_iter().enumerate() {
-            let takes_share = matches!(asked.operation, Operation::Call(_)) && !header.mode.strict;
+            let takes_share = matches!(asked.operation, Operation::Call(_)) && !header.mode.is_strict();
             let share = takes_share.then(|| self.part(graph).fragment(fragment).shares.halve());
             let question = Some(Question { fragment, index: index as u32 });
             let order = Order { header, asked, question, share, report: Report::default() };
@@ -310,7 +310,7 @@ impl Scheduler {
         let part = self.part(graph);
         let Fragment { origin, mut shares, .. } = part.remove_fragment(fragment);
         let used = part.attempt.as_ref().expect("it is back").used();
-        let strict = part.header.mode.strict;
+        let strict = part.header.mode.is_strict();
         let mut left = shares.take();
         // What this part has done goes to the root with whatever goes there, by whatever way.
         let mut report = match origin {
@@ -415,7 +415,7 @@ impl Scheduler {
         assert!(part.is_idle(), "a graph is complete when nothing of it runs");
         part.report = part.take_report();
         match part.again() {
-            Some(mode) if mode.reserved => self.room.line_up(graph, mode),
+            Some(mode) if mode.is_reserved() => self.room.line_up(graph, mode),
             Some(mode) => return self.run_again(graph, mode),
             None => {
                 self.room.release(graph);
@@ -446,7 +446,7 @@ impl Scheduler {
         let header = Header { number: part.header.number + 1, mode, ..part.header };
         part.restart(header);
         part.root = Some(Root::default());
-        let shares = if mode.strict { Shares::default() } else { Shares::of(Share::WHOLE) };
+        let shares = if mode.is_strict() { Shares::default() } else { Shares::of(Share::WHOLE) };
         let fragment = part.add_fragment(Origin::Root, shares);
         part.jobs.push_back(Job::Start { fragment, task: TaskKind::Root });
         self.renew(graph);

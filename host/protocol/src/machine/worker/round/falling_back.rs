@@ -12,7 +12,7 @@ use super::super::graphs::{Graphs, Locked};
 use super::roots::Roots;
 use super::take_execution;
 use crate::cluster::worker_set::WorkerSet;
-use crate::execute::attempt::{Execution, Mode};
+use crate::execute::attempt::{Execution, Finding, Mode};
 use crate::execute::task::GraphId;
 use crate::fallback::locks::Locks;
 use crate::fallback::{ComponentOutcome, Member, components};
@@ -91,9 +91,9 @@ impl FallingBack {
             let (mode, workers) = match end.take() {
                 Some(end) => {
                     let cached = modes.caching && end.cacheable;
-                    (Mode { cached, strict: !cached, ..Mode::default() }, end.workers)
+                    (if cached { Mode::Cached } else { Mode::STRICT }, end.workers)
                 }
-                None => (Mode { strict: true, ..Mode::default() }, WorkerSet::only(me)),
+                None => (Mode::STRICT, WorkerSet::only(me)),
             };
             graphs.push(LockedGraph { graph, at: *at, workers: workers.clone(), decided: false });
             locked.push(Locked { graph, transaction, root: *root, mode, participants: workers, cached });
@@ -158,7 +158,7 @@ impl FallingBack {
         let mut part = graphs.close(graph);
         let number = part.header.number;
         let mut execution = take_execution(&mut part);
-        execution.drifted |= part.report.drifted && !planted(Bug::DriftAtRootOnly);
+        execution.drifted |= part.report.has(Finding::Drifted) && !planted(Bug::DriftAtRootOnly);
         let commits = execution.outcome.is_ok() && !execution.drifted;
         if commits {
             execution.writes().for_each(|write| graphs.apply(write));
