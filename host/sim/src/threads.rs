@@ -52,7 +52,7 @@ impl Threads {
         match progress {
             Progress::Done(outcome) => {
                 self.outcome(outcome);
-                if self.unconfirmed > 0 && !attempt.mode().fresh && self.random.chance(self.unconfirmed) {
+                if self.unconfirmed > 0 && !attempt.mode().is_fresh() && self.random.chance(self.unconfirmed) {
                     // What a warm instance's past does to it is settled by new instances.
                     attempt.suspect();
                     *outcome = Err(attempt.doom(Abort::new(Code::GuestTrap, "the instance has had a past")));
