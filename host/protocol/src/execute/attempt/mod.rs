@@ -112,7 +112,7 @@ impl Attempt {
     }
 
     /// Ends the attempt.
-    pub fn finish(mut self, outcome: Result<Value, Abort>) -> (Execution, Option<Box<Overlay>>) {
+    pub fn finish(mut self: Box<Self>, outcome: Result<Value, Abort>) -> (Execution, Option<Box<Overlay>>) {
         (self.take_execution(outcome), self.take_overlay())
     }
 
