@@ -2,9 +2,10 @@
 
 use styx_protocol::attempt::Attempt;
 use wasmtime::{Result, StoreContextMut, Trap, format_err};
+use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::invocation::Context;
-use crate::wasi::Wasi;
+use crate::wasi::{Wasi, WasiData};
 
 /// Fuel left to a guest whose transaction is already decided, to end in good order (an interpreter
 /// raises and unwinds), so that its instance can be used again.
@@ -51,9 +52,22 @@ impl Guest {
         (context, self.withheld.unwrap_or(0))
     }
 
-    /// The attempt, for WASI: none at start-up and in `describe`.
-    pub fn attempt(&mut self) -> Option<&mut Attempt> {
-        self.context.as_deref_mut().map(|context| &mut *context.attempt)
+    /// Whether a call is under way: not so at start-up and in `describe`.
+    pub fn is_called(&self) -> bool {
+        self.context.is_some()
+    }
+}
+
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiData::wasi(self).0.view()
+    }
+}
+
+impl WasiData for Guest {
+    fn wasi(&mut self) -> (&mut Wasi, Option<&mut Attempt>) {
+        let wasi = self.wasi.as_deref_mut().expect("WASI is linked to those that carry it only");
+        (wasi, self.context.as_deref_mut().map(|context| &mut *context.attempt))
     }
 }
 

@@ -121,3 +121,11 @@ impl IdleInstances {
         }
     }
 }
+
+/// Longest log line kept, in bytes.
+const LINE_BYTES_MAX: usize = 8 << 10;
+
+/// The start of a log line that is too long.
+pub(crate) fn clip_line(line: &str) -> &str {
+    &line[..line.floor_char_boundary(LINE_BYTES_MAX)]
+}

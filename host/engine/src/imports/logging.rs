@@ -5,9 +5,7 @@ use wasmtime::component::{ComponentType, Lift, LinkerInstance, WasmStr};
 use wasmtime::{Result, StoreContextMut};
 
 use crate::guest::{Guest, with_attempt};
-
-/// Longest line kept, in bytes.
-const LINE_BYTES_MAX: usize = 8 << 10;
+use crate::limits::clip_line;
 
 /// `level`. Made by lifting only, from the discriminant.
 #[allow(dead_code)]
@@ -38,18 +36,13 @@ impl From<Level> for LogLevel {
 
 pub(super) fn add(linker: &mut LinkerInstance<'_, Guest>) -> Result<()> {
     linker.func_wrap("log", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, WasmStr)| {
-        if cx.data_mut().attempt().is_none() {
+        if !cx.data().is_called() {
             return Ok(()); // At start-up and in `describe` nobody listens.
         }
         with_attempt(&mut cx, |cx, attempt| {
             let message = message.to_str(cx)?;
-            attempt.log(level.into(), clip(&message).to_owned());
+            attempt.log(level.into(), clip_line(&message).to_owned());
             Ok(((), message.len()))
         })
     })
-}
-
-/// The start of a line that is too long.
-pub(crate) fn clip(line: &str) -> &str {
-    &line[..line.floor_char_boundary(LINE_BYTES_MAX)]
 }

@@ -16,8 +16,6 @@ use wasmtime::{Engine, Result};
 use crate::guest::Guest;
 use crate::wasi;
 
-pub(crate) use logging::clip;
-
 /// A linker with the contract's imports, and WASI for those who need it; `clustered` where a guest
 /// may have to wait for other workers.
 pub(crate) fn linker(engine: &Engine, wasi: bool, clustered: bool) -> Result<Linker<Guest>> {

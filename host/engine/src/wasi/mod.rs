@@ -18,7 +18,6 @@ use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random as random_bind
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView as _};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-use crate::guest::Guest;
 use clock::{Clock, Clocks};
 use output::{Output, Outputs};
 use random::{Generator, Randoms};
@@ -60,6 +59,11 @@ impl Wasi {
         self.stderr.clear();
     }
 
+    /// What wasmtime-wasi's own implementation needs.
+    pub fn view(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.ctx, table: &mut self.table }
+    }
+
     fn clocks(&mut self) -> clock::View<'_> {
         clock::View { clock: &mut self.clock, table: &mut self.table }
     }
@@ -71,15 +75,19 @@ impl Wasi {
     }
 }
 
-impl WasiView for Guest {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        let wasi = wasi(self);
-        WasiCtxView { ctx: &mut wasi.ctx, table: &mut wasi.table }
-    }
+/// A Store's data that WASI is part of.
+pub(crate) trait WasiData: WasiView {
+    /// WASI, for the components that import it only, and the attempt: none at start-up and in `describe`.
+    fn wasi(&mut self) -> (&mut Wasi, Option<&mut Attempt>);
 }
 
-fn wasi(guest: &mut Guest) -> &mut Wasi {
-    guest.wasi.as_deref_mut().expect("WASI is linked to those that carry it only")
+fn wasi<T: WasiData>(data: &mut T) -> &mut Wasi {
+    data.wasi().0
+}
+
+fn randoms<T: WasiData>(data: &mut T) -> random::View<'_> {
+    let (wasi, attempt) = data.wasi();
+    random::View { attempt, start: &mut wasi.start }
 }
 
 struct Tables;
@@ -88,40 +96,40 @@ impl HasData for Tables {
 }
 
 /// Adds every WASI 0.2 interface of `wasi:cli/imports` to a linker.
-pub(crate) fn add(linker: &mut Linker<Guest>) -> Result<()> {
+pub(crate) fn add<T: WasiData>(linker: &mut Linker<T>) -> Result<()> {
     // What a guest could observe: ours.
-    clocks::wall_clock::add_to_linker::<Guest, Clocks>(linker, |guest| wasi(guest).clocks())?;
-    clocks::monotonic_clock::add_to_linker::<Guest, Clocks>(linker, |guest| wasi(guest).clocks())?;
-    random_bindings::random::add_to_linker::<Guest, Randoms>(linker, |guest| random::View(guest))?;
-    random_bindings::insecure::add_to_linker::<Guest, Randoms>(linker, |guest| random::View(guest))?;
-    random_bindings::insecure_seed::add_to_linker::<Guest, Randoms>(linker, |guest| random::View(guest))?;
-    cli::stdout::add_to_linker::<Guest, Outputs>(linker, |guest| output::View(wasi(guest)))?;
-    cli::stderr::add_to_linker::<Guest, Outputs>(linker, |guest| output::View(wasi(guest)))?;
+    clocks::wall_clock::add_to_linker::<T, Clocks>(linker, |data| wasi(data).clocks())?;
+    clocks::monotonic_clock::add_to_linker::<T, Clocks>(linker, |data| wasi(data).clocks())?;
+    random_bindings::random::add_to_linker::<T, Randoms>(linker, randoms)?;
+    random_bindings::insecure::add_to_linker::<T, Randoms>(linker, randoms)?;
+    random_bindings::insecure_seed::add_to_linker::<T, Randoms>(linker, randoms)?;
+    cli::stdout::add_to_linker::<T, Outputs>(linker, |data| output::View(wasi(data)))?;
+    cli::stderr::add_to_linker::<T, Outputs>(linker, |data| output::View(wasi(data)))?;
     // What is empty: wasmtime-wasi's.
-    cli::environment::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::exit::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::stdin::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::terminal_input::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::terminal_output::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::terminal_stdin::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::terminal_stdout::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    cli::terminal_stderr::add_to_linker::<Guest, WasiCli>(linker, Guest::cli)?;
-    filesystem::preopens::add_to_linker::<Guest, WasiFilesystem>(linker, Guest::filesystem)?;
-    sync::filesystem::types::add_to_linker::<Guest, WasiFilesystem>(linker, Guest::filesystem)?;
-    sockets::tcp_create_socket::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
-    sockets::instance_network::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
-    sockets::network::add_to_linker::<Guest, WasiSockets>(
+    cli::environment::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::exit::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::stdin::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::terminal_input::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::terminal_output::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::terminal_stdin::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::terminal_stdout::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    cli::terminal_stderr::add_to_linker::<T, WasiCli>(linker, T::cli)?;
+    filesystem::preopens::add_to_linker::<T, WasiFilesystem>(linker, T::filesystem)?;
+    sync::filesystem::types::add_to_linker::<T, WasiFilesystem>(linker, T::filesystem)?;
+    sockets::tcp_create_socket::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
+    sockets::instance_network::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
+    sockets::network::add_to_linker::<T, WasiSockets>(
         linker,
         &sockets::network::LinkOptions::default(),
-        Guest::sockets,
+        T::sockets,
     )?;
-    sockets::ip_name_lookup::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
-    sync::sockets::tcp::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
-    sync::sockets::udp::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
-    sync::sockets::udp_create_socket::add_to_linker::<Guest, WasiSockets>(linker, Guest::sockets)?;
+    sockets::ip_name_lookup::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
+    sync::sockets::tcp::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
+    sync::sockets::udp::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
+    sync::sockets::udp_create_socket::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
     // Streams and polls: only ever of things that are ready.
-    sync::io::error::add_to_linker::<Guest, Tables>(linker, |guest| &mut wasi(guest).table)?;
-    sync::io::poll::add_to_linker::<Guest, Tables>(linker, |guest| &mut wasi(guest).table)?;
-    sync::io::streams::add_to_linker::<Guest, Tables>(linker, |guest| &mut wasi(guest).table)?;
+    sync::io::error::add_to_linker::<T, Tables>(linker, |data| &mut wasi(data).table)?;
+    sync::io::poll::add_to_linker::<T, Tables>(linker, |data| &mut wasi(data).table)?;
+    sync::io::streams::add_to_linker::<T, Tables>(linker, |data| &mut wasi(data).table)?;
     Ok(())
 }

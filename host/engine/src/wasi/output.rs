@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::bindings::cli::{stderr, stdout};
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamResult};
 
 use super::Wasi;
-use crate::imports::clip;
+use crate::limits::clip_line;
 
 /// Most bytes kept until they are taken; what a guest prints beyond is dropped.
 const BYTES_MAX: usize = 64 << 10;
@@ -32,7 +32,7 @@ impl Output {
             return;
         }
         for text in String::from_utf8_lossy(&printed).lines() {
-            line(clip(text).to_owned());
+            line(clip_line(text).to_owned());
         }
         printed.clear();
     }

@@ -1,10 +1,9 @@
 //! Random numbers, of every strength: from the invocation's generator.
 
+use styx_protocol::attempt::Attempt;
 use wasmtime::component::HasData;
 use wasmtime::{Result, ensure};
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
-
-use crate::guest::Guest;
 
 /// Most bytes that one request gets.
 const BYTES_MAX: u64 = 1 << 20;
@@ -28,13 +27,17 @@ impl HasData for Randoms {
     type Data<'a> = View<'a>;
 }
 
-pub(super) struct View<'a>(pub &'a mut Guest);
+pub(super) struct View<'a> {
+    pub attempt: Option<&'a mut Attempt>,
+    /// Answers without one.
+    pub start: &'a mut Generator,
+}
 
 impl View<'_> {
     fn next(&mut self) -> u64 {
-        match self.0.attempt() {
+        match &mut self.attempt {
             Some(attempt) => attempt.random(),
-            None => super::wasi(self.0).start.next(),
+            None => self.start.next(),
         }
     }
 
