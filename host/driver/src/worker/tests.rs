@@ -197,7 +197,7 @@ impl Rig {
     /// The batch that is out is done.
     fn execute(&mut self) {
         let batch = self.batches.remove(0);
-        let run = |_: &_| Started::Local(Execution::default());
+        let run = |_: &_| Started::Local(Execution { outcome: Ok(b"null".as_slice().into()), ..Execution::default() });
         let transactions = batch.transactions.iter().map(run).collect();
         let queries = batch.queries.iter().map(run).collect();
         drop(batch);
