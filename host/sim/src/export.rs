@@ -68,9 +68,11 @@ fn values(micros: &[Micro], shown: Option<&[u8]>, lists: bool) -> Vec<Value> {
 
 /// A list is kept in the bytes of a number, the newest element last; 0 is nothing.
 fn read(number: u64, lists: bool) -> Value {
-    match lists {
-        true => number.to_be_bytes().into_iter().filter(|element| *element > 0).collect(),
-        false if number == 0 => Value::Null,
-        false => json!(number),
+    if lists {
+        number.to_be_bytes().into_iter().filter(|element| *element > 0).collect()
+    } else if number == 0 {
+        Value::Null
+    } else {
+        json!(number)
     }
 }

@@ -26,7 +26,9 @@ async fn node(id: NodeId, compress_above_bytes: usize) -> (Arc<Network>, Receive
     let listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let options = Options { listen, compress_above_bytes, outstanding_bytes_max: usize::MAX, ..Options::default() };
     let (sender, receiver) = unbounded();
-    let deliver = move |incoming| drop(sender.send(incoming));
+    let deliver = move |incoming| {
+        let _ = sender.send(incoming);
+    };
     let network = Network::start(Hello::new(NodeKind::Worker, id, "bench", 0), options, same_build, deliver).await;
     (Arc::new(network.expect("a port is free")), receiver)
 }

@@ -209,10 +209,12 @@ pub enum Found {
 /// Compares a function's second run with its first.
 pub fn compare(cached: &Part, read: u8, did: &Did) -> Found {
     let beyond_locks = did.writes.is_some() && cached.did.writes.is_none();
-    match did.aborts {
-        true => Found::Aborted(read),
+    if did.aborts {
+        Found::Aborted(read)
+    } else if cached.did.aborts || beyond_locks || did.calls != cached.did.calls {
         // Where the first run aborted, the call graph ended; now it would go on.
-        false if cached.did.aborts || beyond_locks || did.calls != cached.did.calls => Found::Drifted,
-        false => Found::Kept(read),
+        Found::Drifted
+    } else {
+        Found::Kept(read)
     }
 }

@@ -118,11 +118,7 @@ pub(crate) fn add<T: WasiData>(linker: &mut Linker<T>) -> Result<()> {
     sync::filesystem::types::add_to_linker::<T, WasiFilesystem>(linker, T::filesystem)?;
     sockets::tcp_create_socket::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
     sockets::instance_network::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
-    sockets::network::add_to_linker::<T, WasiSockets>(
-        linker,
-        &sockets::network::LinkOptions::default(),
-        T::sockets,
-    )?;
+    sockets::network::add_to_linker::<T, WasiSockets>(linker, &sockets::network::LinkOptions::default(), T::sockets)?;
     sockets::ip_name_lookup::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
     sync::sockets::tcp::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;
     sync::sockets::udp::add_to_linker::<T, WasiSockets>(linker, T::sockets)?;

@@ -65,10 +65,11 @@ impl Candidate {
             fatal_on_panic("candidate", move || {
                 let mut first = Some(say);
                 if let Err(error) = candidacy.run(&stopped, &mut first) {
-                    match first {
-                        Some(say) => drop(say.send(Err(error))),
-                        None => drop(fail.send(error)),
-                    }
+                    // Whoever would hear it may have ended.
+                    let _ = match first {
+                        Some(say) => say.send(Err(error)).is_ok(),
+                        None => fail.send(error).is_ok(),
+                    };
                 }
             });
         });
@@ -192,7 +193,7 @@ impl Candidacy {
 
 fn say(first: &mut First, standby: bool) {
     if let Some(first) = first.take() {
-        drop(first.send(Ok(standby)));
+        let _ = first.send(Ok(standby));
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn start(
                 let Some(epoch) = last else { continue };
                 sync(log.as_mut(), &stats);
                 stats.durable.store(epoch.0, Ordering::Relaxed);
-                drop(done.send(Event::Synced(epoch, log.next())));
+                let _ = done.send(Event::Synced(epoch, log.next()));
             }
         });
     })?;

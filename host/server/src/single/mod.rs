@@ -168,7 +168,9 @@ impl SingleNode {
         handle.admission().subscribe(log.stall());
         let completions = inbox.clone();
         // The driver is gone only when the process is about to end.
-        let done = move |completion| drop(completions.send(Event::Completed(completion)));
+        let done = move |completion| {
+            let _ = completions.send(Event::Completed(completion));
+        };
         let pool = ExecutionPool::start(options.threads, options.stack_bytes, &make, done)?;
         let driver = SingleDriver::new(SingleConfig { machine, epoch_max_wait: options.epoch_max_wait });
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.

@@ -10,11 +10,11 @@
 //! suspended instance, the graph is refused, completes, and is run again in a reserve.
 
 mod agenda;
+mod budget;
 mod fragment;
 mod mails;
 mod part;
 mod parts;
-mod room;
 mod scheduler;
 
 use std::collections::BTreeMap;

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 
 use super::super::ground::Ground;
+use super::budget::{Budget, Entry};
 use super::fragment::{Fragment, Origin};
 use super::mails::Mails;
 use super::part::{Job, Part, Root};
 use super::parts::Parts;
-use super::room::{Entry, Room};
 use crate::abort::{Abort, Code};
 use crate::commit::share::{Share, Shares};
 use crate::execute::attempt::{
@@ -33,7 +33,7 @@ pub(super) struct Scheduler {
     ground: Option<Ground>,
     /// In the fallback: writes that are decided and not yet applied.
     decided: Overlay,
-    room: Room,
+    budget: Budget,
     /// Graphs with work that waits for room.
     waiting: VecDeque<GraphId>,
     tasks: Vec<Task>,
@@ -48,7 +48,7 @@ impl Scheduler {
             mails: Mails::default(),
             ground: None,
             decided: Overlay::default(),
-            room: Room::new(suspended_max),
+            budget: Budget::new(suspended_max),
             waiting: VecDeque::new(),
             tasks: Vec::new(),
             concluded: Vec::new(),
@@ -67,7 +67,7 @@ impl Scheduler {
     }
 
     fn is_quiet(&self) -> bool {
-        self.room.is_quiet() && self.tasks.is_empty()
+        self.budget.is_quiet() && self.tasks.is_empty()
     }
 
     /// What graphs run on; none between phases.
@@ -76,7 +76,7 @@ impl Scheduler {
     }
 
     pub fn under_way(&self) -> usize {
-        self.room.under_way()
+        self.budget.under_way()
     }
 
     pub fn take_tasks(&mut self) -> Vec<Task> {
@@ -132,7 +132,7 @@ impl Scheduler {
     /// Tasks have come back from the execution threads.
     pub fn advanced(&mut self, advanced: Vec<TaskProgress>) {
         for TaskProgress { graph, attempt, progress } in advanced {
-            self.room.came_back();
+            self.budget.came_back();
             let part = self.part(graph);
             part.attempt = Some(attempt);
             let fragment = part.running.take().expect("what comes back was running");
@@ -220,7 +220,7 @@ impl Scheduler {
                 let (used, report) = (attempt.used(), self.part(graph).take_report());
                 self.answer(graph, from, question, answer, None, used, report);
             }
-            Job::Start { fragment, task } => match self.room.enter(part.header.mode.is_reserved()) {
+            Job::Start { fragment, task } => match self.budget.enter(part.header.mode.is_reserved()) {
                 Entry::Free => self.send_out(graph, fragment, task),
                 Entry::Later => {
                     part.jobs.push_front(Job::Start { fragment, task });
@@ -235,7 +235,7 @@ impl Scheduler {
                 }
             },
             Job::Resume { fragment } => {
-                self.room.resume();
+                self.budget.resume();
                 let waiting = part.fragment(fragment);
                 let parked = waiting.parked.take().expect("what waits is parked");
                 let answers = waiting.take_answers();
@@ -273,7 +273,7 @@ impl Scheduler {
         match progress {
             Progress::Suspended(parked, ask) => {
                 part.fragment(fragment).parked = Some(parked);
-                self.room.park();
+                self.budget.park();
                 for (to, target) in outgoing {
                     let share = self.part(graph).fragment(fragment).shares.halve();
                     self.call_async(graph, to, target, share, Report::default());
@@ -415,10 +415,10 @@ impl Scheduler {
         assert!(part.is_idle(), "a graph is complete when nothing of it runs");
         part.report = part.take_report();
         match part.again() {
-            Some(mode) if mode.is_reserved() => self.room.line_up(graph, mode),
+            Some(mode) if mode.is_reserved() => self.budget.line_up(graph, mode),
             Some(mode) => return self.run_again(graph, mode),
             None => {
-                self.room.release(graph);
+                self.budget.release(graph);
                 self.concluded.push(graph);
             }
         }
@@ -429,13 +429,13 @@ impl Scheduler {
     /// fallback they wait for each other's locks: there it is the lowest that is rooted here, since
     /// the lowest of all can always run.
     pub fn start_reserved(&mut self) {
-        let Some(next) = self.room.next_in_line() else { return };
+        let Some(next) = self.budget.next_in_line() else { return };
         let may = if self.mails.phase().fallback {
             self.parts.lowest(|part| part.root.is_some()) == Some(next)
         } else {
-            self.room.is_reserve_free()
+            self.budget.is_reserve_free()
         };
-        if may && let Some((graph, mode)) = self.room.reserve() {
+        if may && let Some((graph, mode)) = self.budget.reserve() {
             self.run_again(graph, mode);
         }
     }

@@ -9,15 +9,15 @@ use crate::execute::task::GraphId;
 pub(super) enum Entry {
     /// It starts.
     Free,
-    /// Others that run may come back and make room.
+    /// Others that run may come back and give theirs.
     Later,
-    /// All of the room is taken by functions that wait, perhaps for this one.
+    /// All of it is taken by functions that wait, perhaps for this one.
     Refused,
 }
 
 /// Counts functions that wait and functions that run.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Budget {
     most: usize,
     parked: usize,
     running: usize,
@@ -27,9 +27,9 @@ pub(super) struct Room {
     next: BTreeMap<GraphId, Mode>,
 }
 
-impl Room {
+impl Budget {
     pub fn new(most: usize) -> Self {
-        Room { most, parked: 0, running: 0, reserved: BTreeSet::new(), next: BTreeMap::new() }
+        Budget { most, parked: 0, running: 0, reserved: BTreeSet::new(), next: BTreeMap::new() }
     }
 
     pub fn is_quiet(&self) -> bool {
