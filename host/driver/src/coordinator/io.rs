@@ -176,6 +176,8 @@ pub enum Effect<W, R> {
     },
     /// Give the next record.
     NextRecord,
+    /// The generation that reads the log is over: who reads on would keep the log from everything else.
+    StopReading,
     /// Have the log forget what stands before a position.
     TrimLog(LogPosition),
 

@@ -183,6 +183,10 @@ impl<W> LeaderState<W> {
         matches!(self.progress, Progress::Live)
     }
 
+    pub(super) fn is_replaying(&self) -> bool {
+        matches!(self.progress, Progress::Replaying { .. })
+    }
+
     /// Clients are served.
     pub(super) fn serves(&self) -> bool {
         self.is_live() && self.drain.is_none()

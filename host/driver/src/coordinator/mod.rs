@@ -430,6 +430,9 @@ impl<W, R> CoordinatorDriver<W, R> {
     fn close(&mut self, step: &mut Step<'_, W, R>) {
         let Some(leader) = self.leader.take() else { return };
         let generation = leader.generation();
+        if leader.is_replaying() {
+            step.push(Effect::StopReading);
+        }
         if let Some(effects) = leader.close() {
             for effect in effects {
                 if let Ok(effect) = snapshots::effect(effect) {

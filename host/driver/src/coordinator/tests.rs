@@ -67,6 +67,10 @@ struct Rig {
     /// Workers that do not say that components are ready.
     slow_compilers: bool,
     reading: Option<(Generation, usize)>,
+    /// The log is read, and does nothing else.
+    log_is_busy: bool,
+    /// Records that are asked for do not come.
+    slow_reads: bool,
     generation: Generation,
     /// What the store will say of snapshots to begin with; then that there is none. And what it was asked for.
     store: VecDeque<Result<Option<SnapshotFound>, StoreFailure>>,
@@ -88,6 +92,8 @@ impl Rig {
             slow_log: false,
             slow_compilers: false,
             reading: None,
+            log_is_busy: false,
+            slow_reads: false,
             generation: Generation(0),
             store: VecDeque::new(),
             found_before: Vec::new(),
@@ -151,6 +157,7 @@ impl Rig {
                     self.envelope(to, Envelope::ComponentPrepared(digest, Ok(())));
                 }
                 Effect::Raise(generation) => {
+                    assert!(!self.log_is_busy, "who reads the log is not there any more");
                     let position = self.end();
                     self.step(Event::Raised { generation, position });
                 }
@@ -159,11 +166,16 @@ impl Rig {
                     let found = self.store.pop_front().unwrap_or(Ok(None));
                     self.step(Event::SnapshotFound { generation, found });
                 }
-                Effect::ReadLog { generation, .. } => self.reading = Some((generation, 0)),
+                Effect::ReadLog { generation, .. } => {
+                    (self.reading, self.log_is_busy) = (Some((generation, 0)), true);
+                }
+                Effect::StopReading => self.log_is_busy = false,
+                Effect::NextRecord if self.slow_reads => {}
                 Effect::NextRecord => {
                     let (generation, at) = self.reading.expect("the log is open");
                     self.reading = Some((generation, at + 1));
                     let record = self.log.get(at).cloned();
+                    self.log_is_busy = record.is_some();
                     self.step(Event::Record { generation, record });
                     self.advance();
                 }
@@ -427,6 +439,21 @@ fn a_log_is_replayed_by_the_next_generation_before_it_serves() {
     let leader = rig.driver.leader.as_ref().unwrap();
     assert!(leader.serves() && leader.generation() == Generation(2));
     assert_eq!((leader.position(), rig.reading), (before, Some((Generation(2), 3))));
+}
+
+#[test]
+fn a_generation_that_ends_amid_its_replay_leaves_the_log_to_the_next_one() {
+    let mut rig = Rig::live(false);
+    rig.deploy("shop", "admin");
+    rig.slow_reads = true;
+    let lose = |node| NetworkEvent::Unreached { peer: NodeId(node), gone: true, why: "gone".to_owned() };
+    rig.step(Event::Network(lose(11)));
+    rig.beats(4);
+    assert!(rig.log_is_busy && rig.driver.leader.as_ref().is_some_and(|leader| !leader.serves()));
+    rig.slow_reads = false;
+    rig.step(Event::Network(lose(12)));
+    rig.beats(4);
+    assert!(rig.driver.leader.as_ref().is_some_and(|leader| leader.serves()), "{:?}", rig.driver.leader);
 }
 
 #[test]

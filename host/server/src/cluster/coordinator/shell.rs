@@ -241,6 +241,7 @@ impl Shell {
                 (self.reader, self.next_record) = (Some((generation, self.around.log.read(from, after))), false);
             }
             Effect::NextRecord => self.next_record = true,
+            Effect::StopReading => (self.reader, self.next_record) = (None, false),
             Effect::TrimLog(until) => self.around.log.trim(until),
 
             Effect::FindSnapshot { generation, before } => self.find_snapshot(generation, before),
