@@ -4,8 +4,8 @@
 //! and both are verified when they are read back.
 //!
 //! No result depends on a clock: times that are stored or compared come with the calls. Clocks are read for timeouts
-//! and pauses only, of Kafka's brokers ([`log::kafka`]) and of object stores. The environment is not read: settings
-//! are arguments.
+//! and pauses only, of Kafka's brokers ([`log::kafka`]) and of object stores. Environment variables are not read:
+//! settings are arguments.
 
 pub mod log;
 pub mod snapshot;

@@ -94,7 +94,7 @@ impl SnapshotStore {
                 generation: imported.generation,
                 name: part.name.clone(),
             };
-            part.object = header.object_name();
+            part.object = header.object_name(self.objects.runtime().nonce());
             self.uncommitted.insert(&part.object);
         }
         let manifest = Manifest {

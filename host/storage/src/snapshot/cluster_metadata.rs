@@ -4,12 +4,11 @@
 //!
 //! Both are put once and never changed. A collection deletes parts and manifests only, and leaves them alone.
 
-use tokio::runtime::Handle;
-
 use super::envelope;
 use super::error::SnapshotError;
 use super::location::{RetryPolicy, StoreLocation};
 use super::objects::Objects;
+use super::runtime::Runtime;
 
 const CLUSTER: &str = "log-cluster";
 const MAGIC: &[u8; 8] = b"STYXLOGC";
@@ -28,9 +27,10 @@ impl ClusterMetadata {
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`] if the place cannot be used.
-    pub fn open(location: &StoreLocation, runtime: &Handle) -> Result<Self, SnapshotError> {
+    pub fn open(location: &StoreLocation, runtime: impl Into<Runtime>) -> Result<Self, SnapshotError> {
+        let runtime = runtime.into();
         Objects::open(location, RetryPolicy::Opening, runtime.clone())?.probe(location)?;
-        let objects = Objects::open(location, RetryPolicy::Running, runtime.clone())?;
+        let objects = Objects::open(location, RetryPolicy::Running, runtime)?;
         Ok(Self { objects, url: location.url().to_owned() })
     }
 

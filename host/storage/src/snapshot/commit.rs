@@ -266,7 +266,7 @@ impl SnapshotStore {
             if found.is_some() {
                 break;
             }
-            std::thread::sleep(CONFLICT_PAUSE);
+            self.objects.runtime().pause(CONFLICT_PAUSE);
         }
         let Some(found) = found else {
             return Err(SnapshotError::Store {

@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::UpdateVersion;
 use rkyv::{Archive, Deserialize, Serialize, rancor};
-use tokio::runtime::Handle;
 
 use super::envelope;
 use super::error::SnapshotError;
 use super::location::{RetryPolicy, StoreLocation};
 use super::objects::{Fetched, Objects};
+use super::runtime::Runtime;
 
 const OBJECT: &str = "lease";
 const CHECK: &str = "lease.check";
@@ -89,9 +89,10 @@ impl Leases {
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`] if the place cannot be used, or overwrites what it must not.
-    pub fn open(location: &StoreLocation, runtime: &Handle) -> Result<Self, SnapshotError> {
+    pub fn open(location: &StoreLocation, runtime: impl Into<Runtime>) -> Result<Self, SnapshotError> {
+        let runtime = runtime.into();
         Objects::open(location, RetryPolicy::Opening, runtime.clone())?.probe(location)?;
-        let objects = Objects::open(location, RetryPolicy::Lease, runtime.clone())?;
+        let objects = Objects::open(location, RetryPolicy::Lease, runtime)?;
         let leases = Self { objects, seen: Arc::default() };
         leases.check(location)?;
         Ok(leases)
@@ -134,7 +135,7 @@ impl Leases {
             generation: old.map_or(0, |old| old.generation) + 1,
             expires_us: now_us.saturating_add(term_us),
             term_us,
-            nonce: rand::random(),
+            nonce: self.objects.runtime().nonce(),
         };
         Ok(match swap(&self.objects, found.as_ref(), &record)? {
             Swapped::Written(version) => Acquired::Ours(Lease { objects: self.objects.clone(), record, version }),
@@ -185,7 +186,7 @@ impl Lease {
     /// the lease is held until it runs out, and trying again is right.
     pub fn renew(&mut self, now_us: u64) -> Result<(), SnapshotError> {
         let expires_us = now_us.saturating_add(self.record.term_us);
-        self.replace(LeaseRecord { expires_us, nonce: rand::random(), ..self.record.clone() })
+        self.replace(LeaseRecord { expires_us, nonce: self.objects.runtime().nonce(), ..self.record.clone() })
     }
 
     /// Gives it back, so that nobody has to wait for its end.
@@ -193,7 +194,11 @@ impl Lease {
     /// # Errors
     /// [`SnapshotError::LeaseLost`] if somebody else has it now, [`SnapshotError::Store`] if the store does not answer.
     pub fn release(mut self) -> Result<(), SnapshotError> {
-        self.replace(LeaseRecord { holder: String::new(), nonce: rand::random(), ..self.record.clone() })
+        self.replace(LeaseRecord {
+            holder: String::new(),
+            nonce: self.objects.runtime().nonce(),
+            ..self.record.clone()
+        })
     }
 
     fn replace(&mut self, record: LeaseRecord) -> Result<(), SnapshotError> {

@@ -34,8 +34,8 @@
 //! # Threads
 //!
 //! All calls block, and are for plain threads: encoding and compression happen where the call is made, input and
-//! output on the runtime given to [`SnapshotStore::open`] (which must have threads of its own). Times come with the
-//! calls; of clocks, only timeouts of the store's client and pauses between retries depend.
+//! output where the [`Runtime`] says that [`SnapshotStore::open`] is given. Times come with the calls; of clocks, only
+//! timeouts of the store's client and pauses between retries depend.
 
 mod backup;
 mod cluster_metadata;
@@ -52,13 +52,12 @@ mod merge;
 mod objects;
 mod part;
 mod restore;
+mod runtime;
 mod uncommitted;
 mod upload;
 mod verify;
 
 use std::sync::{Arc, Mutex};
-
-use tokio::runtime::Handle;
 
 pub use self::backup::{Imported, Transferred};
 pub use self::cluster_metadata::ClusterMetadata;
@@ -73,6 +72,7 @@ pub use self::part::block::Entry;
 pub use self::part::writer::PartWriter;
 pub use self::part::{ENTRY_BYTES_MAX, PART_VERSION};
 pub use self::restore::{Batch, Restored, Sink, Skipped};
+pub use self::runtime::{Environment, Runtime};
 pub use self::verify::{Progress, Verified};
 
 use self::commit::Head;
@@ -110,7 +110,8 @@ impl SnapshotStore {
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`] and [`SnapshotError::OtherCluster`], before anything else was written.
-    pub fn open(location: &StoreLocation, identity: u128, runtime: &Handle) -> Result<Self, SnapshotError> {
+    pub fn open(location: &StoreLocation, identity: u128, runtime: impl Into<Runtime>) -> Result<Self, SnapshotError> {
+        let runtime = runtime.into();
         // Few retries first: a wrong setting should not be tried for a minute.
         let objects = Objects::open(location, RetryPolicy::Opening, runtime.clone())?;
         objects.probe(location)?;
@@ -119,7 +120,7 @@ impl SnapshotStore {
         let objects = if location.url().starts_with("memory:") {
             objects
         } else {
-            Objects::open(location, RetryPolicy::Running, runtime.clone())?
+            Objects::open(location, RetryPolicy::Running, runtime)?
         };
         Ok(Self {
             objects,
@@ -134,8 +135,8 @@ impl SnapshotStore {
     ///
     /// # Errors
     /// [`SnapshotError::Unusable`], if there is no asking.
-    pub fn identify(location: &StoreLocation, runtime: &Handle) -> Result<Option<u128>, SnapshotError> {
-        let objects = Objects::open(location, RetryPolicy::Opening, runtime.clone())?;
+    pub fn identify(location: &StoreLocation, runtime: impl Into<Runtime>) -> Result<Option<u128>, SnapshotError> {
+        let objects = Objects::open(location, RetryPolicy::Opening, runtime.into())?;
         objects.probe(location)?;
         identity::read(&objects)
     }

@@ -1,7 +1,7 @@
 //! Blocking interface to an object store, for plain threads: every call waits for the store's answer.
 //!
-//! The waiting happens on the calling thread, the input and output on the runtime that was given. So what
-//! encodes and decodes never runs on the runtime's threads, and code above needs no `async`.
+//! The waiting happens on the calling thread, the input and output where the [`Runtime`] says. So what
+//! encodes and decodes never runs on a runtime's threads, and code above needs no `async`.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use object_store::{
     Error, GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     UpdateVersion,
 };
-use tokio::runtime::Handle;
 
 use super::error::SnapshotError;
 use super::location::{Opened, RetryPolicy, StoreLocation};
+use super::runtime::Runtime;
 
 /// Small requests under way at a time.
 const CONCURRENCY: usize = 16;
@@ -29,7 +29,7 @@ pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     prefix: String,
     directory: Option<PathBuf>,
-    runtime: Handle,
+    runtime: Runtime,
 }
 
 /// An object in a listing.
@@ -47,23 +47,35 @@ pub(crate) struct Fetched {
     pub(crate) version: UpdateVersion,
 }
 
-/// Result of a request that runs on the runtime.
-pub(crate) struct Pending<T>(mpsc::Receiver<T>);
+/// Result of a request that was begun.
+pub(crate) enum Pending<T> {
+    /// It comes from the runtime.
+    UnderWay(mpsc::Receiver<T>),
+    /// It is there.
+    Done(T),
+}
 
 impl<T> Pending<Result<T, SnapshotError>> {
     pub(crate) fn wait(self) -> Result<T, SnapshotError> {
-        self.0.recv().unwrap_or_else(|_| {
-            Err(SnapshotError::Store {
-                action: "reach",
-                object: "the store".into(),
-                reason: "the runtime that it runs on has ended".into(),
-            })
-        })
+        match self {
+            Self::Done(result) => result,
+            Self::UnderWay(receiver) => receiver.recv().unwrap_or_else(|_| {
+                Err(SnapshotError::Store {
+                    action: "reach",
+                    object: "the store".into(),
+                    reason: "the runtime that it runs on has ended".into(),
+                })
+            }),
+        }
     }
 }
 
 impl Objects {
-    pub(crate) fn open(location: &StoreLocation, retries: RetryPolicy, runtime: Handle) -> Result<Self, SnapshotError> {
+    pub(crate) fn open(
+        location: &StoreLocation,
+        retries: RetryPolicy,
+        runtime: Runtime,
+    ) -> Result<Self, SnapshotError> {
         let Opened { store, prefix, directory } = location.open(retries)?;
         Ok(Self { store, prefix, directory, runtime })
     }
@@ -73,7 +85,7 @@ impl Objects {
         self.directory.as_ref()
     }
 
-    pub(crate) fn runtime(&self) -> &Handle {
+    pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
@@ -86,12 +98,17 @@ impl Objects {
         T: Send + 'static,
         F: Future<Output = Result<T, SnapshotError>> + Send + 'static,
     {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        self.runtime.spawn(async move {
-            // The caller may have given up.
-            let _ = sender.send(future.await);
-        });
-        Pending(receiver)
+        match &self.runtime {
+            Runtime::Inline(_) => Pending::Done(pollster::block_on(future)),
+            Runtime::Tokio(handle) => {
+                let (sender, receiver) = mpsc::sync_channel(1);
+                handle.spawn(async move {
+                    // The caller may have given up.
+                    let _ = sender.send(future.await);
+                });
+                Pending::UnderWay(receiver)
+            }
+        }
     }
 
     fn run<T, F>(&self, future: F) -> Result<T, SnapshotError>

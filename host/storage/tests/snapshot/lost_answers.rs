@@ -11,8 +11,9 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
-use styx_storage::snapshot::{Acquired, Leases, Memory, SnapshotError, SnapshotStore, StoreLocation};
+use styx_storage::snapshot::{Acquired, Leases, Memory, Runtime, SnapshotError, SnapshotStore, StoreLocation};
 
+use crate::inline::Counting;
 use crate::support::*;
 
 /// What happens to the next puts of manifests and leases.
@@ -27,6 +28,8 @@ const DONE_AND_REPEATED: u8 = 3;
 const AWAY: u8 = 4;
 /// It is done, whatever its condition.
 const CARELESS: u8 = 5;
+/// It is not done, and the answer is that the name is taken: another put of it is under way.
+const BUSY: u8 = 6;
 
 #[derive(Debug)]
 struct Flaky {
@@ -47,6 +50,10 @@ impl ObjectStore for Flaky {
         let lost = || Error::Generic { store: "flaky", source: "the answer was lost".into() };
         if mood == NOT_DONE || mood == AWAY {
             return Err(lost());
+        }
+        if mood == BUSY {
+            self.mood.store(FINE, Ordering::SeqCst);
+            return Err(Error::AlreadyExists { path: path.to_string(), source: "another put is under way".into() });
         }
         let result = self.inner.put_opts(path, payload.clone(), options.clone()).await;
         match mood {
@@ -134,6 +141,18 @@ fn a_snapshot_whose_answer_was_lost() {
     flaky.mood.store(FINE, Ordering::SeqCst);
     assert_eq!(store.commit(fifth).unwrap().sequence, 5);
     assert_eq!(store.latest().unwrap().unwrap().sequence, 5);
+}
+
+#[test]
+fn a_number_that_is_refused_and_not_there_is_tried_again_after_a_pause() {
+    let (flaky, location) = flaky();
+    let environment = Arc::new(Counting::default());
+    let store = SnapshotStore::open(&location, CLUSTER, Runtime::Inline(environment.clone())).unwrap();
+    let model = sample(1, 3, 20);
+    let draft = whole(&store, &model, 1, 1);
+    flaky.mood.store(BUSY, Ordering::SeqCst);
+    assert_eq!(store.commit(draft).unwrap().sequence, 1);
+    assert_eq!(environment.pauses.lock().unwrap().len(), 1);
 }
 
 #[test]

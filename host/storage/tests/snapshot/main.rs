@@ -8,6 +8,7 @@ mod compaction;
 mod contract;
 mod damage;
 mod formats;
+mod inline;
 mod lease;
 mod lost_answers;
 mod opening;

@@ -119,14 +119,14 @@ impl Header {
         })
     }
 
-    /// A unique name: a fenced writer, or a retry, never overwrites.
-    pub(crate) fn object_name(&self) -> String {
+    /// A name that `nonce` makes unique: a fenced writer, or a retry, never overwrites.
+    pub(crate) fn object_name(&self, nonce: u128) -> String {
         let kind = match self.kind {
             PartKind::Base => format!("p{:05}-base", self.partition),
             PartKind::Delta => format!("p{:05}-delta", self.partition),
             PartKind::System => "system".to_owned(),
         };
-        format!("{FOLDER}/e{:016x}-g{:08x}-{kind}-{:032x}", self.epoch, self.generation, rand::random::<u128>())
+        format!("{FOLDER}/e{:016x}-g{:08x}-{kind}-{:032x}", self.epoch, self.generation, nonce)
     }
 }
 

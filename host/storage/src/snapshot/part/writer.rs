@@ -132,7 +132,7 @@ struct Sink {
 
 impl Sink {
     fn new(objects: Objects, uncommitted: &UncommittedObjects, header: Header) -> Result<Self, SnapshotError> {
-        let object = header.object_name();
+        let object = header.object_name(objects.runtime().nonce());
         if header.name.len() > NAME_BYTES_MAX {
             let rule = format!("names of system parts have at most {NAME_BYTES_MAX} bytes");
             return Err(SnapshotError::Misuse { object, rule });
