@@ -12,7 +12,7 @@ use rkyv::string::{ArchivedString, StringResolver};
 use rkyv::util::AlignedVec;
 use rkyv::vec::{ArchivedVec, VecResolver};
 use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
-use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
+use rkyv::{Archive, Deserialize, Place, Portable, Serialize, SerializeUnsized};
 
 /// Archives `Arc<str>`, `Arc<[u8]>`, bounds of keys and paths in call graphs by content: `#[rkyv(with = Plain)]`.
 pub struct Plain;
@@ -58,6 +58,39 @@ impl<S: Fallible + Writer + Allocator + ?Sized> SerializeWith<Arc<[u8]>, S> for 
 impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<u8>, Arc<[u8]>, D> for Plain {
     fn deserialize_with(field: &ArchivedVec<u8>, _: &mut D) -> Result<Arc<[u8]>, D::Error> {
         Ok(field.as_slice().into())
+    }
+}
+
+/// Archives a value as flags: `#[rkyv(with = AsFlags)]`.
+pub struct AsFlags;
+
+/// A value that is archived as flags.
+pub trait Flagged: Copy {
+    /// An array of them.
+    type Flags: Archive<Archived = Self::Flags, Resolver: Default> + Portable;
+    /// The flags, in the order in which they are archived.
+    fn flags(self) -> Self::Flags;
+    /// What has these flags.
+    fn of(flags: &Self::Flags) -> Self;
+}
+
+impl<T: Flagged> ArchiveWith<T> for AsFlags {
+    type Archived = T::Flags;
+    type Resolver = <T::Flags as Archive>::Resolver;
+    fn resolve_with(field: &T, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        field.flags().resolve(resolver, out);
+    }
+}
+
+impl<T: Flagged, S: Fallible + ?Sized> SerializeWith<T, S> for AsFlags {
+    fn serialize_with(_: &T, _: &mut S) -> Result<Self::Resolver, S::Error> {
+        Ok(Default::default())
+    }
+}
+
+impl<T: Flagged, D: Fallible + ?Sized> DeserializeWith<T::Flags, T, D> for AsFlags {
+    fn deserialize_with(flags: &T::Flags, _: &mut D) -> Result<T, D::Error> {
+        Ok(T::of(flags))
     }
 }
 

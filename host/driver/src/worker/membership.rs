@@ -410,7 +410,7 @@ impl<L, R> Membership<L, R> {
     /// Ends it: returns what clients wait for. Gives the machine, if it holds anything of use.
     pub(super) fn end(mut self, now: Instant, effects: &mut Vec<WorkerEffect<L, R>>) -> Option<Box<Worker<Asker<L>>>> {
         let mut actions = Vec::new();
-        self.machine.leave(&mut actions);
+        self.machine.drain(&mut actions);
         for action in actions {
             self.perform(now, action, effects);
         }

@@ -336,7 +336,7 @@ pub struct Header {
     /// The attempt at it.
     pub number: u32,
     /// How it is run.
-    #[rkyv(with = crate::archive::Plain)]
+    #[rkyv(with = crate::archive::AsFlags)]
     pub mode: Mode,
     /// Where its root is.
     pub root: WorkerId,

@@ -221,7 +221,7 @@ impl WorkerNode {
     fn leave(&mut self, environment: &mut Environment) -> Checked {
         if let Some(mut part) = self.part.take() {
             let mut actions = Vec::new();
-            part.machine.leave(&mut actions);
+            part.machine.drain(&mut actions);
             for action in actions {
                 if let Action::Respond(responses) = action {
                     for response in responses {

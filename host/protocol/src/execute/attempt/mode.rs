@@ -1,10 +1,6 @@
 //! Modes: how a graph of several workers is run.
 
-use rkyv::Place;
-use rkyv::rancor::Fallible;
-use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
-
-use crate::archive::Plain;
+use crate::archive::Flagged;
 
 /// How a graph is run. Each attempt at it is stricter than the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,38 +54,21 @@ impl Mode {
     pub fn in_reserve(self) -> Mode {
         Mode::Strict { fresh: self.is_fresh(), reserved: true }
     }
+}
 
-    /// Four flags, as it is sent.
+impl Flagged for Mode {
+    type Flags = [bool; 4];
+
     fn flags(self) -> [bool; 4] {
         [self.is_strict(), self.is_cached(), self.is_fresh(), self.is_reserved()]
     }
 
-    fn of([strict, cached, fresh, reserved]: [bool; 4]) -> Self {
+    fn of(&[strict, cached, fresh, reserved]: &[bool; 4]) -> Self {
         match () {
             () if strict => Mode::Strict { fresh, reserved },
             () if cached => Mode::Cached,
             () => Mode::Parallel,
         }
-    }
-}
-
-impl ArchiveWith<Mode> for Plain {
-    type Archived = [bool; 4];
-    type Resolver = [(); 4];
-    fn resolve_with(field: &Mode, resolver: Self::Resolver, out: Place<Self::Archived>) {
-        rkyv::Archive::resolve(&field.flags(), resolver, out);
-    }
-}
-
-impl<S: Fallible + ?Sized> SerializeWith<Mode, S> for Plain {
-    fn serialize_with(_: &Mode, _: &mut S) -> Result<Self::Resolver, S::Error> {
-        Ok([(); 4])
-    }
-}
-
-impl<D: Fallible + ?Sized> DeserializeWith<[bool; 4], Mode, D> for Plain {
-    fn deserialize_with(flags: &[bool; 4], _: &mut D) -> Result<Mode, D::Error> {
-        Ok(Mode::of(*flags))
     }
 }
 
@@ -102,7 +81,7 @@ mod tests {
         let strict = [(false, false), (false, true), (true, false), (true, true)];
         let strict = strict.map(|(fresh, reserved)| Mode::Strict { fresh, reserved });
         for mode in [Mode::Parallel, Mode::Cached].into_iter().chain(strict) {
-            assert_eq!(Mode::of(mode.flags()), mode);
+            assert_eq!(Mode::of(&mode.flags()), mode);
             assert!(mode.in_reserve().is_strict() && mode.in_reserve().is_fresh() == mode.is_fresh());
         }
         assert_eq!(Mode::STRICT.flags(), [true, false, false, false]);

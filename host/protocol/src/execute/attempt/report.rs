@@ -1,11 +1,7 @@
 //! Reports: what part of a graph has come to, to be told to whoever waits for it.
 
-use rkyv::Place;
-use rkyv::rancor::Fallible;
-use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
-
 use super::Usage;
-use crate::archive::Plain;
+use crate::archive::{AsFlags, Flagged};
 use crate::cluster::worker_set::WorkerSet;
 use crate::ids::WorkerId;
 
@@ -57,6 +53,10 @@ impl Findings {
     fn contains(self, finding: Finding) -> bool {
         self.0 & Self::bit(finding) != 0
     }
+}
+
+impl Flagged for Findings {
+    type Flags = [bool; 8];
 
     fn flags(self) -> [bool; 8] {
         Finding::ALL.map(|finding| self.contains(finding))
@@ -74,26 +74,6 @@ impl std::fmt::Debug for Findings {
     }
 }
 
-impl ArchiveWith<Findings> for Plain {
-    type Archived = [bool; 8];
-    type Resolver = [(); 8];
-    fn resolve_with(field: &Findings, resolver: Self::Resolver, out: Place<Self::Archived>) {
-        rkyv::Archive::resolve(&field.flags(), resolver, out);
-    }
-}
-
-impl<S: Fallible + ?Sized> SerializeWith<Findings, S> for Plain {
-    fn serialize_with(_: &Findings, _: &mut S) -> Result<Self::Resolver, S::Error> {
-        Ok([(); 8])
-    }
-}
-
-impl<D: Fallible + ?Sized> DeserializeWith<[bool; 8], Findings, D> for Plain {
-    fn deserialize_with(flags: &[bool; 8], _: &mut D) -> Result<Findings, D::Error> {
-        Ok(Findings::of(flags))
-    }
-}
-
 /// What part of a graph has come to. Reports add up: that of the root, when its ack shares are
 /// complete, is that of the whole graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -102,7 +82,7 @@ pub struct Report {
     pub usage: Usage,
     /// Workers that took part.
     pub workers: WorkerSet,
-    #[rkyv(with = Plain)]
+    #[rkyv(with = AsFlags)]
     findings: Findings,
 }
 

@@ -345,7 +345,7 @@ impl<W> Worker<W> {
     /// Gives back everything of which nothing has happened, and takes nothing more that could happen: what
     /// was cut is brought to its end. Also for a generation that ends without being drained: what was not
     /// cut here by its end never is.
-    fn drain(&mut self, actions: &mut Vec<Action<W>>) {
+    pub fn drain(&mut self, actions: &mut Vec<Action<W>>) {
         let mut waiters = self.ingress.drain(&mut self.egress);
         if planted(Bug::CutReturned) {
             waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
@@ -354,11 +354,6 @@ impl<W> Worker<W> {
             let returned = |waiter| ClientResponse::Returned { waiter };
             actions.push(Action::Respond(waiters.into_iter().map(returned).collect()));
         }
-    }
-
-    /// The same, when this worker leaves its generation.
-    pub fn leave(&mut self, actions: &mut Vec<Action<W>>) {
-        self.drain(actions);
     }
 
     /// What is left of this worker's part when it has left its generation, if that is where a snapshot

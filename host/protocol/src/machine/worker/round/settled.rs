@@ -112,8 +112,8 @@ impl Parts {
     }
 }
 
-#[allow(clippy::vec_box, reason = "they are boxed already, and large")]
 /// What counts of parts of graphs that are rooted elsewhere.
+#[allow(clippy::vec_box, reason = "they are boxed already, and large")]
 fn foreign(ends: &[GraphEnd], parts: Vec<Box<Part>>, me: WorkerId) -> Vec<Foreign> {
     let mut walk = Walk::new(ends, |end| end.tid);
     let mut foreign = Vec::with_capacity(parts.len());
