@@ -140,6 +140,7 @@ async fn torment(options: &Options, directory: &Path, report: &mut Report) -> an
             StoreKind::S3 => harness::Store::S3,
             StoreKind::None => harness::Store::None,
         },
+        standby: (options.log, options.store) == (LogKind::Kafka, StoreKind::S3),
         worker_flags: words(&["--determinism-check", "100", "--threads", "2"]),
         log_flags: words(&["--determinism-check", "100", "--snapshot-interval", &options.snapshot_interval]),
         scripts,

@@ -6,8 +6,8 @@ mod process;
 use std::process::Stdio;
 use std::time::Duration;
 
-use process::Process;
 use process::load::Load;
+use process::{Endpoints, Process};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;

@@ -1,18 +1,15 @@
 //! Snapshots of a real server, which is killed, damaged, copied and restored.
 
 mod process;
-#[allow(dead_code)] // a part is enough here
-#[path = "cluster/support.rs"]
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use process::Process;
-use reqwest::Method;
+use process::cluster::Cluster;
+use process::{Endpoints, Process};
 use serde_json::{Value, json};
 use styx_client::Client;
-use support::Cluster;
+use styx_harness::Role;
 
 /// Runs the command line; what it prints with `--json`.
 fn styx(arguments: &[&str]) -> (Output, Value) {
@@ -45,10 +42,8 @@ async fn append(client: &Client, elements: std::ops::Range<u64>) -> Vec<Value> {
     answers
 }
 
-async fn take(server: &Process) -> u64 {
-    let told = process::told(server.to_admin(Method::POST, "/v1/snapshots")).await;
-    assert_eq!(told.status, 201, "{}", told.body);
-    told.body["epoch"].as_u64().unwrap()
+async fn take(server: &impl Endpoints) -> u64 {
+    server.snapshot().await["epoch"].as_u64().unwrap()
 }
 
 /// A server with two snapshots, whose last answers are in the log only.
@@ -227,29 +222,23 @@ async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     assert!(value["error"]["hint"].as_str().unwrap().contains("styx snapshots restore"), "{value}");
 }
 
-async fn take_of(cluster: &Cluster) -> Value {
-    let told = process::told(cluster.to_admin(Method::POST, "/v1/snapshots")).await;
-    assert_eq!(told.status, 201, "{}", told.body);
-    told.body
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others() {
     let mut cluster = Cluster::with_testkit_and(1, NEVER).await;
     // Generations pass, so that the store's are higher than those of a process that is alone.
     for _ in 0..2 {
         let generation = cluster.generation().await;
-        cluster.kill_worker(0).await;
-        cluster.start_worker(0).await;
+        cluster.kill(&[Role::Worker(0)]).await;
+        cluster.run(&[Role::Worker(0)]).await;
         cluster.settles(1, generation).await;
     }
     let answers = append(&cluster.client(), 0..20).await;
-    let first = take_of(&cluster).await;
-    let lists = cluster.get("/v1/state/testkit/a?limit=1000").await["entries"].clone();
+    let first = cluster.snapshot().await;
+    let lists = cluster.state(LISTS).await;
     append(&cluster.client(), 20..40).await;
     let generation = cluster.generation().await;
-    assert!(take_of(&cluster).await["epoch"].as_u64() > first["epoch"].as_u64() && generation >= 3);
-    cluster.coordinator.kill().await;
+    assert!(Some(take(&cluster).await) > first["epoch"].as_u64() && generation >= 3);
+    cluster.kill(&[Role::Coordinator]).await;
 
     let path = |name: &str| cluster.directory().join(name).to_string_lossy().into_owned();
     let (data, backup, other) = (path("coordinator"), path("backup"), path("other"));
@@ -257,19 +246,18 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
     done(&["snapshots", "export", &backup, "--sequence", &sequence, "--data-dir", &data]);
     assert_eq!(done(&["snapshots", "restore", &sequence, "--data-dir", &data])["epoch"], first["epoch"]);
 
-    let at = |name| cluster.coordinator.at(name).to_owned();
-    cluster.coordinator = support::coordinator(cluster.directory(), &at("cluster"), &at("admin"), 1, NEVER).await;
+    cluster.run(&[Role::Coordinator]).await;
     cluster.settles(1, generation + 1).await;
-    assert_eq!(cluster.get("/v1/state/testkit/a?limit=1000").await["entries"], lists);
+    assert_eq!(cluster.state(LISTS).await, lists);
     assert_eq!(append(&cluster.client(), 0..20).await, answers, "what was done then is done");
     append(&cluster.client(), 50..60).await;
-    take_of(&cluster).await;
-    let state = cluster.get("/v1/state/testkit/a?limit=1000").await["entries"].clone();
-    cluster.coordinator.kill().await;
+    take(&cluster).await;
+    let state = cluster.state(LISTS).await;
+    cluster.kill(&[Role::Coordinator]).await;
 
     // A process that is alone goes on where the cluster was, restored or not, and takes snapshots.
     let alone = Process::start(Path::new(&data), NEVER).await;
-    assert_eq!(alone.state(LISTS).await, [state]);
+    assert_eq!(alone.state(LISTS).await, state);
     append(&alone.client(), 60..70).await;
     take(&alone).await;
     let mut alone = alone.kill_and_restart(NEVER).await;
@@ -282,7 +270,7 @@ async fn a_cluster_goes_back_to_an_older_snapshot_and_its_backups_begin_others()
 
     done(&["snapshots", "import", &backup, "--data-dir", &other]);
     let other = Process::start(Path::new(&other), NEVER).await;
-    assert_eq!(other.state(LISTS).await, [lists]);
+    assert_eq!(other.state(LISTS).await, lists);
     assert_eq!(append(&other.client(), 0..20).await, answers, "replies are remembered");
     append(&other.client(), 20..30).await;
     take(&other).await;

@@ -62,6 +62,8 @@ pub struct Options {
     /// The place of the log.
     pub log: Log,
     pub store: Store,
+    /// True if another coordinator stands by: log and store are where both reach them.
+    pub standby: bool,
     /// True if calls come as records of a Kafka broker, wherever the log is.
     pub kafka: bool,
     /// Further flags of whatever executes: workers, or the one server.
@@ -85,6 +87,7 @@ impl Options {
             workers: 0,
             log: Log::default(),
             store: Store::default(),
+            standby: false,
             kafka: false,
             worker_flags: Vec::new(),
             log_flags: Vec::new(),
@@ -110,6 +113,8 @@ pub struct Cluster {
     admin: String,
     /// The admin address of the coordinator that stands by.
     other_admin: Option<String>,
+    /// Where workers and gateways look for the coordinators.
+    coordinators: String,
     brokers: Option<String>,
     /// How often another coordinator has led instead of one that had to be started again.
     pub replaced: usize,
@@ -161,6 +166,7 @@ impl Cluster {
             ingress,
             admin,
             other_admin: None,
+            coordinators: String::new(),
             brokers: None,
             replaced: 0,
         };
@@ -225,44 +231,50 @@ impl Cluster {
     }
 
     fn distributed(&mut self) -> anyhow::Result<()> {
-        let options = self.options.clone();
-        let cluster = address(free_port()?);
-        let within = |name: &str| self.directory.join(name).to_string_lossy().into_owned();
-        // What one process has compiled, the others need not compile.
-        let data = |name: &str| words(&["--data-dir", &within(name), "--cache-dir", &within("cache")]);
-        let coordinator = |name: &str, cluster: &str, admin: &str| {
-            let own = words(&["--cluster-addr", cluster, "--admin-addr", admin, "--workers"]);
-            [own, vec![options.workers.to_string()], data(name), options.log_flags.clone()].concat()
-        };
-        let mut coordinators = cluster.clone();
-        let mut all =
-            vec![(Role::Coordinator, "coordinator".to_owned(), coordinator("coordinator", &cluster, &self.admin))];
-        if options.log == Log::Kafka && options.store == Store::S3 {
+        self.coordinators = address(free_port()?);
+        self.coordinator(Role::Coordinator, "coordinator", &self.coordinators.clone(), &self.admin.clone());
+        if self.options.standby {
             let (second, admin) = (address(free_port()?), address(free_port()?));
-            coordinators = format!("{cluster},{second}");
-            all.push((Role::Standby, "coordinator-2".to_owned(), coordinator("coordinator-2", &second, &admin)));
+            self.coordinator(Role::Standby, "coordinator-2", &second, &admin);
+            // The one that leads is found behind the other one, too.
+            self.coordinators = format!("{second},{}", self.coordinators);
             self.other_admin = Some(admin);
         }
-        for number in 0..options.workers {
-            let name = format!("worker-{}", number + 1);
-            let own = words(&["--coordinator", &coordinators, "--admin-addr", ANY]);
-            all.push((Role::Worker(number), name.clone(), [own, data(&name), options.worker_flags.clone()].concat()));
+        for _ in 0..std::mem::take(&mut self.options.workers) {
+            self.add_worker();
         }
-        let own = words(&["--coordinator", &coordinators, "--ingress-addr", &self.ingress, "--admin-addr", ANY]);
-        all.push((Role::Gateway, "gateway".to_owned(), [own, options.gateway_flags].concat()));
-        for (role, name, flags) in all {
-            let kind = match role {
-                Role::Worker(_) => "worker",
-                Role::Gateway => "gateway",
-                _ => "coordinator",
-            };
-            self.add(role, &name, Some(kind), flags);
-        }
+        let own = words(&["--coordinator", &self.coordinators, "--ingress-addr", &self.ingress, "--admin-addr", ANY]);
+        let flags = [own, self.options.gateway_flags.clone()].concat();
+        self.add(Role::Gateway, "gateway", Some("gateway"), flags);
         Ok(())
     }
 
+    fn coordinator(&mut self, role: Role, name: &str, cluster: &str, admin: &str) {
+        let workers = self.options.workers.to_string();
+        let own = words(&["--name", name, "--cluster-addr", cluster, "--admin-addr", admin, "--workers", &workers]);
+        let flags = [own, self.data(name), self.options.log_flags.clone()].concat();
+        self.add(role, name, Some("coordinator"), flags);
+    }
+
+    /// Adds one more worker, which does not run yet.
+    pub fn add_worker(&mut self) -> Role {
+        let role = Role::Worker(self.options.workers);
+        self.options.workers += 1;
+        let name = format!("worker-{}", self.options.workers);
+        let own = words(&["--coordinator", &self.coordinators, "--admin-addr", ANY]);
+        let flags = [own, self.data(&name), self.options.worker_flags.clone()].concat();
+        self.add(role, &name, Some("worker"), flags);
+        role
+    }
+
+    /// Where a process of a cluster keeps what is its own. What one has compiled, the others need not compile.
+    fn data(&self, name: &str) -> Vec<String> {
+        let within = |name: &str| self.directory.join(name).to_string_lossy().into_owned();
+        words(&["--data-dir", &within(name), "--cache-dir", &within("cache")])
+    }
+
     /// Adds a process of `styx server`, which does not run yet.
-    pub fn add(&mut self, role: Role, name: &str, kind: Option<&str>, flags: Vec<String>) {
+    fn add(&mut self, role: Role, name: &str, kind: Option<&str>, flags: Vec<String>) {
         let mut arguments = words(&["server", "--json"]);
         arguments.extend(kind.iter().flat_map(|kind| words(&["--role", kind])));
         arguments.extend(flags);
@@ -287,6 +299,11 @@ impl Cluster {
     /// `host:port` of the broker, if there is one.
     pub fn brokers(&self) -> Option<&str> {
         self.brokers.as_deref()
+    }
+
+    /// Where workers and gateways look for the coordinators.
+    pub fn coordinators(&self) -> &str {
+        &self.coordinators
     }
 
     /// The directory of data and logs.
@@ -365,7 +382,7 @@ impl Cluster {
     }
 
     /// Takes the other coordinator for the one that leads, if there are two.
-    fn swap(&mut self) -> anyhow::Result<()> {
+    pub fn swap(&mut self) -> anyhow::Result<()> {
         let Some(other) = &mut self.other_admin else { return Ok(()) };
         std::mem::swap(other, &mut self.admin);
         let (one, two) = (self.processes.remove(&Role::Coordinator), self.processes.remove(&Role::Standby));

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use styx_harness::Role;
 
-use crate::process::told;
-use crate::support::{Cluster, PATIENCE};
+use crate::process::cluster::{Cluster, PATIENCE};
+use crate::process::{Endpoints, told};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_way_to_call_works_through_a_gateway() {
@@ -64,8 +65,7 @@ async fn every_way_to_call_works_through_a_gateway() {
 async fn the_cluster_can_be_looked_at() {
     let cluster = Cluster::with_testkit(2).await;
     for key in 0..40 {
-        let request = cluster.to_ingress(Method::POST, &format!("/v1/call/testkit/a/k{key}/append"));
-        assert_eq!(told(request.body("[1]")).await.status, 200);
+        assert_eq!(cluster.call(&format!("testkit/a/k{key}/append"), "[1]").await.status, 200);
     }
     // Once nothing happens any more, both say the same.
     cluster.position().await;
@@ -75,12 +75,12 @@ async fn the_cluster_can_be_looked_at() {
     for field in ["chain", "epoch", "engine", "entities", "generation", "live", "partitions", "workers", "apps"] {
         assert_eq!(of_gateway[field], seen[field], "{field}");
     }
-    assert_eq!(of_gateway["coordinator_admin"], cluster.coordinator.at("admin"));
+    assert_eq!(of_gateway["coordinator_admin"], cluster.admin());
 
     let workers = cluster.get("/v1/workers").await["workers"].as_array().unwrap().clone();
     assert_eq!(workers.len(), 2);
     let addresses: BTreeSet<&str> = workers.iter().map(|worker| worker["address"].as_str().unwrap()).collect();
-    let expect: BTreeSet<&str> = cluster.workers.iter().flatten().map(|worker| worker.at("cluster")).collect();
+    let expect: BTreeSet<&str> = [0, 1].map(|worker| cluster.process(Role::Worker(worker)).text("cluster")).into();
     assert_eq!(addresses, expect);
     assert_eq!(workers.iter().map(|worker| worker["entities"].as_u64().unwrap()).sum::<u64>(), 40);
     assert!(workers.iter().all(|worker| worker["entities"] != 0), "both hold something: {workers:?}");
@@ -107,28 +107,26 @@ async fn the_cluster_can_be_looked_at() {
     for path in ["/v1/apps", "/v1/state/testkit/a", "/v1/workers", "/v1/apps/testkit/deployments"] {
         let answer = told(cluster.to_gateway(Method::GET, path)).await;
         answer.is_error(path, 421, "NOT_HERE", "gateway");
-        assert!(answer.hint().contains(cluster.coordinator.at("admin")), "{}", answer.hint());
+        assert!(answer.hint().contains(cluster.admin()), "{}", answer.hint());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deployments_reach_workers_that_join_later_and_gateways_that_start_later() {
     let mut cluster = Cluster::with_testkit(1).await;
-    let call = |cluster: &Cluster, target: &str| {
-        told(cluster.to_ingress(Method::POST, &format!("/v1/call/testkit/{target}")).body("[1]"))
-    };
-    assert_eq!(call(&cluster, "a/x/append").await.status, 200);
+    assert_eq!(cluster.call("testkit/a/x/append", "[1]").await.status, 200);
     let generation = cluster.generation().await;
-    cluster.workers.push(None);
-    cluster.start_worker(1).await;
+    let worker = cluster.add_worker();
+    cluster.run(&[worker]).await;
     cluster.settles(2, generation).await;
-    cluster.gateway = crate::support::gateway(cluster.directory(), cluster.coordinator.at("cluster")).await;
+    cluster.kill(&[Role::Gateway]).await;
+    cluster.run(&[Role::Gateway]).await;
     // Calls wait until the gateway knows what is deployed.
-    assert_eq!(call(&cluster, "a/x/append").await.body, json!([1, 1]));
+    assert_eq!(cluster.call("testkit/a/x/append", "[1]").await.body, json!([1, 1]));
     let removed = told(cluster.to_admin(Method::DELETE, "/v1/apps/testkit")).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     loop {
-        match call(&cluster, "a/x/append").await.code() {
+        match cluster.call("testkit/a/x/append", "[1]").await.code() {
             "UNKNOWN_APP" => break,
             "OK" | "UNKNOWN_OPERATOR" => tokio::time::sleep(Duration::from_millis(20)).await,
             other => panic!("{other}"),

@@ -3,9 +3,10 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use styx_harness::Role;
 
-use crate::process::{Process, Told, told};
-use crate::support::Cluster;
+use crate::process::cluster::Cluster;
+use crate::process::{Endpoints, Process, Told, told};
 
 /// Calls whose answers and effects depend on each other, over entities of several workers.
 const CALLS: &[(&str, &str)] = &[
@@ -61,15 +62,15 @@ const CALLS: &[(&str, &str)] = &[
     ("b/far/list", "[]"),
 ];
 
-async fn answers(call: impl AsyncFn(&str, &str, Option<&str>) -> Told) -> Vec<(String, u16, Value)> {
+async fn answers(of: &impl Endpoints) -> Vec<(String, u16, Value)> {
     let mut answers = Vec::new();
     for (at, (target, arguments)) in CALLS.iter().enumerate() {
         let key = format!("key-{at}");
         // Every other one with a key, and then it is repeated.
         let key = (at % 2 == 0).then_some(key.as_str());
-        let told = call(&format!("testkit/{target}"), arguments, key).await;
+        let told = ask(of, target, arguments, key).await;
         if key.is_some() && told.status != 404 {
-            let again = call(&format!("testkit/{target}"), arguments, key).await;
+            let again = ask(of, target, arguments, key).await;
             assert_eq!((again.status, &again.body), (told.status, &told.body), "{target} again under its key");
         }
         answers.push(((*target).to_owned(), told.status, told.body));
@@ -77,8 +78,8 @@ async fn answers(call: impl AsyncFn(&str, &str, Option<&str>) -> Told) -> Vec<(S
     answers
 }
 
-async fn ask(request: reqwest::RequestBuilder, arguments: &str, key: Option<&str>) -> Told {
-    let request = request.body(arguments.to_owned());
+async fn ask(of: &impl Endpoints, target: &str, arguments: &'static str, key: Option<&str>) -> Told {
+    let request = of.to_ingress(Method::POST, &format!("/v1/call/testkit/{target}")).body(arguments);
     told(match key {
         Some(key) => request.header("idempotency-key", key),
         None => request,
@@ -87,10 +88,10 @@ async fn ask(request: reqwest::RequestBuilder, arguments: &str, key: Option<&str
 }
 
 /// All entities of an operator, page by page.
-async fn pages(get: impl AsyncFn(&str) -> Value, operator: &str, limit: usize) -> Vec<Value> {
+async fn pages(of: &impl Endpoints, operator: &str, limit: usize) -> Vec<Value> {
     let (mut all, mut after) = (Vec::new(), String::new());
     loop {
-        let page = get(&format!("/v1/state/testkit/{operator}?limit={limit}{after}")).await;
+        let page = of.get(&format!("/v1/state/testkit/{operator}?limit={limit}{after}")).await;
         all.extend(page["entries"].as_array().unwrap().iter().cloned());
         match page["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
@@ -103,30 +104,24 @@ async fn pages(get: impl AsyncFn(&str) -> Value, operator: &str, limit: usize) -
 async fn a_cluster_answers_what_one_process_answers() {
     let directory = tempfile::tempdir().unwrap();
     let single = Process::with_testkit(&directory.path().join("data"), &["--threads", "2"]).await;
-    let expect = answers(async |target, arguments, key| {
-        ask(single.to_ingress(Method::POST, &format!("/v1/call/{target}")), arguments, key).await
-    });
-    let expect = expect.await;
+    let expect = answers(&single).await;
     let committed = expect.iter().filter(|(_, status, _)| *status == 200).count();
     assert!(committed > 30 && committed < expect.len(), "{committed} of {} calls succeed", expect.len());
     let mut state = Vec::new();
     for operator in ["a", "b"] {
-        state.push(pages(async |path| single.get(path).await, operator, 1000).await);
+        state.push(pages(&single, operator, 1000).await);
     }
     drop(single);
 
     for workers in [1, 2, 3] {
         let mut cluster = Cluster::with_testkit(workers).await;
-        let found = answers(async |target, arguments, key| {
-            ask(cluster.to_ingress(Method::POST, &format!("/v1/call/{target}")), arguments, key).await
-        });
-        for (expect, found) in expect.iter().zip(found.await) {
+        for (expect, found) in expect.iter().zip(answers(&cluster).await) {
             assert_eq!(*expect, found, "{workers} workers");
         }
         for (operator, expect) in ["a", "b"].iter().zip(&state) {
             // However it is paged.
             for limit in [1000, 7] {
-                let found = pages(async |path| cluster.get(path).await, operator, limit).await;
+                let found = pages(&cluster, operator, limit).await;
                 assert_eq!(*expect, found, "state of {operator} on {workers} workers, {limit} a page");
             }
         }
@@ -136,7 +131,7 @@ async fn a_cluster_answers_what_one_process_answers() {
         // The log says the same on another number of workers.
         let (position, generation) = (cluster.position().await, cluster.generation().await);
         if workers > 1 {
-            cluster.kill_worker(0).await;
+            cluster.kill(&[Role::Worker(0)]).await;
             cluster.settles(workers - 1, generation).await;
             assert_eq!(cluster.position().await, position, "replayed on {} workers", workers - 1);
         }

@@ -4,13 +4,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
+use styx_harness::Role;
 use styx_storage::snapshot::{SnapshotStore, StoreLocation};
 
+use crate::process::Endpoints;
+use crate::process::cluster::{Cluster, PATIENCE};
 use crate::process::load::{KEYS, Load};
-use crate::process::told;
-use crate::support::{Cluster, PATIENCE};
 
+const WORKERS: [Role; 2] = [Role::Worker(0), Role::Worker(1)];
 /// Recovery replays the whole log.
 const NEVER: &[&str] = &["--store", "none"];
 /// Recovery begins with a snapshot, and the log is trimmed.
@@ -32,17 +33,16 @@ async fn kills_between_snapshots_lose_double_and_change_nothing() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     all_are_killed(&mut cluster).await;
-    let restored = |worker: &crate::support::Part| worker.said().contains("a snapshot was restored");
-    assert!(cluster.workers.iter().flatten().any(restored), "some began with a snapshot");
+    let restored = |worker| cluster.process(worker).log().contains("a snapshot was restored");
+    assert!(WORKERS.into_iter().any(restored), "some began with a snapshot");
 
     // The newest snapshot is damaged, which only a worker sees: the one before will do.
     for element in 99_000_000..99_000_020u64 {
-        let path = format!("/v1/call/testkit/a/list-{}/append", element % KEYS);
-        let appended = told(cluster.to_ingress(Method::POST, &path).body(format!("[{element}]"))).await;
+        let target = format!("testkit/a/list-{}/append", element % KEYS);
+        let appended = cluster.call(&target, format!("[{element}]")).await;
         assert_eq!(appended.code(), "OK", "{}", appended.body);
     }
-    let taken = told(cluster.to_admin(Method::POST, "/v1/snapshots")).await;
-    assert_eq!(taken.status, 201, "{}", taken.body);
+    cluster.snapshot().await;
     let position = cluster.position().await;
     kill_all(&mut cluster).await;
     let newest = newest_part(cluster.directory().join("coordinator/snapshots")).await;
@@ -52,7 +52,8 @@ async fn kills_between_snapshots_lose_double_and_change_nothing() {
     std::fs::write(&newest, bytes).unwrap();
     start_all(&mut cluster).await;
     assert_eq!(cluster.position().await, position);
-    assert!(cluster.coordinator.said().contains("SNAPSHOT_DAMAGED"), "{}", cluster.coordinator.said());
+    let said = cluster.process(Role::Coordinator).log();
+    assert!(said.contains("SNAPSHOT_DAMAGED"), "{said}");
 }
 
 /// A worker is killed and comes back, another one's work is taken over, and then the coordinator is killed, thrice.
@@ -62,20 +63,21 @@ async fn kills(cluster: &mut Cluster) {
         load.goes_on(100).await;
         tokio::time::sleep(Duration::from_micros(round * 1337 % 7000)).await;
         let mut generation = cluster.generation().await;
-        let victim = round as usize % 2;
-        cluster.kill_worker(victim).await;
+        let victim = [WORKERS[round as usize % 2]];
+        cluster.kill(&victim).await;
         if round == 1 {
             // The other one takes over, and goes on alone.
             generation = cluster.settles(1, generation).await;
             load.goes_on(50).await;
         }
-        cluster.start_worker(victim).await;
+        cluster.run(&victim).await;
         cluster.settles(2, generation).await;
     }
     for _ in 0..3 {
         load.goes_on(100).await;
         let generation = cluster.generation().await;
-        cluster.restart_coordinator().await;
+        cluster.kill(&[Role::Coordinator]).await;
+        cluster.run(&[Role::Coordinator]).await;
         cluster.settles(2, generation).await;
     }
     load.goes_on(100).await;
@@ -92,17 +94,13 @@ async fn all_are_killed(cluster: &mut Cluster) {
 }
 
 async fn kill_all(cluster: &mut Cluster) {
-    for worker in 0..2 {
-        cluster.kill_worker(worker).await;
-    }
-    cluster.coordinator.kill().await;
+    cluster.kill(&WORKERS).await;
+    cluster.kill(&[Role::Coordinator]).await;
 }
 
 async fn start_all(cluster: &mut Cluster) {
-    cluster.restart_coordinator().await;
-    for worker in 0..2 {
-        cluster.start_worker(worker).await;
-    }
+    cluster.run(&[Role::Coordinator]).await;
+    cluster.run(&WORKERS).await;
     cluster.settles(2, 0).await;
 }
 

@@ -11,4 +11,3 @@ mod process;
 mod refusals;
 mod rolling;
 mod standby;
-mod support;

@@ -6,24 +6,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use reqwest::Client;
+use styx_harness::Role;
 use tokio::task::JoinSet;
 
+use crate::process::Endpoints;
+use crate::process::cluster::{Cluster, PATIENCE};
 use crate::process::load::Load;
-use crate::support::{Cluster, PATIENCE, gateway};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_fails_no_request() {
     let mut cluster = Cluster::with_testkit_and(2, &["--snapshot-interval", "1s"]).await;
     let load = Load::on(&cluster.client());
-    for worker in [0, 1, 0] {
+    for worker in [0, 1, 0].map(Role::Worker) {
         load.goes_on(100).await;
         let generation = cluster.generation().await;
         let asked = Instant::now();
-        cluster.stop_worker(worker).await;
-        println!("worker {worker} has handed over in {:?}", asked.elapsed());
+        cluster.stop(worker).await;
+        println!("{worker:?} has handed over in {:?}", asked.elapsed());
         let alone = cluster.settles(1, generation).await;
         load.goes_on(50).await;
-        cluster.start_worker(worker).await;
+        cluster.run(&[worker]).await;
         cluster.settles(2, alone).await;
     }
     load.goes_on(100).await;
@@ -38,8 +40,8 @@ async fn the_last_worker_is_let_go_too_and_requests_wait_for_the_next() {
     let load = Load::on(&cluster.client());
     load.goes_on(100).await;
     let generation = cluster.generation().await;
-    cluster.stop_worker(0).await;
-    cluster.start_worker(0).await;
+    cluster.stop(Role::Worker(0)).await;
+    cluster.run(&[Role::Worker(0)]).await;
     cluster.settles(1, generation).await;
     load.goes_on(100).await;
     let outcome = load.ends().await;
@@ -55,9 +57,9 @@ async fn a_coordinator_that_is_stopped_and_started_again_fails_no_request() {
         load.goes_on(100).await;
         let generation = cluster.generation().await;
         let asked = Instant::now();
-        cluster.coordinator.stop().await;
+        cluster.stop(Role::Coordinator).await;
         println!("the coordinator has stopped in {:?}", asked.elapsed());
-        cluster.restart_coordinator().await;
+        cluster.run(&[Role::Coordinator]).await;
         cluster.settles(2, generation).await;
     }
     load.goes_on(100).await;
@@ -71,8 +73,8 @@ async fn a_coordinator_that_is_stopped_and_started_again_fails_no_request() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_is_stopped_fails_no_request() {
     let mut cluster = Cluster::with_testkit(2).await;
-    let other = gateway(cluster.directory(), cluster.coordinator.at("cluster")).await;
-    let urls = [cluster.gateway.at("ingress"), other.at("ingress")]
+    let other = cluster.another_gateway().await;
+    let urls = [cluster.ingress(), other.text("ingress")]
         .map(|address| format!("http://{address}/v1/call/testkit/a/counted/append"));
     let (moved, mut clients) = (Arc::<AtomicUsize>::default(), JoinSet::new());
     for client in 0..20u64 {
@@ -102,15 +104,15 @@ async fn a_gateway_that_is_stopped_fails_no_request() {
     }
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let asked = Instant::now();
-    cluster.gateway.stop().await;
+    cluster.stop(Role::Gateway).await;
     println!("the gateway has stopped in {:?}", asked.elapsed());
     let mut appended = 0;
     while let Some(client) = clients.join_next().await {
         appended += client.unwrap();
     }
     assert_eq!(moved.load(Ordering::Relaxed), 20);
-    cluster.gateway = other;
-    let list = cluster.to_ingress(reqwest::Method::POST, "/v1/call/testkit/a/counted/list").body("[]");
+    let list = format!("http://{}/v1/call/testkit/a/counted/list", other.text("ingress"));
+    let list = cluster.http().post(list).body("[]");
     let list: Vec<u64> = list.send().await.unwrap().json().await.unwrap();
     assert_eq!(list.len() as u64, appended, "each once");
 }

@@ -8,16 +8,13 @@ mod client;
 #[path = "../process/mod.rs"]
 mod process;
 mod stall;
-#[path = "../cluster/support.rs"]
-#[allow(dead_code)] // a part is used
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use broker::Broker;
 use client::{Client, Reply};
-use process::Process;
+use process::{Endpoints, Process};
 use serde_json::{Value, json};
 
 /// One at a time: brokers and servers are large.

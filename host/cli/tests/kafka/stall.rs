@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 
 use crate::alone;
 use crate::broker::Broker;
-use crate::process::{Process, Told, told};
-use crate::support::{Cluster, PATIENCE};
+use crate::process::cluster::{Cluster, PATIENCE};
+use crate::process::{Endpoints, Process, Told, told};
 
 /// Shorter than any wait for brokers.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -96,8 +96,7 @@ async fn who_calls_while_brokers_are_away_is_told_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_knows_that_the_brokers_of_its_coordinator_are_away() {
     let Some((_alone, mut broker)) = alone().await else { return };
-    let log: &'static str = Box::leak(format!("kafka://{}", broker.address).into_boxed_str());
-    let cluster = Cluster::with_testkit_and(1, Box::leak(Box::new(["--log", log]))).await;
+    let cluster = Cluster::with_testkit_and(1, &["--log", &format!("kafka://{}", broker.address)]).await;
     let to_ingress = |method: Method, path: &str| cluster.to_ingress(method, path);
     let to_admin = |method: Method, path: &str| cluster.to_admin(method, path);
     let to_gateway = |method: Method, path: &str| cluster.to_gateway(method, path);

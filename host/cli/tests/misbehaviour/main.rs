@@ -11,7 +11,7 @@ mod python;
 mod support;
 mod uploads;
 
-use process::{Process, Told};
+use process::{Endpoints, Process, Told};
 
 /// What one call is expected to give.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::process::{Process, testkit};
+use crate::process::{Endpoints, Process, testkit};
 
 /// The app that the neighbours use.
 pub const APP: &str = "calm";
@@ -31,7 +31,9 @@ impl Neighbours {
         server.deploy(APP, "application/zip", testkit().await).await.is_deployed();
         let stop = Arc::new(AtomicBool::new(false));
         let clients = (0..CLIENTS)
-            .map(|number| tokio::spawn(client(number, server.ingress.clone(), server.http.clone(), stop.clone())))
+            .map(|number| {
+                tokio::spawn(client(number, server.ingress().to_owned(), server.http().clone(), stop.clone()))
+            })
             .collect();
         Neighbours { stop, clients }
     }

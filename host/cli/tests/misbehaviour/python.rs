@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::neighbour::{self, Neighbours};
-use crate::process::{Process, build};
+use crate::process::{Endpoints, Process, build};
 use crate::{Expect, fails, is_unharmed, nothing_is};
 
 const GUEST: &str = include_str!("odd.py");

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::bundles::{bundle, component, composite, describing, encoded, schema, uncompilable, zip};
 use crate::neighbour::{self, Neighbours};
-use crate::process::{Process, told};
+use crate::process::{Endpoints, Process, told};
 use crate::{Expect, fails, is_unharmed, nothing_is};
 
 const WASM: &str = "application/wasm";
@@ -120,7 +120,7 @@ async fn too_large(server: &Process) {
     let answer = told(request.body(Body::wrap_stream(stream))).await;
     answer.is_error("streamed", 413, "TOO_LARGE", "at most 67108864 bytes");
 
-    let mut socket = tokio::net::TcpStream::connect(&server.admin).await.unwrap();
+    let mut socket = tokio::net::TcpStream::connect(server.admin()).await.unwrap();
     let head = format!(
         "POST {deployments} HTTP/1.1\r\nhost: x\r\ncontent-type: {WASM}\r\ncontent-length: 999999999999\r\n\r\n"
     );

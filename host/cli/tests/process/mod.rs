@@ -1,6 +1,7 @@
 //! The real server as a process of its own, which may be killed.
 #![allow(dead_code)] // each test uses a part
 
+pub mod cluster;
 pub mod load;
 
 use std::path::{Path, PathBuf};
@@ -11,15 +12,16 @@ use serde_json::Value;
 use styx_client::Retry;
 use styx_harness::Program;
 
+/// Any free port.
+pub const FREE: &str = "127.0.0.1:0";
+
 /// A running server; killed when dropped.
 pub struct Process {
     process: styx_harness::Process,
-    pub ingress: String,
-    pub admin: String,
     pub epochs_replayed: u64,
     /// The epoch of the snapshot that it began with; 0 without one.
     pub snapshot_epoch: u64,
-    pub http: Client,
+    http: Client,
     data: PathBuf,
     _logs: tempfile::TempDir,
 }
@@ -72,10 +74,97 @@ impl Told {
     }
 }
 
+/// Whatever takes calls, and says how it is.
+pub trait Endpoints {
+    /// `host:port` for calls.
+    fn ingress(&self) -> &str;
+
+    /// `host:port` for administrators.
+    fn admin(&self) -> &str;
+
+    fn http(&self) -> &Client;
+
+    fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http().request(method, format!("http://{}{path}", self.ingress()))
+    }
+
+    fn to_admin(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http().request(method, format!("http://{}{path}", self.admin()))
+    }
+
+    async fn deploy(&self, app: &str, kind: &str, bytes: Vec<u8>) -> Told {
+        let path = format!("/v1/apps/{app}/deployments");
+        told(self.to_admin(Method::POST, &path).header("content-type", kind).body(bytes)).await
+    }
+
+    /// Calls `app/operator/key/function`.
+    async fn call(&self, target: &str, arguments: impl Into<reqwest::Body>) -> Told {
+        told(self.to_ingress(Method::POST, &format!("/v1/call/{target}")).body(arguments)).await
+    }
+
+    /// What an admin path shows.
+    async fn get(&self, path: &str) -> Value {
+        let told = told(self.to_admin(Method::GET, path)).await;
+        assert_eq!(told.status, 200, "{path}: {}", told.body);
+        told.body
+    }
+
+    /// Takes a snapshot.
+    async fn snapshot(&self) -> Value {
+        let told = told(self.to_admin(Method::POST, "/v1/snapshots")).await;
+        assert_eq!(told.status, 201, "{}", told.body);
+        told.body
+    }
+
+    /// All entities of some operators, as `app/operator`.
+    async fn state(&self, operators: &[&str]) -> Vec<Value> {
+        let mut all = Vec::new();
+        for operator in operators {
+            let page = self.get(&format!("/v1/state/{operator}?limit=1000")).await;
+            assert!(page["next"].is_null(), "{operator} fits on a page");
+            all.push(page["entries"].clone());
+        }
+        all
+    }
+
+    async fn metrics(&self) -> String {
+        self.to_admin(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap()
+    }
+
+    /// The epoch and the hash of all state up to it, as soon as they stay: a reply may arrive before its epoch
+    /// has ended.
+    async fn position(&self) -> (u64, String) {
+        let mut before = None;
+        loop {
+            let seen = self.get("/v1/cluster").await;
+            let now = (seen["epoch"].as_u64().unwrap(), seen["chain"].as_str().unwrap().to_owned());
+            if before.as_ref() == Some(&now) {
+                return now;
+            }
+            before = Some(now);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Endpoints for Process {
+    fn ingress(&self) -> &str {
+        self.process.text("ingress")
+    }
+
+    fn admin(&self) -> &str {
+        self.process.text("admin")
+    }
+
+    fn http(&self) -> &Client {
+        &self.http
+    }
+}
+
 impl Process {
     /// Starts a server that checks every transaction's determinism, with more arguments; returns once it is ready.
     pub async fn start(data: &Path, more: &[&str]) -> Process {
-        Process::start_at("127.0.0.1:0", "127.0.0.1:0", data, more).await
+        Process::start_at(FREE, FREE, data, more).await
     }
 
     /// The same, with the guest whose functions misbehave deployed as `testkit`.
@@ -91,8 +180,6 @@ impl Process {
         let logs = tempfile::tempdir().unwrap();
         let process = started(logs.path(), "server", "error", &all).await;
         Process {
-            ingress: process.text("ingress").to_owned(),
-            admin: process.text("admin").to_owned(),
             epochs_replayed: process.number("epochs_replayed"),
             snapshot_epoch: process.number("snapshot_epoch"),
             http: Client::builder().timeout(Duration::from_secs(120)).build().unwrap(),
@@ -110,7 +197,7 @@ impl Process {
     /// Kills it with SIGKILL and starts it again on the same data and addresses, with more arguments.
     pub async fn kill_and_restart(mut self, more: &[&str]) -> Process {
         self.kill().await;
-        Process::start_at(&self.ingress, &self.admin, &self.data, more).await
+        Process::start_at(self.ingress(), self.admin(), &self.data, more).await
     }
 
     pub fn id(&self) -> u32 {
@@ -120,48 +207,7 @@ impl Process {
     /// A client that asks until it has an answer.
     pub fn client(&self) -> styx_client::Client {
         let retry = Retry::default().pauses(Duration::from_millis(2), Duration::from_millis(20)).impatient();
-        styx_client::Client::builder(&self.ingress).admin_url(&self.admin).retry(retry).build().unwrap()
-    }
-
-    pub fn to_ingress(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("http://{}{path}", self.ingress))
-    }
-
-    pub fn to_admin(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("http://{}{path}", self.admin))
-    }
-
-    pub async fn deploy(&self, app: &str, kind: &str, bytes: Vec<u8>) -> Told {
-        let path = format!("/v1/apps/{app}/deployments");
-        told(self.to_admin(Method::POST, &path).header("content-type", kind).body(bytes)).await
-    }
-
-    /// Calls `app/operator/key/function`.
-    pub async fn call(&self, target: &str, arguments: impl Into<reqwest::Body>) -> Told {
-        told(self.to_ingress(Method::POST, &format!("/v1/call/{target}")).body(arguments)).await
-    }
-
-    /// What an admin path shows.
-    pub async fn get(&self, path: &str) -> Value {
-        let told = told(self.to_admin(Method::GET, path)).await;
-        assert_eq!(told.status, 200, "{path}: {}", told.body);
-        told.body
-    }
-
-    /// All entities of some operators, as `app/operator`.
-    pub async fn state(&self, operators: &[&str]) -> Vec<Value> {
-        let mut all = Vec::new();
-        for operator in operators {
-            let page = self.get(&format!("/v1/state/{operator}?limit=1000")).await;
-            assert!(page["next"].is_null(), "{operator} fits on a page");
-            all.push(page["entries"].clone());
-        }
-        all
-    }
-
-    /// The epoch and the hash of all state up to it, once nothing happens any more.
-    pub async fn position(&self) -> (u64, String) {
-        at_rest(async || self.get("/v1/cluster").await).await
+        styx_client::Client::builder(self.ingress()).admin_url(self.admin()).retry(retry).build().unwrap()
     }
 
     /// Memory in use, in MiB.
@@ -198,20 +244,6 @@ pub async fn started(directory: &Path, name: &str, level: &str, arguments: &[&st
     process.start().unwrap();
     process.ready().await.unwrap();
     process
-}
-
-/// The position that `/v1/cluster` shows, as soon as it stays: a reply may arrive before its epoch has ended.
-pub async fn at_rest(cluster: impl AsyncFn() -> Value) -> (u64, String) {
-    let mut before = None;
-    loop {
-        let seen = cluster().await;
-        let now = (seen["epoch"].as_u64().unwrap(), seen["chain"].as_str().unwrap().to_owned());
-        if before.as_ref() == Some(&now) {
-            return now;
-        }
-        before = Some(now);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// Sends and reads the answer.

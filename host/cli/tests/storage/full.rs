@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use styx_harness::{Options, Role};
 
 use crate::disk::Disk;
-use crate::process::{Process, Told, testkit, told};
-use crate::support::{FREE, PATIENCE, coordinator, gateway, worker};
+use crate::process::cluster::{self, Cluster, PATIENCE};
+use crate::process::{Endpoints, Process, Told, testkit, told};
+
+const ZIP: &str = "application/zip";
 
 /// A client of one list, which knows what must be in it.
 struct Client<'a> {
@@ -55,7 +58,7 @@ async fn a_full_disk_refuses_writes_answers_reads_and_recovers() {
     let more = ["--cache-dir", cache.to_str().unwrap(), "--disk-reserve", &reserve, "--snapshot-interval", "500ms"];
     let server = Process::start(&disk.path().join("data"), &more).await;
     let bundle = testkit().await;
-    server.deploy("testkit", "application/zip", bundle.clone()).await.is_deployed();
+    server.deploy("testkit", ZIP, bundle.clone()).await.is_deployed();
 
     let (mut acknowledged, mut next) = (Vec::new(), 0);
     let to_ingress = |method: Method, path: &str| server.to_ingress(method, path);
@@ -79,10 +82,10 @@ async fn a_full_disk_refuses_writes_answers_reads_and_recovers() {
     let answer = |id: &str| answers.iter().find(|answer| answer["id"] == id).unwrap();
     assert_eq!(answer("append")["error"]["code"], "DISK_FULL");
     assert_eq!(answer("list")["ok"], json!(client.acknowledged));
-    let refused = server.deploy("other", "application/zip", bundle).await;
+    let refused = server.deploy("other", ZIP, bundle).await;
     refused.is_error("a deployment", 503, "DISK_FULL", "nothing was done");
     told(server.to_admin(Method::DELETE, "/v1/apps/testkit")).await.is_error("a removal", 503, "DISK_FULL", "");
-    let metrics = server.to_admin(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    let metrics = server.metrics().await;
     assert!(metrics.lines().any(|line| line == "styx_disk_full 1.0"), "{metrics}");
 
     // Reads go on, before and after a restart, which refuses from its first request on.
@@ -110,22 +113,14 @@ async fn a_full_disk_refuses_writes_answers_reads_and_recovers() {
 async fn the_gateways_of_a_cluster_refuse_writes_while_its_log_has_no_room() {
     let disk = Disk::new();
     let reserve = disk.reserve.to_string();
-    let more = ["--disk-reserve", &reserve];
-    let mut leader = coordinator(&disk.path(), FREE, FREE, 1, &more).await;
-    let elsewhere = tempfile::tempdir().unwrap();
-    let gateway = gateway(elsewhere.path(), leader.at("cluster")).await;
-    let worker = worker(elsewhere.path(), "worker", leader.at("cluster"), &["--admin-addr", FREE]).await;
-    let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+    let directory = Some(disk.path());
+    let mut cluster = Cluster::start(Options { directory, ..cluster::options(1, &["--disk-reserve", &reserve]) }).await;
     let bundle = testkit().await;
-    let deploy = |at: &str, app: &str| {
-        let request = http.post(format!("http://{at}/v1/apps/{app}/deployments"));
-        told(request.header("content-type", "application/zip").body(bundle.clone()))
-    };
-    deploy(leader.at("admin"), "testkit").await.is_deployed();
+    cluster.deploy("testkit", ZIP, bundle.clone()).await.is_deployed();
 
     let (mut acknowledged, mut next) = (Vec::new(), 0);
-    let to_ingress =
-        |method: Method, path: &str| http.request(method, format!("http://{}{path}", gateway.at("ingress")));
+    let (http, ingress) = (cluster.http().clone(), cluster.ingress().to_owned());
+    let to_ingress = |method: Method, path: &str| http.request(method, format!("http://{ingress}{path}"));
     let mut client = Client { to_ingress: &to_ingress, acknowledged: &mut acknowledged, next: &mut next };
     for _ in 0..20 {
         assert_eq!(client.append().await.status, 200);
@@ -133,22 +128,22 @@ async fn the_gateways_of_a_cluster_refuse_writes_while_its_log_has_no_room() {
     disk.fill();
     client.append_until(503).await;
     client.reads().await;
-    deploy(leader.at("admin"), "other").await.is_error("a deployment", 503, "DISK_FULL", "nothing was done");
+    cluster.deploy("other", ZIP, bundle).await.is_error("a deployment", 503, "DISK_FULL", "nothing was done");
     disk.empty();
     client.append_until(200).await;
     client.reads().await;
 
     // The worker can be watched.
-    let of_worker = |path: &str| http.get(format!("http://{}{path}", worker.at("admin")));
+    let worker = cluster.process(Role::Worker(0)).text("admin").to_owned();
+    let of_worker = |path: &str| http.get(format!("http://{worker}{path}"));
     assert_eq!(told(of_worker("/healthz")).await.body["status"], "ok");
     assert_eq!(told(of_worker("/readyz")).await.body["status"], "ready");
     told(of_worker("/v1/apps")).await.is_error("/v1/apps", 421, "NOT_HERE", "this is a worker");
     let metrics = of_worker("/metrics").send().await.unwrap().text().await.unwrap();
     assert!(metrics.lines().any(|line| line == "styx_entities 1.0"), "{metrics}");
 
-    let (address, admin) = (leader.at("cluster").to_owned(), leader.at("admin").to_owned());
-    leader.kill().await;
-    let _leader = coordinator(&disk.path(), &address, &admin, 1, &more).await;
+    cluster.kill(&[Role::Coordinator]).await;
+    cluster.run(&[Role::Coordinator]).await;
     client.reads().await;
     client.append_until(200).await;
     client.reads().await;

@@ -6,6 +6,3 @@ mod full;
 mod memory;
 #[path = "../process/mod.rs"]
 mod process;
-#[path = "../cluster/support.rs"]
-#[allow(dead_code)] // a part of it is used
-mod support;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::process::{Process, told};
+use crate::process::{Endpoints, Process};
 
 /// Snapshots are taken when the test says so.
 const MORE: &[&str] = &["--snapshot-interval", "1h"];
@@ -38,7 +38,7 @@ async fn put(server: &Process, keys: std::ops::Range<u64>, salt: u64) {
 }
 
 async fn metric(server: &Process, name: &str) -> f64 {
-    let metrics = server.to_admin(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    let metrics = server.metrics().await;
     let line = metrics.lines().find(|line| line.split(' ').next() == Some(name)).expect("it is a metric");
     line.split(' ').nth(1).unwrap().parse().unwrap()
 }
@@ -54,7 +54,7 @@ async fn measure(keys: u64) -> (f64, f64) {
     let loaded = server.memory();
     let mut taken: Vec<Value> = Vec::new();
     for salt in 2..5 {
-        taken.push(told(server.to_admin(Method::POST, "/v1/snapshots")).await.body);
+        taken.push(server.snapshot().await);
         put(&server, 0..keys / 10, salt).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
