@@ -7,5 +7,6 @@
 //! and pauses only, of Kafka's brokers ([`log::kafka`]) and of object stores. Environment variables are not read:
 //! settings are arguments.
 
+pub mod files;
 pub mod log;
 pub mod snapshot;

@@ -7,14 +7,14 @@
 //!
 //! It also carries the format's version and the log's id, and its lock keeps other processes out.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::TryLockError;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::super::LogError;
+use super::directory::Directory;
 use super::format::{self, FORMAT, HEADER, HeaderError};
-use super::segment;
+use crate::files::{Opening, RandomAccessFile};
 
 pub(super) const NAME: &str = "log.mark";
 
@@ -32,19 +32,18 @@ pub(super) struct Mark {
 /// The open and locked file.
 pub(super) struct MarkFile {
     path: PathBuf,
-    file: File,
+    file: Box<dyn RandomAccessFile>,
     mark: Mark,
 }
 
 impl MarkFile {
-    /// Opens, locks and reads the mark; creates it in a directory without a log.
-    pub(super) fn open(directory: &Path) -> Result<Self, LogError> {
-        let path = directory.join(NAME);
+    /// Opens, locks and reads the mark; in a directory without a log creates that of the log `log_id`.
+    pub(super) fn open(directory: &Directory, log_id: u32) -> Result<Self, LogError> {
+        let path = directory.path().join(NAME);
         let failed = |error| LogError::io(&path, error);
-        let mut opening = OpenOptions::new();
-        let file = opening.read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        let file = directory.files.open(&path, Opening::OrCreate).map_err(failed)?;
         file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => LogError::Locked(directory.to_owned()),
+            TryLockError::WouldBlock => LogError::Locked(directory.path().to_owned()),
             TryLockError::Error(error) => failed(error),
         })?;
 
@@ -55,14 +54,14 @@ impl MarkFile {
                 Ok(Self { path, file, mark })
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                if !segment::bases(directory)?.is_empty() {
+                if !directory.segments()?.is_empty() {
                     return Err(LogError::corrupt(&path, 0, "shorter than a mark"));
                 }
-                let mut this = Self { path, file, mark: Mark { log_id: rand::random(), committed: 0, first: 0 } };
+                let mut this = Self { path, file, mark: Mark { log_id, committed: 0, first: 0 } };
                 // Durable before the first segment is: without it a log is taken for damaged.
                 this.write(this.mark)?;
                 this.sync()?;
-                segment::sync_directory(directory)?;
+                directory.sync()?;
                 Ok(this)
             }
             Err(error) => Err(failed(error)),

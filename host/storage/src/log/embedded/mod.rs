@@ -18,6 +18,7 @@
 //! docs/decisions/0010-embedded-log.md says why this format is our own. Not here: retries. An error of the disk is
 //! final; see [`Log`].
 
+mod directory;
 mod format;
 mod mark;
 mod quarantine;
@@ -28,15 +29,14 @@ mod damage;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use self::directory::Directory;
 use self::format::{HEADER, OVERHEAD, Pending};
 use self::mark::{Mark, MarkFile};
 use self::segment::Reader;
 use super::{Consumer, Guarded, Log, LogError, check_range};
+use crate::files::{FileSystem, LocalFileSystem, RandomAccessFile};
 
 /// Sizes of an [`EmbeddedLog`]. A log can be opened with others than it was written with.
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +61,9 @@ impl EmbeddedOptions {
     }
 }
 
-/// A [`Log`] in a directory of the local file system.
+/// A [`Log`] in a directory of a file system.
 pub struct EmbeddedLog {
-    directory: PathBuf,
+    directory: Directory,
     options: EmbeddedOptions,
     mark: MarkFile,
     /// Positions of the first records of the segments, ascending; the last one is written to.
@@ -76,7 +76,7 @@ pub struct EmbeddedLog {
 
 /// The segment that frames are written to.
 struct Newest {
-    file: File,
+    file: Box<dyn RandomAccessFile>,
     /// Where the next frame goes.
     at: u64,
     /// Space that is reserved.
@@ -84,7 +84,7 @@ struct Newest {
 }
 
 impl EmbeddedLog {
-    /// Opens the log in `directory`, or creates it. Cuts a torn tail; reports
+    /// Opens the log in a local `directory`, or creates it. Cuts a torn tail; reports
     /// any other damage without touching the files.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<Self, LogError> {
         Self::open_from(directory, options, 0)
@@ -93,17 +93,28 @@ impl EmbeddedLog {
     /// The same, if of the log only the records from `needed` on are: damage before it is told in a
     /// warning, and the log begins behind it.
     pub fn open_from(directory: &Path, options: EmbeddedOptions, needed: u64) -> Result<Self, LogError> {
-        create_directory(directory).map_err(|error| LogError::io(directory, error))?;
-        let mut mark = MarkFile::open(directory)?;
-        match verify(directory, mark.mark(), options) {
+        Self::open_on(LocalFileSystem, directory, options, needed, rand::random())
+    }
+
+    /// The same on any file system. `log_id` tells the files of a log that is created from those of others.
+    pub fn open_on(
+        files: impl FileSystem + 'static,
+        directory: &Path,
+        options: EmbeddedOptions,
+        needed: u64,
+        log_id: u32,
+    ) -> Result<Self, LogError> {
+        let directory = Directory::open(files, directory)?;
+        let mut mark = MarkFile::open(&directory, log_id)?;
+        match verify(&directory, mark.mark(), options) {
             Err(why @ LogError::Corrupt { .. }) => {
                 // Nobody needs what was trimmed.
                 let needed = needed.max(mark.mark().first);
                 if needed == 0 {
                     return Err(why);
                 }
-                quarantine::quarantine(directory, &mut mark, options, needed, why)?;
-                let found = verify(directory, mark.mark(), options)?;
+                quarantine::quarantine(&directory, &mut mark, options, needed, why)?;
+                let found = verify(&directory, mark.mark(), options)?;
                 Self::continue_from(directory, options, mark, found)
             }
             found => Self::continue_from(directory, options, mark, found?),
@@ -111,14 +122,13 @@ impl EmbeddedLog {
     }
 
     fn continue_from(
-        directory: &Path,
+        directory: Directory,
         options: EmbeddedOptions,
         mark: MarkFile,
         found: Found,
     ) -> Result<Self, LogError> {
         let Found { segments, newest, next } = found;
-        let (directory, pending) = (directory.to_owned(), Pending::new(next));
-        let mut log = Self { directory, options, mark, segments, newest, pending, failed: false };
+        let mut log = Self { directory, options, mark, segments, newest, pending: Pending::new(next), failed: false };
         // What survived a crash just before its commit was marked counts from here on.
         log.mark_committed()?;
         Ok(log)
@@ -144,14 +154,14 @@ impl EmbeddedLog {
                 self.newest = Newest { file, at: HEADER as u64, bytes };
                 self.segments.push(first);
             } else {
-                segment::reserve(&self.newest.file, bytes).map_err(|error| LogError::io(&self.directory, error))?;
+                self.newest.file.reserve(bytes).map_err(|error| LogError::io(self.directory.path(), error))?;
                 self.newest.bytes = bytes;
             }
         }
         let Newest { file, at, .. } = &mut self.newest;
         file.write_all_at(frame, *at).and_then(|()| file.sync_data()).map_err(|error| {
             let base = self.segments.last().expect("there is always a segment");
-            LogError::io(&segment::path(&self.directory, *base), error)
+            LogError::io(&self.directory.segment(*base), error)
         })?;
         *at += frame.len() as u64;
         self.pending.restart(next);
@@ -236,8 +246,8 @@ impl Log for EmbeddedLog {
             // A segment goes when the next one begins at or before `until`; the newest stays.
             let count = log.segments.iter().skip(1).take_while(|base| **base <= until).count();
             for base in log.segments.drain(..count) {
-                let path = segment::path(&log.directory, base);
-                fs::remove_file(&path).map_err(|error| LogError::io(&path, error))?;
+                let path = log.directory.segment(base);
+                log.directory.files.remove(&path).map_err(|error| LogError::io(&path, error))?;
             }
             quarantine::clear(&log.directory)
         })
@@ -254,12 +264,12 @@ struct Found {
 
 /// Reads every frame once and checks that none is missing, then cuts a torn tail; creates the first segment of a new
 /// log. Changes nothing if there is damage.
-fn verify(directory: &Path, mark: &Mark, options: EmbeddedOptions) -> Result<Found, LogError> {
-    let mut segments = segment::bases(directory)?;
+fn verify(directory: &Directory, mark: &Mark, options: EmbeddedOptions) -> Result<Found, LogError> {
+    let mut segments = directory.segments()?;
     let Some(oldest) = segments.first().copied() else {
         if mark.first < mark.committed {
             let detail = format!("records {}..{} are missing, with all segment files", mark.first, mark.committed);
-            return Err(LogError::corrupt(directory, 0, detail));
+            return Err(LogError::corrupt(directory.path(), 0, detail));
         }
         let (next, bytes) = (mark.committed, options.segment_bytes);
         let file = segment::create(directory, next, mark.log_id, &[], bytes)?;
@@ -268,7 +278,7 @@ fn verify(directory: &Path, mark: &Mark, options: EmbeddedOptions) -> Result<Fou
     };
     if oldest > mark.first {
         let detail = format!("records {}..{oldest} are missing, with their segment file", mark.first);
-        return Err(LogError::corrupt(directory, 0, detail));
+        return Err(LogError::corrupt(directory.path(), 0, detail));
     }
     let mut last = None;
     for (at, base) in segments.iter().enumerate() {
@@ -293,16 +303,4 @@ fn verify(directory: &Path, mark: &Mark, options: EmbeddedOptions) -> Result<Fou
     }
     let (file, bytes) = reader.cut(options.segment_bytes)?;
     Ok(Found { segments, newest: Newest { file, at, bytes }, next })
-}
-
-/// Creates `directory` and makes its name durable.
-fn create_directory(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
-        return Ok(());
-    }
-    fs::create_dir_all(directory)?;
-    match directory.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
 }

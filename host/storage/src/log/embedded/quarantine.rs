@@ -8,14 +8,15 @@
 //! Each step leaves a directory in which this finds its way again: before the last, damage is still damage, and is met
 //! again at the next start.
 
-use std::fs::{self, File};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::directory::Directory;
 use super::format::{self, HEADER};
 use super::mark::{Mark, MarkFile};
 use super::segment::{self, UNFINISHED, with_suffix};
 use super::{EmbeddedOptions, LogError};
+use crate::files::Opening;
 
 /// Suffix of a file in quarantine.
 const QUARANTINED: &str = ".quarantined";
@@ -44,7 +45,7 @@ struct Damage {
 /// [`LogError::Corrupt`] about damage that does not, or `why`, which opening has found, if nobody asks
 /// for a later beginning or it would not help. Nothing was changed.
 pub(super) fn quarantine(
-    directory: &Path,
+    directory: &Directory,
     mark: &mut MarkFile,
     options: EmbeddedOptions,
     needed: u64,
@@ -52,7 +53,7 @@ pub(super) fn quarantine(
 ) -> Result<(), LogError> {
     let Some((run, damage)) = readable_end(directory, mark.mark())? else { return Err(why) };
     let (first, known) = (run.records.start, mark.mark().first);
-    let before: Vec<_> = segment::bases(directory)?.into_iter().filter(|base| *base < run.base).collect();
+    let before: Vec<_> = directory.segments()?.into_iter().filter(|base| *base < run.base).collect();
     if first > needed && needed > known {
         let detail = "records are damaged behind the newest snapshot's position";
         return Err(LogError::corrupt(&damage.file, damage.offset, detail));
@@ -70,33 +71,32 @@ pub(super) fn quarantine(
     // From here on the records before are not missed.
     mark.write(Mark { first: first.max(known), ..*mark.mark() })?;
     mark.sync()?;
-    let failed = |error| LogError::io(directory, error);
+    let failed = |error| LogError::io(directory.path(), error);
     if damage.within {
-        let path = segment::path(directory, run.base);
+        let path = directory.segment(run.base);
         let kept = with_suffix(&path, QUARANTINED);
-        fs::copy(&path, &kept).and_then(|_| File::open(&kept)?.sync_all()).map_err(failed)?;
-        let bytes = fs::read(&path).map_err(failed)?;
+        let bytes = directory.files.read(&path).map_err(failed)?;
+        let copy = directory.files.open(&kept, Opening::Empty).map_err(failed)?;
+        copy.write_all_at(&bytes, 0).and_then(|()| copy.sync_all()).map_err(failed)?;
         segment::create(directory, first, mark.mark().log_id, &bytes[run.bytes], options.segment_bytes)?;
         if first != run.base {
-            fs::remove_file(&path).map_err(failed)?;
+            directory.files.remove(&path).map_err(failed)?;
         }
     }
     // The oldest first: what remains after a crash in between hangs together.
     for base in before {
-        let path = segment::path(directory, base);
-        fs::rename(&path, with_suffix(&path, QUARANTINED)).map_err(failed)?;
+        let path = directory.segment(base);
+        directory.files.rename(&path, &with_suffix(&path, QUARANTINED)).map_err(failed)?;
     }
-    segment::sync_directory(directory)
+    directory.sync()
 }
 
 /// Deletes the files in quarantine and those that were never finished.
-pub(super) fn clear(directory: &Path) -> Result<(), LogError> {
-    let failed = |error| LogError::io(directory, error);
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+pub(super) fn clear(directory: &Directory) -> Result<(), LogError> {
+    let failed = |error| LogError::io(directory.path(), error);
+    for name in directory.names()? {
         if [QUARANTINED, UNFINISHED].iter().any(|suffix| name.ends_with(&format!(".log{suffix}"))) {
-            fs::remove_file(&path).map_err(failed)?;
+            directory.files.remove(&directory.path().join(&name)).map_err(failed)?;
         }
     }
     Ok(())
@@ -104,11 +104,11 @@ pub(super) fn clear(directory: &Path) -> Result<(), LogError> {
 
 /// The longest end of the log that can be read, as the run of its oldest segment, and the damage before it: at least
 /// that a file is missing. `None` if it does not reach the last committed record.
-fn readable_end(directory: &Path, mark: &Mark) -> Result<Option<(Run, Damage)>, LogError> {
+fn readable_end(directory: &Directory, mark: &Mark) -> Result<Option<(Run, Damage)>, LogError> {
     let mut end: Option<Run> = None;
-    for base in segment::bases(directory)?.into_iter().rev() {
-        let path = segment::path(directory, base);
-        let bytes = fs::read(&path).map_err(|error| LogError::io(&path, error))?;
+    for base in directory.segments()?.into_iter().rev() {
+        let path = directory.segment(base);
+        let bytes = directory.files.read(&path).map_err(|error| LogError::io(&path, error))?;
         let (run, before) = last_run(&bytes, base, mark.log_id);
         let reaches = match &end {
             Some(later) => run.records.end == later.records.start,
@@ -127,7 +127,7 @@ fn readable_end(directory: &Path, mark: &Mark) -> Result<Option<(Run, Damage)>, 
             return Ok(end.map(|end| (end, damage)));
         }
     }
-    let damage = Damage { file: directory.to_owned(), offset: 0, within: false };
+    let damage = Damage { file: directory.path().to_owned(), offset: 0, within: false };
     Ok(end.map(|end| (end, damage)))
 }
 

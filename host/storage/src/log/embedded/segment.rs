@@ -1,14 +1,12 @@
 //! Segment files: created with their space reserved, and read frame by frame.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
-
 use super::super::LogError;
+use super::directory::Directory;
 use super::format::{self, ALIGNMENT, FORMAT, FRAME_HEADER, Frame, HEADER, HeaderError};
+use crate::files::{Opening, RandomAccessFile};
 
 /// Suffix of a file that is being made.
 pub(super) const UNFINISHED: &str = ".new";
@@ -21,53 +19,26 @@ pub(super) fn path(directory: &Path, base: u64) -> PathBuf {
     directory.join(format!("{base:020}.log"))
 }
 
-/// Positions of the first records of the segment files in `directory`, ascending.
-pub(super) fn bases(directory: &Path) -> Result<Vec<u64>, LogError> {
-    let failed = |error| LogError::io(directory, error);
-    let mut bases = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let digits = name.to_str().and_then(|name| name.strip_suffix(".log")).filter(|digits| digits.len() == 20);
-        bases.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
-    }
-    bases.sort_unstable();
-    Ok(bases)
-}
-
-/// Makes the names in a directory durable.
-pub(super) fn sync_directory(directory: &Path) -> Result<(), LogError> {
-    File::open(directory).and_then(|file| file.sync_all()).map_err(|error| LogError::io(directory, error))
-}
-
 /// Creates, durably and with a space of `bytes`, the segment of the log `log_id` that begins with the position `base`
 /// and holds `frames`. A file of this name is replaced.
-pub(super) fn create(directory: &Path, base: u64, log_id: u32, frames: &[u8], bytes: u64) -> Result<File, LogError> {
-    let path = path(directory, base);
+pub(super) fn create(
+    directory: &Directory,
+    base: u64,
+    log_id: u32,
+    frames: &[u8],
+    bytes: u64,
+) -> Result<Box<dyn RandomAccessFile>, LogError> {
+    let path = directory.segment(base);
     let unfinished = with_suffix(&path, UNFINISHED);
     let failed = |error| LogError::io(&unfinished, error);
-    let mut opening = OpenOptions::new();
-    let file = opening.read(true).write(true).create(true).truncate(true).open(&unfinished).map_err(failed)?;
+    let file = directory.files.open(&unfinished, Opening::Empty).map_err(failed)?;
     file.write_all_at(&format::header(format::SEGMENT, log_id, [base, 0]), 0).map_err(failed)?;
     file.write_all_at(frames, HEADER as u64).map_err(failed)?;
-    reserve(&file, bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+    file.reserve(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
     // Under its name only when it is whole: a segment without a header is damaged.
-    fs::rename(&unfinished, &path).map_err(|error| LogError::io(&path, error))?;
-    sync_directory(directory)?;
+    directory.files.rename(&unfinished, &path).map_err(|error| LogError::io(&path, error))?;
+    directory.sync()?;
     Ok(file)
-}
-
-/// Reserves the space of a file up to `bytes`, so that a sync need not write where its blocks are. They read as zeros.
-pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        // Some file systems reserve nothing; then a sync takes a little longer.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
-            if file.metadata()?.len() < bytes {
-                file.set_len(bytes)?;
-            }
-            Ok(())
-        }
-        result => Ok(result?),
-    }
 }
 
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -79,7 +50,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// Reads a segment from its beginning, frame by frame.
 pub(super) struct Reader {
     path: PathBuf,
-    file: File,
+    file: Box<dyn RandomAccessFile>,
     log_id: u32,
     /// Length of the file.
     length: u64,
@@ -93,11 +64,11 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Opens the segment whose first record has the position `base`.
-    pub(super) fn open(directory: &Path, base: u64, log_id: u32) -> Result<Self, LogError> {
-        let path = path(directory, base);
+    pub(super) fn open(directory: &Directory, base: u64, log_id: u32) -> Result<Self, LogError> {
+        let path = directory.segment(base);
         let failed = |error| LogError::io(&path, error);
-        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let file = directory.files.open(&path, Opening::Existing).map_err(failed)?;
+        let length = file.length().map_err(failed)?;
         let buffer = vec![0; READ_BYTES];
         Ok(Self { path, file, log_id, length, buffer, unused: 0..0, at: HEADER as u64, position: base })
     }
@@ -195,7 +166,7 @@ impl Reader {
     /// # Errors
     /// [`LogError::Corrupt`] if frames follow, so that this one is damaged: the next is only written when it is
     /// durable. Nothing was changed then.
-    pub(super) fn cut(mut self, bytes: u64) -> Result<(File, u64), LogError> {
+    pub(super) fn cut(mut self, bytes: u64) -> Result<(Box<dyn RandomAccessFile>, u64), LogError> {
         if let Some(torn) = self.rest()? {
             let first = self.position;
             if format::find_frame(&torn, ALIGNMENT, first, self.log_id).is_some() {
@@ -208,7 +179,7 @@ impl Reader {
         } else if self.length >= bytes {
             return Ok((self.file, self.length));
         }
-        reserve(&self.file, bytes).and_then(|()| self.file.sync_all()).map_err(|error| self.failed(error))?;
+        self.file.reserve(bytes).and_then(|()| self.file.sync_all()).map_err(|error| self.failed(error))?;
         Ok((self.file, self.length.max(bytes)))
     }
 

@@ -1,28 +1,30 @@
 //! Crashes, torn writes and damage, on real files.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::super::contract::{self, Random, Storage};
 use super::format::FORMAT;
 use super::*;
+use crate::files::LocalFile;
 
 /// Small enough that a test crosses many segments.
 const SMALL: EmbeddedOptions = EmbeddedOptions { segment_bytes: 256 << 10, group_bytes_max: 128 << 10 };
 /// For tests that copy or scan the files thousands of times.
 pub(super) const TINY: EmbeddedOptions = EmbeddedOptions { segment_bytes: 4 << 10, group_bytes_max: 2 << 10 };
 
-struct Directory(tempfile::TempDir);
+struct Temporary(tempfile::TempDir);
 
-impl Directory {
+impl Temporary {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 }
 
-impl Storage for Directory {
+impl Storage for Temporary {
     fn open(&self) -> Result<Box<dyn Log>, LogError> {
         Ok(Box::new(EmbeddedLog::open(self.0.path(), SMALL)?))
     }
@@ -30,7 +32,7 @@ impl Storage for Directory {
 
 #[test]
 fn keeps_the_contract() {
-    contract::check(&Directory::new);
+    contract::check(&Temporary::new);
 }
 
 /// The record with the number `n` of a test log: between 1 and 300 bytes.
@@ -65,8 +67,17 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
+fn local(directory: &Path) -> Directory {
+    Directory::open(LocalFileSystem, directory).unwrap()
+}
+
+/// Positions of the first records of the segment files.
+fn bases(directory: &Path) -> Vec<u64> {
+    local(directory).segments().unwrap()
+}
+
 fn last_segment(directory: &Path) -> PathBuf {
-    segment::path(directory, *segment::bases(directory).unwrap().last().unwrap())
+    segment::path(directory, *bases(directory).last().unwrap())
 }
 
 /// Offset after the last byte that is not zero.
@@ -190,7 +201,7 @@ fn damage_before_readable_records_is_never_cut() {
 fn a_lost_file_is_reported() {
     let pristine = tempfile::tempdir().unwrap();
     write(pristine.path(), TINY, 100);
-    let bases = segment::bases(pristine.path()).unwrap();
+    let bases = bases(pristine.path());
     assert!(bases.len() > 3);
     let lost = bases.iter().map(|base| segment::path(pristine.path(), *base));
     for path in lost.chain([pristine.path().join("log.mark")]) {
@@ -226,15 +237,15 @@ fn a_crash_between_mark_and_deletion_of_a_trim_is_finished_by_the_next() {
     let mut log = EmbeddedLog::open(directory.path(), TINY).unwrap();
     log.trim(50).unwrap();
     drop(log);
-    let segments = segment::bases(directory.path()).unwrap();
-    assert!(segments.len() < segment::bases(full.path()).unwrap().len(), "space is given back");
+    let segments = bases(directory.path());
+    assert!(segments.len() < bases(full.path()).len(), "space is given back");
     // The mark of the trimmed log with the files of the full one.
     fs::copy(directory.path().join("log.mark"), full.path().join("log.mark")).unwrap();
     let mut log = EmbeddedLog::open(full.path(), TINY).unwrap();
     assert_eq!((log.first(), log.next()), (50, 60));
     assert_eq!(contract::records(&mut log), (50..60).map(record).collect::<Vec<_>>());
     log.trim(51).unwrap();
-    assert_eq!(segment::bases(full.path()).unwrap(), segments);
+    assert_eq!(bases(full.path()), segments);
 }
 
 #[test]
@@ -330,7 +341,7 @@ fn child_writer() {
 
 /// Number by which the log in `directory` is told from others.
 fn log_id(directory: &Path) -> u32 {
-    MarkFile::open(directory).unwrap().mark().log_id
+    MarkFile::open(&local(directory), 0).unwrap().mark().log_id
 }
 
 /// Offset, position of the first record and position after the last, of the frames of a segment file.
@@ -372,7 +383,7 @@ fn names(directory: &Path) -> Vec<String> {
 fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
     let pristine = tempfile::tempdir().unwrap();
     write(pristine.path(), TINY, 60);
-    let (bases, log_id) = (segment::bases(pristine.path()).unwrap(), log_id(pristine.path()));
+    let (bases, log_id) = (bases(pristine.path()), log_id(pristine.path()));
     assert!(bases.len() >= 3);
     for base in bases {
         let bytes = fs::read(segment::path(pristine.path(), base)).unwrap();
@@ -422,7 +433,7 @@ fn damage_is_passed_over_if_it_lies_before_what_is_needed() {
 fn a_lost_beginning_is_passed_over_if_it_is_not_needed() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), TINY, 60);
-    let bases = segment::bases(directory.path()).unwrap();
+    let bases = bases(directory.path());
     let first = bases[1];
     fs::remove_file(segment::path(directory.path(), bases[0])).unwrap();
     assert!(matches!(EmbeddedLog::open_from(directory.path(), TINY, first - 1), Err(LogError::Corrupt { .. })));
@@ -434,7 +445,7 @@ fn a_lost_beginning_is_passed_over_if_it_is_not_needed() {
 fn a_crash_during_a_quarantine_is_finished_by_the_next_start() {
     let pristine = tempfile::tempdir().unwrap();
     write(pristine.path(), TINY, 60);
-    let bases = segment::bases(pristine.path()).unwrap();
+    let bases = bases(pristine.path());
     let path = segment::path(pristine.path(), bases[1]);
     let (at, _, end) = frames(&fs::read(&path).unwrap(), bases[1], log_id(pristine.path()))[1];
     flip(&path, at + 29);
@@ -490,7 +501,7 @@ fn files_of_two_logs_do_not_mix() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     write(one.path(), TINY, 60);
     write(other.path(), TINY, 60);
-    let base = segment::bases(one.path()).unwrap()[1];
+    let base = bases(one.path())[1];
     let path = segment::path(one.path(), base);
     fs::copy(segment::path(other.path(), base), &path).unwrap();
     let error = EmbeddedLog::open(one.path(), TINY).err().unwrap();
@@ -504,7 +515,7 @@ fn an_error_of_the_disk_is_final() {
     write(directory.path(), SMALL, 5);
     let mut log = EmbeddedLog::open(directory.path(), SMALL).unwrap();
     let path = last_segment(directory.path());
-    log.newest.file = File::open(&path).unwrap();
+    log.newest.file = Box::new(LocalFile(File::open(&path).unwrap()));
     log.append(b"never durable").unwrap();
     let error = log.sync().unwrap_err();
     assert!(matches!(&error, LogError::Io { path: named, .. } if *named == path), "{error}");

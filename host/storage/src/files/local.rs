@@ -1,0 +1,98 @@
+//! The operating system's files.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::FallocateFlags;
+
+use super::{FileSystem, Opening, RandomAccessFile};
+
+/// The file system of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalFileSystem;
+
+impl FileSystem for LocalFileSystem {
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(path)?;
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => self.sync_directory(parent),
+            _ => self.sync_directory(Path::new(".")),
+        }
+    }
+
+    fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(directory)?
+            .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
+            .collect()
+    }
+
+    fn open(&self, path: &Path, opening: Opening) -> io::Result<Box<dyn RandomAccessFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        options.create(opening != Opening::Existing).truncate(opening == Opening::Empty);
+        Ok(Box::new(LocalFile(options.open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+/// A file of this machine that is open.
+pub(crate) struct LocalFile(pub(crate) File);
+
+impl RandomAccessFile for LocalFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+            // Some file systems reserve nothing; then a sync takes a little longer.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                if self.length()? < bytes {
+                    self.0.set_len(bytes)?;
+                }
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    fn try_lock(&self) -> Result<(), TryLockError> {
+        self.0.try_lock()
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+}
