@@ -2,7 +2,6 @@
 
 pub mod coordinator;
 pub mod gateway;
-pub(crate) mod log_thread;
 mod network_event;
 pub mod worker;
 

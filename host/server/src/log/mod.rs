@@ -1,75 +1,132 @@
-//! Records in a log: the first one, reading one, and appending with an end of the process where a log
-//! refuses. Shared by the single process and the coordinator.
+//! Log thread: carries out orders to the log, one after the other. A log that refuses ends the process.
 
 #[cfg(test)]
-pub(crate) mod broken;
+mod broken;
+mod measured;
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use styx_protocol::entity::Layout;
-use styx_protocol::record::{Genesis, Record};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use styx_durability::log::{LogOrder, LogReport, serve};
+use styx_protocol::ids::{Epoch, Generation, LogPosition};
+use styx_protocol::record::EpochRecord;
 use styx_storage::log::Log;
 
-use crate::clock::now;
-use crate::fatal::fatal;
+use self::measured::MeasuredLog;
+use crate::fatal::{fatal, fatal_on_panic};
 use crate::stats::Stats;
 
-/// Partitions of new data, if nobody says how many.
-///
-/// Many more than workers, so that they can be spread evenly and moved one by one.
-const PARTITIONS: u32 = Layout::PARTITIONS_DEFAULT;
+/// The thread. It ends when this is dropped.
+pub(crate) struct LogThread {
+    orders: Option<Sender<LogOrder>>,
+    thread: Option<JoinHandle<()>>,
+}
 
-/// Reads the log's first record, or writes it.
-pub(crate) fn genesis(log: &mut dyn Log, partitions: Option<u32>) -> anyhow::Result<Genesis> {
-    if log.next() == 0 {
-        let seed = uuid::Uuid::now_v7().as_u64_pair().1;
-        let layout = Layout { seed, partitions: partitions.unwrap_or(PARTITIONS) };
-        let genesis = Genesis { layout, created: now() };
-        log.append(&Record::Genesis(genesis).encode())?;
-        log.sync()?;
-        return Ok(genesis);
+/// Records read ahead of the replay.
+const READ_AHEAD: usize = 64;
+
+impl LogThread {
+    /// Starts the thread, which tells what has become of its orders.
+    pub(crate) fn start(
+        log: Box<dyn Log>,
+        stats: Arc<Stats>,
+        mut tell: impl FnMut(LogReport) + Send + 'static,
+    ) -> std::io::Result<LogThread> {
+        let (orders, inbox) = unbounded::<LogOrder>();
+        let mut log = MeasuredLog { log, stats };
+        let thread = std::thread::Builder::new().name("styx-log".into()).spawn(move || {
+            fatal_on_panic("log", move || {
+                while let Ok(order) = inbox.recv() {
+                    let mut next = Some(order);
+                    while let Some(order) = next.take() {
+                        next = serve(&mut log, order, &mut || inbox.try_recv().ok(), &mut tell)
+                            .unwrap_or_else(|error| fatal(&error.to_string()));
+                    }
+                }
+            });
+        })?;
+        Ok(LogThread { orders: Some(orders), thread: Some(thread) })
     }
-    let mut found = None;
-    let first = log.first();
-    anyhow::ensure!(
-        first == 0,
-        "the log starts at record {first}: its beginning is missing, and there is no snapshot to start from"
-    );
-    let read = log.replay(0, &mut |_, bytes| {
-        found = Some(read_record(bytes)?);
-        anyhow::bail!("the first record is enough")
-    });
-    match (found, read) {
-        (Some(Record::Genesis(genesis)), _) => Ok(genesis),
-        (None, Err(error)) => Err(error.into()),
-        _ => anyhow::bail!(
-            "the log does not start with the record that every log starts with; is this another program's directory?"
-        ),
+
+    fn order(&self, order: LogOrder) {
+        let orders = self.orders.as_ref().expect("it is open until it is dropped");
+        orders.send(order).expect("the thread lives as long as its orders");
+    }
+
+    /// Appends a record.
+    pub(crate) fn append(&self, record: Arc<EpochRecord>) {
+        self.order(LogOrder::Append(record));
+    }
+
+    /// Makes durable that lower generations append nothing more.
+    pub(crate) fn raise(&self, generation: Generation) {
+        self.order(LogOrder::Raise(generation));
+    }
+
+    /// Reads from a position on the records of epochs later than `after`, until the receiver is dropped.
+    pub(crate) fn read(&self, from: LogPosition, after: Epoch) -> Receiver<Arc<EpochRecord>> {
+        let (records, reader) = bounded(READ_AHEAD);
+        let records = Box::new(move |record| records.send(record).is_ok());
+        self.order(LogOrder::Read { from, after, records });
+        reader
+    }
+
+    /// Has the log forget what stands before a position.
+    pub(crate) fn trim(&self, until: LogPosition) {
+        self.order(LogOrder::Trim(until));
     }
 }
 
-/// Reads a record of the log.
-///
-/// # Errors
-/// It is not one, or not one of this version.
-pub(crate) fn read_record(bytes: &[u8]) -> anyhow::Result<Record> {
-    Ok(Record::decode(bytes)?)
+impl Drop for LogThread {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic has ended the process.
+            let _ = thread.join();
+        }
+    }
 }
 
-/// Appends a record. A log that refuses ends the process.
-pub(crate) fn append(log: &mut dyn Log, record: &Record, stats: &Stats) {
-    let bytes = record.encode();
-    if let Err(error) = log.append(&bytes) {
-        fatal(&error.to_string());
-    }
-    stats.appended(bytes.len());
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::broken::{BrokenLog, Fault, every_fault_ends_the_process, record};
 
-/// Makes durable what was appended. After a failed fsync nobody knows what is on the disk: the process ends.
-pub(crate) fn sync(log: &mut dyn Log, stats: &Stats) {
-    let started = Instant::now();
-    if let Err(error) = log.sync() {
-        fatal(&error.to_string());
+    #[test]
+    fn a_log_that_fails_ends_the_process_and_loses_nothing_that_was_acknowledged() {
+        let faults = [Fault::Append, Fault::SyncLost, Fault::SyncKept, Fault::Full, Fault::Trim];
+        every_fault_ends_the_process("log::tests::child", &faults);
     }
-    stats.synced(started);
+
+    #[test]
+    #[ignore = "the child process of the test above"]
+    fn child() {
+        let Some(log) = BrokenLog::of_parent(20) else { return };
+        let (done, news) = unbounded();
+        // The process ends before its main thread reads all.
+        let log = LogThread::start(Box::new(log), Arc::default(), move |report| {
+            let _ = done.send(report);
+        });
+        let log = log.unwrap();
+        for number in 1..1000 {
+            // A generation's number is durable before its members hear of it, and then its epochs are.
+            match number % 5 {
+                0 => log.raise(Generation(number)),
+                _ => log.append(record(number)),
+            }
+            let position = match news.recv() {
+                Ok(LogReport::Synced { generation: Generation(1), epoch: Epoch(epoch), position })
+                    if epoch == number =>
+                {
+                    position
+                }
+                Ok(LogReport::Raised { generation, position }) if generation.0 == number => position,
+                _ => break,
+            };
+            assert_eq!(position, LogPosition(number));
+            println!("durable {position} ");
+            log.trim(LogPosition(position.0 / 2));
+        }
+    }
 }

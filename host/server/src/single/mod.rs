@@ -1,9 +1,8 @@
 //! A single process that is all of the system: its driver with threads, a log and clients around it.
 //!
-//! One thread steps the driver and does what it says; a pool of threads executes batches; an *appender*
-//! thread makes records durable. Nothing here decides anything.
+//! One thread steps the driver and does what it says; a pool of threads executes batches; the log
+//! has a thread of its own. Nothing here decides anything.
 
-mod appender;
 mod shell;
 mod snapshots;
 
@@ -14,6 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use styx_driver::single::{SingleConfig, SingleDriver};
 use styx_driver::wire::WrittenPart;
+use styx_durability::log::LogReport;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
@@ -29,6 +29,7 @@ use self::snapshots::{Snapshots, schedule};
 use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX};
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
+use crate::log::LogThread;
 use crate::snapshots::{RecoveryPoint, SnapshotOptions, StoreReport};
 use crate::stats::Stats;
 
@@ -46,8 +47,8 @@ pub(crate) enum Event {
     Store(StoreReport),
     /// A thread of the pool has done its share.
     Completed(Completion),
-    /// Records are durable up to this epoch's, before this position of the log.
-    Synced(Epoch, u64),
+    /// The log.
+    Log(LogReport),
     /// Finish what is under way, then end.
     Stop,
 }
@@ -126,7 +127,7 @@ pub struct Recovered {
 pub struct SingleNode {
     handle: Handle,
     inbox: Sender<Event>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
     recovered: Recovered,
 }
 
@@ -186,15 +187,18 @@ impl SingleNode {
                 recovery.spawn_scoped(scope, || shell.recover(log.as_mut(), &begin, restored, snapshots, progress))?;
             recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let (records, appender) = appender::start(log, inbox.clone(), stats.clone())?;
+        let reports = inbox.clone();
+        let log = LogThread::start(log, stats.clone(), move |report| {
+            let _ = reports.send(Event::Log(report));
+        })?;
         if let (Some(options), Some(store)) = (options.snapshots, begin.store.clone()) {
             shell.take_snapshots(Snapshots::start(options, store, &begin, &inbox, &stats)?);
         }
         let thread = std::thread::Builder::new()
             .name("styx-driver".into())
             .stack_size(options.stack_bytes)
-            .spawn(move || fatal_on_panic("driver", move || shell.serve(records)))?;
-        Ok(SingleNode { handle, inbox, threads: vec![thread, appender], recovered })
+            .spawn(move || fatal_on_panic("driver", move || shell.serve(log)))?;
+        Ok(SingleNode { handle, inbox, thread: Some(thread), recovered })
     }
 
     /// A handle for clients.
@@ -211,7 +215,7 @@ impl SingleNode {
     pub fn stop(mut self) {
         // The thread may have ended already.
         let _ = self.inbox.send(Event::Stop);
-        for thread in self.threads.drain(..) {
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }

@@ -5,21 +5,20 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use styx_driver::client::Answer;
 use styx_driver::single::{SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 use styx_driver::time::Now;
 use styx_driver::wire::Response;
+use styx_durability::log::{LogReport, replay};
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::LogPosition;
-use styx_protocol::record::Record;
 use styx_protocol::snapshot::RestoredState;
 use styx_protocol::task::TaskExecutor;
 use styx_storage::log::Log;
 use tokio::sync::oneshot;
 
-use super::appender::ToLog;
 use super::snapshots::Snapshots;
 use super::{Event, Prepare, Recovered};
 use crate::clock::{MonotonicClock, now};
@@ -28,7 +27,7 @@ use crate::execution::{Dispatcher, Finished};
 use crate::fatal::fatal;
 use crate::guest_logs;
 use crate::handle::{Handle, OperatorMessage, Waiter};
-use crate::log::read_record;
+use crate::log::LogThread;
 use crate::snapshots::{RecoveryPoint, StoreReport};
 use crate::stats::Phases;
 
@@ -53,8 +52,8 @@ pub(super) struct Shell<E> {
     inbox: Receiver<Event>,
     handle: Handle,
     prepare: Prepare,
-    records: Option<Sender<ToLog>>,
     snapshots: Option<Snapshots>,
+    log: Option<LogThread>,
     /// When the pool was given the batch that it has.
     batch_out: Instant,
     /// When the requests that wait were counted last, and how many those were.
@@ -81,8 +80,8 @@ impl<E: Executor + TaskExecutor> Shell<E> {
             inbox,
             handle,
             prepare,
-            records: None,
             snapshots: None,
+            log: None,
             batch_out: Instant::now(),
             waiting: (Instant::now(), 0),
             has_ended: false,
@@ -104,21 +103,17 @@ impl<E: Executor + TaskExecutor> Shell<E> {
             self.apply(|driver, now, effects| driver.restore(now, restored, effects));
         }
         let mut epochs = 0;
-        let (first, total) = (begin.position(), log.next() - begin.position());
-        log.replay(first, &mut |sequence, bytes| {
-            let record = match read_record(bytes)? {
-                Record::Epoch(record) if record.epoch > snapshot => record,
-                Record::Epoch(_) | Record::Generation(_) => return Ok(()),
-                Record::Genesis(_) => anyhow::bail!("a second beginning"),
-            };
+        let first = begin.position();
+        let total = log.next() - first.0;
+        replay(log, first, snapshot, &mut |position, record| {
             self.step(SingleEvent::Replay(record));
             while !self.driver.is_idle() {
                 let event = self.inbox.recv()?;
                 self.take(event);
             }
             epochs += 1;
-            progress(sequence - first + 1, total);
-            Ok(())
+            progress(position.0 - first.0 + 1, total);
+            Ok(true)
         })?;
         let end = LogPosition(log.next());
         self.apply(|driver, now, effects| driver.recovered(now, end, snapshots, effects));
@@ -135,8 +130,8 @@ impl<E: Executor + TaskExecutor> Shell<E> {
     }
 
     /// Serves until told to stop.
-    pub(super) fn serve(mut self, records: Sender<ToLog>) {
-        self.records = Some(records);
+    pub(super) fn serve(mut self, log: LogThread) {
+        self.log = Some(log);
         loop {
             for _ in 0..BATCH_MAX {
                 match self.inbox.try_recv() {
@@ -181,7 +176,11 @@ impl<E: Executor + TaskExecutor> Shell<E> {
                 Some(finished) => event_of(finished),
                 None => return,
             },
-            Event::Synced(epoch, position) => SingleEvent::Synced { epoch, position: LogPosition(position) },
+            Event::Log(LogReport::Synced { epoch, position, .. }) => {
+                self.handle.stats().durable.store(epoch.0, Ordering::Relaxed);
+                SingleEvent::Synced { epoch, position }
+            }
+            Event::Log(LogReport::Raised { .. }) => unreachable!("a single process has one generation"),
             Event::HandOver => SingleEvent::HandOver,
             Event::PartWritten(part) => SingleEvent::PartWritten(part),
             Event::Store(StoreReport::Put(result)) => SingleEvent::ManifestPut(result),
@@ -242,8 +241,8 @@ impl<E: Executor + TaskExecutor> Shell<E> {
     /// Carries out an effect; gives what came of it at once.
     fn perform(&mut self, effect: DriverEffect) -> Option<DriverEvent> {
         match effect {
-            SingleEffect::Append(record) => self.to_log(ToLog::Append(record)),
-            SingleEffect::TrimLog(until) => self.to_log(ToLog::Trim(until.0)),
+            SingleEffect::Append(record) => self.log().append(record),
+            SingleEffect::TrimLog(until) => self.log().trim(until),
             SingleEffect::Execute(batch) => {
                 self.batch_out = Instant::now();
                 return self.dispatcher.execute(batch).map(event_of);
@@ -297,10 +296,8 @@ impl<E: Executor + TaskExecutor> Shell<E> {
         None
     }
 
-    fn to_log(&self, order: ToLog) {
-        let records = self.records.as_ref().expect("nothing is cut before the log is open");
-        // The log's thread ends the process when it fails.
-        let _ = records.send(order);
+    fn log(&self) -> &LogThread {
+        self.log.as_ref().expect("nothing is cut before the log is open")
     }
 }
 

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use styx_protocol::ids::Epoch;
+use styx_durability::log::genesis;
+use styx_protocol::ids::{Epoch, LogPosition};
 use styx_protocol::record::Genesis;
 use styx_storage::log::Log;
 use styx_storage::snapshot::{Retention, SnapshotStore, StoreLocation};
@@ -15,8 +16,8 @@ use tokio::runtime::Handle;
 
 use super::metadata::identity;
 use super::restore::{Found, newest};
+use crate::clock::now;
 use crate::components::ComponentStore;
-use crate::log::genesis;
 
 /// Where snapshots go and when they are taken.
 #[derive(Clone, Debug)]
@@ -71,7 +72,7 @@ impl RecoveryPoint {
         restore: Restore<'_>,
     ) -> anyhow::Result<Self> {
         let Some(options) = options else {
-            let genesis = genesis(log, partitions)?;
+            let genesis = genesis(log, partitions, now(), seed())?;
             check_partitions(partitions, &genesis)?;
             return Ok(RecoveryPoint { genesis, store: None, found: None });
         };
@@ -85,7 +86,7 @@ impl RecoveryPoint {
             place.url()
         );
         let from_log = match log.first() {
-            0 => Some(genesis(log, partitions)?),
+            0 => Some(genesis(log, partitions, now(), seed())?),
             _ => None,
         };
         if let Some(genesis) = &from_log {
@@ -127,9 +128,13 @@ impl RecoveryPoint {
     }
 
     /// The first record of the log to be replayed.
-    pub fn position(&self) -> u64 {
-        self.found.as_ref().map_or(1, |found| found.manifest.log_position)
+    pub fn position(&self) -> LogPosition {
+        LogPosition(self.found.as_ref().map_or(1, |found| found.manifest.log_position))
     }
+}
+
+fn seed() -> u64 {
+    uuid::Uuid::now_v7().as_u64_pair().1
 }
 
 #[cfg(test)]

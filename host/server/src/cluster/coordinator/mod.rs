@@ -15,6 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, SnapshotSettings, Timing};
 use styx_driver::snapshots::SnapshotConfig;
+use styx_durability::log::survey;
 use styx_engine::Engine;
 use styx_protocol::ids::Generation;
 use styx_protocol::membership::Patience;
@@ -25,11 +26,11 @@ pub use self::leadership::{Leadership, LeaseRenewal};
 
 use self::shell::{Input, Shell, Surroundings};
 use super::COORDINATOR;
-use super::log_thread::{self, LogThread};
 use super::worker::build;
 use crate::components::ComponentStore;
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
+use crate::log::LogThread;
 use crate::snapshots::{RecoveryPoint, SnapshotOptions};
 use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
@@ -169,7 +170,7 @@ impl CoordinatorNode {
         let beginning =
             RecoveryPoint::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
         // What stands before a snapshot's position is of its generation at most.
-        let survey = log_thread::survey(log.as_mut(), beginning.position())?;
+        let survey = survey(log.as_mut(), beginning.position())?;
         let generation = survey.generation.max(Generation(beginning.generation()));
         components.fetch(&survey.components)?;
         let Reception { network, events, incoming, open, leadership } = reception;

@@ -11,6 +11,7 @@ use styx_driver::leadership;
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
 use styx_driver::time::Now;
 use styx_driver::wire::{Envelope, Query, Response};
+use styx_durability::log::LogReport;
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_storage::snapshot::SnapshotStore;
@@ -19,12 +20,12 @@ use tokio::sync::oneshot;
 
 use super::{Leadership, Request};
 use crate::clock;
-use crate::cluster::log_thread::{LogReport, LogThread};
 use crate::cluster::network_event;
 use crate::components::ComponentStore;
 use crate::diagnostics;
 use crate::fatal::fatal;
 use crate::handle::{Handle, OperatorMessage, Waiter};
+use crate::log::LogThread;
 use crate::snapshots::{Found, SnapshotOptions, StoreReport, StoreThread, take_over};
 
 /// Events taken before what they made possible is done.
@@ -235,7 +236,7 @@ impl Shell {
             Effect::Forget(node) => self.around.network.forget(node),
             Effect::AwaitDelivery(nodes) => self.awaited = nodes,
 
-            Effect::Append { generation, record } => self.around.log.append(generation, record),
+            Effect::Append { record, .. } => self.around.log.append(record),
             Effect::Raise(generation) => self.around.log.raise(generation),
             Effect::ReadLog { generation, from, after } => {
                 (self.reader, self.next_record) = (Some((generation, self.around.log.read(from, after))), false);

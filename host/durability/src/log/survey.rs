@@ -1,0 +1,43 @@
+//! What a coordinator must know of its log before it leads.
+
+use std::collections::BTreeSet;
+
+use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::ids::{Generation, LogPosition};
+use styx_protocol::record::Record;
+use styx_storage::log::{Log, LogError};
+
+use super::read_record;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// The highest generation.
+    pub generation: Generation,
+    /// Components of deployments, of which no snapshot needs to know yet.
+    pub components: BTreeSet<Digest>,
+}
+
+/// Looks through the log from a position on.
+///
+/// # Errors
+/// It cannot be read.
+pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> {
+    let mut survey = Survey::default();
+    log.replay(from.0, &mut |_, bytes| {
+        match read_record(bytes)? {
+            Record::Epoch(record) => {
+                survey.generation = survey.generation.max(record.generation);
+                for control in &record.controls {
+                    if let Control::Deploy(deployment) = control {
+                        survey.components.extend(deployment.components.iter().map(|component| component.digest));
+                    }
+                }
+            }
+            Record::Generation(generation) => survey.generation = survey.generation.max(generation),
+            Record::Genesis(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(survey)
+}
