@@ -6,7 +6,10 @@ use clap::Subcommand;
 use indicatif::ProgressBar;
 use reqwest::Method;
 use serde_json::{Value, json};
-use styx_protocol::record::{Genesis, Record};
+use styx_durability::log::begin;
+use styx_durability::metadata::identity;
+use styx_durability::recovery::Found;
+use styx_protocol::record::Genesis;
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, LogError};
 use styx_storage::snapshot::{Imported, Progress, SnapshotError, SnapshotStore, StoreLocation};
 use tokio::runtime::Runtime;
@@ -16,7 +19,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use styx_server::clock::now;
 use styx_server::config::{Flags, ServerConfig, store_location};
-use styx_server::snapshots::{Found, SnapshotView, identity};
+use styx_server::snapshots::SnapshotView;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotsVerb {
@@ -273,8 +276,7 @@ fn new_log(data_dir: &Path, genesis: &Genesis) -> Result<(Option<PathBuf>, u64),
     }
     std::fs::create_dir_all(data_dir).map_err(io)?;
     let mut log = EmbeddedLog::open(&directory, EmbeddedOptions::default()).map_err(log_failed)?;
-    log.append(&Record::Genesis(*genesis).encode()).map_err(log_failed)?;
-    log.sync().map_err(log_failed)?;
+    begin(&mut log, *genesis).map_err(log_failed)?;
     Ok((set_aside, log.next()))
 }
 

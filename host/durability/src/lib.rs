@@ -9,4 +9,11 @@
 //! storage: times, seeds, pauses and the word that nobody wants a result any more come from the caller. Nor does it
 //! decide when something is done, or whether it is done again: that is a driver's.
 
+pub mod components;
+pub mod failure;
 pub mod log;
+pub mod manifests;
+pub mod metadata;
+mod objects;
+pub mod parts;
+pub mod recovery;

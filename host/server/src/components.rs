@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sha2::{Digest as _, Sha256};
+use styx_durability::components::Components;
 use styx_protocol::catalog::Digest;
 use styx_storage::snapshot::ClusterMetadata;
 
@@ -56,23 +57,6 @@ impl ComponentStore {
         self.directory.join(format!("{digest}{SUFFIX}"))
     }
 
-    /// Returns true if a component is there.
-    pub fn contains(&self, digest: Digest) -> bool {
-        self.path(digest).is_file()
-    }
-
-    /// Keeps a component; it is durable when this returns, for all that share it. Doing so again costs a look.
-    ///
-    /// # Errors
-    /// The file system or the store refuses; then it may not be kept.
-    pub fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
-        let digest = self.keep(bytes)?;
-        if let Some(cluster_metadata) = &self.shared {
-            cluster_metadata.put_component(&digest.to_string(), bytes).map_err(io::Error::other)?;
-        }
-        Ok(digest)
-    }
-
     /// Puts those that are not in the directory there, if others have shared them.
     ///
     /// # Errors
@@ -112,12 +96,22 @@ impl ComponentStore {
         File::open(&self.directory)?.sync_all()?;
         Ok(digest)
     }
+}
 
-    /// The bytes of a component.
-    ///
-    /// # Errors
-    /// It is not there, or its content is not what its digest says.
-    pub fn get(&self, digest: Digest) -> io::Result<Vec<u8>> {
+impl Components for ComponentStore {
+    fn contains(&self, digest: Digest) -> bool {
+        self.path(digest).is_file()
+    }
+
+    fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
+        let digest = self.keep(bytes)?;
+        if let Some(cluster_metadata) = &self.shared {
+            cluster_metadata.put_component(&digest.to_string(), bytes).map_err(io::Error::other)?;
+        }
+        Ok(digest)
+    }
+
+    fn get(&self, digest: Digest) -> io::Result<Vec<u8>> {
         let bytes = fs::read(self.path(digest))?;
         if Self::digest(&bytes) != digest {
             return Err(io::Error::new(

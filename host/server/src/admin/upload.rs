@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use axum::http::{HeaderMap, StatusCode, header};
+use styx_durability::components::Components;
 use styx_engine::{CALL_DEPTH_MAX, Engine, MEMORY_BYTES_MAX, UploadError};
 use styx_protocol::abort::{Abort, Code as AbortCode};
 use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};

@@ -93,7 +93,7 @@ pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> O
             age_us: config.snapshot_keep_for.as_micros() as u64,
             ..Default::default()
         },
-        runtime: tokio::runtime::Handle::current(),
+        runtime: tokio::runtime::Handle::current().into(),
         components: components.clone(),
     })
 }

@@ -25,12 +25,12 @@ use styx_protocol::task::TaskExecutor;
 use styx_storage::log::Log;
 
 use self::shell::Shell;
-use self::snapshots::{Snapshots, schedule};
+use self::snapshots::Snapshots;
 use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX};
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
-use crate::snapshots::{RecoveryPoint, SnapshotOptions, StoreReport};
+use crate::snapshots::{SnapshotOptions, StoreReport, recovery_point};
 use crate::stats::Stats;
 
 /// An event for the driver's thread.
@@ -146,7 +146,7 @@ impl SingleNode {
     ) -> anyhow::Result<SingleNode> {
         let mut restored = None;
         let begin =
-            RecoveryPoint::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
+            recovery_point(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |store, found| {
                 restored = Some(found.restore(store, options.threads, |_| true, None)?);
                 Ok(())
             })?;
@@ -177,8 +177,7 @@ impl SingleNode {
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.
         let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
         let mut shell = Shell::new(driver, dispatcher, messages, handle.clone(), prepare);
-        let snapshots = options.snapshots.as_ref().filter(|_| begin.store.is_some());
-        let snapshots = snapshots.map(|options| schedule(options, &begin));
+        let snapshots = options.snapshots.as_ref().map(|options| begin.snapshot_start(options.schedule()));
         // Where the driver will run: a replay needs as much stack as the first execution, and guests
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {

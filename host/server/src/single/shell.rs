@@ -12,6 +12,7 @@ use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 use styx_driver::time::Now;
 use styx_driver::wire::Response;
 use styx_durability::log::{LogReport, replay};
+use styx_durability::recovery::RecoveryPoint;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::LogPosition;
 use styx_protocol::snapshot::RestoredState;
@@ -28,7 +29,7 @@ use crate::fatal::fatal;
 use crate::guest_logs;
 use crate::handle::{Handle, OperatorMessage, Waiter};
 use crate::log::LogThread;
-use crate::snapshots::{RecoveryPoint, StoreReport};
+use crate::snapshots::StoreReport;
 use crate::stats::Phases;
 
 /// Messages taken before an epoch may be cut.

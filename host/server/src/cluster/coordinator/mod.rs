@@ -14,10 +14,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, SnapshotSettings, Timing};
-use styx_driver::snapshots::SnapshotConfig;
 use styx_durability::log::survey;
 use styx_engine::Engine;
-use styx_protocol::ids::Generation;
 use styx_protocol::membership::Patience;
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
@@ -31,7 +29,7 @@ use crate::components::ComponentStore;
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
-use crate::snapshots::{RecoveryPoint, SnapshotOptions};
+use crate::snapshots::{SnapshotOptions, recovery_point};
 use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
 
@@ -168,10 +166,10 @@ impl CoordinatorNode {
     ) -> anyhow::Result<CoordinatorNode> {
         // Who restores a snapshot are the workers of the first generation.
         let beginning =
-            RecoveryPoint::find(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
+            recovery_point(log.as_mut(), options.partitions, options.snapshots.as_ref(), &mut |_, _| Ok(()))?;
         // What stands before a snapshot's position is of its generation at most.
         let survey = survey(log.as_mut(), beginning.position())?;
-        let generation = survey.generation.max(Generation(beginning.generation()));
+        let generation = survey.generation.max(beginning.generation());
         components.fetch(&survey.components)?;
         let Reception { network, events, incoming, open, leadership } = reception;
         let (inbox, messages) = unbounded();
@@ -191,7 +189,7 @@ impl CoordinatorNode {
             admin: options.admin.clone(),
             snapshots: options.snapshots.as_ref().zip(beginning.store.as_ref()).map(|(options, store)| {
                 SnapshotSettings {
-                    schedule: SnapshotConfig { interval: options.interval, ..SnapshotConfig::default() },
+                    schedule: options.schedule(),
                     place: store.location().url().to_owned(),
                     identity: store.identity(),
                 }

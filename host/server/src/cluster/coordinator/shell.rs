@@ -11,7 +11,9 @@ use styx_driver::leadership;
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
 use styx_driver::time::Now;
 use styx_driver::wire::{Envelope, Query, Response};
+use styx_durability::components::Components;
 use styx_durability::log::LogReport;
+use styx_durability::recovery::{Found, take_over};
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_storage::snapshot::SnapshotStore;
@@ -26,7 +28,7 @@ use crate::diagnostics;
 use crate::fatal::fatal;
 use crate::handle::{Handle, OperatorMessage, Waiter};
 use crate::log::LogThread;
-use crate::snapshots::{Found, SnapshotOptions, StoreReport, StoreThread, take_over};
+use crate::snapshots::{SnapshotOptions, StoreReport, StoreThread};
 
 /// Events taken before what they made possible is done.
 const BATCH_MAX: usize = 1024;
@@ -311,7 +313,7 @@ impl Shell {
         let (store, _) = self.around.snapshots.clone().expect("snapshots are on");
         let events = self.around.events.clone();
         let find = move || {
-            let found = take_over(&store, before, generation).map(|found| found.map(Box::new));
+            let found = take_over(&store, before, generation, clock::now()).map(|found| found.map(Box::new));
             // A shell that has ended begins nothing.
             let _ = events.send(Input::Found(generation, found));
         };

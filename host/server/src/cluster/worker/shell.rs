@@ -11,6 +11,8 @@ use styx_driver::network::NetworkEvent;
 use styx_driver::time::Now;
 use styx_driver::wire::Response;
 use styx_driver::worker::{RestoreFailure, WorkerDriver, WorkerEffect, WorkerEvent};
+use styx_durability::components::Components;
+use styx_durability::recovery::Opened;
 use styx_engine::Engine;
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::Generation;
@@ -19,7 +21,7 @@ use styx_storage::snapshot::SnapshotStore;
 use styx_transport::{Incoming, Network};
 use tokio::sync::{oneshot, watch};
 
-use super::restore::{Opened, Restore, discard};
+use super::restore::{discard, restore};
 use crate::clock::{MonotonicClock, now};
 use crate::cluster::{COORDINATOR, network_event};
 use crate::components::ComponentStore;
@@ -171,7 +173,7 @@ impl Parts {
         let writer = DeltaWriter::start(
             store,
             partitions,
-            generation.0,
+            generation,
             restored,
             move || {
                 let _ = to_hand_over.send(Event::Driver(WorkerEvent::HandOver(generation)));
@@ -319,9 +321,10 @@ impl Shell {
             WorkerEffect::Restore { generation, place, view, former } => {
                 let Parts { store, runtime, threads, .. } = &self.parts;
                 let (known, runtime, threads) = (store.clone(), runtime.clone(), *threads);
-                let (restore, events) = (Restore { place, view, former, known, runtime, threads }, self.events.clone());
+                let events = self.events.clone();
                 spawn("styx-restore", move || {
-                    let _ = events.send(Event::Opened(generation, restore.run()));
+                    let opened = restore(&place, &view, former, known, &runtime, threads);
+                    let _ = events.send(Event::Opened(generation, opened));
                 });
             }
             WorkerEffect::Discard(former) => discard(former),

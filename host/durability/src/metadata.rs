@@ -20,10 +20,10 @@ pub struct SnapshotMetadata {
 }
 
 /// The name of the blob among a snapshot's system parts.
-pub(super) const METADATA: &str = "head";
+pub(crate) const METADATA: &str = "head";
 
 /// How the names of components begin among a snapshot's system parts.
-pub(super) const COMPONENT: &str = "component/";
+pub(crate) const COMPONENT: &str = "component/";
 
 impl SnapshotMetadata {
     /// Bytes of the blob.
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    const FIXTURE: &[u8] = include_bytes!("../../fixtures/snapshot-head-2.bin");
+    const FIXTURE: &[u8] = include_bytes!("../fixtures/snapshot-head-2.bin");
 
     fn metadata() -> SnapshotMetadata {
         let (function, key) = ("transfer".into(), "alice".into());

@@ -4,7 +4,7 @@ use styx_driver::snapshots::StoreFailure;
 use styx_storage::snapshot::SnapshotError;
 
 /// A failure of the store as drivers know it.
-pub(crate) fn failure(error: &SnapshotError) -> StoreFailure {
+pub fn failure(error: &SnapshotError) -> StoreFailure {
     match error {
         SnapshotError::Store { .. } => StoreFailure::Unavailable(error.to_string()),
         error if error.is_damage() => StoreFailure::Damaged(error.to_string()),
@@ -13,6 +13,6 @@ pub(crate) fn failure(error: &SnapshotError) -> StoreFailure {
 }
 
 /// Whether an older snapshot may help.
-pub(crate) fn is_damage(error: &anyhow::Error) -> bool {
+pub fn is_damage(error: &anyhow::Error) -> bool {
     error.downcast_ref::<SnapshotError>().is_some_and(SnapshotError::is_damage)
 }

@@ -4,38 +4,41 @@
 //! else is found is refused before anything is changed: a log that is gone is not to be mistaken for
 //! a new one.
 
-use std::time::Duration;
+mod found;
+mod newest;
+mod rebuilding;
+mod worker;
 
 use anyhow::{Context, ensure};
-use styx_durability::log::genesis;
-use styx_protocol::ids::{Epoch, LogPosition};
+use styx_driver::single::SnapshotStart;
+use styx_driver::snapshots::SnapshotConfig;
+use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
 use styx_protocol::record::Genesis;
 use styx_storage::log::Log;
-use styx_storage::snapshot::{Retention, SnapshotStore, StoreLocation};
-use tokio::runtime::Handle;
+use styx_storage::snapshot::{Runtime, SnapshotStore, StoreLocation};
 
-use super::metadata::identity;
-use super::restore::{Found, newest};
-use crate::clock::now;
-use crate::components::ComponentStore;
+pub use self::found::Found;
+pub use self::newest::{newest, take_over};
+pub use self::worker::{Opened, Restore};
 
-/// Where snapshots go and when they are taken.
-#[derive(Clone, Debug)]
-pub struct SnapshotOptions {
+use crate::components::Components;
+use crate::log::genesis;
+use crate::metadata::identity;
+
+/// Where a process finds snapshots, and keeps the components that they hold.
+#[derive(Clone, Copy)]
+pub struct SnapshotSource<'a> {
     /// The store.
-    pub place: StoreLocation,
-    /// Time between snapshots.
-    pub interval: Duration,
-    /// Which old ones are kept.
-    pub retention: Retention,
-    /// Does the input and output.
-    pub runtime: Handle,
-    /// The data directory's components.
-    pub components: ComponentStore,
+    pub place: &'a StoreLocation,
+    /// Where requests to it run.
+    pub runtime: &'a Runtime,
+    /// The process's own components.
+    pub components: &'a dyn Components,
 }
 
 /// See the module.
-pub(crate) struct RecoveryPoint {
+#[derive(Debug)]
+pub struct RecoveryPoint {
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
     /// The store, if snapshots are on.
@@ -43,9 +46,6 @@ pub(crate) struct RecoveryPoint {
     /// The snapshot to begin with.
     pub found: Option<Found>,
 }
-
-/// Brings a snapshot's content back; what is damaged is not begun with.
-pub(crate) type Restore<'a> = &'a mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>;
 
 /// Checks that what was asked for is what was decided when the data began.
 fn check_partitions(asked: Option<u32>, genesis: &Genesis) -> anyhow::Result<()> {
@@ -60,23 +60,25 @@ fn check_partitions(asked: Option<u32>, genesis: &Genesis) -> anyhow::Result<()>
 }
 
 impl RecoveryPoint {
-    /// Looks at what is there, and brings back the newest snapshot that is whole; a new log gets its
-    /// first record.
+    /// Looks at what is there, and brings back the newest snapshot that is whole: `restore` brings its content, and
+    /// what is damaged is not begun with. A new log gets its first record; data that is there must have as many
+    /// partitions as are asked for, if any are.
     ///
     /// # Errors
     /// Log and snapshots do not belong together, or cannot be read. Nothing was changed.
     pub fn find(
         log: &mut dyn Log,
         partitions: Option<u32>,
-        options: Option<&SnapshotOptions>,
-        restore: Restore<'_>,
+        now: Timestamp,
+        seed: u64,
+        source: Option<SnapshotSource<'_>>,
+        restore: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
-        let Some(options) = options else {
-            let genesis = genesis(log, partitions, now(), seed())?;
+        let Some(SnapshotSource { place, runtime, components }) = source else {
+            let genesis = genesis(log, partitions, now, seed)?;
             check_partitions(partitions, &genesis)?;
             return Ok(RecoveryPoint { genesis, store: None, found: None });
         };
-        let SnapshotOptions { place, runtime, .. } = options;
         let theirs = SnapshotStore::identify(place, runtime)?;
         ensure!(
             theirs.is_none() || log.next() > 0,
@@ -86,7 +88,7 @@ impl RecoveryPoint {
             place.url()
         );
         let from_log = match log.first() {
-            0 => Some(genesis(log, partitions, now(), seed())?),
+            0 => Some(genesis(log, partitions, now, seed)?),
             _ => None,
         };
         if let Some(genesis) = &from_log {
@@ -105,7 +107,7 @@ impl RecoveryPoint {
         let store = SnapshotStore::open(place, ours, runtime)?;
         let found = newest(&store, None, &mut |store, found| {
             found.fits(log.first()..=log.next())?;
-            found.bring_components(store, &options.components).context("components of the snapshot")?;
+            found.bring_components(store, components).context("components of the snapshot")?;
             restore(store, found)
         })?;
         let genesis = match (from_log, &found) {
@@ -118,8 +120,8 @@ impl RecoveryPoint {
     }
 
     /// The generation of the snapshot to begin with; 0 without one.
-    pub fn generation(&self) -> u64 {
-        self.found.as_ref().map_or(0, |found| found.manifest.generation)
+    pub fn generation(&self) -> Generation {
+        Generation(self.found.as_ref().map_or(0, |found| found.manifest.generation))
     }
 
     /// The epoch of the snapshot to begin with; 0 without one.
@@ -131,10 +133,21 @@ impl RecoveryPoint {
     pub fn position(&self) -> LogPosition {
         LogPosition(self.found.as_ref().map_or(1, |found| found.manifest.log_position))
     }
-}
 
-fn seed() -> u64 {
-    uuid::Uuid::now_v7().as_u64_pair().1
+    /// The generation of a process that is all of a cluster: the first, unless the snapshot that it begins with is of a
+    /// later one, a cluster's, or one that was restored.
+    pub fn single_generation(&self) -> Generation {
+        self.generation().max(Generation(1))
+    }
+
+    /// What the driver of such a process must know to take snapshots.
+    pub fn snapshot_start(&self, schedule: SnapshotConfig) -> SnapshotStart {
+        SnapshotStart {
+            schedule,
+            generation: self.single_generation(),
+            newest: self.found.as_ref().map(|_| (self.epoch(), self.position())),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -147,7 +160,8 @@ mod tests {
     fn the_number_of_partitions_is_decided_once() {
         let disk = MemoryDisk::default();
         let find = |partitions| {
-            let found = RecoveryPoint::find(&mut disk.open().unwrap(), partitions, None, &mut |_, _| Ok(()));
+            let (mut log, now) = (disk.open().unwrap(), Timestamp(5));
+            let found = RecoveryPoint::find(&mut log, partitions, now, 7, None, &mut |_, _| Ok(()));
             found.map(|point| point.genesis.layout.partitions).map_err(|error| error.to_string())
         };
         assert_eq!(find(Some(8)), Ok(8));

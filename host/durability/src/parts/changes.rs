@@ -12,7 +12,7 @@ use styx_protocol::route::partition_of;
 use styx_protocol::state::Write;
 
 /// The operator number of remembered replies.
-pub(super) const REPLIES: u32 = u32::MAX;
+pub(crate) const REPLIES: u32 = u32::MAX;
 
 #[derive(Debug)]
 enum Name {
@@ -96,7 +96,7 @@ fn encode(kept: &Kept) -> Value {
 }
 
 /// A remembered reply as it stands in a snapshot, checked before it is believed.
-pub(super) fn decode(key: &[u8], bytes: &[u8]) -> anyhow::Result<Kept> {
+pub(crate) fn decode(key: &[u8], bytes: &[u8]) -> anyhow::Result<Kept> {
     let kept = rkyv::from_bytes::<Kept, rancor::Error>(&aligned(bytes))?;
     anyhow::ensure!(kept.id.0.to_be_bytes() == key, "a reply of {} stands under another id", kept.id);
     Ok(kept)

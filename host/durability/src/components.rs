@@ -1,0 +1,23 @@
+//! Components of deployments, as a process keeps them: a snapshot holds those that its catalog names.
+
+use std::io;
+
+use styx_protocol::catalog::Digest;
+
+/// Components under their digests: never changed, believed only when the content matches the name.
+pub trait Components {
+    /// Returns true if a component is there.
+    fn contains(&self, digest: Digest) -> bool;
+
+    /// The bytes of a component.
+    ///
+    /// # Errors
+    /// It is not there, or its content is not what its digest says.
+    fn get(&self, digest: Digest) -> io::Result<Vec<u8>>;
+
+    /// Keeps a component; it is durable when this returns. Doing so again costs a look.
+    ///
+    /// # Errors
+    /// It may not be kept.
+    fn put(&self, bytes: &[u8]) -> io::Result<Digest>;
+}

@@ -1,0 +1,148 @@
+//! Delta writer: takes what a worker's machine hands over for a snapshot, and writes it to the store.
+
+mod changes;
+
+use std::time::Duration;
+
+use styx_driver::diagnostic::Diagnostic;
+use styx_driver::snapshots::{RETRY_AFTER, Retry};
+use styx_driver::wire::WrittenPart;
+use styx_protocol::ids::{Epoch, Generation, PartitionId};
+use styx_protocol::snapshot::WorkerSnapshot;
+use styx_protocol::state::Write;
+use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
+
+use self::changes::{Change, Changes};
+pub(crate) use self::changes::{REPLIES, decode};
+use crate::failure::failure;
+use crate::objects;
+
+/// Something that a machine hands over.
+#[derive(Debug)]
+pub enum Note {
+    /// Its part of a snapshot; its entities follow.
+    Part(Box<WorkerSnapshot>),
+    /// Changes of its entities.
+    Changes {
+        /// Some of them.
+        changes: Vec<Write>,
+        /// These were the last.
+        last: bool,
+    },
+}
+
+/// What follows from a note.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The machine is to hand over more.
+    HandOver,
+    /// The part is written.
+    Written(WrittenPart),
+    /// The generation is over, and takes no more notes.
+    GaveUp,
+}
+
+/// What a delta writer goes by while the store does not answer.
+pub trait Conditions {
+    /// Whether the generation is over: nobody wants what is written.
+    fn is_over(&self) -> bool;
+
+    /// Waits before another attempt.
+    fn pause(&mut self, pause: Duration);
+
+    /// Tells people.
+    fn tell(&mut self, diagnostic: &Diagnostic);
+}
+
+/// The process cannot go on, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Halt(pub String);
+
+/// A worker's part of the snapshots of a generation.
+#[derive(Debug)]
+pub struct DeltaWriter {
+    store: SnapshotStore,
+    partitions: u32,
+    generation: Generation,
+    /// What has changed since the beginning is everything.
+    kind: PartKind,
+    /// Of the snapshot before: somebody else has put its manifest by now.
+    mentioned: Vec<PartRef>,
+    part: Option<Box<WorkerSnapshot>>,
+    collected: Changes,
+}
+
+impl DeltaWriter {
+    /// That of a generation, which began with nothing or with a snapshot (`restored`).
+    pub fn new(store: SnapshotStore, partitions: u32, generation: Generation, restored: bool) -> Self {
+        let kind = if restored { PartKind::Delta } else { PartKind::Base };
+        let collected = Changes::new(partitions);
+        DeltaWriter { store, partitions, generation, kind, mentioned: Vec::new(), part: None, collected }
+    }
+
+    /// Takes a note. After the last changes of a part it is written, as often as the [driver](Retry) says.
+    ///
+    /// # Errors
+    /// It cannot be written, and another attempt does not help.
+    ///
+    /// # Panics
+    /// If changes come without a part.
+    pub fn take(&mut self, note: Note, conditions: &mut dyn Conditions) -> Result<Outcome, Halt> {
+        match note {
+            Note::Part(part) => {
+                self.part = Some(part);
+                Ok(Outcome::HandOver)
+            }
+            Note::Changes { changes, last } => {
+                self.collected.entities(changes);
+                if last { self.write(conditions) } else { Ok(Outcome::HandOver) }
+            }
+        }
+    }
+
+    fn write(&mut self, conditions: &mut dyn Conditions) -> Result<Outcome, Halt> {
+        let part = *self.part.take().expect("a part comes before its changes");
+        let WorkerSnapshot { epoch, hashes, carried, replies } = part;
+        self.collected.replies(replies);
+        let mut collected = std::mem::replace(&mut self.collected, Changes::new(self.partitions));
+        let mut parts = Vec::new();
+        for (partition, changes) in collected.sorted() {
+            let Some(part) = persist(|| self.write_one(epoch, partition, changes), conditions)? else {
+                return Ok(Outcome::GaveUp);
+            };
+            parts.push(part);
+        }
+        self.kind = PartKind::Delta;
+        let objects = objects::encode(&parts);
+        self.store.abandon(&std::mem::replace(&mut self.mentioned, parts));
+        Ok(Outcome::Written(WrittenPart { epoch, objects, hashes, carried }))
+    }
+
+    fn write_one(&self, epoch: Epoch, partition: PartitionId, changes: &[Change]) -> Result<PartRef, SnapshotError> {
+        let mut writer = self.store.part_writer(self.kind, partition.0, epoch.0, self.generation.0)?;
+        for change in changes {
+            // What is not there needs no word in a base.
+            if change.value.is_some() || self.kind == PartKind::Delta {
+                writer.push(change.operator, change.key(), change.value.as_deref())?;
+            }
+        }
+        writer.finish()
+    }
+}
+
+/// Does it as often as the [driver](Retry) says; `None` if it gives up.
+fn persist<T>(once: impl Fn() -> Result<T, SnapshotError>, conditions: &mut dyn Conditions) -> Result<Option<T>, Halt> {
+    loop {
+        let error = match once() {
+            Ok(done) => return Ok(Some(done)),
+            Err(error) => error,
+        };
+        match Retry::of_part(failure(&error), conditions.is_over()) {
+            Retry::Again(diagnostic) => conditions.tell(&diagnostic),
+            Retry::GiveUp => return Ok(None),
+            Retry::Halt(why) => return Err(Halt(why)),
+        }
+        conditions.pause(RETRY_AFTER);
+    }
+}
