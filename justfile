@@ -100,6 +100,7 @@ sim *args:
 model *args:
     cargo run {{checked}} --quiet -p styx-model -- {{args}}
 
-# Plant each bug in the protocol; the simulator must catch every one
+# Plant each bug in the protocol; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
+[positional-arguments]
 mutants *args:
-    cargo run {{checked}} --quiet -p styx-sim --features mutants -- --mutants {{args}}
+    {{ if args =~ '--(sample|only|survivors-of|list)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo run " + checked + " --quiet -p styx-sim --features mutants -- --mutants" } }} "$@"

@@ -1,0 +1,222 @@
+//! Compiles the copy once, for all mutants. Those that do not compile are found by where the compiler complains, left out,
+//! and the rest is tried again, until nothing is left to complain about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::catalog::{Catalog, Subject};
+use crate::copy::Original;
+use crate::schema::Rewritten;
+
+/// A program that a mutant is tested with.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The package that it is built from.
+    pub package: String,
+    /// Its target's name.
+    pub name: String,
+    /// The executable.
+    pub path: PathBuf,
+    /// Where it expects to run: its package's directory.
+    pub directory: PathBuf,
+}
+
+/// What came of compiling.
+#[derive(Debug)]
+pub struct Compiled {
+    /// Test programs of the subjects.
+    pub tests: Vec<Program>,
+    /// The simulator.
+    pub simulator: Option<Program>,
+    /// Mutants that do not compile.
+    pub left_out: BTreeSet<u32>,
+    /// Hash of all that was compiled.
+    pub hash: u64,
+}
+
+/// How to compile.
+#[derive(Debug)]
+pub struct Compiler<'a> {
+    /// The workspace.
+    pub original: &'a Original,
+    /// Everything that is written goes below it.
+    pub work: &'a Path,
+    /// Crates in the copy that are rewritten.
+    pub subjects: Vec<&'a Subject>,
+    /// All crates in the copy.
+    pub packages: BTreeSet<String>,
+    /// The simulator's package.
+    pub simulator: Option<&'a str>,
+    /// The profile, as arguments.
+    pub profile: &'a [String],
+}
+
+/// Mutants of a crate that do not compile, by a hash of what was tried.
+#[derive(Default, Serialize, Deserialize)]
+struct LeftOut(BTreeMap<String, (u64, BTreeSet<u32>)>);
+
+/// What the compiler says about a place.
+struct Complaint {
+    file: PathBuf,
+    span: Range<usize>,
+}
+
+impl Compiler<'_> {
+    /// Compiles the copy with as many of its mutants as compile.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or the crates do not compile whatever is left out.
+    pub fn compile(&self, catalog: &Catalog) -> Result<Compiled> {
+        let memory = self.work.join("left-out.json");
+        let mut known: LeftOut =
+            fs::read(&memory).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
+        let hashes: Vec<u64> = self.subjects.iter().map(|subject| hash_of(subject)).collect();
+        let mut left_out = BTreeSet::new();
+        for (subject, hash) in self.subjects.iter().zip(&hashes) {
+            if let Some((_, numbers)) = known.0.get(&subject.package).filter(|(before, _)| before == hash) {
+                left_out.extend(numbers);
+            }
+        }
+        let mut round = 1;
+        let hash = loop {
+            let rewritten = self.rewrite(&left_out);
+            let texts: BTreeMap<PathBuf, String> =
+                rewritten.iter().map(|(path, file)| (path.clone(), file.text.clone())).collect();
+            self.original.write(&self.copy(), &self.packages, &texts)?;
+            eprintln!("compiling {} mutants, round {round}", catalog.mutants.len() - left_out.len());
+            let (success, messages, errors) = self.cargo(&["build", "--workspace", "--lib", "--bins"])?;
+            if success {
+                break xxh3_64(format!("{texts:?}").as_bytes());
+            }
+            let before = left_out.len();
+            left_out.extend(self.blame(&rewritten, &messages));
+            if left_out.len() == before {
+                bail!("the copy in {} does not compile:\n{errors}", self.copy().display());
+            }
+            round += 1;
+        };
+        for (subject, hash) in self.subjects.iter().zip(hashes) {
+            let own = subject.files.iter().flat_map(|(_, schema)| &schema.sites).flat_map(|site| &site.alternatives);
+            let own = own.map(|alternative| alternative.number).filter(|number| left_out.contains(number)).collect();
+            known.0.insert(subject.package.clone(), (hash, own));
+        }
+        fs::write(memory, serde_json::to_vec(&known)?)?;
+
+        let mut programs = self.programs(&["build", "--workspace", "--lib", "--bins"])?;
+        let simulator = programs.iter().position(|program| Some(program.name.as_str()) == self.simulator);
+        let simulator = simulator.map(|at| programs.swap_remove(at));
+        let mut arguments = vec!["test", "--no-run"];
+        for subject in &self.subjects {
+            arguments.extend(["--package", &subject.package]);
+        }
+        Ok(Compiled { tests: self.programs(&arguments)?, simulator, left_out, hash })
+    }
+
+    fn copy(&self) -> PathBuf {
+        self.work.join("src")
+    }
+
+    fn rewrite(&self, left_out: &BTreeSet<u32>) -> BTreeMap<PathBuf, Rewritten> {
+        let files = self.subjects.iter().flat_map(|subject| &subject.files);
+        files.map(|(path, schema)| (path.clone(), schema.rewrite(|number| !left_out.contains(&number)))).collect()
+    }
+
+    /// Runs Cargo; its messages, and what it says to people.
+    fn cargo(&self, arguments: &[&str]) -> Result<(bool, Vec<Value>, String)> {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(self.copy()).args(arguments).args(self.profile).args([
+            "--quiet",
+            "--message-format",
+            "json",
+        ]);
+        command.env("CARGO_TARGET_DIR", self.work.join("target"));
+        let output = command.output().context("cannot run cargo")?;
+        let messages = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        Ok((output.status.success(), messages, String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    /// Executables that Cargo has built.
+    fn programs(&self, arguments: &[&str]) -> Result<Vec<Program>> {
+        let (success, messages, errors) = self.cargo(arguments)?;
+        if !success {
+            bail!("the copy in {} does not compile:\n{errors}", self.copy().display());
+        }
+        let mut programs = Vec::new();
+        for message in messages {
+            let Some(path) = message["executable"].as_str() else { continue };
+            let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
+            let directory = manifest.parent().unwrap_or(manifest).to_owned();
+            let below = directory.strip_prefix(self.copy()).unwrap_or(&directory);
+            let package = self.packages.iter().find(|package| self.original.directory(package) == Some(below));
+            let package = package.with_context(|| format!("{path} is of no package"))?.clone();
+            let name = message["target"]["name"].as_str().unwrap_or_default().to_owned();
+            programs.push(Program { package, name, path: path.into(), directory });
+        }
+        Ok(programs)
+    }
+
+    /// Mutants that the compiler's errors are about.
+    fn blame(&self, rewritten: &BTreeMap<PathBuf, Rewritten>, messages: &[Value]) -> BTreeSet<u32> {
+        let schema = |file: &Path| {
+            let mut files = self.subjects.iter().flat_map(|subject| &subject.files);
+            files.find(|(path, _)| path == file).map(|(_, schema)| schema)
+        };
+        let own = |c: &Complaint| rewritten.get(&c.file)?.own(&c.span).map(|number| vec![number]);
+        let at = |c: &Complaint| Some(rewritten.get(&c.file)?.at(&c.span));
+        let around = |c: &Complaint| Some(schema(&c.file)?.around(rewritten.get(&c.file)?, &c.span));
+        let mut blamed = BTreeSet::new();
+        let errors = messages.iter().map(|message| &message["message"]).filter(|message| message["level"] == "error");
+        for error in errors {
+            let (primary, other) = self.complaints(error);
+            let primarily = |find: &dyn Fn(&Complaint) -> Option<Vec<u32>>| first(&primary, find);
+            // Used without a value, or after it was moved: what stands elsewhere is the reason.
+            let elsewhere = matches!(error["code"]["code"].as_str(), Some("E0381" | "E0382"));
+            let found = primarily(&own)
+                .or_else(|| primarily(&around).filter(|_| elsewhere))
+                .or_else(|| primarily(&at))
+                .or_else(|| first(&other, &at))
+                .or_else(|| primarily(&around));
+            blamed.extend(found.unwrap_or_default());
+        }
+        blamed
+    }
+
+    /// Where an error is, and where its explanation points.
+    fn complaints(&self, error: &Value) -> (Vec<Complaint>, Vec<Complaint>) {
+        let spans = |message: &Value| message["spans"].as_array().cloned().unwrap_or_default();
+        let complaint = |span: &Value| {
+            let file = PathBuf::from(span["file_name"].as_str()?);
+            let file = file.strip_prefix(self.copy()).map(Path::to_owned).unwrap_or(file);
+            let byte = |name: &str| usize::try_from(span[name].as_u64()?).ok();
+            Some(Complaint { file, span: byte("byte_start")?..byte("byte_end")? })
+        };
+        let own = spans(error);
+        let (primary, other): (Vec<Value>, Vec<Value>) = own.into_iter().partition(|span| span["is_primary"] == true);
+        let children = error["children"].as_array().into_iter().flatten().flat_map(spans);
+        let other = other.iter().cloned().chain(children).collect::<Vec<_>>();
+        (primary.iter().filter_map(complaint).collect(), other.iter().filter_map(complaint).collect())
+    }
+}
+
+/// All that is found for some complaints, if there is anything.
+fn first(complaints: &[Complaint], find: &dyn Fn(&Complaint) -> Option<Vec<u32>>) -> Option<Vec<u32>> {
+    let found: Vec<u32> = complaints.iter().filter_map(find).flatten().collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Hash of a crate with all of its mutants.
+fn hash_of(subject: &Subject) -> u64 {
+    let texts = subject.files.iter().map(|(_, schema)| schema.rewrite(|_| true).text);
+    xxh3_64(texts.collect::<String>().as_bytes())
+}

@@ -1,0 +1,160 @@
+//! A workspace beside the real one: the crates that are needed, some of them rewritten. Nothing is written in place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use toml::{Table, Value};
+
+/// The crate with the switches, which every rewritten crate uses.
+const SWITCH: &str = "styx-switch";
+const SWITCH_SOURCE: &str = include_str!("../switch/lib.rs");
+const SWITCH_MANIFEST: &str = r#"[package]
+name = "styx-switch"
+version = "0.0.0"
+edition = "2024"
+"#;
+
+/// The workspace whose crates are copied.
+#[derive(Debug)]
+pub struct Original {
+    /// Where it is.
+    pub root: PathBuf,
+    manifest: Table,
+    /// Directory and manifest of each package.
+    packages: BTreeMap<String, (PathBuf, Table)>,
+}
+
+impl Original {
+    /// Reads the manifests of a workspace.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn read(root: &Path) -> Result<Self> {
+        let manifest = table(&root.join("Cargo.toml"))?;
+        let members = manifest.get("workspace").and_then(|workspace| workspace.get("members"));
+        let mut packages = BTreeMap::new();
+        for member in members.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let manifest = table(&root.join(member).join("Cargo.toml"))?;
+            let name = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
+            let name = name.with_context(|| format!("{member} has no name"))?.to_owned();
+            packages.insert(name, (PathBuf::from(member), manifest));
+        }
+        Ok(Original { root: root.to_owned(), manifest, packages })
+    }
+
+    /// Where a package is, below the root.
+    pub fn directory(&self, package: &str) -> Option<&Path> {
+        self.packages.get(package).map(|(directory, _)| directory.as_path())
+    }
+
+    /// These packages and all of the workspace that they need.
+    ///
+    /// # Errors
+    /// There is no such package.
+    pub fn needed(&self, packages: impl IntoIterator<Item = String>) -> Result<BTreeSet<String>> {
+        let mut needed = BTreeSet::new();
+        let mut open: Vec<String> = packages.into_iter().collect();
+        while let Some(package) = open.pop() {
+            let Some((_, manifest)) = self.packages.get(&package) else { bail!("there is no crate {package}") };
+            let sections = ["dependencies", "dev-dependencies", "build-dependencies"];
+            let named = sections.iter().filter_map(|section| manifest.get(*section)?.as_table()).flat_map(Table::keys);
+            open.extend(named.filter(|name| self.packages.contains_key(*name) && !needed.contains(*name)).cloned());
+            needed.insert(package);
+        }
+        Ok(needed)
+    }
+
+    /// Writes a workspace of `packages` to `copy`; the files in `rewritten` with another text, their crates with switches.
+    /// What has not changed is not touched, so that it is not compiled again.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn write(&self, copy: &Path, packages: &BTreeSet<String>, rewritten: &BTreeMap<PathBuf, String>) -> Result<()> {
+        let mut kept = BTreeSet::new();
+        let mut put = |path: PathBuf, bytes: &[u8]| -> Result<()> {
+            let file = copy.join(&path);
+            kept.insert(file.clone());
+            if fs::read(&file).is_ok_and(|there| there == bytes) {
+                return Ok(());
+            }
+            fs::create_dir_all(file.parent().expect("a file is in a directory"))?;
+            fs::write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))
+        };
+        put("switch/Cargo.toml".into(), SWITCH_MANIFEST.as_bytes())?;
+        put("switch/src/lib.rs".into(), SWITCH_SOURCE.as_bytes())?;
+        put("Cargo.toml".into(), self.manifest_of_copy(packages).as_bytes())?;
+        if let Ok(lock) = fs::read(self.root.join("Cargo.lock")) {
+            put("Cargo.lock".into(), &lock)?;
+        }
+        for package in packages {
+            let (directory, manifest) = &self.packages[package];
+            let switched = rewritten.keys().any(|file| file.starts_with(directory));
+            for path in files(&self.root, directory)? {
+                match rewritten.get(&path) {
+                    Some(text) => put(path, text.as_bytes())?,
+                    None if path == directory.join("Cargo.toml") => {
+                        put(path, manifest_of_crate(manifest.clone(), switched.then_some(copy)).as_bytes())?;
+                    }
+                    None => {
+                        let bytes = fs::read(self.root.join(&path))?;
+                        put(path, &bytes)?;
+                    }
+                }
+            }
+        }
+        for path in files(copy, Path::new(""))? {
+            let path = copy.join(path);
+            if !kept.contains(&path) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn manifest_of_copy(&self, packages: &BTreeSet<String>) -> String {
+        let mut manifest = self.manifest.clone();
+        if let Some(workspace) = manifest.get_mut("workspace").and_then(Value::as_table_mut) {
+            let members = packages.iter().map(|package| self.packages[package].0.display().to_string());
+            let members = members.chain(["switch".to_owned()]).map(Value::String).collect();
+            workspace.insert("members".into(), Value::Array(members));
+            workspace.remove("exclude");
+            workspace.remove("lints");
+        }
+        manifest.to_string()
+    }
+}
+
+/// A crate's manifest in the copy: nothing is warned of; with switches, if it is rewritten.
+fn manifest_of_crate(mut manifest: Table, switched: Option<&Path>) -> String {
+    manifest.insert("lints".into(), toml::toml! { rust = { warnings = "allow" } }.into());
+    if let Some(copy) = switched {
+        let switch = Table::from_iter([("path".to_owned(), Value::String(copy.join("switch").display().to_string()))]);
+        let dependencies = manifest.entry("dependencies").or_insert_with(|| Table::new().into());
+        dependencies.as_table_mut().expect("dependencies are a table").insert(SWITCH.into(), switch.into());
+    }
+    manifest.to_string()
+}
+
+fn table(path: &Path) -> Result<Table> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.parse().with_context(|| format!("cannot parse {}", path.display()))
+}
+
+/// All files in a directory below `root`, as paths below `root`.
+fn files(root: &Path, directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join(directory))? {
+        let entry = entry?;
+        let path = directory.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            if entry.file_name() != "target" {
+                found.extend(files(root, &path)?);
+            }
+        } else {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,136 @@
+//! `styx-mutants`: changes lines that decide something, and tells which changes nothing notices.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use styx_mutants::catalog::{Catalog, Mutant};
+use styx_mutants::compile::Compiler;
+use styx_mutants::copy::Original;
+use styx_mutants::equivalent;
+use styx_mutants::hunt::hunt;
+use styx_mutants::report::Report;
+use styx_mutants::suite::{Effort, Suite};
+
+#[derive(Parser)]
+#[command(about = "Changes lines that decide something, one at a time, and tells which changes nothing notices")]
+struct Options {
+    /// So many mutants, by chance
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Which ones
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Of this crate only: protocol, driver, …
+    #[arg(long = "crate", value_name = "C")]
+    crates: Vec<String>,
+    /// This mutant only
+    #[arg(long, value_name = "KEY")]
+    only: Vec<String>,
+    /// Those that survived an earlier run: its target/mutants/report.json
+    #[arg(long, value_name = "FILE")]
+    survivors_of: Option<PathBuf>,
+    /// Print the keys of all mutants
+    #[arg(long)]
+    list: bool,
+    /// How many at a time
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// The simulator's largest dose
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    transactions: u64,
+}
+
+/// Crates whose mutants are tested. Their order gives them their numbers.
+const SUBJECTS: [&str; 1] = ["styx-protocol"];
+const SIMULATOR: &str = "styx-sim";
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<bool> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let original = Original::read(&root)?;
+    let directory = |package: &str| Some((package.to_owned(), original.directory(package)?.to_owned()));
+    let packages: Vec<_> = SUBJECTS.into_iter().filter_map(directory).collect();
+    let catalog = Catalog::read(&root, &packages)?;
+    let explained = equivalent::read(&root.join("host/mutants/equivalent.toml"), &catalog)?;
+    let selected = selected(options, &catalog)?;
+    if options.list {
+        selected.iter().for_each(|mutant| println!("{}", mutant.key));
+        return Ok(true);
+    }
+
+    let work = root.join("target/mutants");
+    fs::create_dir_all(&work)?;
+    let wanted: BTreeSet<String> = selected.iter().map(|mutant| mutant.package.clone()).collect();
+    let simulated = original.needed([SIMULATOR.to_owned()])?;
+    let needed = original.needed(wanted.into_iter().chain([SIMULATOR.to_owned()]))?;
+    let profile = ["--release".to_owned(), format!("--config={}", root.join("scripts/checked.toml").display())];
+    let compiler = Compiler {
+        original: &original,
+        work: &work,
+        subjects: catalog.subjects.iter().filter(|subject| needed.contains(&subject.package)).collect(),
+        packages: needed,
+        simulator: Some(SIMULATOR),
+        profile: &profile,
+    };
+    let compiled = compiler.compile(&catalog)?;
+    let left_out = compiled.left_out.clone();
+    let mut population: Vec<&Mutant> = selected;
+    let compile = |mutant: &&Mutant| !left_out.contains(&mutant.number);
+    let (left_out, equivalent) = (
+        population.iter().filter(|mutant| !compile(mutant)).count(),
+        population.iter().filter(|mutant| explained.contains(&mutant.number)).count(),
+    );
+    population.retain(|mutant| compile(mutant) && !explained.contains(&mutant.number));
+    let of = population.len();
+    if let Some(size) = options.sample {
+        population.shuffle(&mut rand_pcg::Pcg64::seed_from_u64(options.seed));
+        population.truncate(size);
+    }
+    let simulated = simulated.into_iter().collect();
+    let effort = Effort { transactions: options.transactions, shortest: Duration::from_secs(20) };
+    let suite = Suite::measure(compiled, simulated, effort, &work)?;
+    let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let outcomes = hunt(&suite, &population, jobs)?;
+    let report = Report { seed: options.seed, of, left_out, equivalent, outcomes };
+    fs::write(work.join("report.json"), serde_json::to_vec_pretty(&report)?)?;
+    print!("{}", report.table());
+    println!("{}", report.summary());
+    Ok(report.is_good())
+}
+
+/// Mutants that are asked for.
+fn selected<'a>(options: &Options, catalog: &'a Catalog) -> Result<Vec<&'a Mutant>> {
+    let mut keys = options.only.clone();
+    if let Some(file) = &options.survivors_of {
+        let json = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let report: Report = serde_json::from_slice(&json)?;
+        keys.extend(report.outcomes.into_iter().filter(|outcome| outcome.survived()).map(|outcome| outcome.key));
+    }
+    if !options.only.is_empty() || options.survivors_of.is_some() {
+        let find = |key: &String| catalog.with_key(key).with_context(|| format!("there is no such mutant: {key}"));
+        return keys.iter().map(find).collect();
+    }
+    let packages: Vec<String> = options.crates.iter().map(|name| format!("styx-{name}")).collect();
+    if let Some(unknown) = packages.iter().find(|package| !SUBJECTS.contains(&package.as_str())) {
+        bail!("{unknown} is none of {}", SUBJECTS.join(", "));
+    }
+    let wanted = |mutant: &&Mutant| packages.is_empty() || packages.contains(&mutant.package);
+    Ok(catalog.mutants.values().filter(wanted).collect())
+}

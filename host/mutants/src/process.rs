@@ -1,0 +1,63 @@
+//! A child process within bounds of time and memory: a mutant may run for ever, and take all there is.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// None: its time was over.
+    pub status: Option<ExitStatus>,
+    /// The last of what it said.
+    pub output: String,
+    /// How long it ran.
+    pub elapsed: Duration,
+}
+
+/// What a child may take, in KiB.
+const MEMORY: &str = "6291456";
+/// The last of its output that is of interest.
+const TAIL: usize = 64 << 10;
+
+/// Runs `program`, for no longer than `limit`, and keeps what it says in the file `log` meanwhile.
+///
+/// # Errors
+/// It cannot be started, or the file not be written.
+pub fn run(
+    program: &Path,
+    arguments: &[String],
+    directory: &Path,
+    environment: &[(&str, String)],
+    log: &Path,
+    limit: Duration,
+) -> io::Result<Ended> {
+    let file = File::create(log)?;
+    // Where a shell cannot bound memory, it is not bounded.
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {MEMORY} 2>/dev/null; exec \"$0\" \"$@\"")]).arg(program).args(arguments);
+    command.current_dir(directory).envs(environment.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let started = Instant::now();
+    let mut child = command.spawn()?;
+    let mut pause = Duration::from_millis(1);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if started.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    };
+    let elapsed = started.elapsed();
+    let said = fs::read(log)?;
+    let output = String::from_utf8_lossy(&said[said.len().saturating_sub(TAIL)..]).into_owned();
+    Ok(Ended { status, output, elapsed })
+}
