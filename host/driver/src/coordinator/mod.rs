@@ -19,9 +19,12 @@
 mod config;
 mod deployments;
 mod gateways;
+mod generations;
 mod io;
 mod leader;
+mod network;
 mod recovery;
+mod rounds;
 mod shutdown;
 mod snapshots;
 mod step;
@@ -31,34 +34,29 @@ mod views;
 mod workers;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
 
 use styx_protocol::catalog::Control;
-use styx_protocol::ids::{Generation, LogPosition, NodeId};
-use styx_protocol::machine::coordinator::{Action, Input};
-use styx_protocol::membership::{self, Seated};
-use styx_protocol::message::{Message, Node};
+use styx_protocol::ids::Generation;
+use styx_protocol::machine::coordinator::Input;
+use styx_protocol::membership;
 
 use self::deployments::Deployments;
 use self::gateways::Gateways;
-use self::leader::{Drained, LeaderState, Next};
+use self::leader::LeaderState;
 use self::recovery::Recovery;
 use self::shutdown::Shutdown;
-use self::snapshots::{Scheduler, SchedulerEffect, SnapshotWaiter};
 use self::step::Step;
 use self::views::Views;
-use self::workers::{Actions, Workers};
+use self::workers::Workers;
 use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
-use crate::diagnostic::Diagnostic;
-use crate::gateway::{Place, Router, RouterEffect};
+use crate::gateway::{Router, RouterEffect};
 use crate::leadership::Leadership;
-use crate::network::NetworkEvent;
-use crate::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
+use crate::snapshots::SnapshotSummary;
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, CatalogVersion, Envelope, Response};
 
@@ -94,7 +92,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             leader: None,
             deployments: Deployments::default(),
             gateways: Gateways::default(),
-            router: Router::new(Place::Coordinator, config.backlog_max),
+            router: Router::new(config.backlog_max),
             log: LogCondition::default(),
             last_snapshot: None,
             reviewed: now,
@@ -217,39 +215,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         }
     }
 
-    fn on_network(&mut self, event: NetworkEvent, step: &mut Step<'_, W, R>) {
-        match event {
-            NetworkEvent::Message { from, generation, message } => self.on_message(from, generation, message, step),
-            NetworkEvent::Control { from, message: Ok(envelope) } => self.on_envelope(from, *envelope, step),
-            NetworkEvent::Control { from, message: Err(why) } => self.dropped(from, &why.to_string(), step),
-            NetworkEvent::Connected(peer) => {
-                step.log(Diagnostic::debug("connected").node(peer));
-                self.workers.connected(peer);
-                self.route(step, |router, _, effects| router.resume(effects));
-            }
-            NetworkEvent::Lost { peer, why } => {
-                step.log(Diagnostic::info(format!("connection lost: {why}")).node(peer));
-                self.workers.disconnected(peer, step.time());
-            }
-            NetworkEvent::Unreached { peer, gone, why } => {
-                step.log(Diagnostic::debug(why.clone()).node(peer));
-                if gone {
-                    self.lost(peer, &why, step);
-                }
-            }
-            NetworkEvent::Broken { peer, generation, why } => {
-                let message = format!("messages are lost: {why}");
-                step.log(Diagnostic::warn(message).node(peer).generation(generation));
-                if self.leads(generation).is_some() {
-                    self.membership(membership::Input::Lost(peer), step);
-                }
-            }
-            NetworkEvent::Refused { peer, reason, message, .. } => {
-                step.log(Diagnostic::error(format!("refused ({reason}): {message}")).node(peer));
-            }
-        }
-    }
-
     /// The generation under way, if it is this one.
     fn leads(&mut self, generation: Generation) -> Option<&mut LeaderState<W>> {
         self.leader.as_deref_mut().filter(|leader| leader.generation() == generation)
@@ -269,320 +234,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         }
         for (waiter, abort) in self.deployments.expire(self.config.timing.prepare_max, now) {
             step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
-        }
-    }
-
-    /// A control message that cannot be read, or is not for a coordinator. What matters is said again.
-    fn dropped(&mut self, peer: NodeId, why: &str, step: &mut Step<'_, W, R>) {
-        step.push(Effect::PeerError);
-        step.log(Diagnostic::warn(format!("a message was dropped: {why}")).node(peer));
-    }
-
-    /// A worker's word in its generation that cannot be read or applied: without it the generation cannot go on.
-    fn misbehaved(&mut self, worker: NodeId, why: &str, step: &mut Step<'_, W, R>) {
-        step.push(Effect::PeerError);
-        step.log(Diagnostic::error(format!("a worker is given up: {why}")).node(worker));
-        self.membership(membership::Input::Lost(worker), step);
-    }
-
-    /// A worker need not be silent for long to be lost.
-    fn lost(&mut self, peer: NodeId, why: &str, step: &mut Step<'_, W, R>) {
-        if self.leader.as_ref().is_some_and(|leader| leader.worker(peer).is_some()) {
-            step.log(Diagnostic::warn(format!("a worker is gone: {why}")).node(peer));
-            self.membership(membership::Input::Lost(peer), step);
-        }
-    }
-
-    fn on_message(
-        &mut self,
-        from: NodeId,
-        generation: Generation,
-        message: Result<Box<Message>, String>,
-        step: &mut Step<'_, W, R>,
-    ) {
-        let Some(worker) = self.leads(generation).and_then(|leader| leader.worker(from)) else { return };
-        match message {
-            Ok(message) => self.machine(Input::Message { from: worker, message: *message }, step),
-            Err(why) => self.misbehaved(from, &why, step),
-        }
-    }
-
-    fn on_envelope(&mut self, from: NodeId, envelope: Envelope, step: &mut Step<'_, W, R>) {
-        match envelope {
-            Envelope::Hello { hello, address } => {
-                let actions = self.workers.hello(step.time(), from, hello, address);
-                self.perform_membership(actions, step);
-            }
-            Envelope::Joined { generation } => {
-                let Some((position, after)) = self.leads(generation).and_then(|leader| leader.joined(from)) else {
-                    return;
-                };
-                step.push(Effect::ReadLog { generation, from: position, after });
-            }
-            Envelope::RestoreFailed { generation, why, damaged } => {
-                let Some(leader) = self.leads(generation) else { return };
-                let found = leader.found().cloned();
-                let message = format!("a worker cannot begin: {why}");
-                step.log(Diagnostic::error(message).code("SNAPSHOT_DAMAGED").node(from));
-                if let Some(found) = found.filter(|_| damaged) {
-                    self.recovery.unusable(found.header.epoch);
-                }
-                self.membership(membership::Input::Lost(from), step);
-            }
-            Envelope::PartWritten { generation, part } => {
-                let Some(worker) = self.leads(generation).and_then(|leader| leader.worker(from)) else {
-                    return;
-                };
-                self.snapshots(step, |scheduler, now, effects| scheduler.part(worker, part, now, effects));
-            }
-            Envelope::FetchComponent(digest) => step.push(Effect::SendComponent { to: from, digest }),
-            Envelope::ComponentPrepared(digest, result) => {
-                for (waiter, abort) in self.deployments.prepared(from, digest, result) {
-                    step.push(Effect::Answer(waiter, Answer::Controlled(Err(abort))));
-                }
-                self.sequence(step);
-            }
-            Envelope::Watch { known } => {
-                self.gateways.watch(from, known, step.time());
-                step.control(from, Envelope::View(self.views().view(known)));
-                self.announce(step);
-            }
-            Envelope::Queries(queries) => step.control(from, Envelope::Responses(self.views().answer(queries))),
-            Envelope::Responses(responses) => {
-                self.route(step, |router, _, effects| router.responses(from, responses, effects));
-            }
-            Envelope::Beat(_)
-            | Envelope::Refused(_)
-            | Envelope::Released
-            | Envelope::Invite(_)
-            | Envelope::ResendPart { .. }
-            | Envelope::Component(..)
-            | Envelope::PrepareComponent(_)
-            | Envelope::View(_) => self.dropped(from, "it is not for a coordinator", step),
-        }
-    }
-
-    // The membership and its generations.
-
-    fn membership(&mut self, input: membership::Input<NodeId>, step: &mut Step<'_, W, R>) {
-        let actions = self.workers.step(step.time(), input);
-        self.perform_membership(actions, step);
-    }
-
-    fn perform_membership(&mut self, actions: Actions, step: &mut Step<'_, W, R>) {
-        for action in actions {
-            match action {
-                membership::Action::Beat(to, beat) => step.control(to, Envelope::Beat(beat)),
-                membership::Action::Drain(generation) => self.drain(generation, step),
-                membership::Action::Release(to) => step.control(to, Envelope::Released),
-                membership::Action::Refuse(to, why) => {
-                    step.log(Diagnostic::error(format!("refused: {why}")).node(to));
-                    step.control(to, Envelope::Refused(why));
-                }
-                membership::Action::Persist(generation) => {
-                    self.close(step);
-                    step.push(Effect::Raise(generation));
-                }
-                membership::Action::Begin { generation, members } => self.begin(generation, members, step),
-                membership::Action::Invite(seated) => self.invite(&seated, step),
-                membership::Action::Suspend => self.close(step),
-                membership::Action::Depose(generation) => step.push(Effect::Halt(format!(
-                    "another coordinator has begun generation {generation}: two processes coordinate one cluster"
-                ))),
-            }
-        }
-    }
-
-    fn on_raised(&mut self, generation: Generation, position: LogPosition, step: &mut Step<'_, W, R>) {
-        self.recovery.raised(position);
-        match self.config.snapshots {
-            Some(_) => self.find_snapshot(generation, step),
-            None => self.membership(membership::Input::Persisted(generation), step),
-        }
-    }
-
-    fn find_snapshot(&mut self, generation: Generation, step: &mut Step<'_, W, R>) {
-        step.push(Effect::FindSnapshot { generation, before: self.recovery.usable_before() });
-    }
-
-    fn on_snapshot_found(
-        &mut self,
-        generation: Generation,
-        found: Result<Option<SnapshotFound>, StoreFailure>,
-        step: &mut Step<'_, W, R>,
-    ) {
-        match self.recovery.found(generation, found, self.config.timing.find_again, step.time()) {
-            Ok(true) => self.membership(membership::Input::Persisted(generation), step),
-            Ok(false) => step.push(Effect::Halt(
-                "the newest snapshot goes on behind the end of the log: they do not belong together".to_owned(),
-            )),
-            Err(recovery::NotFound::Later(why)) => {
-                let message = format!("the store of snapshots is awaited: {why}");
-                step.log(Diagnostic::error(message).code("SNAPSHOT_STORE"));
-            }
-            Err(recovery::NotFound::Never(why)) => {
-                step.push(Effect::Halt(format!("no snapshot can be read: {why}")));
-            }
-        }
-    }
-
-    /// The generation is over: nobody appends any more.
-    fn close(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.take() else { return };
-        let generation = leader.generation();
-        if leader.is_replaying() {
-            step.push(Effect::StopReading);
-        }
-        if let Some(effects) = leader.close() {
-            for effect in effects {
-                if let Ok(effect) = snapshots::effect(effect) {
-                    step.push(effect);
-                }
-            }
-            // The store may be in the middle of something that takes time, and is waited for by nobody.
-            step.push(Effect::EndSnapshots);
-        }
-        step.log(Diagnostic::info("the generation is over").generation(generation));
-        self.show_all(step);
-    }
-
-    fn begin(&mut self, generation: Generation, members: Vec<Seated<NodeId>>, step: &mut Step<'_, W, R>) {
-        let message = format!("a generation begins with {} workers", members.len());
-        step.log(Diagnostic::info(message).generation(generation));
-        step.push(Effect::SetGeneration(generation));
-        // Workers dial; a process that was replaced must not take them away from the next one.
-        if !self.leadership.is_shared() {
-            for member in &members {
-                if let Some(address) = self.workers.address(member.place) {
-                    step.push(Effect::Connect { node: member.place, address: address.to_owned() });
-                }
-            }
-        }
-        let (found, position) = self.recovery.begin();
-        let leader = LeaderState::new(&self.config, generation, members.clone(), found, position, step.time());
-        self.leader = Some(Box::new(leader));
-        members.iter().for_each(|member| self.invite(member, step));
-        self.show_all(step);
-        self.deployments.restart();
-        self.prepare(step);
-    }
-
-    fn invite(&mut self, seated: &Seated<NodeId>, step: &mut Step<'_, W, R>) {
-        if let Some(invite) = self.views().invite(seated) {
-            step.control(seated.place, Envelope::Invite(invite));
-        }
-    }
-
-    // Rounds.
-
-    /// Replays what is left of the log, or cuts an epoch, if it is time.
-    fn proceed(&mut self, step: &mut Step<'_, W, R>) {
-        let hurry = self.shutdown.has_begun();
-        while let Some(leader) = self.leader.as_deref_mut() {
-            match leader.next(&self.config, hurry, step.time()) {
-                Next::Wait => return,
-                Next::Read => return step.push(Effect::NextRecord),
-                Next::Cut => {
-                    let input = leader.cut(step.time(), step.now.wall);
-                    self.machine(input, step);
-                }
-            }
-        }
-    }
-
-    fn go_live(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        let (epoch, chain) = leader.go_live();
-        let generation = leader.generation();
-        let catalog = Arc::new(leader.catalog().clone());
-        step.push(Effect::Recovered(epoch));
-        step.log(Diagnostic::info(format!("live at epoch {epoch}, chain {chain}")).generation(generation));
-        self.machine(Input::Durable(epoch), step);
-        step.push(Effect::PublishCatalog(catalog));
-        self.membership(membership::Input::Live(generation), step);
-        self.show_all(step);
-        self.sequence(step);
-        self.schedule_snapshots(step);
-    }
-
-    fn machine(&mut self, input: Input<W>, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        let mut actions = Vec::new();
-        if let Some((stage, spent)) = leader.step(input, step.time(), &mut actions) {
-            step.push(Effect::StageEnded { stage, spent });
-        }
-        for action in actions {
-            self.perform(action, step);
-        }
-    }
-
-    fn perform(&mut self, action: Action<W>, step: &mut Step<'_, W, R>) {
-        // An action before may have ended the generation.
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        match action {
-            Action::Append(record) => {
-                assert!(leader.is_live(), "a replay appends nothing");
-                let catalog = (!record.controls.is_empty()).then(|| Arc::new(leader.catalog().clone()));
-                step.push(Effect::Append { generation: leader.generation(), record });
-                if let Some(catalog) = catalog {
-                    step.push(Effect::PublishCatalog(catalog));
-                    self.show_all(step);
-                }
-            }
-            Action::Send { to, message } => step.push(Effect::Send { to: leader.node(to), message }),
-            Action::Controlled { waiter, result } => {
-                let version = leader.catalog().version();
-                self.deployments.controlled(waiter, result, version, step.time());
-                self.announce(step);
-            }
-            Action::Fault(fault) => {
-                if let Node::Worker(worker) = fault.from {
-                    let node = leader.node(worker);
-                    self.misbehaved(node, &fault.to_string(), step);
-                }
-            }
-            Action::Expel { worker, expected, found } => {
-                let node = leader.node(worker);
-                let why = format!(
-                    "this worker has deployed {found:016x}, its coordinator {expected:016x}: restart it with an empty data directory"
-                );
-                step.log(Diagnostic::error(format!("expelled: {why}")).node(node));
-                step.control(node, Envelope::Refused(why));
-                self.membership(membership::Input::Lost(node), step);
-            }
-            Action::Snapshot(header) => {
-                let position = leader.log_position();
-                assert!(leader.takes_snapshots(), "nobody else asks for snapshots");
-                self.snapshots(step, |scheduler, now, effects| scheduler.header(header, position, now, effects));
-            }
-            Action::Finished(summary) => {
-                leader.round_ended();
-                step.push(Effect::EpochEnded { summary, duration: leader.round_took(step.time()) });
-            }
-        }
-    }
-
-    // The end of a generation, and of the process.
-
-    /// The generation is to end, without haste: no gateway shall send it anything more.
-    fn drain(&mut self, generation: Generation, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leads(generation) else { return };
-        let input = leader.drain();
-        step.log(Diagnostic::info("the generation drains").generation(generation));
-        self.machine(input, step);
-        self.show_all(step);
-    }
-
-    fn proceed_with_drain(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        let generation = leader.generation();
-        match leader.drained() {
-            Drained::No => {}
-            // The next generation shall not have to replay.
-            Drained::Snapshot => {
-                self.snapshots(step, |scheduler, now, effects| scheduler.want(SnapshotWaiter::Drain, now, effects));
-            }
-            Drained::Yes => self.membership(membership::Input::Drained(generation), step),
         }
     }
 
@@ -650,71 +301,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         }
     }
 
-    // Snapshots.
-
-    fn schedule_snapshots(&mut self, step: &mut Step<'_, W, R>) {
-        let (Some(leader), Some(settings)) = (self.leader.as_deref_mut(), &self.config.snapshots) else { return };
-        leader.schedule_snapshots(settings.schedule, self.last_snapshot.clone(), step.time());
-        step.push(Effect::BeginSnapshots(leader.generation()));
-    }
-
-    fn take_snapshot(&mut self, waiter: W, step: &mut Step<'_, W, R>) {
-        let why = match &self.leader {
-            Some(leader) if leader.takes_snapshots() => {
-                let waiter = SnapshotWaiter::Client(waiter);
-                return self.snapshots(step, |scheduler, now, effects| scheduler.want(waiter, now, effects));
-            }
-            _ if self.config.snapshots.is_some() => NoSnapshot::NotServing,
-            _ => NoSnapshot::Off,
-        };
-        step.push(Effect::SnapshotAnswer { waiter, result: Err(why) });
-    }
-
-    /// Steps the scheduler of the generation under way, if it has one, and does what that says.
-    fn snapshots(
-        &mut self,
-        step: &mut Step<'_, W, R>,
-        run: impl FnOnce(&mut Scheduler<W>, Instant, &mut Vec<SchedulerEffect<W>>),
-    ) {
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        for effect in leader.step_snapshots(step.time(), run) {
-            match snapshots::effect(effect) {
-                Err(order) => self.carry_out(order, step),
-                Ok(Effect::SnapshotAnswer { waiter, result }) => step.push(Effect::SnapshotAnswer { waiter, result }),
-                // An order before may have ended the generation.
-                Ok(_) if self.leader.is_none() => {}
-                Ok(effect) => {
-                    if let Effect::SnapshotTaken(summary) = &effect {
-                        self.last_snapshot = Some(summary.clone());
-                    }
-                    step.push(effect);
-                }
-            }
-        }
-    }
-
-    fn carry_out(&mut self, order: snapshots::Order, step: &mut Step<'_, W, R>) {
-        // An order before may have ended the generation.
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        let generation = leader.generation();
-        match order {
-            snapshots::Order::Begin => self.machine(Input::Snapshot, step),
-            snapshots::Order::ResendParts => {
-                for node in leader.nodes() {
-                    step.control(node, Envelope::ResendPart { generation });
-                }
-            }
-            snapshots::Order::EndDrain => {
-                leader.drain_done();
-                self.membership(membership::Input::Drained(generation), step);
-            }
-            snapshots::Order::Expel(worker, why) => {
-                let node = leader.node(worker);
-                self.misbehaved(node, &why, step);
-            }
-        }
-    }
-
     // What others are shown.
 
     /// Steps the router of this process's endpoints, and does what it says.
@@ -731,9 +317,6 @@ impl<W, R> CoordinatorDriver<W, R> {
             RouterEffect::Respond(to, response) => Effect::Respond(to, response),
             RouterEffect::Catalog(catalog) => Effect::PublishCatalog(catalog),
             RouterEffect::Diagnostic(diagnostic) => Effect::Diagnostic(diagnostic),
-            RouterEffect::Connect { .. } | RouterEffect::Disconnect(_) => {
-                unreachable!("a coordinator connects to its members itself")
-            }
         }));
     }
 

@@ -1,9 +1,15 @@
 //! What the scheduler of snapshots wants done in a cluster: by the shell, or by the driver itself.
 
 use styx_protocol::ids::WorkerId;
+use styx_protocol::machine::coordinator::Input;
+use styx_protocol::membership;
 
+use super::CoordinatorDriver;
 use super::io::Effect;
-use crate::snapshots::{SnapshotEffect, SnapshotScheduler};
+use super::step::Step;
+use crate::snapshots::{NoSnapshot, SnapshotEffect, SnapshotScheduler};
+use crate::time::Instant;
+use crate::wire::Envelope;
 
 /// Who wants a snapshot.
 #[derive(Debug)]
@@ -46,4 +52,69 @@ pub(super) fn effect<W, R>(effect: SchedulerEffect<W>) -> Result<Effect<W, R>, O
         SnapshotEffect::Diagnostic(diagnostic) => Effect::Diagnostic(diagnostic),
         SnapshotEffect::Halt(why) => Effect::Halt(why),
     })
+}
+
+impl<W, R> CoordinatorDriver<W, R> {
+    pub(super) fn schedule_snapshots(&mut self, step: &mut Step<'_, W, R>) {
+        let (Some(leader), Some(settings)) = (self.leader.as_deref_mut(), &self.config.snapshots) else { return };
+        leader.schedule_snapshots(settings.schedule, self.last_snapshot.clone(), step.time());
+        step.push(Effect::BeginSnapshots(leader.generation()));
+    }
+
+    pub(super) fn take_snapshot(&mut self, waiter: W, step: &mut Step<'_, W, R>) {
+        let why = match &self.leader {
+            Some(leader) if leader.takes_snapshots() => {
+                let waiter = SnapshotWaiter::Client(waiter);
+                return self.snapshots(step, |scheduler, now, effects| scheduler.want(waiter, now, effects));
+            }
+            _ if self.config.snapshots.is_some() => NoSnapshot::NotServing,
+            _ => NoSnapshot::Off,
+        };
+        step.push(Effect::SnapshotAnswer { waiter, result: Err(why) });
+    }
+
+    /// Steps the scheduler of the generation under way, if it has one, and does what that says.
+    pub(super) fn snapshots(
+        &mut self,
+        step: &mut Step<'_, W, R>,
+        run: impl FnOnce(&mut Scheduler<W>, Instant, &mut Vec<SchedulerEffect<W>>),
+    ) {
+        let Some(leader) = self.leader.as_deref_mut() else { return };
+        for effect in leader.step_snapshots(step.time(), run) {
+            match self::effect(effect) {
+                Err(order) => self.carry_out(order, step),
+                Ok(Effect::SnapshotAnswer { waiter, result }) => step.push(Effect::SnapshotAnswer { waiter, result }),
+                // An order before may have ended the generation.
+                Ok(_) if self.leader.is_none() => {}
+                Ok(effect) => {
+                    if let Effect::SnapshotTaken(summary) = &effect {
+                        self.last_snapshot = Some(summary.clone());
+                    }
+                    step.push(effect);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, step: &mut Step<'_, W, R>) {
+        // An order before may have ended the generation.
+        let Some(leader) = self.leader.as_deref_mut() else { return };
+        let generation = leader.generation();
+        match order {
+            Order::Begin => self.machine(Input::Snapshot, step),
+            Order::ResendParts => {
+                for node in leader.nodes() {
+                    step.control(node, Envelope::ResendPart { generation });
+                }
+            }
+            Order::EndDrain => {
+                leader.drain_done();
+                self.membership(membership::Input::Drained(generation), step);
+            }
+            Order::Expel(worker, why) => {
+                let node = leader.node(worker);
+                self.misbehaved(node, &why, step);
+            }
+        }
+    }
 }

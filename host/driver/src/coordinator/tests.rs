@@ -1,20 +1,22 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{EngineHash, Epoch, Timestamp};
+use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, Timestamp};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{self, Executed};
 use styx_protocol::membership::{Beat, Build, Hello, Patience};
-use styx_protocol::message::Node;
+use styx_protocol::message::{Message, Node};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::task::LocalView;
 
 use super::*;
-use crate::snapshots::{ManifestPut, SnapshotConfig};
+use crate::network::NetworkEvent;
+use crate::snapshots::{ManifestPut, SnapshotConfig, StoreFailure};
 use crate::wire::Invite;
 use crate::wire::WrittenPart;
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::NodeId;
 
-pub use router::{PATIENCE, Place, Router, RouterEffect};
+pub use router::{PATIENCE, Router, RouterEffect};
 
 use crate::COORDINATOR;
 use crate::admission::LogCondition;
@@ -25,7 +25,7 @@ use crate::diagnostic::Diagnostic;
 use crate::leader_search::{LeaderSearch, SearchEffect};
 use crate::network::{NetworkEvent, Refusal};
 use crate::time::Instant;
-use crate::wire::{CatalogVersion, Envelope, Query, Response};
+use crate::wire::{CatalogVersion, Envelope, Member, Query, Response};
 
 /// Longest pause between two steps: a gateway that was told nothing is stepped with [`GatewayEvent::Tick`].
 pub const TICK: Duration = Duration::from_millis(50);
@@ -102,17 +102,20 @@ pub struct GatewayDriver<W, R> {
     /// What the coordinator was told to be known here.
     told: CatalogVersion,
     informed: bool,
+    /// The members of the newest view.
+    members: Vec<Member>,
 }
 
 impl<W, R> GatewayDriver<W, R> {
     /// A gateway that knows nobody, and dials the first of these coordinators.
     pub fn new(now: Instant, coordinators: Vec<String>, backlog_max: usize) -> Self {
         GatewayDriver {
-            router: Router::new(Place::Gateway, backlog_max),
+            router: Router::new(backlog_max),
             search: LeaderSearch::new(now, coordinators),
             watched: None,
             told: CatalogVersion::default(),
             informed: false,
+            members: Vec::new(),
         }
     }
 
@@ -157,9 +160,10 @@ impl<W, R> GatewayDriver<W, R> {
         match event {
             NetworkEvent::Control { from, message } => match message.map(|message| *message) {
                 Ok(Envelope::View(view)) if from == COORDINATOR => {
-                    let (live, condition) = (view.live, LogCondition::from(&view));
+                    let (live, condition, members) = (view.live, LogCondition::from(&view), view.members.clone());
                     self.router.attended(now, true);
                     if self.router.view(now, view, routed) {
+                        self.connect(members, effects);
                         effects.push(GatewayEffect::Admit(condition));
                     }
                     if live && !std::mem::replace(&mut self.informed, true) {
@@ -201,6 +205,23 @@ impl<W, R> GatewayDriver<W, R> {
     }
 }
 
+impl<W, R> GatewayDriver<W, R> {
+    /// Keeps connections to the members, and gives those up that are none any more.
+    fn connect(&mut self, members: Vec<Member>, effects: &mut Vec<GatewayEffect<W, R>>) {
+        let before = std::mem::replace(&mut self.members, members);
+        if self.members.is_empty() {
+            return; // Between two generations.
+        }
+        let gone = before.iter().filter(|before| !self.members.iter().any(|member| member.node == before.node));
+        effects.extend(gone.map(|gone| GatewayEffect::Disconnect(gone.node)));
+        let members = self.members.iter();
+        effects.extend(members.map(|Member { node, address, .. }| GatewayEffect::Connect {
+            node: *node,
+            address: address.clone(),
+        }));
+    }
+}
+
 /// Moves what the router wants before what follows from it.
 fn routed_first<W, R>(routed: &mut Vec<RouterEffect<W, R>>, effects: &mut Vec<GatewayEffect<W, R>>) {
     effects.extend(routed.drain(..).map(GatewayEffect::from));
@@ -210,8 +231,6 @@ impl<W, R> From<RouterEffect<W, R>> for GatewayEffect<W, R> {
     fn from(effect: RouterEffect<W, R>) -> Self {
         match effect {
             RouterEffect::Send { to, queries } => GatewayEffect::Ask { to, queries },
-            RouterEffect::Connect { node, address } => GatewayEffect::Connect { node, address },
-            RouterEffect::Disconnect(node) => GatewayEffect::Disconnect(node),
             RouterEffect::Answer(waiter, answer) => GatewayEffect::Answer(waiter, answer),
             RouterEffect::Respond(to, response) => GatewayEffect::Respond(to, response),
             RouterEffect::Catalog(catalog) => GatewayEffect::Catalog(catalog),

@@ -45,15 +45,6 @@ pub enum RouterEffect<W, R> {
         /// The questions.
         queries: Vec<Query>,
     },
-    /// Keep a connection to a node.
-    Connect {
-        /// The node.
-        node: NodeId,
-        /// Its address.
-        address: String,
-    },
-    /// Give a connection up.
-    Disconnect(NodeId),
     /// Answer a client.
     Answer(W, Answer),
     /// Answer an admin query.
@@ -64,19 +55,9 @@ pub enum RouterEffect<W, R> {
     Diagnostic(Diagnostic),
 }
 
-/// The process that a router is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A gateway: it keeps its own connections, and asks the coordinator about the cluster.
-    Gateway,
-    /// The coordinator, which knows the cluster and its members itself.
-    Coordinator,
-}
-
 /// See the module. `W` names a client, `R` somebody who waits for an admin query.
 #[derive(Debug)]
 pub struct Router<W, R> {
-    place: Place,
     backlog_max: usize,
     view: Option<View>,
     catalog: Arc<Catalog>,
@@ -129,9 +110,8 @@ enum Subject<W, R> {
 
 impl<W, R> Router<W, R> {
     /// A router that knows no cluster yet and lets at most `backlog_max` requests be under way.
-    pub fn new(place: Place, backlog_max: usize) -> Self {
+    pub fn new(backlog_max: usize) -> Self {
         Router {
-            place,
             backlog_max,
             view: None,
             catalog: Arc::default(),
@@ -188,24 +168,12 @@ impl<W, R> Router<W, R> {
             effects.push(RouterEffect::Catalog(self.catalog.clone()));
         }
         let begun = self.view.as_ref().is_none_or(|before| before.generation != view.generation);
-        if self.place == Place::Gateway && !view.members.is_empty() {
-            self.connect(&view, effects);
-        }
         self.view = Some(view);
         if begun {
             self.leave_generations_behind(now);
         }
         self.resume(effects);
         true
-    }
-
-    fn connect(&self, view: &View, effects: &mut Vec<RouterEffect<W, R>>) {
-        let before = self.view.iter().flat_map(|before| &before.members);
-        let gone = before.filter(|before| !view.members.iter().any(|member| member.node == before.node));
-        effects.extend(gone.map(|gone| RouterEffect::Disconnect(gone.node)));
-        let connect =
-            |member: &crate::wire::Member| RouterEffect::Connect { node: member.node, address: member.address.clone() };
-        effects.extend(view.members.iter().map(connect));
     }
 
     /// Asks again what was asked of earlier generations, if it can be.
@@ -256,13 +224,10 @@ impl<W, R> Router<W, R> {
 
     fn ask(&mut self, since: Instant, tried: bool, asked: Asked<W, R>, effects: &mut Vec<RouterEffect<W, R>>) {
         if let Asked::Admin(AdminQuery::Cluster, to) = asked {
-            if self.place == Place::Gateway {
-                // Of no generation: the coordinator always knows.
-                let (node, generation, subject) = (COORDINATOR, Generation(u64::MAX), Subject::Overview(to));
-                let in_flight = InFlight { since, node, generation, tried, subject, until: None };
-                self.dispatch(in_flight, Question::Admin(AdminQuery::Cluster), effects);
-            }
-            return;
+            // Of no generation: the coordinator always knows.
+            let (node, generation, subject) = (COORDINATOR, Generation(u64::MAX), Subject::Overview(to));
+            let in_flight = InFlight { since, node, generation, tried, subject, until: None };
+            return self.dispatch(in_flight, Question::Admin(AdminQuery::Cluster), effects);
         }
         let Some(view) = self.view.as_ref().filter(|view| view.live) else {
             return self.postponed.push_back(Postponed { since, tried, asked });
