@@ -1,16 +1,15 @@
 //! A server that is killed with SIGKILL, again and again, in the middle of work: nothing that was
 //! acknowledged is lost, nothing is done twice, and no answer is ever taken back.
 
-mod process;
-
 use std::process::Stdio;
 use std::time::Duration;
 
-use process::load::Load;
-use process::{Endpoints, Process};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
+
+use crate::process::load::Load;
+use crate::process::{Endpoints, Process};
 
 const ROUNDS: u64 = 10;
 /// As many as there is time for.

@@ -1,15 +1,14 @@
 //! Snapshots of a real server, which is killed, damaged, copied and restored.
 
-mod process;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use process::cluster::Cluster;
-use process::{Endpoints, Process};
 use serde_json::{Value, json};
 use styx_client::Client;
 use styx_harness::Role;
+
+use crate::process::cluster::Cluster;
+use crate::process::{Endpoints, Process};
 
 /// Runs the command line; what it prints with `--json`.
 fn styx(arguments: &[&str]) -> (Output, Value) {

@@ -1,13 +1,13 @@
 //! The tests of what guests do and may do, once more in an engine that is set up for a cluster:
 //! on fibers every guest comes to the same.
-#![allow(clippy::duplicate_mod)] // each of them has the same support
-
-mod support;
+#![allow(clippy::duplicate_mod)] // it is what they are here for
 
 #[path = "execution.rs"]
 mod execution;
 #[path = "limits.rs"]
 mod limits;
+#[path = "../support/mod.rs"]
+mod support;
 #[path = "wasi.rs"]
 mod wasi;
 

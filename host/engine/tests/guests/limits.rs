@@ -1,7 +1,5 @@
 //! Bad guests: each ends with its code, hurts no neighbour, and leaves the pool usable.
 
-mod support;
-
 use std::sync::Arc;
 
 use styx_engine::Determinism;
@@ -9,7 +7,7 @@ use styx_protocol::abort::Code;
 use styx_protocol::attempt::Overlay;
 use styx_protocol::catalog::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
-use support::{Guest, World, code, invoke, message, on_big_stack, text};
+use super::support::{Guest, World, code, invoke, message, on_big_stack, text};
 
 /// Endless loop.
 const SPIN: &str = "(loop $l (br $l)) (unreachable)";

@@ -1,15 +1,13 @@
 //! Graphs that several workers share: what the engine's executors make of their tasks.
 
-mod support;
-
 use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::{Finding, Mode, Operation, RemoteResponse};
 use styx_protocol::catalog::Limits;
 use styx_protocol::task::{Progress, TaskExecutor as _};
-use support::script::{Script, scripted};
-use support::workers::{Graph, ROOM, Whole, Workers};
-use support::{Guest, World, code, invoke, message, on_big_stack, options};
+use super::support::script::{Script, scripted};
+use super::support::workers::{Graph, ROOM, Whole, Workers};
+use super::support::{Guest, World, code, invoke, message, on_big_stack, options};
 
 const STRICT: Mode = Mode::STRICT;
 const FRESH: Mode = Mode::Strict { fresh: true, reserved: false };
@@ -371,7 +369,7 @@ fn stacks_are_as_deep_on_fibers_as_off_them() {
 fn being_in_a_cluster_changes_neither_code_nor_hash() {
     let cache = tempfile::tempdir().unwrap();
     let alone = Engine::new(options(cache.path(), Determinism::Off)).unwrap();
-    let digest = support::load(&alone, cache.path(), &scripted("A").bytes());
+    let digest = super::support::load(&alone, cache.path(), &scripted("A").bytes());
     let among = EngineOptions { cluster: Some(ROOM), ..options(cache.path(), Determinism::Off) };
     let among = Engine::new(among).unwrap();
     assert_eq!(alone.engine_hash(), among.engine_hash());

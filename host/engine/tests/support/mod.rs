@@ -142,9 +142,9 @@ pub struct World {
     _cache: tempfile::TempDir,
 }
 
-/// Set up for a worker of its own, except in the program that runs the same tests on fibers.
+/// Set up for a worker of its own, except in the module that runs the same tests on fibers.
 pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptions {
-    let cluster = module_path!().starts_with("fibers").then_some(workers::ROOM);
+    let cluster = module_path!().contains("::fibers::").then_some(workers::ROOM);
     EngineOptions { cache_dir: cache.to_owned(), determinism, executors: 2, compiler: Compiler::InProcess, cluster }
 }
 

@@ -9,7 +9,7 @@ use styx_storage::snapshot::{SnapshotStore, StoreLocation};
 
 use crate::process::Endpoints;
 use crate::process::cluster::{Cluster, PATIENCE};
-use crate::process::load::{KEYS, Load};
+use crate::process::load::{Load, list};
 
 const WORKERS: [Role; 2] = [Role::Worker(0), Role::Worker(1)];
 /// Recovery replays the whole log.
@@ -38,7 +38,7 @@ async fn kills_between_snapshots_lose_double_and_change_nothing() {
 
     // The newest snapshot is damaged, which only a worker sees: the one before will do.
     for element in 99_000_000..99_000_020u64 {
-        let target = format!("testkit/a/list-{}/append", element % KEYS);
+        let target = format!("testkit/a/list-{}/append", list(element));
         let appended = cluster.call(&target, format!("[{element}]")).await;
         assert_eq!(appended.code(), "OK", "{}", appended.body);
     }

@@ -1,29 +1,27 @@
 //! The front for Kafka clients: a real server, real brokers, and clients that know nothing of Styx
 //! but its topics. Where no broker can be started the tests say so and pass.
 
-#[path = "../../../storage/src/log/kafka/tests/broker.rs"]
-#[allow(dead_code)] // a part is used
-mod broker;
 mod client;
-#[path = "../process/mod.rs"]
-mod process;
 mod stall;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
 use std::time::Duration;
 
-use broker::Broker;
 use client::{Client, Reply};
-use process::{Endpoints, Process};
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// One at a time: brokers and servers are large.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+use crate::broker::{self, Broker};
+use crate::process::{Endpoints, Process};
 
-/// A broker, while no other test has one; none if there cannot be any.
-async fn alone() -> Option<(tokio::sync::MutexGuard<'static, ()>, Broker)> {
-    let alone = ALONE.lock().await;
-    broker::available().then(|| (alone, Broker::start()))
+/// Two at a time: brokers and servers are large.
+static BROKERS: Semaphore = Semaphore::const_new(2);
+
+/// A broker of a test's own, when few others have one; none if there cannot be any.
+async fn own_broker() -> Option<(SemaphorePermit<'static>, Broker)> {
+    let few = BROKERS.acquire().await.unwrap();
+    broker::available().then(|| (few, Broker::start()))
 }
 
 /// Asks for elements to be appended to lists, five of them; returns the elements of each.
@@ -69,7 +67,7 @@ async fn check(client: &Client, server: &Process, lists: &BTreeMap<String, BTree
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
-    let Some((_alone, broker)) = alone().await else { return };
+    let Some((_few, broker)) = own_broker().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let server =
         Process::with_testkit(directory.path(), &["--kafka", &broker.address, "--kafka-partitions", "3"]).await;
@@ -121,7 +119,7 @@ async fn plain_clients_call_and_what_is_no_request_is_told_and_kept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_answers_every_record_once() {
-    let Some((_alone, broker)) = alone().await else { return };
+    let Some((_few, broker)) = own_broker().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let more = ["--kafka", broker.address.as_str(), "--kafka-partitions", "2"];
     let mut server = Process::with_testkit(directory.path(), &more).await;
@@ -152,7 +150,7 @@ async fn a_server_that_is_killed_answers_every_record_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_killed_is_waited_for_by_log_and_front() {
-    let Some((_alone, mut broker)) = alone().await else { return };
+    let Some((_few, mut broker)) = own_broker().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let log = format!("kafka://{}", broker.address);
     let more = ["--log", log.as_str()];
@@ -182,14 +180,18 @@ async fn a_broker_that_is_killed_is_waited_for_by_log_and_front() {
 fn what_cannot_be_reached_is_told_on_one_line() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let directory = tempfile::tempdir().unwrap();
-    for flags in [["--log", &format!("kafka://{nobody}")], ["--kafka", &nobody]] {
-        let started = std::time::Instant::now();
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_styx"))
+    let started = std::time::Instant::now();
+    let begun = [["--log", &format!("kafka://{nobody}")], ["--kafka", &nobody]].map(|flags| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_styx"))
             .args(["server", "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data-dir"])
-            .arg(directory.path())
+            .arg(directory.path().join(flags[0]))
             .args(flags)
-            .output()
-            .unwrap();
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    });
+    for server in begun {
+        let output = server.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("no Kafka broker answers at") && said.contains(&nobody), "{said}");

@@ -6,7 +6,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::alone;
+use super::own_broker;
 use crate::broker::Broker;
 use crate::process::cluster::{Cluster, PATIENCE};
 use crate::process::{Endpoints, Process, Told, told};
@@ -84,7 +84,7 @@ impl Client<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_calls_while_brokers_are_away_is_told_at_once() {
-    let Some((_alone, mut broker)) = alone().await else { return };
+    let Some((_few, mut broker)) = own_broker().await else { return };
     let directory = tempfile::tempdir().unwrap();
     let log = format!("kafka://{}", broker.address);
     let server = Process::with_testkit(directory.path(), &["--log", &log]).await;
@@ -95,7 +95,7 @@ async fn who_calls_while_brokers_are_away_is_told_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_knows_that_the_brokers_of_its_coordinator_are_away() {
-    let Some((_alone, mut broker)) = alone().await else { return };
+    let Some((_few, mut broker)) = own_broker().await else { return };
     let cluster = Cluster::with_testkit_and(1, &["--log", &format!("kafka://{}", broker.address)]).await;
     let to_ingress = |method: Method, path: &str| cluster.to_ingress(method, path);
     let to_admin = |method: Method, path: &str| cluster.to_admin(method, path);

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::support::Guest;
+use super::support::Guest;
 
 const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";
 

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 use styx_build::{Bundle, BundleLimits, Manifest};
 
-use crate::neighbour::{self, Neighbours};
+use super::neighbour::{self, Neighbours};
 use crate::process::{Endpoints, Process, testkit};
-use crate::{Expect, Told, fails, is_unharmed, nothing_is};
+use super::{Expect, Told, fails, is_unharmed, nothing_is};
 
 const OPERATORS: [&str; 4] = ["kit/a", "kit/b", neighbour::OPERATORS[0], neighbour::OPERATORS[1]];
 

@@ -4,14 +4,12 @@
 mod bundles;
 mod calls;
 mod neighbour;
-#[path = "../process/mod.rs"]
-mod process;
 mod python;
-#[path = "../../../engine/tests/support/mod.rs"]
+#[path = "../../../../engine/tests/support/mod.rs"]
 mod support;
 mod uploads;
 
-use process::{Endpoints, Process, Told};
+use crate::process::{Endpoints, Process, Told};
 
 /// What one call is expected to give.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::neighbour::{self, Neighbours};
+use super::neighbour::{self, Neighbours};
 use crate::process::{Endpoints, Process, build};
-use crate::{Expect, fails, is_unharmed, nothing_is};
+use super::{Expect, fails, is_unharmed, nothing_is};
 
 const GUEST: &str = include_str!("odd.py");
 

@@ -5,10 +5,10 @@ use std::time::Instant;
 use reqwest::{Body, Method};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::bundles::{bundle, component, composite, describing, encoded, schema, uncompilable, zip};
-use crate::neighbour::{self, Neighbours};
+use super::bundles::{bundle, component, composite, describing, encoded, schema, uncompilable, zip};
+use super::neighbour::{self, Neighbours};
 use crate::process::{Endpoints, Process, told};
-use crate::{Expect, fails, is_unharmed, nothing_is};
+use super::{Expect, fails, is_unharmed, nothing_is};
 
 const WASM: &str = "application/wasm";
 const ZIP: &str = "application/zip";

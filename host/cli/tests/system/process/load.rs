@@ -11,30 +11,39 @@ use styx_client::{Call, Client};
 
 const CLIENTS: u64 = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Lists.
+/// Lists that are appended to at a time.
 pub const KEYS: u64 = 5;
+/// Elements of each client until others take their place: an answer is the whole list, and is remembered.
+const TURN: u64 = 200;
+/// The numbers of a client begin with a multiple of this.
+const CLIENT: u64 = 1_000_000;
+
+/// The list that an element belongs to.
+pub fn list(element: u64) -> u64 {
+    element % CLIENT / TURN * KEYS + element % KEYS
+}
 
 /// What one client did.
 #[derive(Default)]
 struct Record {
-    /// Key, element, and the list after it: acknowledged.
-    answered: Vec<(u64, u64, Value)>,
-    /// Key and element of requests whose end is unknown.
-    unknown: Vec<(u64, u64)>,
+    /// An element, and the list after it: acknowledged.
+    answered: Vec<(u64, Value)>,
+    /// Elements of requests whose end is unknown.
+    unknown: Vec<u64>,
     codes: BTreeSet<String>,
     /// The longest wait for an answer.
     longest: Duration,
 }
 
 fn append(client: &Client, element: u64) -> Call<'_> {
-    client.call("testkit", "a", &format!("list-{}", element % KEYS), "append", json!([element]))
+    client.call("testkit", "a", &format!("list-{}", list(element)), "append", json!([element]))
 }
 
 /// Appends numbers of its own to lists, one after the other. With `keyed`, under an idempotency key:
 /// then there is always an answer, sooner or later.
 async fn appends(number: u64, keyed: bool, client: Client, stop: Arc<AtomicBool>, count: Arc<AtomicU64>) -> Record {
     let mut record = Record::default();
-    let mut next = number * 1_000_000;
+    let mut next = number * CLIENT;
     while !stop.load(Ordering::Relaxed) {
         let element = next;
         next += 1;
@@ -45,12 +54,12 @@ async fn appends(number: u64, keyed: bool, client: Client, stop: Arc<AtomicBool>
         record.longest = record.longest.max(asked.elapsed());
         match answer {
             Ok(list) => {
-                record.answered.push((element % KEYS, element, list));
+                record.answered.push((element, list));
                 count.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) if error.outcome_unknown() && !keyed => {
                 record.codes.insert(error.code);
-                record.unknown.push((element % KEYS, element));
+                record.unknown.push(element);
             }
             Err(error) => panic!("client {number}, with a key: {keyed}, is told {error}"),
         }
@@ -124,8 +133,11 @@ impl Load {
         for client in self.clients {
             records.push(client.await.unwrap());
         }
+        let told = records.iter().flat_map(|record| record.answered.iter().map(|(element, _)| element));
+        let elements = told.chain(records.iter().flat_map(|record| &record.unknown));
+        let keys: BTreeSet<u64> = elements.map(|element| list(*element)).collect();
         let mut found = BTreeMap::new();
-        for key in 0..KEYS {
+        for key in keys {
             let list = self.client.call("testkit", "a", &format!("list-{key}"), "list", json!([])).await.unwrap();
             let list: Vec<u64> = serde_json::from_value(list).unwrap();
             let distinct: BTreeSet<u64> = list.iter().copied().collect();
@@ -134,21 +146,22 @@ impl Load {
         }
         let (mut answered, mut unknown, mut happened) = (0, 0, 0);
         for record in &records {
-            for (key, element, seen) in &record.answered {
+            for (element, seen) in &record.answered {
+                let key = list(*element);
                 answered += 1;
                 // What a client once saw is the beginning of the list for ever, and ends with its own element.
                 let seen: Vec<u64> = serde_json::from_value(seen.clone()).unwrap();
                 assert_eq!(seen.last(), Some(element), "list {key}");
-                assert_eq!(Some(&seen[..]), found[key].get(..seen.len()), "list {key} changed after it was seen");
+                assert_eq!(Some(&seen[..]), found[&key].get(..seen.len()), "list {key} changed after it was seen");
             }
             unknown += record.unknown.len();
-            happened += record.unknown.iter().filter(|(key, element)| found[key].contains(element)).count();
+            happened += record.unknown.iter().filter(|element| found[&list(**element)].contains(element)).count();
         }
         let held: usize = found.values().map(Vec::len).sum();
         assert_eq!(held, answered + happened, "the lists hold what was acknowledged, and some of what is unknown");
         // Asked again under its key, each gets the answer that it got.
         for (number, record) in records.iter().enumerate().filter(|(number, _)| (number + 1) % 3 > 0) {
-            for (_, element, seen) in record.answered.iter().step_by(17) {
+            for (element, seen) in record.answered.iter().step_by(17) {
                 let again = append(&self.client, *element).idempotency_key(format!("e{element}")).await.unwrap();
                 assert_eq!(again, *seen, "client {}", number + 1);
             }

@@ -1,5 +1,4 @@
 //! The real server as a process of its own, which may be killed.
-#![allow(dead_code)] // each test uses a part
 
 pub mod cluster;
 pub mod load;

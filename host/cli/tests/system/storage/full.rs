@@ -6,7 +6,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use styx_harness::{Options, Role};
 
-use crate::disk::Disk;
+use super::disk::Disk;
 use crate::process::cluster::{self, Cluster, PATIENCE};
 use crate::process::{Endpoints, Process, Told, testkit, told};
 

@@ -4,5 +4,3 @@
 mod disk;
 mod full;
 mod memory;
-#[path = "../process/mod.rs"]
-mod process;

@@ -1,0 +1,15 @@
+//! The program as users run it: real processes, which are called, watched, killed and misused.
+//!
+//! One binary, so that what waits for processes and brokers waits beside the rest.
+
+#[path = "../../../storage/src/log/kafka/tests/broker.rs"]
+#[allow(dead_code)] // a part is used
+mod broker;
+mod cluster;
+mod hints;
+mod kafka;
+mod kill;
+mod misbehaviour;
+mod process;
+mod snapshots;
+mod storage;
