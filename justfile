@@ -94,13 +94,15 @@ links:
 
 # Simulate under faults, from a seed; every promise checked
 sim *args:
-    cargo run {{checked}} --quiet -p styx-sim -- {{args}}
+    cargo build {{checked}} --quiet --workspace --bin styx-sim
+    target/release/styx-sim {{args}}
 
 # Explore the model of commit, fallback and membership exhaustively; with a planted mistake's name, its counterexample
 model *args:
-    cargo run {{checked}} --quiet -p styx-model -- {{args}}
+    cargo build {{checked}} --quiet --workspace --bin styx-model
+    target/release/styx-model {{args}}
 
 # Plant each bug in the protocol; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
-    {{ if args =~ '--(sample|only|survivors-of|list)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo run " + checked + " --quiet -p styx-sim --features mutants -- --mutants" } }} "$@"
+    {{ if args =~ '--(sample|only|survivors-of|list)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-sim --features styx-sim/mutants && target/release/styx-sim --mutants" } }} "$@"
