@@ -1,6 +1,7 @@
 //! `styx call` and `styx send`.
 
 use clap::Args;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -68,13 +69,10 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Respon
     client.send(request)
 }
 
+/// What of a path segment needs encoding.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':');
+
 /// Percent-encodes a path segment.
 pub(crate) fn encode(part: &str) -> String {
-    part.bytes().fold(String::new(), |mut encoded, byte| {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' => encoded.push(byte as char),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-        encoded
-    })
+    utf8_percent_encode(part, ENCODED).to_string()
 }

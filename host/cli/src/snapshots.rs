@@ -265,7 +265,7 @@ fn new_log(data_dir: &Path, genesis: &Genesis) -> Result<(Option<PathBuf>, u64),
     let io = |error: std::io::Error| CliError::new("DATA_DIR", format!("{}: {error}", data_dir.display()), "");
     let mut set_aside = None;
     if directory.is_dir() {
-        // OpenStore, so that no server has it; and closed again. It may be damaged: that is why one restores.
+        // Opened, so that no server has it; and closed again. It may be damaged: that is why one restores.
         match EmbeddedLog::open(&directory, EmbeddedOptions::default()) {
             Ok(_) | Err(LogError::Corrupt { .. }) => {}
             Err(error) => return Err(log_failed(error)),

@@ -38,6 +38,12 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
         .into_response())
 }
 
+const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
+const QUEUE: &str =
+    "Time that requests have waited for their epoch, of all together, where one process is all of the system";
+const DISK_FULL: &str = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
+const LOG_STALLED: &str = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
+
 /// Collector of all figures, read when asked.
 struct Everything(Admin);
 
@@ -50,8 +56,9 @@ impl fmt::Debug for Everything {
 impl Collector for Everything {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let stats = self.0.handle.stats();
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let transactions = [("lock_free", of(&stats.committed)), ("fallback", of(&stats.fell_back))];
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let transactions = [("lock_free", &stats.committed), ("fallback", &stats.fell_back)];
+        let transactions = transactions.map(|(phase, counter)| (phase, counter.load(Ordering::Relaxed)));
         counters(
             &mut encoder,
             "styx_transactions",
@@ -59,65 +66,46 @@ impl Collector for Everything {
             "phase",
             &transactions,
         )?;
-        for (name, help, value) in [
-            ("styx_epochs", "Epochs ended", of(&stats.epochs)),
-            ("styx_aborted", "Transactions that ended without effect", of(&stats.aborted)),
-            ("styx_rescheduled", "Times that a transaction was moved to the next epoch", of(&stats.rescheduled)),
-            ("styx_queries", "Read-only requests answered", of(&stats.queries)),
-            ("styx_fuel", "Fuel used by guests", of(&stats.fuel)),
-            (
-                "styx_peer_errors",
-                "Messages of other processes that could not be read, or were not for this one",
-                of(&stats.peer_errors),
-            ),
-            ("styx_log_records", "Log records made durable", of(&stats.log_records)),
-            ("styx_log_bytes", "Bytes appended to the log", of(&stats.log_bytes)),
-            ("styx_log_syncs", "Times that the log was made durable", of(&stats.log_syncs)),
-            ("styx_snapshots", "Snapshots taken", of(&stats.snapshots.taken)),
-            ("styx_snapshot_bytes", "Bytes written for snapshots", of(&stats.snapshots.written_bytes)),
+        let seconds = Some(&Unit::Seconds);
+        for (name, help, unit, value) in [
+            ("styx_epochs", "Epochs ended", None, of(&stats.epochs)),
+            ("styx_aborted", "Transactions that ended without effect", None, of(&stats.aborted)),
+            ("styx_rescheduled", "Times that a transaction was moved to the next epoch", None, of(&stats.rescheduled)),
+            ("styx_queries", "Read-only requests answered", None, of(&stats.queries)),
+            ("styx_fuel", "Fuel used by guests", None, of(&stats.fuel)),
+            ("styx_peer_errors", PEER_ERRORS, None, of(&stats.peer_errors)),
+            ("styx_log_records", "Log records made durable", None, of(&stats.log_records)),
+            ("styx_log_bytes", "Bytes appended to the log", None, of(&stats.log_bytes)),
+            ("styx_log_syncs", "Times that the log was made durable", None, of(&stats.log_syncs)),
+            ("styx_snapshots", "Snapshots taken", None, of(&stats.snapshots.taken)),
+            ("styx_snapshot_bytes", "Bytes written for snapshots", None, of(&stats.snapshots.written_bytes)),
+            ("styx_log_sync", "Time spent making the log durable", seconds, of(&stats.log_sync_us) / 1e6),
+            ("styx_queue", QUEUE, seconds, of(&stats.queue) / 1e9),
         ] {
-            counter(&mut encoder, name, help, None, value as f64)?;
+            counter(&mut encoder, name, help, unit, value)?;
         }
-        counter(
-            &mut encoder,
-            "styx_log_sync",
-            "Time spent making the log durable",
-            Some(&Unit::Seconds),
-            of(&stats.log_sync_us) as f64 / 1e6,
-        )?;
-        counter(
-            &mut encoder,
-            "styx_queue",
-            "Time that requests have waited for their epoch, of all together, where one process is all of the system",
-            Some(&Unit::Seconds),
-            of(&stats.queue) as f64 / 1e9,
-        )?;
         let help = "Time spent in the phases of epochs, one after the other, as the worker of this process sees them";
         times(&mut encoder, "styx_phase", help, "phase", &stats.phases.all())?;
         let help = "Time that the coordinator waited for its workers, by the stages of a round";
         times(&mut encoder, "styx_round", help, "stage", &stats.rounds.all())?;
-        gauge(&mut encoder, "styx_entities", "Entities in the committed state", None, of(&stats.entities) as f64)?;
-        gauge(
-            &mut encoder,
-            "styx_state",
-            "Keys and values in the committed state",
-            Some(&Unit::Bytes),
-            of(&stats.state_bytes) as f64,
-        )?;
         let (admission, condition) = (self.0.handle.admission(), self.0.handle.admission().condition());
-        let help = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
-        gauge(&mut encoder, "styx_disk_full", help, None, f64::from(u8::from(condition.full)))?;
-        let help = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
-        gauge(&mut encoder, "styx_log_stalled", help, None, f64::from(u8::from(condition.stalled)))?;
+        let bytes = Some(&Unit::Bytes);
+        for (name, help, unit, value) in [
+            ("styx_entities", "Entities in the committed state", None, of(&stats.entities)),
+            ("styx_state", "Keys and values in the committed state", bytes, of(&stats.state_bytes)),
+            ("styx_disk_full", DISK_FULL, None, f64::from(u8::from(condition.full))),
+            ("styx_log_stalled", LOG_STALLED, None, f64::from(u8::from(condition.stalled))),
+        ] {
+            gauge(&mut encoder, name, help, unit, value)?;
+        }
         if let Some(free) = admission.free() {
             let help = "Free space on the disk of the log";
-            gauge(&mut encoder, "styx_disk_free", help, Some(&Unit::Bytes), free as f64)?;
+            gauge(&mut encoder, "styx_disk_free", help, bytes, free as f64)?;
         }
         if let Some(taken) = stats.snapshots.last() {
-            let seconds = taken.duration_us as f64 / 1e6;
             gauge(&mut encoder, "styx_snapshot_epoch", "Epoch of the last snapshot", None, taken.epoch as f64)?;
             let help = "How long the last snapshot took, in the background";
-            gauge(&mut encoder, "styx_snapshot_duration", help, Some(&Unit::Seconds), seconds)?;
+            gauge(&mut encoder, "styx_snapshot_duration", help, seconds, taken.duration_us as f64 / 1e6)?;
         }
         gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
         self.latencies(&mut encoder)?;

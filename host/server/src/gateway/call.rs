@@ -37,15 +37,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
     responses((status = 200, description = "result of the function", body = serde_json::Value))
 )]
 pub async fn call(State(ingress): State<Arc<Ingress>>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
-    let started = Instant::now();
-    let (outcome, response) = match submit(&ingress, &uri, "/v1/call/", &headers, body, false).await {
-        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only),
-        Ok((Answer::Failed(failure), _)) => failed(failure),
-        Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
-        Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
-    };
-    ingress.latencies.record(outcome, started.elapsed());
-    response
+    respond(&ingress, &uri, "/v1/call/", &headers, body, false).await
 }
 
 #[derive(Serialize, ToSchema)]
@@ -63,15 +55,26 @@ pub struct Accepted {
     responses((status = 202, body = Accepted))
 )]
 pub async fn send(State(ingress): State<Arc<Ingress>>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
+    respond(&ingress, &uri, "/v1/send/", &headers, body, true).await
+}
+
+async fn respond(
+    ingress: &Ingress,
+    uri: &Uri,
+    prefix: &str,
+    headers: &HeaderMap,
+    body: Body,
+    receipt: bool,
+) -> Response {
     let started = Instant::now();
-    let (outcome, response) = match submit(&ingress, &uri, "/v1/send/", &headers, body, true).await {
+    let (outcome, response) = match submit(ingress, uri, prefix, headers, body, receipt).await {
         Ok((Answer::Accepted(id), _)) => {
             let mut response = (StatusCode::ACCEPTED, Json(Accepted { request_id: id })).into_response();
             response.headers_mut().insert(REQUEST_ID, number(id));
             (Outcome::Accepted, response)
         }
-        // A refusal.
-        Ok((Answer::Reply(reply), _)) => answer(reply, false),
+        // To who wants a receipt, a refusal.
+        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only && !receipt),
         Ok((Answer::Failed(failure), _)) => failed(failure),
         Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
         Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+use styx_protocol::attempt::KEY_BYTES_MAX;
 use styx_protocol::ids::RequestId;
 use styx_protocol::transaction::Request;
 
@@ -11,8 +12,6 @@ use super::arguments::normalise;
 use super::directory::Target;
 use crate::http::ApiError;
 
-/// Longest key of an entity, in bytes.
-pub const KEY_BYTES_MAX: usize = 1024;
 /// Longest idempotency key, in bytes.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 

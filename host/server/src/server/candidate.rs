@@ -95,7 +95,7 @@ impl Candidate {
     /// Brings what is under way to its end, stops, and has another one lead at once.
     pub(super) fn stop(self) {
         drop(self.stop);
-        drop(self.thread.join());
+        let _ = self.thread.join(); // A panic in it has ended the process.
     }
 }
 
