@@ -63,7 +63,13 @@ pub struct Failure {
 
 impl Session for HttpConnection {
     async fn ask(&mut self, call: &Call) -> anyhow::Result<(End, u32)> {
-        let path = format!("/v1/call/{}/{}/{}/{}", self.app, call.operator, utf8_percent_encode(&call.key, ENCODED), call.function);
+        let path = format!(
+            "/v1/call/{}/{}/{}/{}",
+            self.app,
+            call.operator,
+            utf8_percent_encode(&call.key, ENCODED),
+            call.function
+        );
         let (status, body) = self.exchange.post(&path, &call.arguments).await?;
         if status.is_success() {
             return Ok((End::Done(if self.results { body } else { Bytes::new() }), 0));

@@ -215,10 +215,10 @@ impl<W, R> GatewayDriver<W, R> {
         let gone = before.iter().filter(|before| !self.members.iter().any(|member| member.node == before.node));
         effects.extend(gone.map(|gone| GatewayEffect::Disconnect(gone.node)));
         let members = self.members.iter();
-        effects.extend(members.map(|Member { node, address, .. }| GatewayEffect::Connect {
-            node: *node,
-            address: address.clone(),
-        }));
+        effects.extend(
+            members
+                .map(|Member { node, address, .. }| GatewayEffect::Connect { node: *node, address: address.clone() }),
+        );
     }
 }
 

@@ -1,9 +1,9 @@
 //! Transactions through WAT guests: what is recorded, in which order calls run, what is kept warm.
 
+use super::support::{Guest, World, invoke, on_big_stack, text};
 use styx_engine::Determinism;
 use styx_protocol::catalog::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
-use super::support::{Guest, World, invoke, on_big_stack, text};
 
 /// Appends the arguments to the own value: get-own, then put-own.
 const APPEND: &str = "

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::support::{Guest, World, code, invoke, message, on_big_stack, text};
 use styx_engine::Determinism;
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::Overlay;
 use styx_protocol::catalog::{Isolation, Limits};
 use styx_protocol::executor::Executor as _;
-use super::support::{Guest, World, code, invoke, message, on_big_stack, text};
 
 /// Endless loop.
 const SPIN: &str = "(loop $l (br $l)) (unreachable)";

@@ -1,13 +1,13 @@
 //! Graphs that several workers share: what the engine's executors make of their tasks.
 
+use super::support::script::{Script, scripted};
+use super::support::workers::{Graph, ROOM, Whole, Workers};
+use super::support::{Guest, World, code, invoke, message, on_big_stack, options};
 use styx_engine::{Cluster, Determinism, Engine, EngineOptions, Executor};
 use styx_protocol::abort::Code;
 use styx_protocol::attempt::{Finding, Mode, Operation, RemoteResponse};
 use styx_protocol::catalog::Limits;
 use styx_protocol::task::{Progress, TaskExecutor as _};
-use super::support::script::{Script, scripted};
-use super::support::workers::{Graph, ROOM, Whole, Workers};
-use super::support::{Guest, World, code, invoke, message, on_big_stack, options};
 
 const STRICT: Mode = Mode::STRICT;
 const FRESH: Mode = Mode::Strict { fresh: true, reserved: false };

@@ -1,9 +1,9 @@
 //! WASI, answered from the transaction: clocks, random numbers, output; and nothing else.
 
+use super::support::{Guest, World, invoke, text};
 use styx_engine::Determinism;
 use styx_protocol::attempt::LogLevel;
 use styx_protocol::catalog::{Isolation, Limits};
-use super::support::{Guest, World, invoke, text};
 
 const IMPORTS: &str = r#"
   (import "wasi:clocks/wall-clock@0.2.0" (instance $wall

@@ -41,7 +41,8 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
 const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
 const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
-const DISK_FULL: &str = "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
+const DISK_FULL: &str =
+    "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
 const LOG_STALLED: &str = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
 
 /// Collector of all figures, read when asked.

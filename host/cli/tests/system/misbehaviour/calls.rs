@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use styx_build::{Bundle, BundleLimits, Manifest};
 
 use super::neighbour::{self, Neighbours};
-use crate::process::{Endpoints, Process, testkit};
 use super::{Expect, Told, fails, is_unharmed, nothing_is};
+use crate::process::{Endpoints, Process, testkit};
 
 const OPERATORS: [&str; 4] = ["kit/a", "kit/b", neighbour::OPERATORS[0], neighbour::OPERATORS[1]];
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::neighbour::{self, Neighbours};
-use crate::process::{Endpoints, Process, build};
 use super::{Expect, fails, is_unharmed, nothing_is};
+use crate::process::{Endpoints, Process, build};
 
 const GUEST: &str = include_str!("odd.py");
 

@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::bundles::{bundle, component, composite, describing, encoded, schema, uncompilable, zip};
 use super::neighbour::{self, Neighbours};
-use crate::process::{Endpoints, Process, told};
 use super::{Expect, fails, is_unharmed, nothing_is};
+use crate::process::{Endpoints, Process, told};
 
 const WASM: &str = "application/wasm";
 const ZIP: &str = "application/zip";
