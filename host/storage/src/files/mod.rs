@@ -1,9 +1,11 @@
 //! Files, as the embedded log uses them: the few operations on which its durability rests.
 //!
-//! [`LocalFileSystem`] is the operating system's. What a call promises is what POSIX promises: bytes last once they are
-//! synced, a name once its directory is.
+//! [`LocalFileSystem`] is the operating system's; [`MemoryFileSystem`] crashes and fails as it is told, for tests and
+//! simulation. What a call promises is what POSIX promises: bytes last once they are synced, a name once its directory
+//! is.
 
 mod local;
+mod memory;
 
 use std::fs::TryLockError;
 use std::io;
@@ -12,6 +14,7 @@ use std::path::Path;
 #[cfg(test)]
 pub(crate) use local::LocalFile;
 pub use local::LocalFileSystem;
+pub use memory::{MemoryFileSystem, Operation, OperationKind};
 
 /// Directories and the names in them.
 pub trait FileSystem: Send + Sync {
