@@ -1,9 +1,9 @@
 //! The commit mark: the position up to which the log is known to be durable.
 //!
-//! `log.mark` is a header of 64 bytes, rewritten in place after every commit and, except when the log is trimmed or
-//! closed, not synced: that would double the cost of a commit. So it never says more than is true. It is exact after
-//! the end of the process, however abrupt; after a power failure it may lag by what the kernel had not written back,
-//! and within that lag damage to the very last frame looks like a torn tail.
+//! `log.mark` is a header of 64 bytes, rewritten in place after every commit and, except when the log is opened,
+//! trimmed or closed, not synced: that would double the cost of a commit. So it never says more than is true. It is
+//! exact after the end of the process, however abrupt; after a power failure it may lag by what the kernel had not
+//! written back, and within that lag damage to the very last frame looks like a torn tail.
 //!
 //! It also carries the format's version and the log's id, and its lock keeps other processes out.
 
@@ -48,24 +48,26 @@ impl MarkFile {
         })?;
 
         let mut bytes = [0; HEADER];
-        match file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => {
-                let mark = decode(&path, &bytes)?;
-                Ok(Self { path, file, mark })
-            }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                if !directory.segments()?.is_empty() {
-                    return Err(LogError::corrupt(&path, 0, "shorter than a mark"));
-                }
-                let mut this = Self { path, file, mark: Mark { log_id, committed: 0, first: 0 } };
-                // Durable before the first segment is: without it a log is taken for damaged.
-                this.write(this.mark)?;
-                this.sync()?;
-                directory.sync()?;
-                Ok(this)
-            }
-            Err(error) => Err(failed(error)),
+        let whole = match file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+            Err(error) => return Err(failed(error)),
+        };
+        let is_new = directory.segments()?.is_empty();
+        // After a power failure a file may be as long as it was written, and zeros.
+        if whole && !(is_new && bytes == [0; HEADER]) {
+            let mark = decode(&path, &bytes)?;
+            return Ok(Self { path, file, mark });
         }
+        if !is_new {
+            return Err(LogError::corrupt(&path, 0, "shorter than a mark"));
+        }
+        let mut this = Self { path, file, mark: Mark { log_id, committed: 0, first: 0 } };
+        // Durable before the first segment is: without it a log is taken for damaged.
+        this.write(this.mark)?;
+        this.sync()?;
+        directory.sync()?;
+        Ok(this)
     }
 
     pub(super) fn mark(&self) -> &Mark {

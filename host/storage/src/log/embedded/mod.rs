@@ -129,8 +129,11 @@ impl EmbeddedLog {
     ) -> Result<Self, LogError> {
         let Found { segments, newest, next } = found;
         let mut log = Self { directory, options, mark, segments, newest, pending: Pending::new(next), failed: false };
-        // What survived a crash just before its commit was marked counts from here on.
+        // What survived a crash just before its commit was marked counts from here on. So it must be durable, which a
+        // process that was killed may not have come to: the newest segment is synced by now, the rest is not.
+        log.directory.sync()?;
         log.mark_committed()?;
+        log.mark.sync()?;
         Ok(log)
     }
 

@@ -176,10 +176,11 @@ impl Reader {
             tracing::info!(file = %self.path.display(), offset = self.at, "cut an unfinished write off the end of the log");
             let used = torn.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             self.file.write_all_at(&vec![0; used], self.at).map_err(|error| self.failed(error))?;
-        } else if self.length >= bytes {
-            return Ok((self.file, self.length));
         }
-        self.file.reserve(bytes).and_then(|()| self.file.sync_all()).map_err(|error| self.failed(error))?;
+        if self.length < bytes {
+            self.file.reserve(bytes).map_err(|error| self.failed(error))?;
+        }
+        self.file.sync_all().map_err(|error| self.failed(error))?;
         Ok((self.file, self.length.max(bytes)))
     }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use super::super::contract::{self, Random, Storage};
 use super::format::FORMAT;
 use super::*;
-use crate::files::LocalFile;
+use crate::files::{LocalFile, MemoryFileSystem};
 
 /// Small enough that a test crosses many segments.
 const SMALL: EmbeddedOptions = EmbeddedOptions { segment_bytes: 256 << 10, group_bytes_max: 128 << 10 };
@@ -30,9 +30,16 @@ impl Storage for Temporary {
     }
 }
 
+impl Storage for MemoryFileSystem {
+    fn open(&self) -> Result<Box<dyn Log>, LogError> {
+        Ok(Box::new(EmbeddedLog::open_on(self.clone(), Path::new("/log"), SMALL, 0, 7)?))
+    }
+}
+
 #[test]
 fn keeps_the_contract() {
     contract::check(&Temporary::new);
+    contract::check(&MemoryFileSystem::default);
 }
 
 /// The record with the number `n` of a test log: between 1 and 300 bytes.
