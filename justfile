@@ -105,4 +105,4 @@ model *args:
 # Plant each bug in the protocol; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
-    {{ if args =~ '--(sample|only|survivors-of|list)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-sim --features styx-sim/mutants && target/release/styx-sim --mutants" } }} "$@"
+    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-sim --features styx-sim/mutants && target/release/styx-sim --mutants" } }} "$@"

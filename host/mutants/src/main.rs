@@ -48,7 +48,7 @@ struct Options {
 }
 
 /// Crates whose mutants are tested. Their order gives them their numbers.
-const SUBJECTS: [&str; 1] = ["styx-protocol"];
+const SUBJECTS: [&str; 4] = ["styx-protocol", "styx-driver", "styx-storage", "styx-durability"];
 const SIMULATOR: &str = "styx-sim";
 
 fn main() -> ExitCode {

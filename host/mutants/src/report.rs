@@ -14,6 +14,8 @@ use crate::suite::Fate;
 pub struct Outcome {
     /// File, function and change.
     pub key: String,
+    /// The crate that it is in.
+    pub package: String,
     /// Below the workspace's root.
     pub file: PathBuf,
     /// From 1.
@@ -49,8 +51,8 @@ const REQUIRED: f64 = 0.95;
 impl Outcome {
     /// What became of a mutant.
     pub fn new(mutant: &Mutant, fate: Fate, seconds: f64) -> Self {
-        let Mutant { key, file, line, operator, change, .. } = mutant.clone();
-        Outcome { key, file, line, operator, change, fate, seconds }
+        let Mutant { key, package, file, line, operator, change, .. } = mutant.clone();
+        Outcome { key, package, file, line, operator, change, fate, seconds }
     }
 
     /// Whether nothing noticed it.
@@ -80,6 +82,17 @@ impl Report {
         survivors.map(line).collect()
     }
 
+    /// How many were tested of each crate, and how many of these caught.
+    fn by_crate(&self) -> BTreeMap<&str, (usize, usize)> {
+        let mut crates: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for outcome in &self.outcomes {
+            let (tested, caught) = crates.entry(&outcome.package).or_default();
+            *tested += 1;
+            *caught += usize::from(!outcome.survived());
+        }
+        crates
+    }
+
     /// Figures, on one line.
     pub fn summary(&self) -> String {
         let mut by: BTreeMap<String, usize> = BTreeMap::new();
@@ -98,6 +111,7 @@ impl Report {
             "survived": self.outcomes.len() - self.caught(),
             "score": self.caught() as f64 / self.outcomes.len().max(1) as f64,
             "caught_by": by,
+            "tested_and_caught_of": self.by_crate(),
             "median_seconds": seconds.get(seconds.len() / 2),
             "seed": self.seed,
             "of": self.of,

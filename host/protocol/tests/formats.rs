@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use styx_protocol::catalog::{Activation, Control};
-use styx_protocol::entity::Layout;
+use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::format::{FormatError, LOG_RECORD};
 use styx_protocol::ids::{
     EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, SequencerCounter, Tid, Timestamp, WorkerId,
@@ -94,6 +94,19 @@ fn what_is_written_now_is_what_the_fixtures_hold() {
         let message = "a change of the format needs its next version, and fixtures of that beside these";
         assert!(record.encode() == fixture(2, name, || record.encode()), "{name}: {message}");
     }
+}
+
+/// Snapshots are sorted by partition, and hash chains made of hashes: another program must come to the same.
+#[test]
+fn keys_have_the_partitions_and_hashes_that_they_always_had() {
+    let layout = Layout { seed: 77, partitions: 1024 };
+    let placed = ["alice", "bob", "bob:1"].map(|key| {
+        let entity = Entity::new(&layout, OperatorId(3), true, key.into());
+        (entity.partition().0, entity.hash())
+    });
+    let expected =
+        [(158, 14_139_812_118_671_487_013), (756, 12_402_585_550_035_003_666), (756, 577_877_626_994_626_827)];
+    assert_eq!(placed, expected);
 }
 
 /// Records as they were before they carried a version.

@@ -62,6 +62,8 @@ struct Rig {
     now: Now,
     members: Vec<Member>,
     heard: BTreeMap<NodeId, Beat>,
+    /// What the last invitation says of where members are.
+    addresses: Vec<String>,
     log: Vec<Arc<EpochRecord>>,
     /// Appended and not durable.
     appended: VecDeque<(Generation, Epoch)>,
@@ -89,6 +91,7 @@ impl Rig {
             now,
             members: Vec::new(),
             heard: BTreeMap::new(),
+            addresses: Vec::new(),
             log: Vec::new(),
             appended: VecDeque::new(),
             slow_log: false,
@@ -210,6 +213,7 @@ impl Rig {
         if invite.generation > self.generation {
             (self.members, self.generation) = (Vec::new(), invite.generation);
         }
+        self.addresses = invite.members.iter().map(|member| member.address.clone()).collect();
         let config = worker::Config {
             layout: invite.layout,
             modes: Default::default(),
@@ -307,6 +311,25 @@ fn a_deployment_is_sequenced_when_all_workers_have_compiled_it_and_told_when_gat
     let known = CatalogVersion::of(rig.driver.leader.as_ref().unwrap().catalog());
     rig.envelope(GATEWAY, Envelope::Watch { known });
     assert_eq!(rig.deployed(), ["admin"]);
+}
+
+#[test]
+fn members_are_told_where_the_others_are_and_gateways_when_the_log_is_full() {
+    let mut rig = Rig::live(false);
+    assert_eq!(rig.addresses, [NodeId(11), NodeId(12)].map(|node| format!("host:{node}")));
+    rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });
+    let shown = |rig: &mut Rig, full: bool| {
+        rig.effects.clear();
+        rig.step(Event::LogCondition(LogCondition { full, ..LogCondition::default() }));
+        let views = rig.effects.iter().filter_map(|effect| match effect {
+            Effect::SendControl { to: GATEWAY, envelope: Envelope::View(view) } => Some(view.full),
+            _ => None,
+        });
+        views.collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&mut rig, false), [] as [bool; 0], "it was not full before");
+    assert_eq!(shown(&mut rig, true), [true]);
+    assert_eq!(shown(&mut rig, false), [false]);
 }
 
 #[test]

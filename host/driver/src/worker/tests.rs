@@ -337,6 +337,21 @@ fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
 }
 
 #[test]
+fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
+    let mut rig = Rig::new();
+    rig.network(NetworkEvent::Connected(COORDINATOR));
+    rig.invite(1, &[ME, OTHER]);
+    rig.controls.clear();
+    let result = Err(RestoreFailure { why: "a flipped bit".into(), damaged: true });
+    rig.step(WorkerEvent::Restored { generation: Generation(1), result });
+    let [(COORDINATOR, Envelope::RestoreFailed { generation: Generation(1), why, damaged: true })] = &rig.controls[..]
+    else {
+        panic!("{:?}", rig.controls)
+    };
+    assert_eq!(why, "a flipped bit");
+}
+
+#[test]
 fn a_member_that_is_cut_off_is_reported_after_a_while_and_not_when_it_is_back() {
     let mut rig = Rig::new();
     rig.invite(1, &[ME, OTHER]);

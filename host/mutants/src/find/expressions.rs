@@ -8,7 +8,7 @@ use super::{Finder, alternative, operators, range};
 use crate::schema::{Form, Operator};
 use crate::source::is_product;
 
-impl Finder {
+impl Finder<'_> {
     pub(super) fn expression(&mut self, expression: &Expr) {
         if !is_product(attributes(expression)) {
             return;

@@ -3,6 +3,7 @@
 //! Left alone is what decides nothing, or cannot be switched while the program runs: constants, patterns, attributes, types;
 //! the inside of macros, so assertions too; what people are shown; planted bugs, which `styx-sim --mutants` switches.
 
+mod asserted;
 mod expressions;
 mod operators;
 mod statements;
@@ -13,20 +14,24 @@ use std::ops::Range;
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ReturnType, Signature, Type};
+use syn::{Attribute, Expr, ReturnType, Signature, Type, Visibility};
 
 use crate::schema::{Alternative, Form, Operator, Schema, Site};
 use crate::source::{Source, is_product};
 
 /// Finds all sites of a file.
 pub fn find(source: &Source) -> Schema {
-    let mut finder =
-        Finder { schema: Schema { text: source.text.clone(), ..Schema::default() }, path: Vec::new(), function: None };
+    let schema = Schema { text: source.text.clone(), ..Schema::default() };
+    let assertions = asserted::assertions(source);
+    let mut finder = Finder { source, assertions, schema, path: Vec::new(), function: None };
     finder.visit_file(&source.syntax);
     finder.schema
 }
 
-struct Finder {
+struct Finder<'a> {
+    source: &'a Source,
+    /// Where they are.
+    assertions: Vec<Range<usize>>,
     schema: Schema,
     /// Modules, types and functions around what is visited.
     path: Vec<String>,
@@ -34,7 +39,7 @@ struct Finder {
     function: Option<usize>,
 }
 
-impl Finder {
+impl Finder<'_> {
     fn text(&self, range: &Range<usize>) -> &str {
         &self.schema.text[range.clone()]
     }
@@ -66,13 +71,22 @@ impl Finder {
     }
 
     /// A function, unless the compiler may run it, or it is not there to decide.
-    fn function(&mut self, attributes: &[Attribute], signature: &Signature, body: &syn::Block) {
-        // Invariants are asserted: to overlook one that holds changes nothing. Lines of a log decide nothing.
-        let decides = signature.ident != "invariants" && signature.ident != "log";
+    fn function(
+        &mut self,
+        attributes: &[Attribute],
+        visibility: &Visibility,
+        signature: &Signature,
+        body: &syn::Block,
+    ) {
+        let name = signature.ident.to_string();
+        let asserts = name == "invariants"
+            || asserted::only_asserts(body)
+            || asserted::is_for_assertions(self.source, &self.assertions, visibility, &name);
+        let decides = !asserts && name != "log";
         if !is_product(attributes) || signature.constness.is_some() || !decides {
             return;
         }
-        self.path.push(signature.ident.to_string());
+        self.path.push(name);
         let outer = self.function.replace(self.schema.functions.len());
         self.schema.functions.push(self.path.join("::"));
         self.results(signature, body);
@@ -144,10 +158,10 @@ fn is_for_people(implemented: &syn::Path) -> bool {
     matches!(name.as_deref(), Some("Debug" | "Display" | "Error"))
 }
 
-impl<'ast> Visit<'ast> for Finder {
+impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         match item {
-            syn::Item::Fn(function) => self.function(&function.attrs, &function.sig, &function.block),
+            syn::Item::Fn(function) => self.function(&function.attrs, &function.vis, &function.sig, &function.block),
             syn::Item::Impl(item) if is_product(&item.attrs) => {
                 if item.trait_.as_ref().is_some_and(|(path, _)| is_for_people(path)) {
                     return;
@@ -170,7 +184,7 @@ impl<'ast> Visit<'ast> for Finder {
 
     fn visit_impl_item(&mut self, item: &'ast syn::ImplItem) {
         if let syn::ImplItem::Fn(function) = item {
-            self.function(&function.attrs, &function.sig, &function.block);
+            self.function(&function.attrs, &function.vis, &function.sig, &function.block);
         }
     }
 
@@ -178,7 +192,7 @@ impl<'ast> Visit<'ast> for Finder {
         if let syn::TraitItem::Fn(function) = item
             && let Some(body) = &function.default
         {
-            self.function(&function.attrs, &function.sig, body);
+            self.function(&function.attrs, &Visibility::Inherited, &function.sig, body);
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Finder, operators, range};
 use crate::schema::{Form, Operator};
 use crate::source::is_product;
 
-impl Finder {
+impl Finder<'_> {
     pub(super) fn statement(&mut self, statement: &Stmt) {
         if let Stmt::Expr(expression, semicolon) = statement {
             if !is_product(attributes(expression)) || self.is_for_people(expression) {
@@ -51,7 +51,8 @@ impl Finder {
     /// Whether a statement tells people something, and nothing else.
     fn is_for_people(&self, expression: &Expr) -> bool {
         let Expr::MethodCall(call) = expression else { return false };
-        call.method == "log" || call.args.iter().any(|argument| self.text(&range(argument)).contains("Diagnostic::"))
+        let shown = |argument: &str| argument.contains("Diagnostic::") || argument.starts_with("Action::Logs");
+        call.method == "log" || call.args.iter().any(|argument| shown(self.text(&range(argument))))
     }
 }
 

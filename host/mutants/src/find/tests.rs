@@ -37,6 +37,8 @@ fn what_the_compiler_computes_or_matches_is_left_alone() {
         "fn f() -> T { drop(a); b.reserve(1); T::new() }",
         "fn f() -> T { if planted(Bug::A) { return 1 + 1; } a }",
         "fn invariants(&self) -> bool { self.a < 3 }",
+        "fn f() -> T { debug_assert!(g(a) || b); c } fn g(a: u8) -> bool { a < 3 }",
+        "impl A { pub fn check(&self) { let a = b + 1; for c in d { assert!(a < c); } } }",
     ];
     for text in untouched {
         assert_eq!(changes(text).0, [""; 0], "{text}");
@@ -68,6 +70,13 @@ fn each_operator_has_its_changes() {
     for (body, expected) in cases {
         assert_eq!(within(body), expected, "{body}");
     }
+}
+
+#[test]
+fn what_is_called_elsewhere_too_or_does_more_than_assert_is_changed() {
+    let called = "fn f() -> T { debug_assert!(g(a)); g(b) } fn g(a: u8) -> T { a == 3 }";
+    assert_eq!(changes(called).0, ["`a == 3` → `a != 3`", &format!("`3` → `4` in `{called}`")]);
+    assert_eq!(within("assert!(a); b == c"), ["`b == c` → `b != c`"]);
 }
 
 #[test]

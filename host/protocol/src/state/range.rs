@@ -175,4 +175,20 @@ mod tests {
                 && !closed.covers(&KeyRange::all())
         );
     }
+    #[test]
+    fn what_covers_a_range_contains_all_of_it_and_every_range_covers_itself() {
+        let keys = ["", "a", "ab", "b", "c"];
+        let ends = || {
+            let keyed = keys.into_iter().flat_map(|key| [Bound::Included(key.into()), Bound::Excluded(key.into())]);
+            keyed.chain([Bound::Unbounded])
+        };
+        let ranges: Vec<KeyRange> =
+            ends().flat_map(|lower| ends().map(move |upper| KeyRange { lower: lower.clone(), upper })).collect();
+        for one in &ranges {
+            assert!(one.covers(one) && KeyRange::all().covers(one), "{one:?}");
+            for other in ranges.iter().filter(|other| one.covers(other)) {
+                assert!(keys.into_iter().all(|key| !other.contains(key) || one.contains(key)), "{one:?} {other:?}");
+            }
+        }
+    }
 }

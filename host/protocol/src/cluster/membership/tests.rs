@@ -291,6 +291,8 @@ fn a_worker_follows_no_invitation_that_is_old_or_meant_for_another_life() {
     assert!(!member.invited(Generation(4), 3), "for another life");
     assert!(member.invited(Generation(4), 5));
     assert!(!member.invited(Generation(4), 5) && !member.invited(Generation(3), 5));
+    assert!(!member.beat(Beat { number: 9, generation: Generation(3), answers: 0 }));
+    assert_eq!(member.hello(vec![]).heard, 0, "what it has followed replaces those before");
     assert!(member.beat(Beat { number: 10, generation: Generation(6), answers: 0 }), "its generation is over");
     assert_eq!(member.generation(), Generation(0));
     assert!(!member.invited(Generation(4), 5) && !member.invited(Generation(5), 5), "so are these");

@@ -146,3 +146,69 @@ pub(super) fn admit_key(bytes: usize) -> Result<(), Abort> {
 fn exceeded(message: String) -> Result<(), Abort> {
     Err(Abort::new(Code::LimitExceeded, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(used: Usage) -> Quota {
+        let limits = Limits {
+            fuel: 60,
+            transaction_fuel: 100,
+            calls: 4,
+            call_depth: 3,
+            rw_set: 5,
+            payload: 10,
+            ..Limits::default()
+        };
+        Quota { used, ..Quota::new(limits) }
+    }
+
+    #[test]
+    fn all_that_was_used_is_added_up_and_never_wraps() {
+        let mut used = Usage { fuel: 1, calls: 2, touched: 3, bytes: 4 };
+        used.add(Usage { fuel: 10, calls: 20, touched: 30, bytes: 40 });
+        assert_eq!(used, Usage { fuel: 11, calls: 22, touched: 33, bytes: 44 });
+        let most = Usage { fuel: u64::MAX, calls: u32::MAX, touched: u32::MAX, bytes: u64::MAX };
+        used.add(most);
+        assert_eq!(used, most);
+    }
+
+    #[test]
+    fn an_invocation_has_its_own_fuel_or_what_is_left_of_the_transactions() {
+        for (fuel, left) in [(0, 60), (40, 60), (41, 59), (100, 0), (101, 0)] {
+            assert_eq!(quota(Usage { fuel, ..Usage::default() }).fuel(), left);
+        }
+    }
+
+    #[test]
+    fn a_limit_may_be_met_and_not_exceeded() {
+        let none = quota(Usage::default());
+        assert_eq!([2, 3].map(|depth| none.admit_call(depth).is_ok()), [true, false]);
+        assert_eq!([5, 6].map(|entries| none.admit_entries(entries).is_ok()), [true, false]);
+        assert_eq!([10, 11].map(|bytes| none.admit_value(bytes).is_ok()), [true, false]);
+        assert_eq!([10, 11].map(|bytes| none.admit_args(bytes).is_ok()), [true, false]);
+        assert_eq!([10, 11].map(|bytes| none.admit_result(bytes).is_ok()), [true, false]);
+        assert_eq!([1024, 1025].map(|bytes| admit_key(bytes).is_ok()), [true, false]);
+        let after = |used| quota(Usage { calls: used, touched: used, bytes: u64::from(used), ..Usage::default() });
+        assert_eq!([3, 4].map(|calls| after(calls).admit_call(0).is_ok()), [true, false]);
+        assert_eq!([4, 5].map(|touched| after(touched).admit_access().is_ok()), [true, false]);
+        assert_eq!([320, 321].map(|bytes| after(bytes).admit_bytes().is_ok()), [true, false]);
+    }
+
+    #[test]
+    fn what_may_have_met_a_limit_elsewhere_is_near_it() {
+        let none = Usage::default();
+        let near = |used| quota(none).is_near(&used);
+        assert_eq!([50, 51].map(|fuel| near(Usage { fuel, ..none })), [false, true]);
+        assert_eq!([3, 4].map(|calls| near(Usage { calls, ..none })), [false, true]);
+        assert_eq!([4, 5].map(|touched| near(Usage { touched, ..none })), [false, true]);
+        assert_eq!([319, 320].map(|bytes| near(Usage { bytes, ..none })), [false, true]);
+    }
+
+    #[test]
+    fn lines_are_kept_up_to_a_bound_for_all_of_them() {
+        let mut quota = quota(Usage::default());
+        assert_eq!([LOG_BYTES_MAX - 1, 1, 1].map(|bytes| quota.log(bytes)), [true, true, false]);
+    }
+}

@@ -167,3 +167,16 @@ fn a_round_ends_whatever_workers_count() {
     assert!(coordinator.is_idle());
     assert_eq!(coordinator.position().0, Epoch(1));
 }
+
+#[test]
+fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
+    for (name, mut coordinator, _) in phases() {
+        assert!(!coordinator.is_drained(), "{name}: nobody has told it to");
+        coordinator.step(Input::Drain, &mut Vec::new());
+        assert_eq!(coordinator.is_drained(), name == "idle", "{name}");
+    }
+    let mut waited_for = coordinator();
+    waited_for.step(Input::Drain, &mut Vec::new());
+    say(&mut waited_for, 0, Message::WorkAvailable);
+    assert!(!waited_for.is_drained());
+}
