@@ -164,6 +164,29 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
 }
 
 #[test]
+fn every_setting_is_read_as_it_is_written() {
+    let mut command = ServerConfig::command();
+    command.build();
+    for argument in command.get_arguments().filter(|argument| argument.get_id() != "help") {
+        let long = argument.get_long().unwrap();
+        let names = argument.get_value_names().unwrap_or_default();
+        let value = match (argument.get_possible_values().first(), names.first().map_or("", |name| name.as_str())) {
+            (Some(possible), _) => possible.get_name().to_owned(),
+            (None, "N" | "off|all|N") => "3".into(),
+            (None, "TIME") => "2s".into(),
+            (None, "SIZE") => "1GiB".into(),
+            (None, "ADDR" | "HOST:PORT,…") => "127.0.0.1:80".into(),
+            (None, "KIND") => "memory".into(),
+            (None, "KEY=VALUE") => "client.rack=r".into(),
+            (None, _) => "x".into(),
+        };
+        let parsed = ServerConfig::try_parse_from(["styx", &format!("--{long}={value}")]);
+        assert!(parsed.is_ok(), "--{long}={value}: {}", parsed.unwrap_err());
+    }
+    assert_eq!(resolve("[server]\npartitions = 16\n", "").unwrap().partitions, Some(16));
+}
+
+#[test]
 fn values_that_do_not_fit_are_refused() {
     for (toml, says) in [
         ("[server]\nthreads = 0", "styx.toml: threads must be at least 1"),
