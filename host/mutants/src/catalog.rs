@@ -20,6 +20,14 @@ pub struct Subject {
     pub files: Vec<(PathBuf, Schema)>,
 }
 
+impl Subject {
+    /// Numbers of its mutants.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        let sites = self.files.iter().flat_map(|(_, schema)| &schema.sites);
+        sites.flat_map(|site| &site.alternatives).map(|alternative| alternative.number)
+    }
+}
+
 /// A small bug that can be switched on.
 #[derive(Clone, Debug)]
 pub struct Mutant {

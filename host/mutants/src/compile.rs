@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::catalog::{Catalog, Subject};
+use crate::catalog::Subject;
 use crate::copy::Original;
 use crate::schema::Rewritten;
 
@@ -74,11 +74,12 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// A file cannot be read or written, or the crates do not compile whatever is left out.
-    pub fn compile(&self, catalog: &Catalog) -> Result<Compiled> {
+    pub fn compile(&self) -> Result<Compiled> {
         let memory = self.work.join("left-out.json");
         let mut known: LeftOut =
             fs::read(&memory).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
         let hashes: Vec<u64> = self.subjects.iter().map(|subject| hash_of(subject)).collect();
+        let all: BTreeSet<u32> = self.subjects.iter().flat_map(|subject| subject.numbers()).collect();
         let mut left_out = BTreeSet::new();
         for (subject, hash) in self.subjects.iter().zip(&hashes) {
             if let Some((_, numbers)) = known.0.get(&subject.package).filter(|(before, _)| before == hash) {
@@ -91,7 +92,7 @@ impl Compiler<'_> {
             let texts: BTreeMap<PathBuf, String> =
                 rewritten.iter().map(|(path, file)| (path.clone(), file.text.clone())).collect();
             self.original.write(&self.copy(), &self.packages, &texts)?;
-            eprintln!("compiling {} mutants, round {round}", catalog.mutants.len() - left_out.len());
+            eprintln!("compiling {} mutants, round {round}", all.len() - left_out.len());
             let (success, messages, errors) = self.cargo(&["build", "--workspace", "--lib", "--bins"])?;
             if success {
                 break xxh3_64(format!("{texts:?}").as_bytes());
@@ -104,8 +105,7 @@ impl Compiler<'_> {
             round += 1;
         };
         for (subject, hash) in self.subjects.iter().zip(hashes) {
-            let own = subject.files.iter().flat_map(|(_, schema)| &schema.sites).flat_map(|site| &site.alternatives);
-            let own = own.map(|alternative| alternative.number).filter(|number| left_out.contains(number)).collect();
+            let own = subject.numbers().filter(|number| left_out.contains(number)).collect();
             known.0.insert(subject.package.clone(), (hash, own));
         }
         fs::write(memory, serde_json::to_vec(&known)?)?;

@@ -38,7 +38,7 @@ pub struct Report {
     /// How many mutants there are to choose from.
     pub of: usize,
     /// How many do not compile.
-    pub left_out: usize,
+    pub do_not_compile: usize,
     /// How many are known to change nothing.
     pub equivalent: usize,
     /// By place.
@@ -115,7 +115,7 @@ impl Report {
             "median_seconds": seconds.get(seconds.len() / 2),
             "seed": self.seed,
             "of": self.of,
-            "do_not_compile": self.left_out,
+            "do_not_compile": self.do_not_compile,
             "equivalent": self.equivalent,
         })
         .to_string()

@@ -23,7 +23,7 @@ fn compile(catalog: &Catalog, work: &Path) -> Compiled {
     let packages = original.needed([PACKAGE.to_owned()]).unwrap();
     let subjects = catalog.subjects.iter().collect();
     let compiler = Compiler { original: &original, work, subjects, packages, simulator: None, profile: &[] };
-    compiler.compile(catalog).unwrap()
+    compiler.compile().unwrap()
 }
 
 fn catalog() -> Catalog {

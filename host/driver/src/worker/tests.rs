@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::attempt::Execution;
+use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
 use styx_protocol::machine::worker::{Batch, ClientRequest, Executed};
@@ -10,13 +11,14 @@ use styx_protocol::membership::{Beat, Build, Hello};
 use styx_protocol::modes::Modes;
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
+use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
 
 use super::heartbeat::{HEARTBEAT, LEAVE_MAX, LINGER, SILENT};
 use super::*;
 use crate::client::{Answer, ClientMessage};
-use crate::wire::{AdminQuery, Member, Query, Question};
+use crate::wire::{AdminQuery, Member, Query, Question, SnapshotPlace, WrittenPart};
 
 const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
 const ME: NodeId = NodeId(10);
@@ -135,6 +137,10 @@ impl Rig {
     }
 
     fn invite(&mut self, generation: u64, members: &[NodeId]) {
+        self.invite_with(generation, members, None);
+    }
+
+    fn invite_with(&mut self, generation: u64, members: &[NodeId], store: Option<SnapshotPlace>) {
         let member = |node: &NodeId| Member { node: *node, address: format!("127.0.0.1:{}", node.0) };
         let invite = Invite {
             generation: Generation(generation),
@@ -144,7 +150,7 @@ impl Rig {
             placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
             layout: LAYOUT,
             retention: Retention::default(),
-            store: None,
+            store,
         };
         let config = coordinator::Config { layout: LAYOUT, engine: EngineHash(5), generation: Generation(generation) };
         self.coordinator = Some(Coordinator::new(config, Arc::new(invite.placement.clone())));
@@ -336,12 +342,15 @@ fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
     assert_eq!((rig.worker.generation(), hello.generation, hello.life), (None, Generation(0), LIFE + 1));
 }
 
+fn snapshots() -> Option<SnapshotPlace> {
+    Some(SnapshotPlace { place: "memory:".into(), identity: 1, begin: Some(9) })
+}
+
 #[test]
 fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected(COORDINATOR));
-    rig.invite(1, &[ME, OTHER]);
-    rig.controls.clear();
+    rig.invite_with(1, &[ME, OTHER], snapshots());
     let result = Err(RestoreFailure { why: "a flipped bit".into(), damaged: true });
     rig.step(WorkerEvent::Restored { generation: Generation(1), result });
     let [(COORDINATOR, Envelope::RestoreFailed { generation: Generation(1), why, damaged: true })] = &rig.controls[..]
@@ -349,6 +358,59 @@ fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
         panic!("{:?}", rig.controls)
     };
     assert_eq!(why, "a flipped bit");
+}
+
+#[test]
+fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
+    let digest = Digest([3; 32]);
+    let mut catalog = Catalog::default();
+    catalog.apply(&Control::Deploy(Deployment {
+        id: "dp_1".into(),
+        app: "shop".into(),
+        created: Timestamp(1),
+        components: vec![Component { name: "c".into(), digest, size: 1, sdk: String::new() }],
+        operators: vec![OperatorSpec {
+            name: "stock".into(),
+            component: 0,
+            key_prefix: None,
+            isolation: Isolation::default(),
+            doc: String::new(),
+            functions: vec![],
+        }],
+        limits: Limits::default(),
+    }));
+    let frame = SnapshotHeader {
+        generation: Generation(0),
+        epoch: Epoch(9),
+        chain: Default::default(),
+        time: Timestamp(1),
+        highest: Default::default(),
+        catalog: catalog.image(),
+    };
+    let state = RestoredState { frame, partitions: vec![], carried: vec![], replies: vec![] };
+
+    let mut rig = Rig::new();
+    rig.network(NetworkEvent::Connected(COORDINATOR));
+    rig.invite_with(1, &[ME], snapshots());
+    rig.step(WorkerEvent::Restored { generation: Generation(1), result: Ok(Some(Box::new(state))) });
+    assert!(rig.controls.is_empty(), "a component is missing: {:?}", rig.controls);
+    rig.step(WorkerEvent::ComponentPrepared(digest, Ok(())));
+    let joined = |(to, envelope): &(NodeId, Envelope)| {
+        *to == COORDINATOR && matches!(envelope, Envelope::Joined { generation: Generation(1) })
+    };
+    assert_eq!(rig.controls.iter().filter(|control| joined(control)).count(), 1, "{:?}", rig.controls);
+
+    // What it has written of a snapshot is told when it is, and when the coordinator asks again; not in other generations.
+    let written = WrittenPart { epoch: Epoch(10), objects: vec![5], hashes: vec![], carried: vec![] };
+    for (generation, told) in [(2, 0), (1, 1)] {
+        rig.controls.clear();
+        rig.step(WorkerEvent::PartWritten(Generation(generation), Box::new(written.clone())));
+        assert_eq!(rig.controls.len(), told);
+        rig.control(COORDINATOR, Envelope::ResendPart { generation: Generation(generation) });
+        assert_eq!(rig.controls.len(), 2 * told);
+        let own = Envelope::PartWritten { generation: Generation(1), part: written.clone() };
+        assert!(rig.controls.iter().all(|control| *control == (COORDINATOR, own.clone())), "{:?}", rig.controls);
+    }
 }
 
 #[test]
