@@ -333,6 +333,23 @@ fn members_are_told_where_the_others_are_and_gateways_when_the_log_is_full() {
 }
 
 #[test]
+fn what_is_asked_of_the_coordinator_itself_goes_to_the_workers() {
+    let mut rig = Rig::live(false);
+    rig.step(Event::Client(ClientMessage::Read(AdminQuery::Workers, "reader")));
+    rig.advance();
+    let mut asked: Vec<NodeId> = rig
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Ask { to, queries } if queries.len() == 1 => Some(*to),
+            _ => None,
+        })
+        .collect();
+    asked.sort();
+    assert_eq!(asked, [NodeId(11), NodeId(12)], "{:?}", rig.effects);
+}
+
+#[test]
 fn a_deployment_waits_neither_for_a_gateway_that_is_silent_nor_for_one_for_ever() {
     let mut rig = Rig::live(false);
     rig.envelope(GATEWAY, Envelope::Watch { known: CatalogVersion::default() });

@@ -169,6 +169,19 @@ fn a_number_is_durable_before_anybody_hears_of_it() {
 }
 
 #[test]
+fn who_shows_that_beats_arrive_counts_at_once_but_not_by_a_beat_to_come() {
+    for (heard, counts) in [(0, false), (5, true), (10, true), (11, false)] {
+        let mut membership = Membership::new(build(EngineHash(7)), PATIENCE, Generation(0), 1, 1);
+        let hello = Hello { heard, ..Member::new(1, build(EngineHash(7))).hello(vec![]) };
+        let mut actions = vec![];
+        membership.step(10, Input::Hello { from: 1u16, hello }, &mut actions);
+        membership.step(10, Input::Tick, &mut actions);
+        let begins = actions.iter().any(|action| matches!(action, Action::Persist(_)));
+        assert_eq!(begins, counts, "{heard}: {actions:?}");
+    }
+}
+
+#[test]
 fn who_falls_silent_or_hears_nothing_is_lost_and_may_come_back() {
     for deaf in [false, true] {
         let mut cluster = Cluster::new(2, Generation(0));
