@@ -147,6 +147,8 @@ impl Suite {
             ("STYX_MUTANT", mutant.to_string()),
             ("STYX_MUTANT_REACHED", mark.display().to_string()),
             ("CARGO_MANIFEST_DIR", stage.program.directory.display().to_string()),
+            // Who panics need not say where: that takes longer than most tests.
+            ("RUST_BACKTRACE", "0".to_owned()),
             // Alike every time, and without notes for the next one.
             ("PROPTEST_RNG_SEED", "1".to_owned()),
             ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true".to_owned()),

@@ -42,7 +42,7 @@ fn every_mutant_comes_to_what_it_must() {
     assert_eq!((again.hash, &again.left_out), (compiled.hash, &left_out));
 
     // The tests pass while nothing is switched on, or this is an error.
-    let effort = Effort { transactions: 0, skipped: &[], shortest: Duration::from_secs(2) };
+    let effort = Effort { transactions: 0, skipped: &[], shortest: Duration::from_secs(10) };
     let suite = Suite::measure(compiled, Vec::new(), effort, work.path()).unwrap();
     let mutants: Vec<&Mutant> = catalog.mutants.values().filter(|mutant| !left_out.contains(&mutant.number)).collect();
     let outcomes = hunt(&suite, &mutants, 2).unwrap();
