@@ -445,6 +445,20 @@ mod tests {
         Ack { graph: GraphId(graph), number: 1, share: None, report: Report::default() }
     }
 
+    fn reply(graph: u64) -> OrderReply {
+        let question = Question { fragment: 1, index: 0 };
+        let (used, report) = (Usage::default(), Report::default());
+        OrderReply {
+            graph: GraphId(graph),
+            number: 1,
+            question,
+            answer: RemoteResponse::Noted,
+            share: None,
+            used,
+            report,
+        }
+    }
+
     #[test]
     fn mails_are_joined_only_where_their_order_stays() {
         let acks =
@@ -460,6 +474,11 @@ mod tests {
         assert_eq!(mail.append(acks(3..4)), Some(acks(3..4)), "acks are heard before decisions");
         assert_eq!(mail.append(Mail { round: Round(8), ..decisions(4..5) }).map(|other| other.round), Some(Round(8)));
         assert_eq!(mail, Mail { decisions: decisions(0..2).decisions, ..acks(0..3) });
+
+        let answered = |graphs: std::ops::Range<u64>| Mail { replies: graphs.map(reply).collect(), ..acks(5..6) };
+        let mut replies = Mail { acks: vec![], ..answered(0..1) };
+        assert_eq!(replies.append(answered(1..3)), None);
+        assert_eq!(replies, answered(0..3));
 
         let whole = mail.clone();
         let mut tasks = mail.split(2).into_iter();
