@@ -103,6 +103,8 @@ impl Suite {
             };
             suite.stages[at].limit = effort.shortest.max(Duration::from_secs_f64(seconds) * PATIENCE);
         }
+        // Tests before the simulator, quick ones first.
+        suite.stages.sort_by_key(|stage| (stage.package.is_none(), stage.limit));
         Ok(suite)
     }
 
