@@ -79,7 +79,7 @@ impl LeaderSearch {
             NetworkEvent::Message { from: COORDINATOR, .. } | NetworkEvent::Control { from: COORDINATOR, .. } => {
                 (self.heard, self.useless) = (now, false);
             }
-            NetworkEvent::Connected(COORDINATOR) => {
+            NetworkEvent::Connected { peer: COORDINATOR, .. } => {
                 (self.heard, self.connected, self.useless, self.tries) = (now, true, false, 0);
                 let message = format!("connected to the coordinator at {}", self.addresses[self.at]);
                 effects.push(SearchEffect::Diagnostic(Diagnostic::info(message)));
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_leader_that_falls_silent_is_left_but_not_after_a_sleep_of_ones_own() {
         let mut two = search(&["a", "b"]);
-        two.on_event(ms(10), &NetworkEvent::Connected(COORDINATOR), &mut Vec::new());
+        two.on_event(ms(10), &NetworkEvent::Connected { peer: COORDINATOR, restarted: false }, &mut Vec::new());
         assert_eq!(dialed(&mut two, 20, 1000), []);
         // The process slept; what came meanwhile has not been heard yet.
         assert_eq!(dialed(&mut two, 9000, 9900), []);

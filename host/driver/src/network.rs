@@ -30,7 +30,12 @@ pub enum NetworkEvent {
         message: Result<Box<Envelope>, DecodeError>,
     },
     /// A connection was made.
-    Connected(NodeId),
+    Connected {
+        /// The peer.
+        peer: NodeId,
+        /// It is another process than before: no control message of before arrives any more.
+        restarted: bool,
+    },
     /// A connection has ended; the network tries to make it again.
     Lost {
         /// The peer.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use styx_driver::client;
+use styx_driver::client::{self, Failure};
 pub use styx_driver::client::{Answer, Failure};
 use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::abort::{Abort, Code};
@@ -203,6 +203,11 @@ impl Handle {
         self.inbox.operator(OperatorMessage::Deploy(control, Waiter::Once(to)));
         match answer.await {
             Ok(Answer::Controlled(result)) => result,
+            Ok(Answer::Failed(Failure::OutcomeUnknown)) => {
+                let message = "the members of the cluster changed meanwhile, and whether it has taken effect is not \
+                               known here; look at what is deployed, or ask again";
+                Err(Abort::new(Code::Overloaded, message))
+            }
             _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
         }
     }

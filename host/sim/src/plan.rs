@@ -4,6 +4,7 @@
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Generation};
 use styx_protocol::machine::Config;
+use styx_protocol::machine::worker::HAND_OVER_MAX;
 use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 
@@ -202,6 +203,7 @@ impl Plan {
             engine: EngineHash(0),
             generation: Generation(1),
             snapshots: false,
+            hand_over_max: HAND_OVER_MAX,
             claim_order: true,
         };
         let mut mix = [10, 5, 3, 3, 2, 1, 2];

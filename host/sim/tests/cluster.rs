@@ -76,6 +76,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         engine: EngineHash(0),
         generation: Generation(1),
         snapshots: true,
+        hand_over_max: worker::HAND_OVER_MAX,
         claim_order: true,
     }
 }

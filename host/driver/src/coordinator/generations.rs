@@ -10,6 +10,7 @@ use super::snapshots::SnapshotWaiter;
 use super::step::Step;
 use super::workers::Actions;
 use super::{recovery, snapshots};
+use crate::client::{Answer, Failure};
 use crate::diagnostic::Diagnostic;
 use crate::snapshots::StoreFailure;
 use crate::wire::Envelope;
@@ -128,8 +129,11 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     /// The generation is over: nobody appends any more.
     fn close(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.take() else { return };
+        let Some(mut leader) = self.leader.take() else { return };
         let generation = leader.generation();
+        for waiter in leader.abandon() {
+            step.push(Effect::Answer(waiter, Answer::Failed(Failure::OutcomeUnknown)));
+        }
         if leader.is_replaying() {
             step.push(Effect::StopReading);
         }

@@ -266,6 +266,11 @@ impl<W> LeaderState<W> {
         now.since(self.round_began)
     }
 
+    /// Those who wait for a deployment that was sequenced or was about to be.
+    pub(super) fn abandon(&mut self) -> Vec<W> {
+        self.machine.abandon()
+    }
+
     /// What to do next, of what the machine may do. `hurry`: nobody will come who could fill an epoch.
     pub(super) fn next(&mut self, config: &CoordinatorConfig, hurry: bool, now: Instant) -> Next {
         if !self.machine.is_idle() {

@@ -19,10 +19,10 @@ impl<W, R> CoordinatorDriver<W, R> {
             NetworkEvent::Message { from, generation, message } => self.on_message(from, generation, message, step),
             NetworkEvent::Control { from, message: Ok(envelope) } => self.on_envelope(from, *envelope, step),
             NetworkEvent::Control { from, message: Err(why) } => self.dropped(from, &why.to_string(), step),
-            NetworkEvent::Connected(peer) => {
+            NetworkEvent::Connected { peer, restarted } => {
                 step.log(Diagnostic::debug("connected").node(peer));
                 self.workers.connected(peer);
-                self.route(step, |router, _, effects| router.resume(effects));
+                self.route(step, |router, now, effects| router.connected(now, peer, restarted, effects));
             }
             NetworkEvent::Lost { peer, why } => {
                 step.log(Diagnostic::info(format!("connection lost: {why}")).node(peer));

@@ -15,6 +15,7 @@ use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::task::LocalView;
 
 use super::*;
+use crate::client::Failure;
 use crate::network::NetworkEvent;
 use crate::snapshots::{ManifestPut, SnapshotConfig, StoreFailure};
 use crate::wire::Invite;
@@ -224,6 +225,7 @@ impl Rig {
             retention: invite.retention,
             generation: self.generation,
             snapshots: invite.store.is_some(),
+            hand_over_max: worker::HAND_OVER_MAX,
             claim_order: false,
         };
         let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement) };
@@ -585,4 +587,21 @@ fn without_a_snapshot_that_can_be_read_or_with_one_from_behind_the_log_nobody_go
         assert!(rig.has(|effect| matches!(effect, Effect::Halt(_))));
         assert_eq!(rig.generation, Generation(0));
     }
+}
+
+#[test]
+fn a_deployment_whose_generation_ends_before_it_is_durable_is_not_waited_for_for_ever() {
+    let mut rig = Rig::live(false);
+    rig.slow_compilers = true;
+    rig.deploy("shop", "admin");
+    for worker in [11, 12] {
+        rig.envelope(NodeId(worker), Envelope::ComponentPrepared(Digest([4; 32]), Ok(())));
+    }
+    let is_unknown = |effect: &Effect<&'static str, &'static str>| {
+        matches!(effect, Effect::Answer("admin", Answer::Failed(Failure::OutcomeUnknown)))
+    };
+    assert!(!rig.has(is_unknown));
+    let why = "gone".to_owned();
+    rig.step(Event::Network(NetworkEvent::Unreached { peer: NodeId(12), gone: true, why }));
+    assert!(rig.has(is_unknown), "{:?}", rig.effects);
 }

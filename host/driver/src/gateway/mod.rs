@@ -182,12 +182,12 @@ impl<W, R> GatewayDriver<W, R> {
                     effects.push(GatewayEffect::PeerError);
                 }
             },
-            NetworkEvent::Connected(node) => {
-                if node == COORDINATOR {
+            NetworkEvent::Connected { peer, restarted } => {
+                if peer == COORDINATOR {
                     self.router.attended(now, true);
                     self.watched = None;
                 }
-                self.router.resume(routed);
+                self.router.connected(now, peer, restarted, routed);
             }
             NetworkEvent::Lost { peer, why } => {
                 say(Diagnostic::info(format!("connection lost: {why}")).node(peer));

@@ -179,13 +179,23 @@ impl<W, R> Router<W, R> {
     /// Asks again what was asked of earlier generations, if it can be.
     fn leave_generations_behind(&mut self, now: Instant) {
         let Some(generation) = self.view.as_ref().map(|view| view.generation) else { return };
-        let over: Vec<u64> = self
-            .in_flight
-            .iter()
-            .filter(|(_, in_flight)| in_flight.generation != generation)
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for ticket in over {
+        self.doubt(now, |in_flight| in_flight.generation != generation);
+    }
+
+    /// There is a connection to a node; `restarted`: to another process than before, which has lost
+    /// whatever was on its way to the one before.
+    pub fn connected(&mut self, now: Instant, node: NodeId, restarted: bool, effects: &mut Vec<RouterEffect<W, R>>) {
+        if restarted {
+            self.doubt(now, |in_flight| in_flight.node == node);
+        }
+        self.resume(effects);
+    }
+
+    /// Postpones what was asked and may never be answered, if it can be asked again.
+    fn doubt(&mut self, now: Instant, lost: impl Fn(&InFlight<W, R>) -> bool) {
+        let lost = self.in_flight.iter().filter(|(_, in_flight)| lost(in_flight));
+        let lost: Vec<u64> = lost.map(|(ticket, _)| *ticket).collect();
+        for ticket in lost {
             if let Some(in_flight) = self.in_flight.get_mut(&ticket)
                 && let Subject::Client(question, _) = &in_flight.subject
                 && !is_repeatable(question)
@@ -213,8 +223,8 @@ impl<W, R> Router<W, R> {
         self.postponed.push_back(Postponed { since, tried, asked });
     }
 
-    /// Asks what was postponed: there is a connection that was not there before.
-    pub fn resume(&mut self, effects: &mut Vec<RouterEffect<W, R>>) {
+    /// Asks what was postponed, if somebody serves.
+    fn resume(&mut self, effects: &mut Vec<RouterEffect<W, R>>) {
         if self.view.as_ref().is_some_and(|view| view.live) {
             for Postponed { since, tried, asked } in std::mem::take(&mut self.postponed) {
                 self.ask(since, tried, asked, effects);

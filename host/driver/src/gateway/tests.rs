@@ -380,9 +380,29 @@ fn the_coordinator_hears_of_a_gateway_again_and_again_and_at_once_after_a_reconn
     rig.later(Duration::ZERO);
     rig.later(WATCH / 2);
     assert_eq!(rig.sent.len(), 1);
-    rig.step(GatewayEvent::Network(NetworkEvent::Connected(COORDINATOR)));
+    rig.step(GatewayEvent::Network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false }));
     rig.later(Duration::ZERO);
     assert_eq!(rig.sent.len(), 2);
     rig.later(WATCH);
     assert_eq!(rig.sent.len(), 3);
+}
+
+#[test]
+fn what_was_on_its_way_to_a_process_that_is_gone_is_asked_of_the_next_one() {
+    let mut rig = Rig::live();
+    let (_, unretained, _) = (rig.submit(1, "a", true), rig.submit(2, "a", false), rig.query("a"));
+    assert_eq!(rig.pass().len(), 3);
+    let reconnect = |rig: &mut Rig, restarted: bool| {
+        for peer in WORKERS {
+            rig.step(GatewayEvent::Network(NetworkEvent::Connected { peer, restarted }));
+        }
+        rig.pass()
+    };
+    assert!(reconnect(&mut rig, false).is_empty());
+    let again = reconnect(&mut rig, true);
+    let ids = |(_, query): &(NodeId, Query)| matches!(&query.question, crate::wire::Question::Submit(request, _) if request.id == RequestId(2));
+    assert_eq!((again.len(), again.iter().any(ids)), (2, false), "{again:?}");
+    rig.later(GRACE);
+    rig.later(REVIEW);
+    assert_eq!(rig.answers, [(unretained, Answer::Failed(Failure::OutcomeUnknown))]);
 }

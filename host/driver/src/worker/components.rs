@@ -9,6 +9,8 @@ use styx_protocol::catalog::{Catalog, Digest};
 pub(super) struct Components {
     prepared: BTreeSet<Digest>,
     preparing: BTreeSet<Digest>,
+    /// Those of them that the coordinator was asked for.
+    fetching: BTreeSet<Digest>,
 }
 
 impl Components {
@@ -27,9 +29,20 @@ impl Components {
         self.preparing.insert(digest)
     }
 
+    /// Notes that the coordinator is asked for a component.
+    pub(super) fn fetch(&mut self, digest: Digest) {
+        self.fetching.insert(digest);
+    }
+
+    /// Components that the coordinator was asked for and has not sent.
+    pub(super) fn fetching(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.fetching.iter().copied()
+    }
+
     /// Notes what has become of it.
     pub(super) fn end(&mut self, digest: Digest, prepared: bool) {
         self.preparing.remove(&digest);
+        self.fetching.remove(&digest);
         if prepared {
             self.prepared.insert(digest);
         }

@@ -8,6 +8,9 @@ use styx_protocol::membership::{Beat, Build, Hello, Member};
 
 use crate::time::{Instant, earliest};
 
+/// Of nodes to or from which messages are lost: reported at once, until the generation is over.
+const BROKEN: Instant = Instant(0);
+
 /// Time between two heartbeats.
 pub(super) const HEARTBEAT: Duration = Duration::from_millis(50);
 
@@ -74,7 +77,10 @@ impl Heartbeat {
 
     pub(super) fn connected(&mut self, node: NodeId) {
         self.attended |= node == crate::COORDINATOR;
-        self.unreachable.remove(&node);
+        // What is lost stays lost, however many connections follow.
+        if self.unreachable.get(&node).is_some_and(|report| *report > BROKEN) {
+            self.unreachable.remove(&node);
+        }
     }
 
     pub(super) fn lost(&mut self, now: Instant, node: NodeId) {
@@ -84,7 +90,7 @@ impl Heartbeat {
 
     /// Messages to or from a node are lost: only a new generation helps.
     pub(super) fn broken(&mut self, node: NodeId) {
-        self.unreachable.insert(node, Instant(0));
+        self.unreachable.insert(node, BROKEN);
     }
 
     /// A generation begins, with connections that were never lost.

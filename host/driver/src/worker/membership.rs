@@ -23,9 +23,6 @@ use crate::client::{Answer, ClientMessage, Failure};
 use crate::time::Instant;
 use crate::wire::{AdminQuery, Bytes, Envelope, Invite, Query, Question, Reply, Response, WrittenPart};
 
-/// Bytes of arguments in one worker's part of a record.
-const EPOCH_BYTES_MAX: usize = 16 << 20;
-
 /// Parts of graphs taken from a mail at a time: what they need stays in the processor's caches.
 const MAIL_PIECE: usize = 64;
 
@@ -72,13 +69,14 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         layout: invite.layout,
         modes: config.modes,
         epoch_size_max: config.epoch_size_max,
-        epoch_bytes_max: EPOCH_BYTES_MAX,
+        epoch_bytes_max: config.epoch_bytes_max,
         backlog_max: config.backlog_max,
         suspended_max: config.suspended_max,
         retention: invite.retention,
         generation: invite.generation,
         snapshots: invite.store.is_some(),
-        claim_order: false,
+        hand_over_max: config.hand_over_max,
+        claim_order: config.claim_order,
     };
     Worker::new(settings, LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) })
 }
@@ -110,6 +108,10 @@ impl<L, R> Membership<L, R> {
 
     pub(super) fn workers(&self) -> &BTreeMap<NodeId, WorkerId> {
         &self.workers
+    }
+
+    pub(super) fn machine(&self) -> &Worker<Asker<L>> {
+        &self.machine
     }
 
     pub(super) fn view(&self) -> &LocalView {

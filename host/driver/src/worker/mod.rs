@@ -27,10 +27,11 @@ use std::collections::BTreeMap;
 
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Generation, NodeId};
+use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::Input;
 use styx_protocol::message::Message;
 
-pub use io::{Asker, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
+pub use io::{Asker, EPOCH_BYTES_MAX, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
 
 use self::components::Components;
 use self::heartbeat::Heartbeat;
@@ -91,6 +92,11 @@ impl<L, R> WorkerDriver<L, R> {
         self.membership.as_ref().map(|membership| membership.generation())
     }
 
+    /// The machine of the generation that it is a member of, to be looked at.
+    pub fn machine(&self) -> Option<&Worker<Asker<L>>> {
+        self.membership.as_ref().map(|membership| membership.machine())
+    }
+
     /// Takes one event; pushes what is to be done.
     ///
     /// # Panics
@@ -110,13 +116,13 @@ impl<L, R> WorkerDriver<L, R> {
                 ));
                 self.heartbeat.broken(to);
             }
-            WorkerEvent::Executed(executed) => self.machine(now, Input::Executed(executed), effects),
-            WorkerEvent::TaskProgress(progress) => self.machine(now, Input::TaskProgress(progress), effects),
-            WorkerEvent::FellBack(outcomes) => self.machine(now, Input::FellBack(outcomes), effects),
+            WorkerEvent::Executed(executed) => self.step_machine(now, Input::Executed(executed), effects),
+            WorkerEvent::TaskProgress(progress) => self.step_machine(now, Input::TaskProgress(progress), effects),
+            WorkerEvent::FellBack(outcomes) => self.step_machine(now, Input::FellBack(outcomes), effects),
             WorkerEvent::ExecutionForgotten => self.execution_forgotten(now, effects),
             WorkerEvent::ComponentAbsent(digest) => {
-                let envelope = Envelope::FetchComponent(digest);
-                effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+                self.components.fetch(digest);
+                fetch(digest, effects);
             }
             WorkerEvent::ComponentPrepared(digest, result) => self.prepared(now, digest, result, effects),
             WorkerEvent::Restored { generation, result } => {
@@ -126,7 +132,7 @@ impl<L, R> WorkerDriver<L, R> {
             }
             WorkerEvent::HandOver(generation) => {
                 if self.generation() == Some(generation) {
-                    self.machine(now, Input::HandOver, effects);
+                    self.step_machine(now, Input::HandOver, effects);
                 }
             }
             WorkerEvent::PartWritten(generation, part) => {
@@ -173,7 +179,7 @@ impl<L, R> WorkerDriver<L, R> {
         self.membership.as_deref_mut().filter(|membership| membership.generation() == generation)
     }
 
-    fn machine(&mut self, now: Now, input: Input<Asker<L>>, effects: &mut Effects<L, R>) {
+    fn step_machine(&mut self, now: Now, input: Input<Asker<L>>, effects: &mut Effects<L, R>) {
         if let Some(membership) = &mut self.membership {
             membership.step(now.monotonic, input, effects);
         }
@@ -193,7 +199,13 @@ impl<L, R> WorkerDriver<L, R> {
                 say(Diagnostic::warn(format!("a message that cannot be read was dropped: {error}")).node(from));
                 effects.push(WorkerEffect::PeerError);
             }
-            NetworkEvent::Connected(node) => self.heartbeat.connected(node),
+            NetworkEvent::Connected { peer: node, .. } => {
+                self.heartbeat.connected(node);
+                if node == COORDINATOR {
+                    // The one that was asked before may have been another process.
+                    self.components.fetching().for_each(|digest| fetch(digest, effects));
+                }
+            }
             NetworkEvent::Lost { peer, why } => {
                 say(Diagnostic::info(format!("connection lost: {why}")).node(peer));
                 self.heartbeat.lost(now.monotonic, peer);
@@ -422,6 +434,10 @@ impl<L, R> WorkerDriver<L, R> {
             }
         }
     }
+}
+
+fn fetch<L, R>(digest: Digest, effects: &mut Effects<L, R>) {
+    effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope: Envelope::FetchComponent(digest) });
 }
 
 impl<L, R> From<SearchEffect> for WorkerEffect<L, R> {

@@ -5,7 +5,7 @@ use styx_protocol::attempt::Execution;
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
-use styx_protocol::machine::worker::{Batch, ClientRequest, Executed};
+use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, HAND_OVER_MAX};
 use styx_protocol::machine::{Coordinator, coordinator};
 use styx_protocol::membership::{Beat, Build, Hello};
 use styx_protocol::modes::Modes;
@@ -55,8 +55,11 @@ impl Rig {
             coordinators: vec!["127.0.0.1:1".into()],
             modes: Modes::default(),
             epoch_size_max: 100,
+            epoch_bytes_max: EPOCH_BYTES_MAX,
             backlog_max: 100,
             suspended_max: 10,
+            hand_over_max: HAND_OVER_MAX,
+            claim_order: false,
         };
         let now = Now { monotonic: Instant(1), wall: Timestamp(LIFE) };
         Rig {
@@ -76,7 +79,7 @@ impl Rig {
     /// A worker that is alone in its first generation, which is live.
     fn live() -> Rig {
         let mut rig = Rig::new();
-        rig.network(NetworkEvent::Connected(COORDINATOR));
+        rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
         rig.invite(1, &[ME]);
         rig.go_live(1);
         rig
@@ -262,7 +265,7 @@ fn heartbeats_go_out_while_a_batch_is_out_and_while_it_is_awaited_between_genera
     // Events alone bring the time, too.
     for _ in 0..10 {
         rig.now.monotonic = rig.now.monotonic.after(HEARTBEAT);
-        rig.network(NetworkEvent::Connected(OTHER));
+        rig.network(NetworkEvent::Connected { peer: OTHER, restarted: false });
     }
     assert_eq!(rig.hellos.len(), before + 20);
     assert_eq!(rig.hellos.last().unwrap().generation, Generation(0));
@@ -324,7 +327,7 @@ fn the_next_generation_waits_for_what_is_executed_and_its_messages_keep_their_or
 #[test]
 fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
     let mut rig = Rig::new();
-    rig.network(NetworkEvent::Connected(COORDINATOR));
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite(1, &[ME, OTHER]);
     let noise = |from| NetworkEvent::Message { from, generation: Generation(1), message: Err("noise".into()) };
     rig.network(noise(OTHER));
@@ -342,6 +345,18 @@ fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
     assert_eq!((rig.worker.generation(), hello.generation, hello.life), (None, Generation(0), LIFE + 1));
 }
 
+#[test]
+fn lost_messages_are_reported_although_a_connection_follows() {
+    let mut rig = Rig::new();
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
+    rig.invite(1, &[ME, OTHER]);
+    let why = "the peer has started anew".to_owned();
+    rig.network(NetworkEvent::Broken { peer: OTHER, generation: Generation(1), why });
+    rig.network(NetworkEvent::Connected { peer: OTHER, restarted: true });
+    rig.later(HEARTBEAT);
+    assert_eq!(rig.hellos.last().unwrap().silent, [WorkerId(1)]);
+}
+
 fn snapshots() -> Option<SnapshotPlace> {
     Some(SnapshotPlace { place: "memory:".into(), identity: 1, begin: Some(9) })
 }
@@ -349,7 +364,7 @@ fn snapshots() -> Option<SnapshotPlace> {
 #[test]
 fn who_cannot_restore_a_snapshot_tells_the_coordinator_and_begins_nothing() {
     let mut rig = Rig::new();
-    rig.network(NetworkEvent::Connected(COORDINATOR));
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite_with(1, &[ME, OTHER], snapshots());
     let result = Err(RestoreFailure { why: "a flipped bit".into(), damaged: true });
     rig.step(WorkerEvent::Restored { generation: Generation(1), result });
@@ -390,7 +405,7 @@ fn who_has_restored_a_snapshot_joins_once_its_components_are_compiled() {
     let state = RestoredState { frame, partitions: vec![], carried: vec![], replies: vec![] };
 
     let mut rig = Rig::new();
-    rig.network(NetworkEvent::Connected(COORDINATOR));
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
     rig.invite_with(1, &[ME], snapshots());
     rig.step(WorkerEvent::Restored { generation: Generation(1), result: Ok(Some(Box::new(state))) });
     assert!(rig.controls.is_empty(), "a component is missing: {:?}", rig.controls);
@@ -422,7 +437,7 @@ fn a_member_that_is_cut_off_is_reported_after_a_while_and_not_when_it_is_back() 
     assert_eq!(rig.hellos.last().unwrap().silent, []);
     rig.later(HEARTBEAT);
     assert_eq!(rig.hellos.last().unwrap().silent, [WorkerId(1)]);
-    rig.network(NetworkEvent::Connected(OTHER));
+    rig.network(NetworkEvent::Connected { peer: OTHER, restarted: false });
     rig.later(HEARTBEAT);
     assert_eq!(rig.hellos.last().unwrap().silent, []);
 }
@@ -467,4 +482,21 @@ fn requests_of_this_process_are_answered_here_and_returned_when_the_generation_e
     assert_eq!(rig.answers[1..], [(2, returned)]);
     rig.step(ask(3, 3));
     assert_eq!(rig.answers.len(), 2, "outside of a generation it is dropped");
+}
+
+#[test]
+fn a_component_is_asked_for_again_when_the_coordinator_that_was_asked_may_not_have_heard() {
+    let mut rig = Rig::live();
+    let fetches = |rig: &Rig| {
+        let is_fetch = |(_, envelope): &&(NodeId, Envelope)| matches!(envelope, Envelope::FetchComponent(_));
+        rig.controls.iter().filter(is_fetch).count()
+    };
+    let digest = Digest([7; 32]);
+    rig.step(WorkerEvent::ComponentAbsent(digest));
+    assert_eq!(fetches(&rig), 1);
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: true });
+    assert_eq!(fetches(&rig), 2);
+    rig.step(WorkerEvent::ComponentPrepared(digest, Ok(())));
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: true });
+    assert_eq!(fetches(&rig), 2, "it is there");
 }

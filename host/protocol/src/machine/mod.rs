@@ -54,6 +54,8 @@ pub struct Config {
     pub generation: Generation,
     /// Track changes, so that snapshots can be taken.
     pub snapshots: bool,
+    /// Most changed entities that are handed over for a snapshot at once: [`worker::HAND_OVER_MAX`].
+    pub hand_over_max: usize,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
@@ -76,6 +78,7 @@ impl Config {
             retention: self.retention,
             generation: self.generation,
             snapshots: self.snapshots,
+            hand_over_max: self.hand_over_max,
             claim_order: self.claim_order,
         }
     }
@@ -153,11 +156,6 @@ impl<W> Machine<W> {
         let carried = restored.carried.iter().map(|carried| carried.tid).collect();
         self.coordinator.restore(&restored.frame, carried);
         self.worker.restore(restored);
-    }
-
-    /// Hands over at most so many changes at once from now on; by default a millisecond's work.
-    pub fn hand_over_most(&mut self, changes: usize) {
-        self.worker.hand_over_most(changes);
     }
 
     /// The committed state.

@@ -67,6 +67,11 @@ impl<T> Outbox<T> {
         free
     }
 
+    /// Everything that is held, in the order of its epochs.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
+        self.held.drain(..).flat_map(|(_, items)| items)
+    }
+
     /// What holds between steps.
     pub(super) fn invariants(&self) -> Result<(), &'static str> {
         if !self.held.iter().is_sorted_by(|(before, _), (after, _)| before < after) {

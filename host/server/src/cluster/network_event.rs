@@ -18,7 +18,7 @@ pub(super) fn read(incoming: Incoming) -> NetworkEvent {
         Incoming::Control { peer, body, .. } => {
             NetworkEvent::Control { from: peer, message: Envelope::decode(&body).map(Box::new) }
         }
-        Incoming::Connected { peer, .. } => NetworkEvent::Connected(peer),
+        Incoming::Connected { peer, restarted, .. } => NetworkEvent::Connected { peer, restarted },
         Incoming::Lost { peer, why } => NetworkEvent::Lost { peer, why },
         Incoming::Unreached { peer, gone, why } => NetworkEvent::Unreached { peer, gone, why },
         Incoming::Broken { peer, generation, why } => {

@@ -17,7 +17,7 @@ use styx_durability::log::LogReport;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
-use styx_protocol::machine::Config;
+use styx_protocol::machine::{Config, worker};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::Chain;
 use styx_protocol::replies::Retention;
@@ -161,6 +161,7 @@ impl SingleNode {
             engine: EngineHash(options.engine),
             generation: Generation(1),
             snapshots: options.snapshots.is_some(),
+            hand_over_max: worker::HAND_OVER_MAX,
             claim_order: false,
         };
         let (inbox, messages) = unbounded();

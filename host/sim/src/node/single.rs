@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use styx_protocol::ids::{Epoch, Timestamp, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
-use styx_protocol::machine::{Action, Input, Machine, coordinator, worker};
+use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::record::EpochRecord;
 
 use super::appender::Appender;
@@ -46,8 +46,8 @@ impl Single {
         let durable = environment.disk.durable();
         ensure(durable >= before, "log", || format!("epoch {before} was durable, {durable} is"))?;
         environment.checker.opened(&log, environment.disk.trimmed())?;
-        let mut machine = Machine::new(environment.plan.config);
-        machine.hand_over_most(environment.plan.snapshotting.chunk);
+        let hand_over_max = environment.plan.snapshotting.chunk;
+        let mut machine = Machine::new(Config { hand_over_max, ..environment.plan.config });
         let snapshot = environment.take_over(life, environment.plan.config.generation.0)?;
         if let Some(snapshot) = snapshot.as_ref().filter(|snapshot| snapshot.frame.epoch > Epoch(0)) {
             machine.restore(environment.store.load(snapshot, |_| true)?);

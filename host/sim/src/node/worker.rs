@@ -253,9 +253,9 @@ impl WorkerNode {
         let workers = workers.map(|(at, node)| (Peer::Worker(styx_protocol::ids::WorkerId(at as u16)), *node));
         let peers = workers.chain([(Peer::Coordinator, coordinator)]);
         let links = Links::new(self.life.node, generation, peers, environment);
-        let config = Config { generation: Generation(generation), ..environment.plan.config };
-        let mut machine = Worker::new(config.worker(), LocalView { me, placement });
-        machine.hand_over_most(environment.plan.snapshotting.chunk);
+        let hand_over_max = environment.plan.snapshotting.chunk;
+        let config = Config { generation: Generation(generation), hand_over_max, ..environment.plan.config };
+        let machine = Worker::new(config.worker(), LocalView { me, placement });
         let deviating = environment.plan.cluster.engine_of(self.life.node) != environment.plan.config.engine;
         let life = Life { part: generation, ..self.life };
         let pool = ExecutionPool::new(life, deviating, environment);

@@ -1,7 +1,7 @@
 //! Makes a snapshot exist: puts the next manifest, if nobody else may.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_128;
@@ -13,6 +13,9 @@ use super::manifest::{Manifest, PartKind, PartRef, object_name};
 /// Retries of a number that the store refuses and does not show.
 const CONFLICT_TRIES: u32 = 50;
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Between two looks at whether nobody else of this thread writes a manifest.
+const HEAD_PAUSE: Duration = Duration::from_millis(1);
 
 /// Contents of a new snapshot; the store adds the chains that its deltas continue.
 #[derive(Clone, Debug, Default)]
@@ -176,7 +179,17 @@ impl SnapshotStore {
 
     pub(crate) fn lock_head(&self) -> MutexGuard<'_, Head> {
         // A panic in the middle leaves at worst an old head, and then the put finds its number taken.
-        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+        loop {
+            match self.head.try_lock() {
+                Ok(head) => return head,
+                Err(TryLockError::Poisoned(head)) => return head.into_inner(),
+                // Whoever holds it may be somebody on this very thread, who goes on while this one pauses.
+                Err(TryLockError::WouldBlock) if self.objects.runtime().is_inline() => {
+                    self.objects.runtime().pause(HEAD_PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => return self.head.lock().unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 
     /// The newest snapshot as far as this store knows: what the next one continues.
@@ -227,11 +240,15 @@ impl SnapshotStore {
                 self.learn(&mut head)?;
             }
         };
+        // The number was free, but perhaps only because a collection has freed it since this writer last looked.
+        if let Err(error) = self.check_newest(manifest.sequence, generation, &mut head) {
+            // It may be there, and its writer is not told: the next one still continues the one before.
+            head.unconfirmed.insert((manifest.sequence, xxh3_128(&manifest.encode())));
+            return Err(error);
+        }
         head.highest = manifest.sequence;
         head.manifest = Some(manifest.clone());
         self.abandon(manifest.parts());
-        // The number was free, but perhaps only because a collection has freed it since this writer last looked.
-        self.check_newest(manifest.sequence, generation, &mut head)?;
         Ok(manifest)
     }
 
@@ -241,8 +258,14 @@ impl SnapshotStore {
         let Some(sequence) = later.iter().rev().find_map(|object| super::sequence_of(&object.name)) else {
             return Ok(());
         };
+        let found = self.objects.get(&object_name(sequence))?;
+        // A put of this writer that it was not told of.
+        if found.as_ref().is_some_and(|found| head.unconfirmed.contains(&(sequence, xxh3_128(&found.bytes)))) {
+            return Ok(());
+        }
         head.known = false;
-        let theirs = self.read_manifest(sequence).map_or(generation, |theirs| theirs.generation);
+        let theirs = found.and_then(|found| Manifest::decode(sequence, &found.bytes).ok());
+        let theirs = theirs.map_or(generation, |theirs| theirs.generation);
         Err(SnapshotError::Fenced { ours: generation, theirs, sequence })
     }
 

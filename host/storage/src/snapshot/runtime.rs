@@ -13,7 +13,7 @@ pub enum Runtime {
     Tokio(Handle),
     /// On the thread that calls, each to its end before the call returns, with nothing under way in between. For
     /// stores that need no Tokio, which are directories and memory, and for code that is alone on its thread: where a
-    /// call takes `threads`, ask for one. Only one call at a time may write manifests.
+    /// call takes `threads`, ask for one.
     Inline(Arc<dyn Environment>),
 }
 
@@ -32,6 +32,10 @@ impl Runtime {
             Self::Tokio(_) => rand::random(),
             Self::Inline(environment) => environment.nonce(),
         }
+    }
+
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self, Self::Inline(_))
     }
 
     pub(crate) fn pause(&self, duration: Duration) {

@@ -30,6 +30,8 @@ const AWAY: u8 = 4;
 const CARELESS: u8 = 5;
 /// It is not done, and the answer is that the name is taken: another put of it is under way.
 const BUSY: u8 = 6;
+/// It is done, and no list is given after it.
+const UNLISTED: u8 = 7;
 
 #[derive(Debug)]
 struct Flaky {
@@ -80,6 +82,10 @@ impl ObjectStore for Flaky {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        if self.mood.load(Ordering::SeqCst) == UNLISTED {
+            let error = Error::Generic { store: "flaky", source: "nobody lists".into() };
+            return Box::pin(futures_util::stream::iter([Err(error)]));
+        }
         self.inner.list(prefix)
     }
 
@@ -141,6 +147,29 @@ fn a_snapshot_whose_answer_was_lost() {
     flaky.mood.store(FINE, Ordering::SeqCst);
     assert_eq!(store.commit(fifth).unwrap().sequence, 5);
     assert_eq!(store.latest().unwrap().unwrap().sequence, 5);
+}
+
+#[test]
+fn a_snapshot_that_is_there_and_whose_writer_could_not_look_behind_it_is_continued_like_the_one_before() {
+    let (flaky, location) = flaky();
+    let store = open(&location);
+    let mut model = sample(1, 3, 20);
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    let changes = change(&mut model, 7, 20, 8, &mut Random(1));
+    let second = draft(&store, 2, 1, Some(1), vec![write_delta(&store, 7, 2, 1, &changes)]);
+    flaky.mood.store(UNLISTED, Ordering::SeqCst);
+    let unsaid = store.commit(second.clone());
+    assert!(matches!(&unsaid, Err(SnapshotError::Store { .. })), "{unsaid:?}");
+    flaky.mood.store(FINE, Ordering::SeqCst);
+    // Whatever else is wrong with the next one, nobody has taken over.
+    let mut incomplete = second.clone();
+    incomplete.parts[0].object.push('x');
+    let missing = store.commit(incomplete);
+    assert!(matches!(&missing, Err(error) if !matches!(error, SnapshotError::Fenced { .. })), "{missing:?}");
+    let later = store.commit(styx_storage::snapshot::Draft { created_us: second.created_us + 1, ..second }).unwrap();
+    assert_eq!((later.sequence, later.epoch), (3, 2));
+    model.retain(|_, entries| !entries.is_empty());
+    assert_eq!(restored(&store, &later), model);
 }
 
 #[test]

@@ -166,6 +166,16 @@ impl<W> Coordinator<W> {
     }
 
     /// Whether a change can be sequenced, and if not, why.
+    /// Gives up those who wait for a control that this coordinator will not see durable: the generation is over.
+    /// Whether it was sequenced, the next generation knows.
+    pub fn abandon(&mut self) -> Vec<W> {
+        let held = self.outbox.drain().filter_map(|action| match action {
+            Action::Controlled { waiter, .. } => Some(waiter),
+            _ => None,
+        });
+        held.chain(self.controls.drain(..).map(|(_, waiter)| waiter)).collect()
+    }
+
     fn check(&self, control: &Control) -> Result<(), Abort> {
         let Control::Place(next) = control else { return self.catalog.check(control) };
         let now = &self.placement;

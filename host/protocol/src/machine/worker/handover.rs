@@ -21,17 +21,10 @@ enum Stage {
     Asked,
 }
 
-/// A millisecond's work.
-const CHANGES_MOST: usize = 4096;
-
 impl Handover {
-    pub fn new() -> Self {
-        Handover { stage: Stage::Done, most: CHANGES_MOST }
-    }
-
-    /// At most so many changes leave at once from now on.
-    pub fn limit(&mut self, changes: usize) {
-        self.most = changes;
+    /// One in which at most so many changes leave at once.
+    pub fn new(most: usize) -> Self {
+        Handover { stage: Stage::Done, most }
     }
 
     pub fn is_done(&self) -> bool {

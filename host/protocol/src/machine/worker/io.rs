@@ -38,9 +38,14 @@ pub struct Config {
     pub generation: Generation,
     /// Track changes, so that snapshots can be taken.
     pub snapshots: bool,
+    /// Most changed entities that are handed over for a snapshot at once: [`HAND_OVER_MAX`].
+    pub hand_over_max: usize,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
+
+/// Changes that are handed over in about a millisecond.
+pub const HAND_OVER_MAX: usize = 4096;
 
 /// Input of a worker's machine. `W` names a waiting client; it is handed back with the response,
 /// never looked at.

@@ -24,7 +24,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, Input};
+pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, HAND_OVER_MAX, Input};
 
 use self::egress::Egress;
 use self::ground::Ground;
@@ -82,7 +82,7 @@ impl<W> Worker<W> {
             sequencer: Sequencer::new(u64::from(view.me.0) + 1, workers),
             rounds: Rounds::new(&config, view.me),
             egress: Egress::new(config.retention, config.snapshots),
-            handover: Handover::new(),
+            handover: Handover::new(config.hand_over_max),
             carried: Vec::new(),
             position: Position::default(),
             woke: false,
@@ -118,11 +118,6 @@ impl<W> Worker<W> {
         if self.config.snapshots {
             self.ground.state_mut().track();
         }
-    }
-
-    /// Hands over at most so many changes at once from now on; by default a millisecond's work.
-    pub fn hand_over_most(&mut self, changes: usize) {
-        self.handover.limit(changes);
     }
 
     /// The committed state that is here.

@@ -22,6 +22,7 @@ fn worker() -> Worker<u64> {
         retention: Retention::default(),
         generation: Generation(1),
         snapshots: false,
+        hand_over_max: HAND_OVER_MAX,
         claim_order: false,
     };
     let placement = Arc::new(Placement::round_robin(layout.partitions, 2));
