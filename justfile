@@ -97,6 +97,11 @@ sim *args:
     cargo build {{checked}} --quiet --workspace --bin styx-sim
     target/release/styx-sim {{args}}
 
+# Simulate whole processes under faults: the drivers, the log and the snapshots that the server runs
+dst *args:
+    cargo build {{checked}} --quiet --workspace --bin styx-dst
+    target/release/styx-dst {{args}}
+
 # Explore the model of commit, fallback and membership exhaustively; with a planted mistake's name, its counterexample
 model *args:
     cargo build {{checked}} --quiet --workspace --bin styx-model

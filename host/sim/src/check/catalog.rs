@@ -59,6 +59,11 @@ impl Deployed {
         }
     }
 
+    /// Whether the keys of an operator that some version had are composite.
+    pub fn is_composite(&self, id: u32) -> bool {
+        self.ids.get(crate::toy::OPERATORS[1]) == Some(&id)
+    }
+
     fn live(&self, name: &str) -> Option<Live> {
         let version = &self.versions[self.active.as_ref()?];
         let operator = version.operators.iter().find(|operator| operator.name == name)?;

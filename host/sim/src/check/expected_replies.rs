@@ -19,11 +19,13 @@ struct Table {
     known: BTreeMap<RequestId, Option<(Tid, u64)>>,
     ended: VecDeque<(Timestamp, RequestId)>,
     bytes: u64,
+    /// How often each was forgotten.
+    forgotten: BTreeMap<RequestId, u64>,
 }
 
 impl Table {
     fn new(retention: Retention) -> Self {
-        Table { retention, known: BTreeMap::new(), ended: VecDeque::new(), bytes: 0 }
+        Table { retention, known: BTreeMap::new(), ended: VecDeque::new(), bytes: 0, forgotten: BTreeMap::new() }
     }
 
     fn trim(&mut self, now: Timestamp) {
@@ -35,6 +37,7 @@ impl Table {
                 return;
             }
             self.ended.pop_front();
+            *self.forgotten.entry(id).or_default() += 1;
             self.bytes -= self.known.remove(&id).flatten().map_or(0, |(_, bytes)| bytes);
         }
     }
@@ -126,6 +129,12 @@ impl ExpectedReplies {
     pub fn contains(&self, id: RequestId) -> bool {
         let worker = memory_of(id, &self.placement);
         self.tables[usize::from(worker.0)].known.contains_key(&id)
+    }
+
+    /// How often a request was forgotten under this membership; none, if it is not remembered.
+    pub fn memory(&self, id: RequestId) -> Option<u64> {
+        let table = &self.tables[usize::from(memory_of(id, &self.placement).0)];
+        table.known.contains_key(&id).then(|| table.forgotten.get(&id).copied().unwrap_or_default())
     }
 
     /// Number of requests that each worker must know.

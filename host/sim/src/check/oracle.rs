@@ -7,7 +7,9 @@ use std::ops::Bound;
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Control;
-use styx_protocol::ids::Tid;
+use styx_protocol::entity::{Entity, Layout};
+use styx_protocol::ids::{OperatorId, Tid};
+use styx_protocol::state::State;
 use styx_protocol::transaction::Request;
 
 use super::catalog::{Deployed, Live};
@@ -166,6 +168,27 @@ impl Oracle {
                 self.overwritten = Some((other, tid));
             }
         }
+    }
+
+    /// All entities, with their operators and keys.
+    pub fn entities(&self, layout: Layout) -> impl Iterator<Item = (Entity, u32, &'static str)> + '_ {
+        let of = move |(operator, entities): (&u32, &'_ BTreeMap<&'static str, u64>)| {
+            let (operator, composite) = (*operator, self.deployed.is_composite(*operator));
+            let entity = move |key: &&'static str| {
+                (Entity::new(&layout, OperatorId(operator), composite, (*key).into()), operator, *key)
+            };
+            entities.keys().map(entity).collect::<Vec<_>>()
+        };
+        self.state.iter().flat_map(of)
+    }
+
+    /// The same as the protocol holds it.
+    pub fn as_state(&self, layout: Layout) -> State {
+        let mut state = State::new(layout);
+        for (entity, operator, key) in self.entities(layout) {
+            state.apply((entity, Some(self.state[&operator][key].to_le_bytes().into())));
+        }
+        state
     }
 
     /// Number of entities.

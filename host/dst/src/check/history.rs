@@ -1,0 +1,330 @@
+//! History: the requests of clients and the responses to them, which is all that promises are about.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use styx_driver::wire::Response as Seen;
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::Control;
+use styx_protocol::ids::{Epoch, RequestId, Tid};
+use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
+
+use super::checker::{Checker, same};
+use super::order::{Interval, real_time};
+use super::{Checked, Failure, ensure};
+
+/// Kind of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A request whose end is awaited.
+    Update,
+    /// A request whose receipt is awaited.
+    Send,
+    /// A read-only request.
+    Query,
+    /// The question for an earlier request's end.
+    Await,
+    /// A deployment.
+    Control,
+    /// A look at the state.
+    Look,
+}
+
+/// A request, over all of its attempts.
+#[derive(Debug)]
+pub struct TrackedRequest {
+    /// The request.
+    pub request: Arc<Request>,
+    /// When it was first submitted.
+    pub submitted: u64,
+    /// Ends that clients were told, and when.
+    pub told: Vec<(u64, Reply)>,
+    /// When a receipt was first given.
+    pub accepted: Option<u64>,
+}
+
+/// One message to a node; the machine's waiter is its index.
+#[derive(Debug)]
+pub struct Attempt {
+    /// Its kind.
+    pub kind: Kind,
+    /// The request; for a deployment its place among the controls.
+    pub of: usize,
+    /// The node that was asked.
+    pub node: usize,
+    /// The client's slot.
+    pub slot: usize,
+    /// Whether the machine has answered it.
+    pub answered: bool,
+    /// Whether the simulator has lost the message or its answer.
+    pub lost: bool,
+    /// The request was durable, and to be remembered, when this was asked: so often it had been forgotten before.
+    pub known: Option<u64>,
+}
+
+/// A query that ran.
+#[derive(Debug)]
+struct Queried {
+    expected: Result<u64, Abort>,
+    base: Epoch,
+    rank: (u64, u64, u64),
+}
+
+/// Everything that was asked and told.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Requests.
+    pub requests: Vec<TrackedRequest>,
+    /// Deployments, and whether a client was told that they are done.
+    pub controls: Vec<(Control, bool)>,
+    /// Attempts.
+    pub attempts: Vec<Attempt>,
+    queries: BTreeMap<RequestId, Queried>,
+    /// How often something was queried.
+    queried: u64,
+}
+
+impl History {
+    /// A query runs now and must come to this.
+    pub fn queried(&mut self, id: RequestId, expected: Result<u64, Abort>, base: Epoch, next: u64) {
+        self.queried += 1;
+        // A gateway may ask again; the first time is early enough for all that was told of it.
+        let rank = self.queries.get(&id).map_or((next, 0, self.queried), |before| before.rank);
+        self.queries.insert(id, Queried { expected, base, rank });
+    }
+
+    /// Each attempt is answered at most once.
+    fn answer(&mut self, attempt: usize) -> Checked<&Attempt> {
+        let attempt = &mut self.attempts[attempt];
+        ensure(!attempt.answered, "told once", || format!("{attempt:?} is answered again"))?;
+        attempt.answered = true;
+        Ok(attempt)
+    }
+
+    /// A reply leaves the worker that has it.
+    ///
+    /// # Errors
+    /// It rests on what is not durable.
+    pub fn leaves(
+        &self,
+        id: RequestId,
+        tid: Tid,
+        aborted: Option<&Abort>,
+        checker: &Checker,
+        durable: Epoch,
+    ) -> Checked {
+        if aborted.is_some_and(|abort| is_refusal(abort.code)) {
+            return Ok(());
+        }
+        let base = match self.queries.get(&id) {
+            Some(queried) => queried.base,
+            None => checker.ends_in(tid).ok_or_else(|| {
+                let message = format!("a reply to request {id} is of transaction {tid}, which is not in the log");
+                Failure::new("own reply", message).about(&[tid])
+            })?,
+        };
+        ensure(base <= durable, "durable before told", || {
+            format!("a reply to request {id} rests on epoch {base}; durable is {durable}")
+        })
+        .map_err(|failure| failure.about(&[tid]))
+    }
+
+    /// A receipt leaves the worker that gives it.
+    ///
+    /// # Errors
+    /// The request is not durable.
+    pub fn accepted(&self, id: RequestId, checker: &Checker, durable: Epoch) -> Checked {
+        // A key may have been used again once its reply was forgotten.
+        let tids = checker.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
+        let epoch = tids.iter().map(|tid| checker.sequenced[tid].epoch).min();
+        ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
+            format!("a receipt for request {id} of epoch {epoch:?}; durable is {durable}")
+        })
+    }
+
+    /// A client is given a reply.
+    ///
+    /// # Errors
+    /// It is not the client's.
+    pub fn reply(&mut self, attempt: usize, reply: &Reply, checker: &Checker) -> Checked {
+        let &Attempt { kind, of, .. } = self.answer(attempt)?;
+        let request = &self.requests[of].request;
+        ensure(reply.id == request.id, "own reply", || format!("{request:?} is answered with {reply:?}"))?;
+        if refused(reply) {
+            let used = |other: &TrackedRequest| other.request.id == request.id && other.request != *request;
+            let overloaded = matches!(&reply.outcome, Err(abort) if abort.code == Code::Overloaded);
+            return ensure(overloaded || self.requests.iter().any(used), "own reply", || {
+                format!("{request:?} is refused without reason: {reply:?}")
+            });
+        }
+        if kind == Kind::Query {
+            let Some(queried) = self.queries.get(&reply.id) else {
+                return Err(Failure::new("own reply", format!("a query that did not run is answered: {reply:?}")));
+            };
+            return ensure(checker.is_lenient() || same(&queried.expected, &reply.outcome), "serial order", || {
+                format!("a query came to {reply:?}; after epoch {} it comes to {:?}", queried.base, queried.expected)
+            });
+        }
+        let sequenced = checker.sequenced.get(&reply.tid).map(|known| &known.request);
+        let own = sequenced.is_some_and(|known| known.id == reply.id && (kind == Kind::Await || known == request));
+        ensure(own, "own reply", || format!("{request:?} is answered with {reply:?}, which is {sequenced:?}"))
+    }
+
+    /// A client is given a receipt.
+    ///
+    /// # Errors
+    /// It was told something before.
+    pub fn receipt(&mut self, attempt: usize) -> Checked {
+        self.answer(attempt).map(drop)
+    }
+
+    /// Whether a request that a client asks for is durable, and to be remembered.
+    pub fn is_known(&self, of: usize, checker: &Checker, durable: Epoch) -> Option<u64> {
+        let id = self.requests[of].request.id;
+        let tids = checker.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
+        let sequenced = tids.last().map(|tid| checker.sequenced[tid].epoch);
+        checker.remembered.memory(id).filter(|_| sequenced.is_some_and(|epoch| epoch <= durable))
+    }
+
+    /// A client is told that nothing is known of a request.
+    ///
+    /// # Errors
+    /// It was durable when it was asked for, and had not been forgotten since.
+    pub fn unknown(&mut self, attempt: usize, checker: &Checker) -> Checked {
+        let &Attempt { of, known, .. } = self.answer(attempt)?;
+        let id = self.requests[of].request.id;
+        ensure(known.is_none() || checker.remembered.memory(id) != known, "acknowledged kept", || {
+            format!("request {id} is no longer known")
+        })
+    }
+
+    /// Nobody can say what has become of what a client asked.
+    ///
+    /// # Errors
+    /// It was told something else before.
+    pub fn failed(&mut self, attempt: usize) -> Checked {
+        self.answer(attempt).map(drop)
+    }
+
+    /// Somebody sees how things are.
+    ///
+    /// # Errors
+    /// It is not so.
+    pub fn seen(&mut self, attempt: usize, seen: &Seen, _: &Checker, durable: Epoch) -> Checked {
+        self.answer(attempt)?;
+        let epoch = match seen {
+            Seen::Value { epoch, .. } | Seen::Entries { epoch, .. } => *epoch,
+            _ => return Ok(()),
+        };
+        ensure(epoch <= durable, "durable before told", || format!("a look shows epoch {epoch}; durable is {durable}"))
+    }
+
+    /// The machine says what became of a deployment.
+    ///
+    /// # Errors
+    /// It is not durable.
+    pub fn controlled(
+        &mut self,
+        attempt: usize,
+        refused: Option<&Abort>,
+        checker: &Checker,
+        durable: Epoch,
+    ) -> Checked {
+        let of = self.answer(attempt)?.of;
+        if refused.is_some_and(|abort| abort.code == Code::Overloaded) {
+            // Workers did not make it ready in time: nothing has happened.
+            return Ok(());
+        }
+        if let (Control::Deploy(deployment), _) = &self.controls[of] {
+            ensure(refused.is_none(), "own reply", || {
+                format!("the deployment {} is refused: {refused:?}", deployment.id)
+            })?;
+            let epoch = checker.deployments.iter().find(|(id, _)| *id == deployment.id).map(|(_, epoch)| *epoch);
+            ensure(epoch.is_some_and(|epoch| epoch <= durable), "durable before told", || {
+                format!("deployment {} of epoch {epoch:?} is done; durable is {durable}", deployment.id)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// After all is over: nothing told was lost, and told differently, or ran twice; and the order
+    /// is that of real time.
+    ///
+    /// # Errors
+    /// One of these is not so.
+    pub fn check(&self, checker: &Checker) -> Checked {
+        for (control, told) in &self.controls {
+            if let (Control::Deploy(deployment), true) = (control, told) {
+                ensure(checker.deployments.iter().any(|(id, _)| *id == deployment.id), "acknowledged kept", || {
+                    format!("deployment {} is lost", deployment.id)
+                })?;
+            }
+        }
+        let mut told_at: BTreeMap<Tid, u64> = BTreeMap::new();
+        let mut submitted: BTreeMap<RequestId, u64> = BTreeMap::new();
+        let mut intervals = Vec::new();
+        for tracked in &self.requests {
+            let id = tracked.request.id;
+            let tids = checker.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
+            let first = submitted.entry(id).or_insert(tracked.submitted);
+            *first = (*first).min(tracked.submitted);
+            ensure(tracked.request.retained || tids.len() <= 1, "applied twice", || {
+                format!("request {id} without a key ran as {tids:?}")
+            })
+            .map_err(|failure| failure.about(tids))?;
+            ensure(tracked.accepted.is_none() || !tids.is_empty(), "acknowledged kept", || {
+                format!("request {id} had a receipt and is lost")
+            })?;
+            for (time, reply) in tracked.told.iter().filter(|(_, reply)| !refused(reply)) {
+                match self.queries.get(&reply.id) {
+                    Some(_) => {}
+                    None => {
+                        told(reply, checker)?;
+                        let at = told_at.entry(reply.tid).or_insert(*time);
+                        *at = (*at).min(*time);
+                    }
+                }
+            }
+            if let Some(queried) = self.queries.get(&id) {
+                let answers = tracked.told.iter().filter(|(_, reply)| !refused(reply));
+                let told = answers.map(|(time, _)| *time).min();
+                intervals.push(Interval { rank: queried.rank, submitted: tracked.submitted, told, tid: Tid(0) });
+            }
+        }
+        for (tid, known) in &checker.sequenced {
+            let end = known.end.as_ref().ok_or_else(|| {
+                Failure::new("liveness", format!("transaction {tid} of epoch {} never ends", known.epoch))
+                    .about(&[*tid])
+            })?;
+            let submitted = *submitted.get(&known.request.id).ok_or_else(|| {
+                Failure::new("own reply", format!("transaction {tid} was never requested")).about(&[*tid])
+            })?;
+            let told = told_at.get(tid).copied();
+            intervals.push(Interval { rank: (end.epoch.0, end.rank as u64, 0), submitted, told, tid: *tid });
+        }
+        real_time(intervals)
+    }
+}
+
+/// Whether a reply says that a request was not taken.
+pub fn refused(reply: &Reply) -> bool {
+    reply.outcome.as_ref().is_err_and(|abort| is_refusal(abort.code))
+}
+
+fn is_refusal(code: Code) -> bool {
+    matches!(code, Code::Overloaded | Code::IdempotencyMismatch)
+}
+
+/// Checks that a client's reply is the one of the log.
+fn told(reply: &Reply, checker: &Checker) -> Checked {
+    let Some(known) = checker.sequenced.get(&reply.tid).filter(|known| known.request.id == reply.id) else {
+        let message = format!("{reply:?} was told, and the log does not have it");
+        return Err(Failure::new("acknowledged kept", message).about(&[reply.tid]));
+    };
+    let end = known.end.as_ref().map(|end| (&end.outcome, end.epoch));
+    ensure(end == Some((&reply.outcome, reply.epoch)), "one reply per request", || {
+        format!("{reply:?} was told, and the log says {end:?}")
+    })
+    .map_err(|failure| failure.about(&[reply.tid]))
+}

@@ -1,0 +1,8 @@
+//! Checkers of everything that must hold whatever happens, and how they report what does not.
+
+pub mod checker;
+pub mod history;
+pub mod snapshot;
+pub mod state;
+
+pub use styx_sim::check::{Checked, Failure, catalog, ensure, expected_replies, oracle, order};

@@ -1,0 +1,98 @@
+//! Responses to clients: each is checked against the history, and may be delayed or lost.
+
+use styx_driver::wire::{Response as Told, TicketedResponse};
+use styx_protocol::abort::Abort;
+use styx_protocol::attempt::LogLine;
+use styx_protocol::ids::{Epoch, Tid};
+use styx_protocol::machine::worker::ClientResponse;
+
+use super::Environment;
+use crate::check::Checked;
+use crate::event::{Event, Life, Response};
+
+impl Environment {
+    /// The client of an attempt sees its connection break.
+    pub fn break_connection(&mut self, attempt: usize) {
+        let delay = self.random.between(10, 1_000);
+        self.after(delay, Event::Response(None, attempt, Response::Broken));
+    }
+
+    /// Answers leave a worker: of each, what it rests on must be durable.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn leaves(&mut self, _: Life, responses: &[TicketedResponse]) -> Checked {
+        for TicketedResponse { response, .. } in responses {
+            match response {
+                Told::Reply(reply) => {
+                    let aborted: Option<&Abort> = reply.outcome.as_ref().err();
+                    self.history.leaves(reply.id, reply.tid, aborted, &self.checker, self.durable)?;
+                }
+                Told::Accepted(id) => self.history.accepted(*id, &self.checker, self.durable)?,
+                Told::Value { epoch, .. } | Told::Entries { epoch, .. } => self.seen(*epoch)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of a single process.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn leaves_alone(&mut self, responses: &[ClientResponse<usize>]) -> Checked {
+        for response in responses {
+            match response {
+                ClientResponse::Reply { reply, .. } => {
+                    let aborted = reply.outcome.as_ref().err();
+                    self.history.leaves(reply.id, reply.tid, aborted, &self.checker, self.durable)?;
+                }
+                ClientResponse::Accepted { id, .. } => self.history.accepted(*id, &self.checker, self.durable)?,
+                ClientResponse::Unknown { .. } | ClientResponse::Returned { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody is shown the state as of an epoch.
+    fn seen(&self, epoch: Epoch) -> Checked {
+        crate::check::ensure(epoch <= self.durable, "durable before told", || {
+            format!("a look shows epoch {epoch}; durable is {}", self.durable)
+        })
+    }
+
+    /// Guests have logged lines in the attempt that counted.
+    ///
+    /// # Errors
+    /// They must not have.
+    pub fn logged(&mut self, _: Tid, _: &[LogLine]) -> Checked {
+        Ok(())
+    }
+
+    /// Answers the client of an attempt.
+    ///
+    /// # Errors
+    /// It must not be told that.
+    pub fn answer(&mut self, life: Life, attempt: usize, response: Response, spent: u64) -> Checked {
+        let now = self.queue.now();
+        self.trace.event(now, [2, attempt as u64], || format!("{life} answers {attempt}: {response:?}"));
+        match &response {
+            Response::Reply(reply) => self.history.reply(attempt, reply, &self.checker)?,
+            Response::Accepted => self.history.receipt(attempt)?,
+            Response::Unknown => self.history.unknown(attempt, &self.checker)?,
+            Response::Controlled(result) => {
+                self.history.controlled(attempt, result.as_ref().err(), &self.checker, self.durable)?;
+            }
+            Response::Failed(_) | Response::Broken => self.history.failed(attempt)?,
+            Response::Seen(seen) => self.history.seen(attempt, seen, &self.checker, self.durable)?,
+        }
+        if !self.calm && self.random.chance(self.plan.loss) {
+            self.figures.lost += 1;
+            self.history.attempts[attempt].lost = true;
+            return Ok(());
+        }
+        let delay = spent + self.delay(self.plan.network);
+        self.after(delay, Event::Response(Some(life), attempt, response));
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! Generations and epochs as processes begin and end them: checked, traced and counted.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use styx_driver::wire::Invite;
+use styx_protocol::ids::{Epoch, Generation};
+use styx_protocol::machine::EpochSummary;
+use styx_protocol::record::{Chain, EpochRecord};
+use styx_protocol::transaction::Transaction;
+
+use super::{Environment, GenerationView};
+use crate::check::checker::Ended;
+use crate::check::state::WorkerState;
+use crate::check::{Checked, Failure, ensure};
+use crate::event::Life;
+
+impl Environment {
+    /// A process has opened its log, which holds these epochs, behind those that are trimmed.
+    ///
+    /// # Errors
+    /// It does not hold what it held.
+    pub fn opened(&mut self, life: Life, records: &[Arc<EpochRecord>], first: u64) -> Checked {
+        let held = records.last().map(|record| record.epoch);
+        let durable = held.unwrap_or(if first > 1 { self.durable } else { Epoch(0) });
+        ensure(durable >= self.durable, "log", || format!("epoch {} was durable, {durable} is", self.durable))?;
+        let trimmed = records.first().map_or(durable, |record| Epoch(record.epoch.0 - 1));
+        let now = self.queue.now();
+        self.trace.event(now, [19, life.node as u64, durable.0], || {
+            format!("{life} has opened its log: epochs {} to {durable}", trimmed.0 + 1)
+        });
+        self.durable = durable;
+        self.checker.opened(records, trimmed)
+    }
+
+    /// Records up to an epoch's are durable.
+    pub fn durable(&mut self, _: Life, epoch: Epoch) {
+        self.durable = self.durable.max(epoch);
+    }
+
+    /// A coordinator begins a generation.
+    ///
+    /// # Errors
+    /// It did before.
+    pub fn begins(&mut self, life: Life, generation: Generation) -> Checked {
+        let now = self.queue.now();
+        self.trace
+            .event(now, [13, life.node as u64, generation.0], || format!("{life} begins generation {generation}"));
+        self.figures.generations += 1;
+        let newest = self.newest().unwrap_or_default();
+        ensure(generation > newest, "membership", || format!("generation {generation} begins after {newest}"))
+    }
+
+    /// A worker is invited: with the first one, the generation is there.
+    ///
+    /// # Errors
+    /// What it begins with was not there.
+    pub fn invites(&mut self, life: Life, invite: &Invite) -> Checked {
+        if self.generations.contains_key(&invite.generation) {
+            return Ok(());
+        }
+        let members: Vec<usize> =
+            invite.members.iter().map(|member| member.address[1..].parse().expect("an address")).collect();
+        let begin = invite.store.as_ref().and_then(|place| place.begin);
+        let from = begin.map(|sequence| self.epoch_of(sequence)).transpose()?.unwrap_or_default();
+        let now = self.queue.now();
+        self.trace.event(now, [14, invite.generation.0, from.0], || {
+            format!("generation {} is of {members:?}, from epoch {from}", invite.generation)
+        });
+        self.figures.restores += u64::from(from > Epoch(0));
+        let placement = Arc::new(invite.placement.clone());
+        self.checker.placed(placement.clone(), from);
+        let summaries = members.iter().map(|_| VecDeque::new()).collect();
+        let view = GenerationView { leader: life, placement, members, summaries, queries: Vec::new(), live: false };
+        self.generations.insert(invite.generation, view);
+        Ok(())
+    }
+
+    /// A worker has become a member.
+    pub fn joined(&mut self, life: Life, generation: Generation) {
+        let now = self.queue.now();
+        self.trace.event(now, [11, life.node as u64, generation.0], || format!("{life} joins generation {generation}"));
+    }
+
+    /// A generation is live.
+    pub fn live(&mut self, life: Life, epoch: Epoch) {
+        let now = self.queue.now();
+        let Some(generation) = self.led_by(life) else { return };
+        self.trace.event(now, [15, generation.0], || format!("generation {generation} is live at epoch {epoch}"));
+        if let Some(view) = self.generations.get_mut(&generation) {
+            view.live = true;
+        }
+    }
+
+    /// A record is about to be appended.
+    ///
+    /// # Errors
+    /// It is not what follows.
+    pub fn cut(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
+        let requests = record.transactions().count();
+        let numbers = [1, record.epoch.0, record.time.0, requests as u64];
+        let now = self.queue.now();
+        self.trace.event(now, numbers, || {
+            format!(
+                "{life} cuts epoch {}: {requests} requests from counter {} of {}, carried {:?}, {} controls",
+                record.epoch,
+                record.counter,
+                record.sequencers,
+                record.carried,
+                record.controls.len()
+            )
+        });
+        self.figures.deployments += record.controls.iter().filter(|control| control.is_deployment()).count() as u64;
+        self.rounds.insert(life, Some(record.epoch));
+        self.checker.cut(record)
+    }
+
+    /// A record has been read again.
+    ///
+    /// # Errors
+    /// It is not what it was.
+    pub fn replayed(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
+        self.figures.replayed += 1;
+        self.rounds.insert(life, Some(record.epoch));
+        self.checker.cut(record)
+    }
+
+    /// A worker executes read-only requests in the round under way.
+    pub fn queries(&mut self, generation: Generation, queries: &[Transaction]) {
+        if let Some(view) = self.generations.get_mut(&generation) {
+            view.queries.extend(queries.iter().cloned());
+        }
+    }
+
+    /// All workers have executed: what queries come to rests on the state of now.
+    pub fn settles(&mut self, life: Life) {
+        let Some(generation) = self.led_by(life) else { return };
+        let view = self.generations.get_mut(&generation);
+        let queries = view.map_or_else(Vec::new, |view| std::mem::take(&mut view.queries));
+        self.expect_queries(queries);
+    }
+
+    /// Works out what read-only requests must come to that are executed now.
+    pub fn expect_queries(&mut self, queries: impl IntoIterator<Item = Transaction>) {
+        let next = self.checker.epoch().0 + 1;
+        for query in queries {
+            let expected = self.checker.query(query.time, &query.request);
+            let base = self.checker.query_base();
+            self.history.queried(query.request.id, expected, base, next);
+        }
+    }
+
+    /// A worker has ended a round.
+    pub fn worker_ended(&mut self, life: Life, generation: Generation, summary: EpochSummary) {
+        let Some(view) = self.generations.get_mut(&generation) else { return };
+        if let Some(worker) = view.worker_on(life.node) {
+            view.summaries[usize::from(worker.0)].push_back(summary);
+        }
+    }
+
+    /// A coordinator has ended a round.
+    ///
+    /// # Errors
+    /// It did not end as it must.
+    pub fn ended(&mut self, life: Life, summary: &EpochSummary) -> Checked {
+        let round = self.rounds.insert(life, None).flatten();
+        let Some(generation) = self.led_by(life) else { return Ok(()) };
+        let Some(view) = self.generations.get_mut(&generation) else { return Ok(()) };
+        let summaries: Option<Vec<EpochSummary>> = view.summaries.iter_mut().map(VecDeque::pop_front).collect();
+        let Some(summaries) = summaries else {
+            return Err(Failure::new("log", "a round has ended at the coordinator, and not at all workers"));
+        };
+        let (live, several) = (view.live, view.members.len() > 1);
+        if live {
+            self.count(&summaries, several);
+        }
+        self.finished(life, round, Ended::of(summaries, summary.chain))?;
+        // In a replay only its end can be compared.
+        if round.is_none_or(|round| round == self.checker.epoch()) {
+            self.round_ended = Some(generation);
+        }
+        Ok(())
+    }
+
+    /// A single process has ended a round.
+    ///
+    /// # Errors
+    /// It did not end as it must.
+    pub fn ended_alone(&mut self, life: Life, round: Option<Epoch>, summary: EpochSummary, replays: bool) -> Checked {
+        let chain = summary.chain;
+        let summaries = [summary];
+        if !replays {
+            self.count(&summaries, false);
+        }
+        self.finished(life, round, Ended::of(summaries, chain))
+    }
+
+    fn finished(&mut self, life: Life, epoch: Option<Epoch>, ended: Ended) -> Checked {
+        let numbers = [6, epoch.map_or(0, |epoch| epoch.0), ended.chain.0 as u64, ended.order.len() as u64];
+        let now = self.queue.now();
+        self.trace.event(now, numbers, || match epoch {
+            Some(epoch) => format!(
+                "{life} ends epoch {epoch}: order {:?}, {} rescheduled, chain {}",
+                ended.order, ended.rescheduled, ended.chain
+            ),
+            None => format!("{life} ends a round of read-only requests"),
+        });
+        self.checker.finished(epoch, ended)
+    }
+
+    /// Compares workers that have just ended a round with what they must be.
+    ///
+    /// # Errors
+    /// They differ.
+    pub fn compare(&self, workers: &[WorkerState<'_>]) -> Checked {
+        let position = (self.checker.epoch(), self.checker.chain());
+        if !self.checker.is_between_epochs() {
+            return Ok(());
+        }
+        self.checker.compare(position, workers, position.0.0.is_multiple_of(8))
+    }
+
+    /// Compares a single process.
+    ///
+    /// # Errors
+    /// It differs.
+    pub fn compare_alone(&self, position: (Epoch, Chain), state: WorkerState<'_>) -> Checked {
+        if position.0 < Epoch(self.checker.records.len() as u64) {
+            return Ok(()); // In a replay.
+        }
+        self.checker.compare(position, &[state], position.0.0.is_multiple_of(8))
+    }
+
+    /// A single process begins after an epoch.
+    ///
+    /// # Errors
+    /// Nothing is known of that.
+    pub fn begins_alone(&mut self, _: Life, after: Epoch) -> Checked {
+        let alone = self.checker.remembered.placement().clone();
+        self.figures.restores += u64::from(after > Epoch(0));
+        self.checker.placed(alone, after);
+        Ok(())
+    }
+
+    /// A single process has replayed its log.
+    ///
+    /// # Errors
+    /// It is not what it was.
+    pub fn recovered_alone(&mut self, position: (Epoch, Chain), state: &[WorkerState<'_>]) -> Checked {
+        self.checker.compare(position, state, true)
+    }
+
+    /// An epoch has ended, for the first time.
+    fn count(&mut self, summaries: &[EpochSummary], several: bool) {
+        let figures = &mut self.figures;
+        figures.epochs += 1;
+        for summary in summaries {
+            let transactions = summary.order.len() as u64 + summary.counts.queries;
+            figures.transactions += transactions;
+            figures.clustered += if several { transactions } else { 0 };
+            figures.queries += summary.counts.queries;
+            figures.shared += summary.shared as u64;
+            figures.fell_back += summary.counts.fell_back;
+            figures.rescheduled += summary.counts.rescheduled;
+            figures.aborted += summary.counts.aborted;
+        }
+    }
+}

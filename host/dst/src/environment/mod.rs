@@ -1,0 +1,209 @@
+//! Environment of the processes of a world: time, chance, the network between them, disks and the store; and the
+//! checkers, which see everything.
+
+mod clients;
+mod epochs;
+mod network;
+mod snapshots;
+mod waits;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use styx_protocol::catalog::Catalog;
+use styx_protocol::ids::{Epoch, Generation, LogPosition, OperatorId, WorkerId};
+use styx_protocol::machine::EpochSummary;
+use styx_protocol::placement::Placement;
+use styx_protocol::transaction::Transaction;
+
+use crate::check::checker::Checker;
+use crate::check::history::History;
+use crate::check::{Checked, Failure};
+use crate::event::{Event, Life};
+use crate::figures::Figures;
+use crate::network::Network;
+use crate::plan::{Delay, Plan};
+use crate::process::Names;
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::store::Client;
+use crate::toy;
+use crate::trace::Trace;
+
+/// Everything outside the processes; they reach it through this alone.
+#[derive(Debug)]
+pub struct Environment {
+    /// The plan.
+    pub plan: Plan,
+    /// Chance.
+    pub random: Random,
+    /// Time.
+    pub queue: Queue<Event>,
+    /// Trace of all events.
+    pub trace: Trace,
+    /// Requests of clients and the responses to them.
+    pub history: History,
+    /// Checker of the log.
+    pub checker: Checker,
+    /// Counters.
+    pub figures: Figures,
+    /// Whether faults have stopped.
+    pub calm: bool,
+    /// The store of snapshots.
+    pub store: Client,
+    /// Names for what is put there.
+    pub names: Arc<Names>,
+    /// The connections.
+    pub network: Network,
+    /// Generations that have begun.
+    pub generations: BTreeMap<Generation, GenerationView>,
+    /// The ids of the operators, and the catalog, as clients know them.
+    pub operators: [OperatorId; 2],
+    catalog: Arc<Catalog>,
+    /// The last epoch that is durable for whoever knows everything.
+    pub durable: Epoch,
+    /// The epoch of the round under way, by who leads.
+    rounds: BTreeMap<Life, Option<Epoch>>,
+    /// A generation whose round has just ended: its workers can be looked at.
+    pub round_ended: Option<Generation>,
+    /// Snapshots in the store: by number, the position at which the log must still be, and the parts.
+    manifests: BTreeMap<u64, (LogPosition, Vec<String>)>,
+    /// Objects that are damaged, and what they were.
+    damaged: BTreeMap<String, bytes::Bytes>,
+    /// Processes that may end because of a fault that was injected.
+    excused: BTreeSet<Life>,
+    /// Processes that cannot go on.
+    pub halted: Vec<Life>,
+    /// Disks are slower by this factor, by node.
+    pub slow_disks: BTreeMap<usize, u64>,
+    /// Something broken that was found where nobody could say so.
+    pub broken: Option<Failure>,
+}
+
+/// A generation, as somebody sees it who sees everything.
+#[derive(Debug)]
+pub struct GenerationView {
+    /// Who leads it.
+    pub leader: Life,
+    /// Its placement.
+    pub placement: Arc<Placement>,
+    /// Its workers' nodes.
+    pub members: Vec<usize>,
+    /// Each worker's summaries of rounds that the coordinator has not ended.
+    pub summaries: Vec<VecDeque<EpochSummary>>,
+    /// Read-only requests of the round under way.
+    pub queries: Vec<Transaction>,
+    /// Whether its log is replayed.
+    pub live: bool,
+}
+
+impl Environment {
+    /// An environment in which nothing has happened.
+    pub fn new(plan: Plan, random: Random, notes: bool) -> Self {
+        let alone = Arc::new(Placement::round_robin(plan.config.layout.partitions, 1));
+        Environment {
+            checker: Checker::new(&plan.config, alone, notes),
+            plan,
+            random,
+            queue: Queue::default(),
+            trace: Trace::new(notes),
+            history: History::default(),
+            figures: Figures::default(),
+            calm: false,
+            store: Client::default(),
+            names: Arc::default(),
+            network: Network::default(),
+            generations: BTreeMap::new(),
+            operators: Default::default(),
+            catalog: Arc::default(),
+            durable: Epoch(0),
+            rounds: BTreeMap::new(),
+            round_ended: None,
+            manifests: BTreeMap::new(),
+            damaged: BTreeMap::new(),
+            excused: BTreeSet::new(),
+            halted: Vec::new(),
+            slow_disks: BTreeMap::new(),
+            broken: None,
+        }
+    }
+
+    /// Lets something happen after a delay.
+    pub fn after(&mut self, delay: u64, event: Event) {
+        self.queue.after(&mut self.random, delay, event);
+    }
+
+    /// Somewhere in an interval.
+    pub fn delay(&mut self, delay: Delay) -> u64 {
+        self.random.between(delay.0, delay.1)
+    }
+
+    /// How long an execution thread takes for its next share.
+    pub fn execution_time(&mut self) -> u64 {
+        self.delay(self.plan.execution)
+    }
+
+    /// How long a driver's thread takes for one thing.
+    pub fn step_time(&mut self) -> u64 {
+        self.delay(self.plan.step)
+    }
+
+    /// How long a component is compiled.
+    pub fn compile_time(&mut self) -> u64 {
+        self.delay((100, 20_000))
+    }
+
+    /// The newest generation.
+    pub fn newest(&self) -> Option<Generation> {
+        self.generations.last_key_value().map(|(number, _)| *number)
+    }
+
+    /// The newest generation, if this one leads it.
+    pub fn led_by(&self, life: Life) -> Option<Generation> {
+        self.generations.last_key_value().filter(|(_, view)| view.leader == life).map(|(number, _)| *number)
+    }
+
+    /// Gateways learn what is deployed.
+    pub fn learn(&mut self, catalog: &Arc<Catalog>) {
+        if Arc::ptr_eq(&self.catalog, catalog) {
+            return;
+        }
+        self.catalog = catalog.clone();
+        for (at, name) in toy::OPERATORS.iter().enumerate() {
+            if let Ok(operator) = catalog.find(toy::APP, name) {
+                self.operators[at] = operator.id;
+            }
+        }
+    }
+
+    /// A peer has sent what cannot be read or applied: nobody does.
+    pub fn peer_error(&mut self, life: Life) {
+        self.broken.get_or_insert(Failure::new("peer", format!("{life} was sent what it cannot take")));
+    }
+
+    /// This process may end because of a fault that was injected.
+    pub fn excuse(&mut self, life: Life) {
+        self.excused.insert(life);
+    }
+
+    /// A process cannot go on, and says why.
+    ///
+    /// # Errors
+    /// Nothing was done to it.
+    pub fn halts(&mut self, life: Life, why: &str) -> Checked {
+        let now = self.queue.now();
+        self.trace.event(now, [20, life.node as u64], || format!("{life} halts: {why}"));
+        if !self.excused.contains(&life) {
+            return Err(Failure::new("halt", format!("{life}: {why}")));
+        }
+        self.halted.push(life);
+        Ok(())
+    }
+}
+
+impl GenerationView {
+    /// The worker that runs on a node.
+    pub fn worker_on(&self, node: usize) -> Option<WorkerId> {
+        self.members.iter().position(|member| *member == node).map(|at| WorkerId(at as u16))
+    }
+}

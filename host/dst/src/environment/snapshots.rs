@@ -1,0 +1,183 @@
+//! Snapshots as they come into being and go: each is compared with what was true when it was taken, and nothing goes
+//! that another one needs.
+
+use styx_durability::recovery::Found;
+use styx_protocol::ids::{Epoch, Generation, LogPosition, PartitionId};
+use styx_protocol::snapshot::RestoredState;
+use styx_storage::snapshot::{Memory, SnapshotStore, StoreLocation};
+
+use super::Environment;
+use crate::check::{Checked, Failure, ensure};
+use crate::event::Life;
+
+const MANIFESTS: &str = "manifests/";
+const PARTS: &str = "parts/";
+
+impl Environment {
+    /// The store as checkers read it: everything is there at once.
+    fn checked_store(&self) -> Result<SnapshotStore, Failure> {
+        let objects = std::sync::Arc::new(self.store.clone()) as std::sync::Arc<dyn object_store::ObjectStore>;
+        let place = StoreLocation::in_memory(&Memory::from(objects));
+        let runtime = styx_storage::snapshot::Runtime::Inline(self.names.clone());
+        let owner = SnapshotStore::identify(&place, &runtime).map_err(store_failure)?.unwrap_or_default();
+        SnapshotStore::open(&place, owner, &runtime).map_err(store_failure)
+    }
+
+    /// A snapshot by its number.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn snapshot(&self, sequence: u64) -> Checked<(SnapshotStore, Found)> {
+        let store = self.checked_store()?;
+        let found = store
+            .manifest(sequence)
+            .map_err(anyhow::Error::from)
+            .and_then(|manifest| Found::read(&store, manifest))
+            .map_err(|error| Failure::new("snapshot", format!("snapshot {sequence} cannot be read: {error:#}")))?;
+        Ok((store, found))
+    }
+
+    /// The epoch of a snapshot.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn epoch_of(&self, sequence: u64) -> Checked<Epoch> {
+        Ok(self.snapshot(sequence)?.1.metadata.header.epoch)
+    }
+
+    /// Numbers of all snapshots that can be begun with.
+    pub fn usable(&self) -> Vec<u64> {
+        let is_usable = |(sequence, (_, parts)): &(&u64, &(LogPosition, Vec<String>))| {
+            let manifest = format!("{MANIFESTS}{sequence:020}");
+            !parts.iter().chain([&manifest]).any(|name| self.damaged.contains_key(name))
+        };
+        self.manifests.iter().filter(is_usable).map(|(sequence, _)| *sequence).collect()
+    }
+
+    /// Something was put.
+    pub(super) fn was_put(&mut self, name: &str) {
+        let Some(sequence) = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse().ok()) else { return };
+        if let Err(failure) = self.manifest_put(sequence) {
+            self.broken.get_or_insert(failure);
+        }
+    }
+
+    fn manifest_put(&mut self, sequence: u64) -> Checked {
+        // Deltas that continue what is damaged are of no more use than it: none would be left, sooner or later.
+        let manifest = self.checked_store()?.manifest(sequence).map_err(store_failure)?;
+        manifest.parts().for_each(|part| self.repair(&part.object));
+        let (store, found) = self.snapshot(sequence)?;
+        let epoch = found.metadata.header.epoch;
+        let position = LogPosition(found.manifest.log_position);
+        let parts: Vec<String> = found.manifest.parts().map(|part| part.object.clone()).collect();
+        ensure(epoch <= self.durable, "snapshot", || {
+            format!("snapshot {sequence} is of epoch {epoch}; durable is {}", self.durable)
+        })?;
+        let missing = parts.iter().find(|part| !self.store.contents().contains(part));
+        ensure(missing.is_none(), "snapshot", || {
+            format!("snapshot {sequence} mentions {missing:?}, which is not there")
+        })?;
+        self.manifests.insert(sequence, (position, parts));
+        let now = self.queue.now();
+        self.trace.event(now, [22, sequence, epoch.0], || format!("snapshot {sequence} of epoch {epoch} exists"));
+        if self.checker.knows_snapshot(epoch) {
+            return Ok(());
+        }
+        self.figures.snapshots += 1;
+        let restored = found.restore(&store, 1, |_| true, None);
+        let restored = restored.map_err(|error| Failure::new("snapshot", format!("{error:#}")))?;
+        self.checker.snapshot(restored)
+    }
+
+    /// Something was deleted: nothing that a snapshot mentions may go before it.
+    pub(super) fn was_deleted(&mut self, name: &str) {
+        if let Some(sequence) = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse().ok()) {
+            self.manifests.remove(&sequence);
+            if self.usable().is_empty() {
+                let names: Vec<String> = self.damaged.keys().cloned().collect();
+                names.iter().for_each(|name| self.repair(name));
+            }
+        }
+        if !name.starts_with(PARTS) {
+            return;
+        }
+        let mentions = self.manifests.iter().find(|(_, (_, parts))| parts.iter().any(|part| part == name));
+        if let Some((sequence, _)) = mentions {
+            let message = format!("{name} is deleted, and snapshot {sequence} mentions it");
+            self.broken.get_or_insert(Failure::new("snapshot", message));
+        }
+    }
+
+    fn repair(&mut self, name: &str) {
+        if let Some(before) = self.damaged.remove(name) {
+            self.store.contents().repair(&object_store::path::Path::from(name), before);
+        }
+    }
+
+    /// Something of the newest snapshot is damaged, unless another one of an earlier epoch needs it as well, or there is
+    /// none: one must always be left.
+    pub fn damage_snapshot(&mut self) {
+        let mut newest = self.manifests.iter().rev();
+        let Some((_, (_, parts))) = newest.next() else { return };
+        let others: Vec<&String> = newest.flat_map(|(_, (_, parts))| parts).collect();
+        if others.is_empty() || self.usable().len() < self.manifests.len() {
+            return;
+        }
+        let own: Vec<&String> = parts.iter().filter(|part| !others.contains(part)).collect();
+        if own.is_empty() {
+            return;
+        }
+        let name = self.random.pick(&own).clone();
+        self.figures.damaged += 1;
+        let (at, cut) = (self.random.number(), self.random.chance(500));
+        let before = self.store.contents().damage(&object_store::path::Path::from(name.as_str()), at, cut);
+        self.damaged.extend(before.map(|before| (name, before)));
+    }
+
+    /// The log is to forget what stands before a position.
+    ///
+    /// # Errors
+    /// A snapshot that is kept goes on before it.
+    pub fn trims(&mut self, until: LogPosition) -> Checked {
+        let needed = self.manifests.values().map(|(position, _)| *position).min();
+        ensure(needed.is_none_or(|needed| until <= needed), "snapshot", || {
+            format!("the log is trimmed up to {until}, and a snapshot goes on at {needed:?}")
+        })
+    }
+
+    /// A worker's machine has given its part of a snapshot: with the first part, it is known what it must hold.
+    ///
+    /// # Errors
+    /// It is of another epoch than the last.
+    pub fn part_begun(&mut self, epoch: Epoch) -> Checked {
+        self.checker.expectation(epoch)
+    }
+
+    /// A worker has read what its generation begins with.
+    ///
+    /// # Errors
+    /// It holds something that was not there.
+    pub fn restored(&mut self, life: Life, generation: Generation, restored: &RestoredState) -> Checked {
+        let now = self.queue.now();
+        let epoch = restored.frame.epoch;
+        self.trace.event(now, [23, life.node as u64, generation.0, epoch.0], || {
+            format!("{life} has read epoch {epoch} for generation {generation}")
+        });
+        let Some(view) = self.generations.get(&generation) else { return Ok(()) };
+        let Some(me) = view.worker_on(life.node) else { return Ok(()) };
+        let placement = view.placement.clone();
+        self.checker.restored(restored, &|partition: PartitionId| placement.owner(partition) == me)
+    }
+
+    /// A single process has read the snapshot that it begins with.
+    ///
+    /// # Errors
+    /// It holds something that was not there.
+    pub fn restored_alone(&mut self, restored: &RestoredState) -> Checked {
+        self.checker.restored(restored, &|_| true)
+    }
+}
+
+fn store_failure(error: styx_storage::snapshot::SnapshotError) -> Failure {
+    Failure::new("snapshot", error.to_string())
+}

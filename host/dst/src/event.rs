@@ -1,0 +1,144 @@
+//! Events of a world, and what they carry.
+
+use std::fmt;
+use std::sync::Arc;
+
+use styx_driver::client::{Answer as DriverAnswer, Failure};
+use styx_driver::wire::{AdminQuery, Response as Seen};
+use styx_protocol::abort::Abort;
+use styx_protocol::catalog::{Control, Digest};
+use styx_protocol::ids::RequestId;
+use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
+
+use crate::network::{Dial, Frame, Happening};
+use crate::store::{Deletion, Put};
+use crate::thread::Answer;
+
+/// An event of the world.
+#[derive(Debug)]
+pub enum Event {
+    /// A process takes what has come, and does what is due.
+    Run(Life),
+    /// A thread of a process goes on.
+    Thread(Life, ThreadId, Answer),
+    /// An execution thread of a process is done with something.
+    Work(Life, Work),
+    /// A component is compiled in a process, or was not there.
+    Compiled(Life, Digest),
+    /// Something happens to a process's connections.
+    Network(Life, Happening),
+    /// A node is called by a process.
+    Call(Life, Dial),
+    /// A frame arrives at the end of a connection.
+    Frame(Life, u64, Frame),
+    /// Nothing has come on a connection for long.
+    Silence(u64),
+    /// An object reaches the store; a thread waits for the answer.
+    Put(Life, ThreadId, Put, Fate),
+    /// A deletion reaches the store.
+    Delete(Life, ThreadId, Deletion, Fate),
+    /// A client's message (the attempt, and what it says) reaches a node.
+    Message(usize, usize, Message),
+    /// An answer from a life of a node (or from its kernel) reaches the client of an attempt.
+    Response(Option<Life>, usize, Response),
+    /// A client has waited long enough.
+    Timeout(usize),
+    /// A client's slot goes on.
+    Wake(usize),
+    /// The administrator deploys.
+    Deploy,
+    /// A node starts (again).
+    Start(usize),
+    /// A node's disk is quick again.
+    Quick(usize),
+    /// A worker is asked to end.
+    Retire(usize),
+    /// A process goes on that stood still.
+    Awake(usize),
+    /// A fault of this kind.
+    Fault(usize),
+}
+
+/// What becomes of something on its way to the store and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives, and so does the answer, after so long.
+    Answered(u64),
+    /// It arrives, and the answer is lost: the sender gives up after so long.
+    Unanswered(u64),
+}
+
+/// A thread of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadId(pub u32);
+
+/// Something that execution threads have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A thread's share of a batch.
+    Share(u64, usize),
+    /// A task.
+    Task(u64),
+}
+
+/// A life of a node: from a start to a crash. What is meant for an earlier one reaches nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Life {
+    /// The node.
+    pub node: usize,
+    /// Starts.
+    pub number: u32,
+}
+
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}.{}", self.node, self.number)
+    }
+}
+
+/// A message from a client to a node.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A request that may write; a receipt is enough if so.
+    Submit(Arc<Request>, bool),
+    /// A read-only request.
+    Query(Arc<Request>),
+    /// The question for a request's end.
+    Await(RequestId),
+    /// A deployment.
+    Control(Control),
+    /// A look at how things are.
+    Look(AdminQuery),
+}
+
+/// A message from a node, or its kernel, to a client.
+#[derive(Clone, Debug)]
+pub enum Response {
+    /// The end.
+    Reply(Reply),
+    /// A receipt.
+    Accepted,
+    /// Nothing is known.
+    Unknown,
+    /// A deployment is done, or refused.
+    Controlled(Result<(), Abort>),
+    /// Nobody can say.
+    Failed(Failure),
+    /// What was looked at.
+    Seen(Box<Seen>),
+    /// The connection broke.
+    Broken,
+}
+
+impl From<DriverAnswer> for Response {
+    fn from(answer: DriverAnswer) -> Self {
+        match answer {
+            DriverAnswer::Reply(reply) => Response::Reply(reply),
+            DriverAnswer::Accepted(_) => Response::Accepted,
+            DriverAnswer::Unknown => Response::Unknown,
+            DriverAnswer::Controlled(result) => Response::Controlled(result),
+            DriverAnswer::Failed(failure) => Response::Failed(failure),
+        }
+    }
+}

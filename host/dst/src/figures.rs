@@ -1,0 +1,76 @@
+//! Counters of what worlds did.
+
+/// Counters, added up over worlds.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Figures {
+    /// Transactions and queries that ended, replays not counted.
+    pub transactions: u64,
+    /// Of these, those in clusters of several workers.
+    pub clustered: u64,
+    /// Queries.
+    pub queries: u64,
+    /// Transactions and queries that needed other workers.
+    pub shared: u64,
+    /// Epochs.
+    pub epochs: u64,
+    /// Transactions that ended in the fallback.
+    pub fell_back: u64,
+    /// Transactions that moved to the next epoch.
+    pub rescheduled: u64,
+    /// Aborts.
+    pub aborted: u64,
+    /// Crashes and recoveries, failed fsyncs included.
+    pub crashes: u64,
+    /// Generations that began.
+    pub generations: u64,
+    /// Epochs replayed in recoveries.
+    pub replayed: u64,
+    /// Transactions run again at the end of worlds, on other placements.
+    pub verified: u64,
+    /// Snapshots written.
+    pub snapshots: u64,
+    /// Starts and generations that began with a snapshot.
+    pub restores: u64,
+    /// Snapshots that were damaged when they were wanted.
+    pub damaged: u64,
+    /// Writes of snapshots that failed, or of which nobody knew.
+    pub store_failures: u64,
+    /// Deployments, activations and removals in the log.
+    pub deployments: u64,
+    /// Pauses, clock jumps, slow disks, partitions, changes of membership.
+    pub disturbances: u64,
+    /// Messages lost.
+    pub lost: u64,
+    /// Messages of a generation that could not be sent.
+    pub unsent: u64,
+    /// Workers refused because they run something else.
+    pub refused: u64,
+}
+
+impl Figures {
+    /// Adds another world's.
+    pub fn add(&mut self, other: &Figures) {
+        let add = |own: &mut u64, other: u64| *own += other;
+        add(&mut self.transactions, other.transactions);
+        add(&mut self.clustered, other.clustered);
+        add(&mut self.queries, other.queries);
+        add(&mut self.shared, other.shared);
+        add(&mut self.epochs, other.epochs);
+        add(&mut self.fell_back, other.fell_back);
+        add(&mut self.rescheduled, other.rescheduled);
+        add(&mut self.aborted, other.aborted);
+        add(&mut self.crashes, other.crashes);
+        add(&mut self.generations, other.generations);
+        add(&mut self.replayed, other.replayed);
+        add(&mut self.verified, other.verified);
+        add(&mut self.snapshots, other.snapshots);
+        add(&mut self.restores, other.restores);
+        add(&mut self.damaged, other.damaged);
+        add(&mut self.store_failures, other.store_failures);
+        add(&mut self.deployments, other.deployments);
+        add(&mut self.disturbances, other.disturbances);
+        add(&mut self.lost, other.lost);
+        add(&mut self.unsent, other.unsent);
+        add(&mut self.refused, other.refused);
+    }
+}

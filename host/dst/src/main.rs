@@ -1,0 +1,111 @@
+//! `styx-sim`: runs seeds, tells what breaks, and with which history.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use styx_dst::run::{run, simulate};
+use styx_dst::world::World;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Parser)]
+#[command(about = "Simulates Styx under faults, from a seed, and checks all that it promises")]
+struct Options {
+    /// The seed of the run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many transactions
+    #[arg(long, default_value_t = 1_000_000)]
+    transactions: u64,
+    /// One world only, by the seed that a failure has named
+    #[arg(long)]
+    world: Option<u64>,
+    /// Tell of every world; with --world, of every event
+    #[arg(long)]
+    verbose: bool,
+    /// Plant each bug and see whether it is caught
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    mutants: bool,
+    /// Plant this bug
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    plant: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    #[cfg(feature = "mutants")]
+    {
+        if options.mutants {
+            return styx_dst::mutants::table(options.seed, options.transactions);
+        }
+        if let Some(name) = &options.plant {
+            match styx_protocol::mutants::Bug::ALL.iter().find(|bug| format!("{bug:?}") == *name) {
+                Some(bug) => styx_protocol::mutants::plant(Some(*bug)),
+                None => {
+                    eprintln!("no bug is called {name}; --mutants lists them");
+                    return ExitCode::from(2);
+                }
+            }
+        }
+    }
+    match options.world {
+        Some(world) => one(world, options.verbose),
+        None => many(&options),
+    }
+}
+
+/// One world again, with its history.
+fn one(seed: u64, verbose: bool) -> ExitCode {
+    let mut world = World::new(seed, true);
+    let result = simulate(&mut world);
+    if verbose {
+        world.lines().iter().for_each(|line| println!("{line}"));
+    }
+    match result {
+        Ok(report) => {
+            println!("{}", serde_json::json!({ "world": seed, "anomalies": 0, "figures": report.figures }));
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            world.history(&failure).iter().for_each(|line| println!("{line}"));
+            println!("{}: {}", failure.check, failure.message);
+            println!("{}", serde_json::json!({ "world": seed, "anomalies": 1, "check": failure.check }));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn many(options: &Options) -> ExitCode {
+    let started = Instant::now();
+    let run = run(options.seed, options.transactions, |world, report| {
+        if options.verbose {
+            eprintln!("world {world}: {:?}", report.figures);
+        }
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    if let Some((seed, failure)) = &run.failure {
+        // The same world once more, with notes.
+        let mut world = World::new(*seed, true);
+        let failure = simulate(&mut world).err().unwrap_or_else(|| failure.clone());
+        world.history(&failure).iter().for_each(|line| println!("{line}"));
+        println!("broken: {}: {}", failure.check, failure.message);
+        println!("seed {}, world {seed}: styx-dst --world {seed} shows it again", options.seed);
+    }
+    let summary = serde_json::json!({
+        "seed": options.seed,
+        "transactions": run.figures.transactions,
+        "anomalies": u64::from(run.failure.is_some()),
+        "check": run.failure.as_ref().map(|(_, failure)| failure.check),
+        "worlds": run.worlds,
+        "seconds": seconds,
+        "transactions_per_second": (run.figures.transactions as f64 / seconds) as u64,
+        "trace": format!("{:016x}", run.trace),
+        "figures": run.figures,
+    });
+    println!("{summary}");
+    if run.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

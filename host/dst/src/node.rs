@@ -1,0 +1,274 @@
+//! Nodes: a machine with its disk and clocks, and the process on it, which crashes, stands still and starts again.
+
+use styx_driver::network::Refusal;
+use styx_driver::time::Instant;
+use styx_protocol::catalog::Digest;
+use styx_protocol::ids::{Generation, NodeId};
+
+use crate::check::Checked;
+use crate::check::state::WorkerState;
+use crate::clock::Clock;
+use crate::environment::Environment;
+use crate::event::{Event, Life, Message, ThreadId, Work};
+use crate::network::{Happening, Peers};
+use crate::process::{Around, Directory, Input, Own, Process, Role};
+use crate::thread::Answer;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Node {
+    role: Role,
+    running: Option<Running>,
+    /// The current life.
+    pub life: Life,
+    /// Until when the process stands still.
+    pub paused_until: u64,
+    /// Its clocks.
+    pub clock: Clock,
+    directory: Directory,
+}
+
+#[derive(Debug)]
+struct Running {
+    own: Own,
+    process: Process,
+    /// The driver's thread works until then.
+    busy_until: u64,
+    /// When it is woken next, if that is settled.
+    wakes_at: Option<u64>,
+}
+
+impl Node {
+    /// Node number `node`, which has never run.
+    pub fn new(node: usize, role: Role, directory: Directory, clock: Clock) -> Self {
+        Node { role, running: None, life: Life { node, number: 0 }, paused_until: 0, clock, directory }
+    }
+
+    /// Its role.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Whether the process runs.
+    pub fn is_up(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The name by which others know it.
+    fn id(&self, environment: &mut Environment) -> NodeId {
+        match self.role {
+            Role::Single | Role::Coordinator => styx_driver::COORDINATOR,
+            Role::Worker => NodeId(1 + self.life.node as u64),
+            // Gateways are new ones each time they start.
+            Role::Gateway => NodeId(environment.random.number() | 1 << 63),
+        }
+    }
+
+    /// The process starts.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn start(&mut self, environment: &mut Environment) -> Checked {
+        if self.is_up() {
+            return Ok(());
+        }
+        self.life.number += 1;
+        let life = self.life;
+        let now = environment.queue.now();
+        environment.trace.event(now, [8, life.node as u64], || format!("{life} starts as {:?}", self.role));
+        let (id, session) = (self.id(environment), environment.random.number());
+        let peers = Peers::new(id, session, environment.plan.cluster.limits);
+        let mut own = Own::new(life, peers, self.directory.clone());
+        let mut around = Around { own: &mut own, environment, clock: &self.clock, spent: 0 };
+        let process = Process::start(self.role, &mut around);
+        self.running = Some(Running { own, process, busy_until: now, wakes_at: None });
+        self.arrange(environment);
+        Ok(())
+    }
+
+    /// The process dies; with the power, of what was not synced something may survive.
+    pub fn crash(&mut self, power: bool, environment: &mut Environment) {
+        let (now, life) = (environment.queue.now(), self.life);
+        if self.running.take().is_none() {
+            return;
+        }
+        environment.figures.crashes += 1;
+        environment.trace.event(now, [7, life.node as u64, environment.durable.0], || {
+            let what = if power { "loses power" } else { "dies" };
+            format!("{life} {what}; epoch {} was durable", environment.durable)
+        });
+        self.paused_until = 0;
+        self.directory.disk.crash(power, &mut environment.random);
+        for connection in environment.network.of(life) {
+            if power {
+                // Nobody says anything; whoever waits for an answer finds out some time.
+                let silence = environment.plan.cluster.silence;
+                environment.after(silence, Event::Silence(connection));
+            } else {
+                environment.close(connection, Some(life), "the other side has closed it");
+            }
+        }
+    }
+
+    /// Something happens to the process, unless it is not there any more.
+    fn with<T>(
+        &mut self,
+        environment: &mut Environment,
+        act: impl FnOnce(&mut Process, &mut Around<'_>) -> Checked<T>,
+    ) -> Checked<Option<T>> {
+        let Some(running) = &mut self.running else { return Ok(None) };
+        let mut around = Around { own: &mut running.own, environment, clock: &self.clock, spent: 0 };
+        let done = act(&mut running.process, &mut around)?;
+        let life = self.life;
+        let failure = running.process.listen(&mut around)?;
+        if let Some(why) = failure {
+            environment.halts(life, &why)?;
+        }
+        self.arrange(environment);
+        Ok(Some(done))
+    }
+
+    /// Has the process woken when something has come, or is due.
+    fn arrange(&mut self, environment: &mut Environment) {
+        let Some(running) = &mut self.running else { return };
+        let now = environment.queue.now();
+        let around = Around { own: &mut running.own, environment, clock: &self.clock, spent: 0 };
+        let due = if around.own.has_come() {
+            Some(0)
+        } else {
+            running.process.wake(&around).map(|due: Instant| self.clock.until(due, now))
+        };
+        let Some(due) = due else { return };
+        let at = (now + due).max(running.busy_until).max(self.paused_until);
+        if running.wakes_at.is_none_or(|wakes| at < wakes) {
+            running.wakes_at = Some(at);
+            environment.after(at - now, Event::Run(self.life));
+        }
+    }
+
+    /// It is woken: takes what has come, and does what is due.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn run(&mut self, environment: &mut Environment) -> Checked {
+        let now = environment.queue.now();
+        let Some(running) = &mut self.running else { return Ok(()) };
+        // Another time was arranged since.
+        if running.wakes_at.is_none_or(|at| now < at) {
+            return Ok(());
+        }
+        running.wakes_at = None;
+        let spent = self.with(environment, |process, around| {
+            process.run(around)?;
+            Ok(around.spent)
+        })?;
+        if let (Some(running), Some(spent)) = (&mut self.running, spent) {
+            running.busy_until = now + spent;
+        }
+        Ok(())
+    }
+
+    /// A thread goes on.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn resume(&mut self, thread: ThreadId, answer: Answer, environment: &mut Environment) -> Checked {
+        self.with(environment, |_, around| {
+            around.resume(thread, answer);
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// An execution thread is done with something.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn done(&mut self, work: Work, environment: &mut Environment) -> Checked {
+        self.with(environment, |_, around| {
+            Process::done(work, around);
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// A component is compiled.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn compiled(&mut self, digest: Digest, environment: &mut Environment) -> Checked {
+        self.with(environment, |process, around| {
+            process.compiled(digest, around);
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// Something happens to a connection.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn happened(&mut self, happening: Happening, environment: &mut Environment) -> Checked {
+        self.with(environment, |_, around| {
+            around.happened(happening);
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// A client's message arrives.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn hear(&mut self, attempt: usize, message: Message, environment: &mut Environment) -> Checked {
+        self.with(environment, |process, around| {
+            if process.listens() {
+                around.own.inbox.borrow_mut().push_back(Input::Client(attempt, message));
+            } else {
+                around.environment.break_connection(attempt);
+            }
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// It is asked to end.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn retire(&mut self, environment: &mut Environment) -> Checked {
+        self.with(environment, |process, around| {
+            process.retire(around);
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// Whether it takes the call of another.
+    ///
+    /// # Errors
+    /// The refusal, if somebody is there to refuse.
+    pub fn receives(&self, caller: &Node, environment: &Environment) -> Result<(), Option<Refusal>> {
+        let Some(running) = &self.running else { return Err(None) };
+        let engine = |node: &Node| match node.role {
+            Role::Worker => environment.plan.cluster.engine_of(node.life.node),
+            _ => environment.plan.config.engine,
+        };
+        running.process.receives(engine(caller), engine(self), caller.role == Role::Gateway)
+    }
+
+    /// The session of its links to a node.
+    pub fn session(&mut self, peer: NodeId) -> Option<u64> {
+        self.running.as_mut().map(|running| running.own.peers.session(peer))
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.process.has_ended())
+    }
+
+    /// State of a worker in a generation.
+    pub fn worker_state(&self, generation: Generation) -> Option<WorkerState<'_>> {
+        self.running.as_ref().and_then(|running| running.process.worker_state(generation))
+    }
+}

@@ -1,0 +1,313 @@
+//! Plan of a world: every seed draws its own mix of sizes, speeds, modes and faults, so that rare
+//! combinations meet (swarm testing).
+
+use std::time::Duration;
+
+use styx_driver::coordinator::Timing;
+use styx_protocol::entity::Layout;
+use styx_protocol::ids::{EngineHash, Generation};
+use styx_protocol::machine::Config;
+use styx_protocol::membership::Patience;
+use styx_protocol::modes::Modes;
+use styx_protocol::replies::Retention;
+pub use styx_sim::plan::Workload;
+use styx_storage::log::EmbeddedOptions;
+use styx_storage::snapshot::Retention as KeptSnapshots;
+
+use crate::network::Limits;
+use crate::random::Random;
+use crate::toy::Shape;
+
+/// Delays in microseconds, from the shortest to the longest.
+pub type Delay = (u64, u64);
+
+/// The parameters of one world.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Configuration of the machines.
+    pub config: Config,
+    /// The nodes and what is between them.
+    pub cluster: ClusterPlan,
+    /// Shape of programs.
+    pub shape: Shape,
+    /// Instead, programs whose histories others can judge.
+    pub workload: Option<Workload>,
+    /// Requests that clients make.
+    pub requests: u64,
+    /// Requests that may write and ask for snapshot isolation only, in a thousand.
+    pub snapshots: u32,
+    /// Requests in flight at once, over all clients.
+    pub slots: usize,
+    /// Weights of: request without key, with key, send, query, an earlier request again, an earlier
+    /// key with another body, the question for an earlier end.
+    pub mix: [u32; 7],
+    /// Looks at the state, in a thousand requests.
+    pub looks: u32,
+    /// Client patience.
+    pub timeout: Delay,
+    /// Between an answer and the next request.
+    pub think: Delay,
+    /// Between client and node.
+    pub network: Delay,
+    /// Messages lost, in a thousand.
+    pub loss: u32,
+    /// Execution threads.
+    pub threads: u64,
+    /// Results of functions in distributed graphs that are unconfirmed in warm instances, in a thousand.
+    pub unconfirmed: u32,
+    /// One share of a batch on one thread.
+    pub execution: Delay,
+    /// One fsync.
+    pub sync: Delay,
+    /// One thing that a driver's thread takes.
+    pub step: Delay,
+    /// How long an epoch may fill while earlier ones are not yet durable.
+    pub epoch_max_wait: Duration,
+    /// The longest record that the log takes, in bytes.
+    pub record_bytes_max: u32,
+    /// Bytes of each machine's disk.
+    pub disk_bytes: u64,
+    /// Space of a segment of the log, in bytes.
+    pub segment_bytes: u64,
+    /// Fsyncs that fail, in a thousand.
+    pub sync_failures: u32,
+    /// The snapshots that restarts begin with.
+    pub snapshotting: SnapshotPlan,
+    /// On how many workers the log is replayed at the end: 1 to 4, each or not.
+    pub verified: [bool; 4],
+    /// Mean time between faults of each [kind](Fault); 0: never.
+    pub faults: [u64; FAULTS],
+}
+
+/// When snapshots are taken, if the configuration says so, and what the store of them is like.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotPlan {
+    /// Between snapshots.
+    pub interval: Duration,
+    /// Changes that a machine hands over at once.
+    pub chunk: usize,
+    /// Which old ones are kept.
+    pub retention: KeptSnapshots,
+    /// To write something into the store, or to read it.
+    pub store: Delay,
+    /// Requests that fail or of which nobody knows, in a thousand.
+    pub failures: u32,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A process dies.
+    Crash,
+    /// A machine loses power: of what was not synced, something may survive.
+    PowerFailure,
+    /// A process stands still.
+    Pause,
+    /// A machine is suspended, and its clocks with it.
+    Suspend,
+    /// A clock on the wall jumps.
+    ClockJump,
+    /// A disk is slow.
+    SlowDisk,
+    /// The administrator changes something.
+    Deployment,
+    /// Nodes do not reach each other.
+    Cut,
+    /// A connection breaks.
+    Reset,
+    /// A worker is asked to end, and starts again.
+    Retire,
+    /// Something of the newest snapshot is damaged.
+    Damage,
+}
+
+/// All kinds.
+pub const ALL_FAULTS: [Fault; FAULTS] = [
+    Fault::Crash,
+    Fault::PowerFailure,
+    Fault::Pause,
+    Fault::Suspend,
+    Fault::ClockJump,
+    Fault::SlowDisk,
+    Fault::Deployment,
+    Fault::Cut,
+    Fault::Reset,
+    Fault::Retire,
+    Fault::Damage,
+];
+
+/// Number of kinds of faults.
+pub const FAULTS: usize = 11;
+
+/// The nodes of a world and what is between them.
+#[derive(Clone, Debug)]
+pub struct ClusterPlan {
+    /// Worker processes; 0: one process is everything.
+    pub workers: usize,
+    /// A worker that runs another engine, and so must not take part.
+    pub foreign_engine: bool,
+    /// Gateway processes.
+    pub gateways: usize,
+    /// Between nodes.
+    pub network: Delay,
+    /// Frames that take much longer, in a thousand.
+    pub spikes: u32,
+    /// How long a connection that carries nothing is believed in.
+    pub silence: u64,
+    /// Limits of connections.
+    pub limits: Limits,
+    /// When a worker is taken for lost, and how long newcomers are looked at.
+    pub patience: Patience,
+    /// How long things take that a coordinator waits for.
+    pub timing: Timing,
+    /// Most requests that a gateway has under way.
+    pub gateway_backlog_max: usize,
+}
+
+impl ClusterPlan {
+    fn draw(random: &mut Random) -> Self {
+        let workers = if random.chance(300) { 0 } else { random.pick(&[1, 2, 2, 3, 3, 3, 4, 4]) };
+        let network: Delay = random.pick(&[(5, 20), (5, 20), (10, 300), (50, 3_000)]);
+        let wide = random.chance(700);
+        ClusterPlan {
+            workers,
+            foreign_engine: workers > 0 && random.chance(60),
+            gateways: random.pick(&[1, 1, 2, 3]),
+            network,
+            spikes: random.pick(&[0, 0, 5, 30]),
+            silence: random.pick(&[300_000, 1_000_000, 10_000_000]),
+            limits: Limits { body_bytes_max: 256 << 20, outstanding_bytes_max: if wide { 1 << 30 } else { 1 << 20 } },
+            patience: Patience {
+                silent_us: random.pick(&[400_000, 1_000_000]),
+                settle_us: random.pick(&[10_000, 100_000, 500_000]),
+                drain_us: random.pick(&[10_000, 500_000, 5_000_000]),
+            },
+            timing: Timing { tick: Duration::from_millis(random.pick(&[20, 20, 5])), ..Timing::default() },
+            gateway_backlog_max: random.pick(&[3, 20, 100_000, 100_000]),
+        }
+    }
+
+    /// The engine of a node: one of the workers may run another.
+    pub fn engine_of(&self, node: usize) -> EngineHash {
+        EngineHash(u64::from(self.foreign_engine && node == self.workers + 1))
+    }
+}
+
+impl Plan {
+    /// A plan for a workload, with all faults but those that take state away.
+    pub fn draw_for(random: &mut Random, workload: Workload) -> Self {
+        let mut plan = Plan::draw(random);
+        plan.workload = Some(workload);
+        plan.config.retention = Retention::default();
+        plan.mix = [10, 6, 4, 5, 2, 0, 0];
+        plan.slots = plan.slots.max(12);
+        plan.snapshots = 0;
+        plan.faults[Fault::Deployment as usize] = 0;
+        plan.cluster.foreign_engine = false;
+        plan
+    }
+
+    /// Nodes that coordinate.
+    pub fn coordinators(&self) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(0)
+    }
+
+    /// Sizes of the log.
+    pub fn log_options(&self) -> EmbeddedOptions {
+        EmbeddedOptions { segment_bytes: self.segment_bytes, group_bytes_max: self.record_bytes_max }
+    }
+}
+
+impl Plan {
+    /// Draws a plan.
+    pub fn draw(random: &mut Random) -> Self {
+        let small = random.chance(250);
+        let retention = Retention {
+            age_us: random.pick(&[5_000, 50_000, 1 << 40, 1 << 40]),
+            count: random.pick(&[1, 10, 1000, 1 << 20, 1 << 20]),
+            bytes: random.pick(&[300, 5_000, 1 << 30, 1 << 30]),
+        };
+        let config = Config {
+            layout: Layout { seed: random.number(), partitions: random.pick(&[1, 2, 5, 16]) },
+            modes: Modes { reordering: random.chance(800), fallback: random.chance(800), caching: random.chance(700) },
+            epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 64) } as usize,
+            epoch_bytes_max: random.pick(&[64, 1024, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]),
+            backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
+            suspended_max: random.pick(&[1, 3, 1000, 1000]),
+            retention,
+            engine: EngineHash(0),
+            generation: Generation(1),
+            snapshots: false,
+            hand_over_max: 4096,
+            claim_order: true,
+        };
+        let mut mix = [10, 5, 3, 3, 2, 1, 2];
+        for weight in &mut mix {
+            *weight *= random.pick(&[0, 1, 1, 1, 4]);
+        }
+        mix[0] += 1;
+        let cluster = ClusterPlan::draw(random);
+        let mut config = config;
+        if cluster.workers > 0 {
+            // Which worker forgets what when depends on all memberships before; that is checked without drivers.
+            config.retention = Retention { age_us: 1 << 40, count: 1 << 20, bytes: 1 << 30 };
+        }
+        if cluster.network.1 > 1_000 {
+            // One function at a time over a slow network tells nothing new and takes for ever.
+            config.suspended_max = config.suspended_max.max(3);
+        }
+        config.snapshots = random.chance(750);
+        config.hand_over_max = random.pick(&[3, 20, 1000]);
+        let mut fault = |times: &[u64]| if random.chance(400) { random.pick(times) } else { 0 };
+        let faults = [
+            fault(&[200_000, 1_000_000]),
+            fault(&[200_000, 1_000_000]),
+            fault(&[50_000, 300_000]),
+            fault(&[300_000]),
+            fault(&[50_000, 300_000]),
+            fault(&[50_000, 500_000]),
+            fault(&[20_000, 100_000, 500_000]),
+            fault(&[100_000, 500_000]),
+            fault(&[50_000, 300_000]),
+            fault(&[300_000, 1_000_000]),
+            fault(&[300_000, 1_000_000]),
+        ];
+        let snapshotting = SnapshotPlan {
+            interval: Duration::from_millis(random.pick(&[5, 20, 100, 1_000])),
+            chunk: config.hand_over_max,
+            retention: KeptSnapshots { epochs_min: random.pick(&[1, 2, 3]), age_us: 0, ..KeptSnapshots::default() },
+            store: random.pick(&[(10, 100), (100, 1_000), (500, 10_000)]),
+            failures: random.pick(&[0, 0, 5, 50]),
+        };
+        let mut verified = [100, 350, 350, 350].map(|share| random.chance(share));
+        verified[random.between(1, 3) as usize] = true;
+        Plan {
+            config,
+            cluster,
+            shape: Shape::draw(random),
+            workload: None,
+            snapshotting,
+            snapshots: random.pick(&[0, 0, 100, 500]),
+            requests: random.between(100, 900),
+            slots: random.pick(&[1, 12, 40, 80, 120, 160, 160]),
+            mix,
+            looks: random.pick(&[0, 20, 100]),
+            timeout: random.pick(&[(50_000, 500_000), (1_000_000, 5_000_000), (5_000_000, 30_000_000)]),
+            think: random.pick(&[(0, 0), (0, 1_000), (0, 20_000), (0, 200_000)]),
+            network: random.pick(&[(10, 50), (10, 50), (20, 1_000), (100, 5_000)]),
+            loss: random.pick(&[0, 0, 5, 50]),
+            threads: random.between(1, 4),
+            unconfirmed: random.pick(&[0, 0, 0, 5, 50]),
+            execution: random.pick(&[(1, 10), (5, 300), (100, 2_000)]),
+            sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
+            step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),
+            epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000])),
+            record_bytes_max: 32 << 20,
+            disk_bytes: 1 << 40,
+            segment_bytes: random.pick(&[4 << 10, 64 << 10, 1 << 20]),
+            sync_failures: random.pick(&[0, 0, 0, 5]),
+            verified,
+            faults,
+        }
+    }
+}

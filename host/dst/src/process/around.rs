@@ -1,0 +1,288 @@
+//! Surroundings of a process: its threads, connections and clients, and the world around them, as far as it may reach.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use styx_driver::client::Answer as ClientAnswer;
+use styx_driver::diagnostic::{Diagnostic, Level};
+use styx_driver::time::{Instant, Now};
+use styx_driver::wire::{Envelope, Response as Seen};
+use styx_protocol::ids::{NodeId, Timestamp};
+use styx_protocol::message::Message;
+
+use super::Input;
+use super::directory::Directory;
+use crate::check::Checked;
+use crate::clock::Clock;
+use crate::environment::Environment;
+use crate::event::{Event, Life, Response, ThreadId};
+use crate::network::{Happening, Outgoing, Peers, Unsent};
+use crate::thread::{Answer, Thread, Wait};
+
+/// What has come for a process, and what its threads have to say.
+pub type Inbox = Rc<RefCell<VecDeque<Input>>>;
+
+/// What a process has, whatever its role.
+#[derive(Debug)]
+pub struct Own {
+    /// This life of it.
+    pub life: Life,
+    /// What has come.
+    pub inbox: Inbox,
+    /// Its connections.
+    pub peers: Peers,
+    /// What is on its disk.
+    pub directory: Directory,
+    threads: BTreeMap<ThreadId, Slot>,
+    next_thread: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    thread: Thread,
+    /// It waits for an order.
+    is_idle: bool,
+}
+
+impl Own {
+    /// A process that has just started.
+    pub fn new(life: Life, peers: Peers, directory: Directory) -> Self {
+        let (inbox, threads) = (Inbox::default(), BTreeMap::new());
+        Own { life, inbox, peers, directory, threads, next_thread: 0 }
+    }
+
+    /// Whether something has come.
+    pub fn has_come(&self) -> bool {
+        !self.inbox.borrow().is_empty()
+    }
+}
+
+/// The process as its role sees it, in the midst of the world.
+pub struct Around<'a> {
+    /// What it has.
+    pub own: &'a mut Own,
+    /// The world.
+    pub environment: &'a mut Environment,
+    /// The clocks of its machine.
+    pub clock: &'a Clock,
+    /// How long the thread of its driver has worked since it was woken, µs.
+    pub spent: u64,
+}
+
+impl Around<'_> {
+    /// The time of the world.
+    pub fn time(&self) -> u64 {
+        self.environment.queue.now() + self.spent
+    }
+
+    /// What the clocks show.
+    pub fn now(&self) -> Now {
+        self.clock.at(self.time())
+    }
+
+    /// The monotonic clock.
+    pub fn instant(&self) -> Instant {
+        self.now().monotonic
+    }
+
+    /// The clock on the wall, for a thread.
+    pub fn wall(&self) -> impl Fn() -> Timestamp + use<> {
+        let (clock, time) = (*self.clock, self.environment.queue.watch());
+        move || clock.at(time.get()).wall
+    }
+
+    /// The driver's thread works for so long.
+    pub fn spend(&mut self, duration: u64) {
+        self.spent += duration;
+    }
+
+    /// Lets something happen after a delay.
+    pub fn later(&mut self, delay: u64, event: Event) {
+        self.environment.after(self.spent + delay, event);
+    }
+
+    // Threads.
+
+    /// Starts a thread.
+    pub fn spawn(&mut self, body: impl FnOnce() + 'static) -> ThreadId {
+        self.own.next_thread += 1;
+        let id = ThreadId(self.own.next_thread);
+        self.own.threads.insert(id, Slot { thread: Thread::new(body), is_idle: false });
+        let life = self.own.life;
+        self.later(0, Event::Thread(life, id, Answer::Done));
+        id
+    }
+
+    /// There is an order for a thread.
+    pub fn wake(&mut self, id: ThreadId) {
+        if let Some(slot) = self.own.threads.get_mut(&id)
+            && std::mem::take(&mut slot.is_idle)
+        {
+            let life = self.own.life;
+            self.later(0, Event::Thread(life, id, Answer::Done));
+        }
+    }
+
+    /// Gives a thread up, wherever it is.
+    pub fn abandon(&mut self, id: ThreadId) {
+        self.own.threads.remove(&id);
+    }
+
+    /// A thread goes on.
+    pub fn resume(&mut self, id: ThreadId, answer: Answer) {
+        let Some(slot) = self.own.threads.get_mut(&id) else { return };
+        let waits = slot.thread.resume(answer);
+        match waits {
+            None => {
+                self.own.threads.remove(&id);
+            }
+            Some(Wait::Order) => slot.is_idle = true,
+            Some(waits) => self.environment.wait(self.own.life, id, waits),
+        }
+    }
+
+    // Connections.
+
+    fn network<T>(&mut self, act: impl FnOnce(&mut Peers, &mut Vec<Outgoing>) -> T) -> T {
+        let mut out = Vec::new();
+        let result = act(&mut self.own.peers, &mut out);
+        self.carry_out(out);
+        result
+    }
+
+    fn carry_out(&mut self, out: Vec<Outgoing>) {
+        let life = self.own.life;
+        for outgoing in out {
+            match outgoing {
+                Outgoing::Frame(connection, frame) => {
+                    let delay = self.environment.frame_delay();
+                    let sent = self.time();
+                    if let Some((to, arrives)) = self.environment.network.route(connection, life, sent, delay) {
+                        let delay = arrives - self.environment.queue.now();
+                        self.environment.after(delay, Event::Frame(to, connection, frame));
+                    }
+                }
+                Outgoing::Dial(dial) => {
+                    let delay = self.environment.frame_delay();
+                    self.later(delay, Event::Call(life, dial));
+                }
+                Outgoing::Later(delay, happening) => self.later(delay, Event::Network(life, happening)),
+                Outgoing::Close(connection) => self.environment.close(connection, Some(life), "it was given up"),
+                Outgoing::Tell(event) => self.own.inbox.borrow_mut().push_back(Input::Network(event)),
+            }
+        }
+    }
+
+    /// Something has happened to a connection.
+    pub fn happened(&mut self, happening: Happening) {
+        let mut out = Vec::new();
+        self.own.peers.take(happening, &mut self.environment.random, &mut out);
+        self.carry_out(out);
+    }
+
+    /// Sends a message of the generation.
+    ///
+    /// # Errors
+    /// It is not sent, and nothing after it.
+    pub fn send(&mut self, to: NodeId, message: &Message) -> Result<(), Unsent> {
+        self.says(to, message);
+        let body = message.encode();
+        self.network(|peers, out| peers.send(to, Bytes::from(body), out))
+    }
+
+    /// Notes that something is said.
+    fn says(&mut self, to: NodeId, said: &dyn std::fmt::Debug) {
+        let (time, life) = (self.time(), self.own.life);
+        self.environment.trace.event(time, [24, life.node as u64, to.0], || {
+            let mut said = format!("{said:?}");
+            said.truncate(said.floor_char_boundary(100));
+            format!("{life} to {}: {said}", to.0)
+        });
+    }
+
+    /// Sends a control message.
+    pub fn send_control(&mut self, to: NodeId, envelope: &Envelope) {
+        self.says(to, envelope);
+        let body = Bytes::from(envelope.encode());
+        // Who cannot be reached will be told again, or is no longer there.
+        let _ = self.network(|peers, out| peers.send_control(to, body, out));
+    }
+
+    /// Sends a control message over a connection that is there.
+    ///
+    /// # Errors
+    /// It is not sent.
+    pub fn send_control_now(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
+        self.says(to, envelope);
+        let body = Bytes::from(envelope.encode());
+        self.network(|peers, out| peers.send_control_now(to, body, out))
+    }
+
+    /// From now on messages are of this generation.
+    pub fn set_generation(&mut self, generation: u64) {
+        self.network(|peers, out| peers.set_generation(generation, out));
+    }
+
+    /// Keeps a connection to a node.
+    pub fn connect(&mut self, node: NodeId, address: &str) {
+        let address = node_at(address);
+        self.network(|peers, out| peers.dial(node, address, out));
+    }
+
+    /// Looks for a node elsewhere.
+    pub fn redirect(&mut self, node: NodeId, address: &str) {
+        let address = node_at(address);
+        self.network(|peers, out| peers.redirect(node, address, out));
+    }
+
+    /// Gives a connection up.
+    pub fn forget(&mut self, node: NodeId) {
+        self.network(|peers, out| peers.forget(node, out));
+    }
+
+    // Clients and people.
+
+    /// Answers a client.
+    ///
+    /// # Errors
+    /// It must not be told that.
+    pub fn answer(&mut self, attempt: usize, answer: ClientAnswer) -> Checked {
+        let (life, spent) = (self.own.life, self.spent);
+        self.environment.answer(life, attempt, Response::from(answer), spent)
+    }
+
+    /// Shows somebody what was looked at.
+    ///
+    /// # Errors
+    /// It must not be seen.
+    pub fn show(&mut self, attempt: usize, seen: Seen) -> Checked {
+        let (life, spent) = (self.own.life, self.spent);
+        self.environment.answer(life, attempt, Response::Seen(Box::new(seen)), spent)
+    }
+
+    /// Tells people.
+    pub fn tell(&mut self, diagnostic: &Diagnostic) {
+        let (now, life) = (self.environment.queue.now(), self.own.life);
+        if diagnostic.level == Level::Debug {
+            return;
+        }
+        self.environment.trace.event(now, [21, life.node as u64], || {
+            let level = format!("{:?}", diagnostic.level).to_lowercase();
+            let generation = diagnostic.generation.map(|generation| format!(" (generation {generation})"));
+            let node = diagnostic.node.map(|node| format!(" (node {})", node.0));
+            let (node, generation) = (node.unwrap_or_default(), generation.unwrap_or_default());
+            format!("{life} {level}: {}{node}{generation}", diagnostic.message)
+        });
+    }
+}
+
+/// The address of a node.
+pub fn address_of(node: usize) -> String {
+    format!("n{node}")
+}
+
+fn node_at(address: &str) -> usize {
+    address[1..].parse().expect("nodes have addresses that name them")
+}

@@ -1,0 +1,136 @@
+//! The beginning of a process with a log: opens it, finds the snapshot to begin with, and looks through what follows.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use styx_durability::log::{replay, survey};
+use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
+use styx_protocol::record::{EpochRecord, Genesis};
+use styx_protocol::snapshot::RestoredState;
+use styx_storage::log::Log;
+use styx_storage::snapshot::{SnapshotError, SnapshotStore};
+
+use super::around::Around;
+use super::coordinator::Coordinator;
+use super::directory::Directory;
+use super::single::Single;
+use super::{Process, Role};
+use crate::check::Checked;
+
+/// What a process begins with.
+pub struct Booted {
+    /// Its log.
+    pub log: Box<dyn Log>,
+    /// What was decided when the cluster was created.
+    pub genesis: Genesis,
+    /// The store, if snapshots are on.
+    pub store: Option<SnapshotStore>,
+    /// The snapshot to begin with.
+    pub found: Option<Box<Found>>,
+    /// What it holds, of a single process.
+    pub restored: Option<Box<RestoredState>>,
+    /// The end of the log.
+    pub end: LogPosition,
+    /// The highest generation that there was.
+    pub generation: Generation,
+}
+
+/// All of it, and the epochs in the log for who checks them.
+type Result = anyhow::Result<(Booted, Vec<Arc<EpochRecord>>)>;
+
+/// See the module.
+pub struct Booting {
+    role: Role,
+    result: Rc<RefCell<Option<Result>>>,
+}
+
+impl std::fmt::Debug for Booting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Booting").field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+impl Booting {
+    /// Starts a thread that does it.
+    pub fn start(role: Role, around: &mut Around<'_>) -> Self {
+        let result = Rc::new(RefCell::new(None));
+        let (directory, told) = (around.own.directory.clone(), result.clone());
+        let plan = &around.environment.plan;
+        let (layout, snapshots) = (plan.config.layout, plan.config.snapshots);
+        let options = plan.log_options();
+        let now = around.now().wall;
+        around.spawn(move || {
+            let booted = boot(role, &directory, layout, snapshots, options, now);
+            *told.borrow_mut() = Some(booted);
+        });
+        Booting { role, result }
+    }
+
+    /// Whether it is known what follows.
+    pub fn is_done(&self) -> bool {
+        self.result.borrow().is_some()
+    }
+
+    /// The process that follows, once that is known.
+    ///
+    /// # Errors
+    /// What was found contradicts what was there.
+    pub fn finish(&mut self, around: &mut Around<'_>) -> Checked<Option<Process>> {
+        let Some(result) = self.result.borrow_mut().take() else { return Ok(None) };
+        let life = around.own.life;
+        let (booted, records) = match result {
+            Ok(booted) => booted,
+            Err(error) => {
+                if let Some(SnapshotError::Store { .. } | SnapshotError::Unusable { .. }) = error.downcast_ref() {
+                    // Whoever starts it tries again.
+                    around.environment.excuse(life);
+                }
+                around.environment.halts(life, &format!("{error:#}"))?;
+                return Ok(None);
+            }
+        };
+        around.environment.opened(life, &records, booted.log.first())?;
+        Ok(Some(match self.role {
+            Role::Single => Process::Single(Box::new(Single::new(booted, around)?)),
+            _ => Process::Coordinator(Box::new(Coordinator::new(booted, around))),
+        }))
+    }
+}
+
+fn boot(
+    role: Role,
+    directory: &Directory,
+    layout: styx_protocol::entity::Layout,
+    snapshots: bool,
+    options: styx_storage::log::EmbeddedOptions,
+    now: Timestamp,
+) -> Result {
+    let mut log: Box<dyn Log> = Box::new(directory.disk.open(options)?);
+    let source = snapshots.then_some(SnapshotSource {
+        place: &directory.place,
+        runtime: &directory.runtime,
+        components: directory.components(),
+    });
+    let mut restored = None;
+    let alone = role == Role::Single;
+    let point =
+        RecoveryPoint::find(log.as_mut(), Some(layout.partitions), now, layout.seed, source, &mut |store, found| {
+            if alone {
+                restored = Some(Box::new(found.restore(store, 1, |_| true, None)?));
+            }
+            Ok(())
+        })?;
+    let known = survey(log.as_mut(), LogPosition(point.position().0))?;
+    let generation = known.generation.max(point.generation());
+    let mut records = Vec::new();
+    let first = LogPosition(log.first());
+    replay(log.as_mut(), first, Epoch(0), &mut |_, record| {
+        records.push(record);
+        Ok(true)
+    })?;
+    let RecoveryPoint { genesis, store, found } = point;
+    let end = LogPosition(log.next());
+    Ok((Booted { log, genesis, store, found: found.map(Box::new), restored, end, generation }, records))
+}

@@ -1,0 +1,244 @@
+//! A process that coordinates: the product's driver, and what its shell does for it.
+
+use styx_driver::admission::LogCondition;
+use styx_driver::client::ClientMessage;
+use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, Effect, Event, SnapshotSettings};
+use styx_driver::leadership::Leadership;
+use styx_driver::snapshots::SnapshotConfig;
+use styx_driver::time::Instant;
+use styx_driver::wire::Envelope;
+use styx_durability::log::LogReport;
+use styx_protocol::ids::NodeId;
+use styx_protocol::membership::Build;
+use styx_protocol::message::Message as Told;
+
+use super::Input;
+use super::around::Around;
+use super::booting::Booted;
+use super::log::LogThread;
+use super::storing::{Finding, StoreThread};
+use crate::check::Checked;
+use crate::event::Message;
+
+type DriverEvent = Event<usize, usize>;
+type DriverEffect = Effect<usize, usize>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Coordinator {
+    driver: CoordinatorDriver<usize, usize>,
+    log: LogThread,
+    store: Option<StoreThread>,
+    /// What a generation begins with, being looked for; and what was found last.
+    finding: Finding,
+    next_record: bool,
+    /// Nodes that shall have received everything.
+    awaited: Vec<NodeId>,
+    has_ended: bool,
+}
+
+impl Coordinator {
+    /// A coordinator that has opened its log.
+    pub fn new(booted: Booted, around: &mut Around<'_>) -> Self {
+        let Booted { log, genesis, store, generation, .. } = booted;
+        let plan = &around.environment.plan;
+        let config = CoordinatorConfig {
+            genesis,
+            build: Build { version: "1".into(), engine: plan.config.engine },
+            workers: plan.cluster.workers,
+            retention: plan.config.retention,
+            admin: None,
+            snapshots: store.as_ref().map(|store| SnapshotSettings {
+                schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },
+                place: store.location().url().to_owned(),
+                identity: store.identity(),
+            }),
+            patience: plan.cluster.patience,
+            backlog_max: plan.config.backlog_max,
+            epoch_max_wait: plan.epoch_max_wait,
+            timing: plan.cluster.timing,
+        };
+        let driver = CoordinatorDriver::new(config, Leadership::Forever, generation, around.instant());
+        let log = LogThread::start(log, around);
+        let finding = Finding::new(store, genesis);
+        Coordinator { driver, log, store: None, finding, next_record: false, awaited: Vec::new(), has_ended: false }
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Takes a client's message.
+    pub fn hear(&mut self, attempt: usize, message: Message, around: &mut Around<'_>) -> Checked {
+        let event = match message {
+            Message::Control(control) => {
+                around.own.directory.keep_components(&control);
+                Event::Deploy { control, waiter: attempt }
+            }
+            Message::Look(query) => Event::Client(ClientMessage::Read(query, attempt)),
+            other => panic!("requests go to gateways: {other:?}"),
+        };
+        self.step(event, around)
+    }
+
+    /// What its threads have said since they were looked at last.
+    pub fn listen(&mut self, around: &mut Around<'_>) -> Checked {
+        while let Some(report) = self.log.report() {
+            let event = match report {
+                LogReport::Synced { generation, epoch, position } => {
+                    around.environment.durable(around.own.life, epoch);
+                    Event::Synced { generation, epoch, position }
+                }
+                LogReport::Raised { generation, position } => Event::Raised { generation, position },
+            };
+            around.own.inbox.borrow_mut().push_back(Input::Coordinator(Box::new(event)));
+        }
+        Ok(())
+    }
+
+    /// Why its log has ended, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.log.failure()
+    }
+
+    /// Everything that has come was taken.
+    pub fn settle(&mut self, around: &mut Around<'_>) -> Checked {
+        self.step(Event::LogCondition(LogCondition { full: around.own.directory.is_full(), stalled: false }), around)?;
+        if !self.awaited.is_empty() && self.awaited.iter().all(|node| around.own.peers.outstanding(*node) == 0) {
+            self.awaited.clear();
+            self.step(Event::Delivered, around)?;
+        }
+        self.read(around)?;
+        let mut effects = Vec::new();
+        self.driver.advance(around.now(), &mut effects);
+        self.perform_all(effects, around)?;
+        self.read(around)
+    }
+
+    /// Gives the driver the next record of the log, if it asks for one and it is there.
+    fn read(&mut self, around: &mut Around<'_>) -> Checked {
+        while self.next_record
+            && let Some(record) = self.log.next_record()
+        {
+            self.next_record = false;
+            if let Some(record) = &record {
+                around.environment.replayed(around.own.life, record)?;
+            }
+            let generation = self.finding.reader();
+            self.step(Event::Record { generation, record }, around)?;
+            let mut effects = Vec::new();
+            self.driver.advance(around.now(), &mut effects);
+            self.perform_all(effects, around)?;
+        }
+        Ok(())
+    }
+
+    /// When it wants to be woken: soon, while it waits for the log.
+    pub fn wake(&mut self, around: &Around<'_>) -> Instant {
+        let now = around.now();
+        let due = self.driver.due(now);
+        if self.next_record { due.min(Instant(now.monotonic.0 + 50)) } else { due }
+    }
+
+    /// Steps the driver, and does what it says.
+    pub fn step(&mut self, event: DriverEvent, around: &mut Around<'_>) -> Checked {
+        let mut effects = Vec::new();
+        self.driver.step(around.now(), event, &mut effects);
+        self.perform_all(effects, around)
+    }
+
+    fn perform_all(&mut self, effects: Vec<DriverEffect>, around: &mut Around<'_>) -> Checked {
+        effects.into_iter().try_for_each(|effect| self.perform(effect, around))
+    }
+
+    fn perform(&mut self, effect: DriverEffect, around: &mut Around<'_>) -> Checked {
+        let life = around.own.life;
+        match effect {
+            Effect::Send { to, message } => {
+                if let Told::Settle { .. } = message {
+                    around.environment.settles(life);
+                }
+                if around.send(to, &message).is_err() {
+                    around.environment.figures.unsent += 1;
+                }
+            }
+            Effect::SendControl { to, envelope } => {
+                if let Envelope::Invite(invite) = &envelope {
+                    around.environment.invites(life, invite)?;
+                }
+                around.send_control(to, &envelope);
+            }
+            Effect::Ask { to, queries } => {
+                let envelope = Envelope::Queries(queries);
+                if around.send_control_now(to, &envelope).is_err()
+                    && let Envelope::Queries(queries) = envelope
+                {
+                    self.step(Event::Undelivered(queries), around)?;
+                }
+            }
+            Effect::SendComponent { to, digest } => {
+                let component = around.own.directory.component(digest);
+                around.send_control(to, &Envelope::Component(digest, component));
+            }
+            Effect::SetGeneration(generation) => {
+                around.environment.begins(life, generation)?;
+                around.set_generation(generation.0);
+            }
+            Effect::Connect { node, address } => around.connect(node, &address),
+            Effect::Forget(node) => around.forget(node),
+            Effect::AwaitDelivery(nodes) => self.awaited = nodes,
+
+            Effect::Append { record, .. } => {
+                around.environment.cut(life, &record)?;
+                self.log.append(record, around);
+            }
+            Effect::Raise(generation) => self.log.raise(generation, around),
+            Effect::ReadLog { generation, from, after } => {
+                self.finding.reads(generation);
+                self.log.read(from, after, around);
+                self.next_record = false;
+            }
+            Effect::NextRecord => self.next_record = true,
+            Effect::StopReading => {
+                self.log.stop_reading();
+                self.next_record = false;
+            }
+            Effect::TrimLog(until) => {
+                around.environment.trims(until)?;
+                self.log.trim(until, around);
+            }
+
+            Effect::FindSnapshot { generation, before } => self.finding.start(generation, before, around),
+            Effect::BeginSnapshots(generation) => {
+                self.store = Some(StoreThread::of_coordinator(&self.finding, generation, around));
+            }
+            Effect::EndSnapshots => {
+                if let Some(store) = self.store.take() {
+                    store.abandon();
+                }
+            }
+            Effect::PutManifest(draft) => self.store().put(draft, around),
+            Effect::MaintainSnapshots => self.store().maintain(around),
+            Effect::CutMaintenanceShort => self.store().cut_short(),
+
+            Effect::Answer(attempt, answer) => around.answer(attempt, answer)?,
+            Effect::Respond(attempt, seen) => around.show(attempt, seen)?,
+            Effect::SnapshotAnswer { .. } | Effect::SnapshotTaken(_) => {}
+            Effect::PublishCatalog(catalog) => around.environment.learn(&catalog),
+
+            Effect::EpochEnded { summary, .. } => around.environment.ended(life, &summary)?,
+            Effect::StageEnded { .. } | Effect::Durable(_) => {}
+            Effect::Recovered(epoch) => around.environment.live(life, epoch),
+            Effect::PeerError => around.environment.peer_error(life),
+            Effect::Diagnostic(diagnostic) => around.tell(&diagnostic),
+            Effect::Halt(why) => return around.environment.halts(life, &why),
+            Effect::End => self.has_ended = true,
+        }
+        Ok(())
+    }
+
+    fn store(&self) -> &StoreThread {
+        self.store.as_ref().expect("a generation that takes snapshots has one")
+    }
+}

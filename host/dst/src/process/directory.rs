@@ -1,0 +1,112 @@
+//! The directory of a process on its machine's disk, which survives it: the log and components; and the way to the store
+//! of snapshots, which all machines share.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use styx_durability::components::Components;
+use styx_protocol::catalog::{Control, Digest};
+use styx_storage::snapshot::{Environment as StoreEnvironment, Memory, Runtime, StoreLocation};
+
+use crate::disk::Disk;
+use crate::store::Client;
+use crate::thread::{Wait, is_running, wait};
+
+/// See the module. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    /// The disk that the log is on.
+    pub disk: Disk,
+    kept: Kept,
+    /// The place of the store.
+    pub place: StoreLocation,
+    /// How code of the store waits and finds names.
+    pub runtime: Runtime,
+}
+
+impl Directory {
+    /// An empty one, and the way to a store.
+    pub fn new(disk: Disk, store: &Client, names: &Arc<Names>) -> Self {
+        let memory = Memory::from(Arc::new(store.clone()) as Arc<dyn object_store::ObjectStore>);
+        let runtime = Runtime::Inline(names.clone());
+        Directory { disk, kept: Kept::default(), place: StoreLocation::in_memory(&memory), runtime }
+    }
+
+    /// Whether there is no room for what a log appends.
+    pub fn is_full(&self) -> bool {
+        self.disk.is_nearly_full()
+    }
+
+    /// Components that are kept here.
+    pub fn components(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Keeps the components of a deployment, as the endpoint does that takes it.
+    pub fn keep_components(&self, control: &Control) {
+        if let Control::Deploy(deployment) = control {
+            self.kept.lock().extend(deployment.components.iter().map(|component| component.digest));
+        }
+    }
+
+    /// Keeps a component.
+    pub fn keep(&self, digest: Digest, bytes: &[u8]) {
+        assert_eq!(bytes, digest.0, "a component is what its digest says");
+        self.kept.lock().insert(digest);
+    }
+
+    /// Whether a component is here.
+    pub fn has(&self, digest: Digest) -> bool {
+        self.kept.lock().contains(&digest)
+    }
+
+    /// The bytes of a component, if it is here.
+    pub fn component(&self, digest: Digest) -> Option<Vec<u8>> {
+        self.kept.get(digest).ok()
+    }
+}
+
+/// Components of a machine: toys, whose bytes are their digests.
+#[derive(Clone, Debug, Default)]
+pub struct Kept(Arc<Mutex<BTreeSet<Digest>>>);
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Components for Kept {
+    fn contains(&self, digest: Digest) -> bool {
+        self.lock().contains(&digest)
+    }
+
+    fn get(&self, digest: Digest) -> io::Result<Vec<u8>> {
+        if self.lock().contains(&digest) { Ok(digest.0.to_vec()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
+        let digest = Digest(bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?);
+        self.lock().insert(digest);
+        Ok(digest)
+    }
+}
+
+/// Names for objects, all different; and the pauses of code that uses the store.
+#[derive(Debug, Default)]
+pub struct Names(AtomicU64);
+
+impl StoreEnvironment for Names {
+    fn nonce(&self) -> u128 {
+        u128::from(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn pause(&self, duration: Duration) {
+        if is_running() {
+            wait(Wait::Pause(duration));
+        }
+    }
+}

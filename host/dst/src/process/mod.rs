@@ -1,0 +1,243 @@
+//! Processes: the product's drivers, threads and storage code, with a shell around them that decides nothing.
+//!
+//! A process takes what has come, one thing after the other, which takes time: meanwhile other processes, its own
+//! threads and its network go on.
+
+mod around;
+mod booting;
+mod coordinator;
+mod directory;
+mod gateway;
+mod log;
+mod pool;
+mod restoring;
+mod single;
+mod storing;
+mod worker;
+mod writing;
+
+use styx_driver::coordinator::Event as CoordinatorEvent;
+use styx_driver::gateway::GatewayEvent;
+use styx_driver::network::{NetworkEvent, Refusal};
+use styx_driver::single::SingleEvent;
+use styx_driver::time::Instant;
+use styx_driver::worker::WorkerEvent;
+use styx_protocol::catalog::Digest;
+use styx_protocol::ids::{EngineHash, Generation};
+
+pub use around::{Around, Inbox, Own};
+pub use booting::Booting;
+pub use directory::{Directory, Names};
+
+use self::coordinator::Coordinator;
+use self::gateway::Gateway;
+use self::single::Single;
+use self::worker::Worker;
+use crate::check::state::WorkerState;
+use crate::check::{Checked, Failure};
+use crate::event::{Message, Work};
+
+/// Role of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Single,
+    /// To coordinate.
+    Coordinator,
+    /// To work.
+    Worker,
+    /// To ask for clients.
+    Gateway,
+}
+
+/// Something for the driver of a process.
+#[derive(Debug)]
+pub enum Input {
+    /// An execution thread is done with something.
+    Done(Work),
+    /// Of the network.
+    Network(NetworkEvent),
+    /// A client's message.
+    Client(usize, Message),
+    /// Of a single process.
+    Single(Box<SingleEvent<usize, usize, usize>>),
+    /// Of a coordinator.
+    Coordinator(Box<CoordinatorEvent<usize, usize>>),
+    /// Of a worker.
+    Worker(Box<WorkerEvent<usize, usize>>),
+}
+
+/// Inputs taken before what they made possible is done.
+const BATCH_MAX: usize = 1024;
+
+/// A process by its role.
+#[derive(Debug)]
+pub enum Process {
+    /// It opens its log and its store.
+    Booting(Box<Booting>),
+    /// Everything.
+    Single(Box<Single>),
+    /// A coordinator.
+    Coordinator(Box<Coordinator>),
+    /// A worker.
+    Worker(Box<Worker>),
+    /// A gateway.
+    Gateway(Box<Gateway>),
+}
+
+impl Process {
+    /// A process that starts.
+    pub fn start(role: Role, around: &mut Around<'_>) -> Self {
+        match role {
+            Role::Single | Role::Coordinator => Process::Booting(Box::new(Booting::start(role, around))),
+            Role::Worker => Process::Worker(Box::new(Worker::new(around))),
+            Role::Gateway => {
+                let coordinators = around.environment.plan.coordinators().map(around::address_of).collect();
+                Process::Gateway(Box::new(Gateway::new(coordinators, around)))
+            }
+        }
+    }
+
+    /// Takes what has come, and does what is due.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn run(&mut self, around: &mut Around<'_>) -> Checked {
+        if let Process::Booting(booting) = self {
+            match booting.finish(around)? {
+                Some(process) => *self = process,
+                None => return Ok(()),
+            }
+        }
+        let mut taken = 0;
+        while taken < BATCH_MAX {
+            let Some(input) = around.own.inbox.borrow_mut().pop_front() else { break };
+            taken += 1;
+            let worked = around.environment.step_time();
+            around.spend(worked);
+            self.take(input, around)?;
+        }
+        match self {
+            Process::Booting(_) => Ok(()),
+            Process::Single(single) => single.settle(around),
+            Process::Coordinator(coordinator) => coordinator.settle(around),
+            Process::Worker(worker) => worker.settle(taken == 0, around),
+            Process::Gateway(gateway) => gateway.settle(around),
+        }
+    }
+
+    fn take(&mut self, input: Input, around: &mut Around<'_>) -> Checked {
+        match (self, input) {
+            (Process::Single(single), Input::Single(event)) => single.step(*event, around),
+            (Process::Single(single), Input::Client(attempt, message)) => {
+                if single.serves() {
+                    single.hear(attempt, message, around)
+                } else {
+                    around.environment.break_connection(attempt);
+                    Ok(())
+                }
+            }
+            (Process::Single(single), Input::Done(work)) => single.done(work, around),
+            (Process::Worker(worker), Input::Done(work)) => worker.done(work, around),
+            (Process::Coordinator(coordinator), Input::Coordinator(event)) => coordinator.step(*event, around),
+            (Process::Coordinator(coordinator), Input::Network(event)) => {
+                coordinator.step(CoordinatorEvent::Network(event), around)
+            }
+            (Process::Coordinator(coordinator), Input::Client(attempt, message)) => {
+                coordinator.hear(attempt, message, around)
+            }
+            (Process::Worker(worker), Input::Worker(event)) => worker.step(*event, around),
+            (Process::Worker(worker), Input::Network(event)) => worker.step(WorkerEvent::Network(event), around),
+            (Process::Gateway(gateway), Input::Network(event)) => gateway.step(GatewayEvent::Network(event), around),
+            (Process::Gateway(gateway), Input::Client(attempt, message)) => gateway.hear(attempt, message, around),
+            (_, other) => panic!("nobody sends this here: {other:?}"),
+        }
+    }
+
+    /// When it wants to be woken, though nothing comes.
+    pub fn wake(&mut self, around: &Around<'_>) -> Option<Instant> {
+        match self {
+            Process::Booting(booting) => booting.is_done().then(|| around.instant()),
+            Process::Single(single) => single.wake(around),
+            Process::Coordinator(coordinator) => Some(coordinator.wake(around)),
+            Process::Worker(worker) => Some(worker.wake()),
+            Process::Gateway(gateway) => Some(gateway.wake()),
+        }
+    }
+
+    /// What its threads have said since they were looked at last. Gives why it cannot go on, if it cannot.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn listen(&mut self, around: &mut Around<'_>) -> Checked<Option<String>> {
+        match self {
+            Process::Single(single) => {
+                single.listen(around)?;
+                Ok(single.failure())
+            }
+            Process::Coordinator(coordinator) => {
+                coordinator.listen(around)?;
+                Ok(coordinator.failure())
+            }
+            Process::Booting(_) | Process::Worker(_) | Process::Gateway(_) => Ok(None),
+        }
+    }
+
+    /// An execution thread is done with something.
+    pub fn done(work: Work, around: &mut Around<'_>) {
+        around.own.inbox.borrow_mut().push_back(Input::Done(work));
+    }
+
+    /// A component is compiled.
+    pub fn compiled(&mut self, digest: Digest, around: &mut Around<'_>) {
+        let event = WorkerEvent::ComponentPrepared(digest, Ok(()));
+        around.own.inbox.borrow_mut().push_back(Input::Worker(Box::new(event)));
+    }
+
+    /// It is asked to end.
+    pub fn retire(&mut self, around: &mut Around<'_>) {
+        if let Process::Worker(_) = self {
+            around.own.inbox.borrow_mut().push_back(Input::Worker(Box::new(WorkerEvent::Leave)));
+        }
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Process::Single(single) => single.has_ended(),
+            Process::Coordinator(coordinator) => coordinator.has_ended(),
+            Process::Worker(worker) => worker.has_ended(),
+            Process::Booting(_) | Process::Gateway(_) => false,
+        }
+    }
+
+    /// Whether it takes calls of others; and if not, why.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn receives(&self, caller: EngineHash, mine: EngineHash, is_gateway: bool) -> Result<(), Option<Refusal>> {
+        match self {
+            Process::Coordinator(_) | Process::Worker(_) if is_gateway || caller == mine => Ok(()),
+            Process::Coordinator(_) | Process::Worker(_) => Err(Some(Refusal::Build)),
+            _ => Err(None),
+        }
+    }
+
+    /// State of a worker in a generation.
+    pub fn worker_state(&self, generation: Generation) -> Option<WorkerState<'_>> {
+        match self {
+            Process::Worker(worker) => worker.worker_state(generation),
+            _ => None,
+        }
+    }
+
+    /// Whether clients may speak to it.
+    pub fn listens(&self) -> bool {
+        !matches!(self, Process::Booting(_))
+    }
+}
+
+/// The end of a process that no injected fault explains.
+pub fn unexplained(why: &str) -> Failure {
+    Failure::new("halt", why.to_owned())
+}

@@ -1,0 +1,306 @@
+//! A process that is all of a cluster: the product's driver, and what its shell does for it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use styx_driver::admission::LogCondition;
+use styx_driver::client::{Answer, ClientMessage};
+use styx_driver::single::{SingleConfig, SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
+use styx_driver::snapshots::SnapshotConfig;
+use styx_driver::time::Instant;
+use styx_durability::log::LogReport;
+use styx_protocol::ids::{Epoch, LogPosition};
+use styx_protocol::machine::Config;
+use styx_protocol::machine::worker::ClientRequest;
+
+use super::Input;
+use super::around::Around;
+use super::booting::Booted;
+use super::log::LogThread;
+use super::pool::{ExecutionPool, Finished};
+use super::storing::StoreThread;
+use super::writing::PartThread;
+use crate::check::state::WorkerState;
+use crate::check::{Checked, ensure};
+use crate::event::{Message, Work};
+
+type Driver = SingleDriver<usize, usize, usize>;
+type DriverEvent = SingleEvent<usize, usize, usize>;
+type DriverEffect = SingleEffect<usize, usize, usize>;
+
+/// Batches up to this size may run on the driver's own thread: nobody waits for its heartbeats.
+const INLINE_MAX: usize = 3;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Single {
+    driver: Driver,
+    pool: ExecutionPool,
+    log: LogThread,
+    parts: Option<PartThread>,
+    store: Option<StoreThread>,
+    /// What follows when the log is replayed; nothing, if it is.
+    recovering: Option<Recovering>,
+    /// The epoch under way, if the round is one.
+    round: Option<Epoch>,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct Recovering {
+    snapshots: Option<SnapshotStart>,
+    /// The end of the log.
+    end: LogPosition,
+}
+
+impl Single {
+    /// A process that has opened its log and its store.
+    ///
+    /// # Errors
+    /// What was restored is not what was there.
+    pub fn new(booted: Booted, around: &mut Around<'_>) -> Checked<Self> {
+        let Booted { log, genesis, store, found, restored, end, generation } = booted;
+        let plan = around.environment.plan.clone();
+        let machine = Config { layout: genesis.layout, ..plan.config };
+        let config = SingleConfig { machine, epoch_max_wait: plan.epoch_max_wait };
+        let snapshots = store.as_ref().map(|_| SnapshotStart {
+            schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },
+            generation,
+            newest: found.as_ref().map(|found| (found.metadata.header.epoch, LogPosition(found.manifest.log_position))),
+        });
+        let pool = ExecutionPool::new(false, INLINE_MAX, around.environment);
+        let mut log = LogThread::start(log, around);
+        let (from, after) = found.as_ref().map_or((LogPosition(1), Epoch(0)), |found| {
+            (LogPosition(found.manifest.log_position), found.metadata.header.epoch)
+        });
+        log.read(from, after, around);
+        let (parts, stores) = match &store {
+            Some(store) => (
+                Some(PartThread::of_single(
+                    store.clone(),
+                    generation,
+                    genesis.layout.partitions,
+                    found.is_some(),
+                    around,
+                )),
+                Some(StoreThread::of_single(store.clone(), genesis, generation, found.as_deref(), around)),
+            ),
+            None => (None, None),
+        };
+        let mut single = Single {
+            driver: SingleDriver::new(config),
+            pool,
+            log,
+            parts,
+            store: stores,
+            recovering: Some(Recovering { snapshots, end }),
+            round: None,
+            has_ended: false,
+        };
+        around.environment.begins_alone(around.own.life, after)?;
+        if let Some(restored) = restored {
+            around.environment.restored_alone(&restored)?;
+            single.apply(around, |driver, around, effects| driver.restore(around.now(), *restored, effects))?;
+        }
+        Ok(single)
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Its state.
+    pub fn worker_state(&self) -> WorkerState<'_> {
+        WorkerState { state: self.driver.state(), remembered: self.driver.remembered() }
+    }
+
+    /// Takes a client's message.
+    pub fn hear(&mut self, attempt: usize, message: Message, around: &mut Around<'_>) -> Checked {
+        let condition = LogCondition { full: around.own.directory.is_full(), stalled: false };
+        let waiter = attempt;
+        let request = match message {
+            Message::Submit(request, receipt) => match condition.refuses_writes() {
+                Some(failure) => return around.answer(attempt, Answer::Failed(failure)),
+                None => ClientRequest::Submit { request, waiter, receipt },
+            },
+            Message::Query(request) => ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter },
+            Message::Await(id) => ClientRequest::Await { id, waiter },
+            Message::Control(control) => {
+                around.own.directory.keep_components(&control);
+                return self.step(SingleEvent::Deploy { control, waiter }, around);
+            }
+            Message::Look(query) => {
+                return self.step(SingleEvent::Client(ClientMessage::Read(query, attempt)), around);
+            }
+        };
+        self.step(SingleEvent::Client(ClientMessage::Request(request)), around)
+    }
+
+    /// Whether clients are served.
+    pub fn serves(&self) -> bool {
+        self.recovering.is_none()
+    }
+
+    /// What its threads have said since they were looked at last.
+    pub fn listen(&mut self, around: &mut Around<'_>) -> Checked {
+        while let Some(report) = self.log.report() {
+            let LogReport::Synced { epoch, position, .. } = report else { continue };
+            around.environment.durable(around.own.life, epoch);
+            let event = SingleEvent::Synced { epoch, position };
+            around.own.inbox.borrow_mut().push_back(Input::Single(Box::new(event)));
+        }
+        Ok(())
+    }
+
+    /// Why its log has ended, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.log.failure()
+    }
+
+    /// An execution thread is done with something.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn done(&mut self, work: Work, around: &mut Around<'_>) -> Checked {
+        self.pool.done(work, around).map(event_of).map_or(Ok(()), |event| self.step(event, around))
+    }
+
+    /// Everything that has come was taken.
+    pub fn settle(&mut self, around: &mut Around<'_>) -> Checked {
+        if self.recovering.is_some() {
+            self.recover(around)?;
+        }
+        if self.recovering.is_none() { self.step(SingleEvent::Settled, around) } else { Ok(()) }
+    }
+
+    /// Replays the next records of the log; at its end clients may come.
+    fn recover(&mut self, around: &mut Around<'_>) -> Checked {
+        while self.driver.is_idle() {
+            match self.log.next_record() {
+                None => return Ok(()),
+                Some(Some(record)) => {
+                    around.environment.replayed(around.own.life, &record)?;
+                    self.round = Some(record.epoch);
+                    self.step(SingleEvent::Replay(record), around)?;
+                }
+                Some(None) => {
+                    self.log.stop_reading();
+                    let Recovering { snapshots, end } = self.recovering.take().expect("it recovers");
+                    self.apply(around, |driver, around, effects| {
+                        driver.recovered(around.now(), end, snapshots, effects);
+                    })?;
+                    around.environment.recovered_alone(self.driver.position(), &[self.worker_state()])?;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When it wants to be woken: soon, while it waits for the log.
+    pub fn wake(&self, around: &Around<'_>) -> Option<Instant> {
+        if self.recovering.is_some() && self.driver.is_idle() {
+            return Some(Instant(around.instant().0 + 50));
+        }
+        self.driver.wake()
+    }
+
+    fn apply(
+        &mut self,
+        around: &mut Around<'_>,
+        run: impl FnOnce(&mut Driver, &Around<'_>, &mut Vec<DriverEffect>),
+    ) -> Checked {
+        let mut effects = Vec::new();
+        run(&mut self.driver, around, &mut effects);
+        let mut events = VecDeque::new();
+        for effect in effects {
+            events.extend(self.perform(effect, around)?);
+        }
+        self.step_all(events, around)
+    }
+
+    /// Steps the driver, and does what it says.
+    pub fn step(&mut self, event: DriverEvent, around: &mut Around<'_>) -> Checked {
+        self.step_all(VecDeque::from([event]), around)
+    }
+
+    fn step_all(&mut self, mut events: VecDeque<DriverEvent>, around: &mut Around<'_>) -> Checked {
+        while let Some(event) = events.pop_front() {
+            let mut effects = Vec::new();
+            self.driver.step(around.now(), event, &mut effects);
+            for effect in effects {
+                events.extend(self.perform(effect, around)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, effect: DriverEffect, around: &mut Around<'_>) -> Checked<Option<DriverEvent>> {
+        let life = around.own.life;
+        match effect {
+            SingleEffect::Append(record) => {
+                around.environment.cut(life, &record)?;
+                self.round = Some(record.epoch);
+                self.log.append(record, around);
+            }
+            SingleEffect::TrimLog(until) => {
+                around.environment.trims(until)?;
+                self.log.trim(until, around);
+            }
+            SingleEffect::Execute(batch) => {
+                around.environment.expect_queries(batch.queries.iter().cloned());
+                return Ok(self.pool.execute(batch, around).map(event_of));
+            }
+            SingleEffect::RunTasks(tasks) => self.pool.advance(tasks, around),
+            SingleEffect::FallBack(batch) => return Ok(self.pool.fall_back(batch, around).map(event_of)),
+            SingleEffect::PrepareCatalog(catalog) => around.environment.learn(&catalog),
+            SingleEffect::WritePart(part) => {
+                around.environment.part_begun(part.epoch)?;
+                self.parts().part(part, around);
+            }
+            SingleEffect::WriteChanges { changes, last } => self.parts().changes(changes, last, around),
+            SingleEffect::PutManifest(draft) => self.store().put(draft, around),
+            SingleEffect::MaintainSnapshots => self.store().maintain(around),
+            SingleEffect::CutMaintenanceShort => self.store().cut_short(),
+            SingleEffect::SnapshotTaken(_) | SingleEffect::SnapshotAnswer { .. } | SingleEffect::WaitedForLog(_) => {}
+            SingleEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
+            SingleEffect::AnswerAll(responses) => {
+                around.environment.leaves_alone(&responses)?;
+                for (attempt, answer) in responses.into_iter().map(Answer::of) {
+                    around.answer(attempt, answer)?;
+                }
+            }
+            SingleEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
+            SingleEffect::Logs { tid, lines, .. } => around.environment.logged(tid, &lines)?,
+            SingleEffect::EpochEnded { summary, .. } => {
+                let waiting = self.pool.waiting();
+                ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {life} after the round"))?;
+                let (round, replays) = (self.round.take(), self.recovering.is_some());
+                around.environment.ended_alone(life, round, summary, replays)?;
+                around.environment.compare_alone(self.driver.position(), self.worker_state())?;
+            }
+            SingleEffect::Diagnostic(diagnostic) => around.tell(&diagnostic),
+            SingleEffect::End => self.has_ended = true,
+            SingleEffect::Halt(why) => around.environment.halts(life, &why)?,
+        }
+        Ok(None)
+    }
+
+    fn parts(&self) -> &PartThread {
+        self.parts.as_ref().expect("snapshots are taken only where there is a store")
+    }
+
+    fn store(&self) -> &StoreThread {
+        self.store.as_ref().expect("snapshots are taken only where there is a store")
+    }
+}
+
+fn event_of(finished: Finished) -> DriverEvent {
+    match finished {
+        Finished::Executed(executed) => SingleEvent::Executed(executed),
+        Finished::TaskProgress(progress) => SingleEvent::TaskProgress(progress),
+        Finished::FellBack(outcomes) => SingleEvent::FellBack(outcomes),
+        Finished::Forgotten => unreachable!("a single process forgets nothing"),
+    }
+}

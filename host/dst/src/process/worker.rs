@@ -1,0 +1,221 @@
+//! A process that is a worker: the product's driver, and what its shell does for it.
+
+use std::collections::VecDeque;
+
+use styx_driver::COORDINATOR;
+use styx_driver::time::Instant;
+use styx_driver::wire::Envelope;
+use styx_driver::worker::{WorkerConfig, WorkerDriver, WorkerEffect, WorkerEvent};
+use styx_protocol::catalog::Digest;
+use styx_protocol::ids::Generation;
+use styx_protocol::membership::Build;
+
+use super::around::{Around, address_of};
+use super::pool::{ExecutionPool, Finished};
+use super::restoring::{self, Restoring};
+use super::writing::PartThread;
+use crate::check::state::WorkerState;
+use crate::check::{Checked, Failure, ensure};
+use crate::event::{Event, Work};
+
+type DriverEvent = WorkerEvent<usize, usize>;
+type DriverEffect = WorkerEffect<usize, usize>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Worker {
+    driver: WorkerDriver<usize, usize>,
+    pool: ExecutionPool,
+    parts: Option<PartThread>,
+    /// The store that was used last.
+    store: restoring::KnownStore,
+    has_ended: bool,
+}
+
+impl Worker {
+    /// A worker that nobody has invited.
+    pub fn new(around: &mut Around<'_>) -> Self {
+        let plan = &around.environment.plan;
+        let (life, machine) = (around.own.life, &plan.config);
+        let engine = plan.cluster.engine_of(life.node);
+        let deviating = engine != machine.engine;
+        let coordinators: Vec<String> = plan.coordinators().map(address_of).collect();
+        let config = WorkerConfig {
+            build: Build { version: "1".into(), engine },
+            address: address_of(life.node),
+            coordinators: coordinators.clone(),
+            modes: machine.modes,
+            epoch_size_max: machine.epoch_size_max,
+            epoch_bytes_max: machine.epoch_bytes_max,
+            backlog_max: machine.backlog_max,
+            suspended_max: machine.suspended_max,
+            hand_over_max: plan.snapshotting.chunk,
+            claim_order: true,
+        };
+        around.connect(COORDINATOR, &coordinators[0]);
+        let pool = ExecutionPool::new(deviating, 0, around.environment);
+        let driver = WorkerDriver::new(around.now(), config);
+        Worker { driver, pool, parts: None, store: restoring::KnownStore::default(), has_ended: false }
+    }
+
+    /// Whether the process has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Its state, if it is a member of a generation.
+    pub fn worker_state(&self, generation: Generation) -> Option<WorkerState<'_>> {
+        if self.driver.generation() != Some(generation) {
+            return None;
+        }
+        let machine = self.driver.machine()?;
+        Some(WorkerState { state: machine.state(), remembered: machine.remembered() })
+    }
+
+    /// Everything that has come was taken; or nothing had come.
+    pub fn settle(&mut self, idle: bool, around: &mut Around<'_>) -> Checked {
+        self.step(if idle { WorkerEvent::Tick } else { WorkerEvent::Settled }, around)
+    }
+
+    /// When it wants to be woken.
+    pub fn wake(&self) -> Instant {
+        self.driver.wake()
+    }
+
+    /// An execution thread is done with something.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn done(&mut self, work: Work, around: &mut Around<'_>) -> Checked {
+        self.pool.done(work, around).map(event_of).map_or(Ok(()), |event| self.step(event, around))
+    }
+
+    /// Steps the driver, and does what it says.
+    pub fn step(&mut self, event: DriverEvent, around: &mut Around<'_>) -> Checked {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            if let WorkerEvent::Restored { generation, result: Ok(Some(restored)) } = &event {
+                around.environment.restored(around.own.life, *generation, restored)?;
+            }
+            let mut effects = Vec::new();
+            // Some of the effects are of the generation that a step has ended.
+            let before = self.driver.generation();
+            self.driver.step(around.now(), event, &mut effects);
+            for effect in effects {
+                events.extend(self.perform(effect, before, around)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(
+        &mut self,
+        effect: DriverEffect,
+        before: Option<Generation>,
+        around: &mut Around<'_>,
+    ) -> Checked<Option<DriverEvent>> {
+        let life = around.own.life;
+        match effect {
+            WorkerEffect::Send { to, message } => {
+                return Ok(around.send(to, &message).err().map(|why| {
+                    around.environment.figures.unsent += 1;
+                    WorkerEvent::Unsent { to, why: format!("{why:?}") }
+                }));
+            }
+            WorkerEffect::SendControl { to, envelope } => {
+                if let Envelope::Responses(responses) = &envelope {
+                    around.environment.leaves(life, responses)?;
+                }
+                around.send_control(to, &envelope);
+            }
+            WorkerEffect::SetGeneration(generation) => {
+                around.environment.joined(life, generation);
+                around.set_generation(generation.0);
+            }
+            WorkerEffect::Connect { node, address } => around.connect(node, &address),
+            WorkerEffect::Redirect(address) => around.redirect(COORDINATOR, &address),
+            WorkerEffect::Execute(batch) => {
+                if let Some(generation) = self.driver.generation() {
+                    around.environment.queries(generation, &batch.queries);
+                }
+                around.environment.learn(&batch.catalog);
+                return Ok(self.pool.execute(batch, around).map(event_of));
+            }
+            WorkerEffect::RunTasks(tasks) => self.pool.advance(tasks, around),
+            WorkerEffect::FallBack(batch) => return Ok(self.pool.fall_back(batch, around).map(event_of)),
+            WorkerEffect::ForgetExecution => return Ok(self.pool.forget().map(event_of)),
+            WorkerEffect::PrepareComponent(digest) => return Ok(prepare(digest, around)),
+            WorkerEffect::KeepComponent(digest, bytes) => {
+                around.own.directory.keep(digest, &bytes);
+                return Ok(prepare(digest, around));
+            }
+            WorkerEffect::Restore { generation, place, view, former } => {
+                let former = former.and_then(|former| former.into_retained().ok());
+                let restoring = Restoring { generation, place, view, former, known: self.store.clone() };
+                restoring.start(around);
+            }
+            WorkerEffect::Discard(former) => drop(former),
+            WorkerEffect::BeginParts { generation, partitions, restored } => {
+                let store = self.store.borrow().clone().expect("parts are written where a beginning was read");
+                self.parts = Some(PartThread::of_worker(store, generation, partitions, restored, around));
+            }
+            WorkerEffect::WritePart(part) => {
+                // One that has not heard yet that its generation is over writes what nobody will use.
+                if before.or(self.driver.generation()) == around.environment.newest() {
+                    around.environment.part_begun(part.epoch)?;
+                }
+                self.parts().part(part, around);
+            }
+            WorkerEffect::WriteChanges { changes, last } => self.parts().changes(changes, last, around),
+            WorkerEffect::AbandonParts => {
+                if let Some(parts) = self.parts.take() {
+                    parts.abandon();
+                }
+            }
+            WorkerEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
+            WorkerEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
+            WorkerEffect::PublishCatalog(_) => {}
+            WorkerEffect::Logs { tid, lines, .. } => around.environment.logged(tid, &lines)?,
+            WorkerEffect::EpochEnded { summary, .. } => {
+                let waiting = self.pool.waiting();
+                ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {life} after the round"))?;
+                let generation = before.or(self.driver.generation());
+                let generation = generation.ok_or_else(|| Failure::new("membership", "an epoch ends in none"))?;
+                around.environment.worker_ended(life, generation, summary);
+            }
+            WorkerEffect::PeerError => around.environment.peer_error(life),
+            WorkerEffect::Diagnostic(diagnostic) => around.tell(&diagnostic),
+            WorkerEffect::Refused(_) => {
+                around.environment.figures.refused += 1;
+                self.has_ended = true;
+            }
+            WorkerEffect::End => self.has_ended = true,
+            WorkerEffect::Halt(why) => return Err(Failure::new("halt", why)),
+        }
+        Ok(None)
+    }
+
+    fn parts(&self) -> &PartThread {
+        self.parts.as_ref().expect("parts are written between the beginning and the end of a generation")
+    }
+}
+
+fn event_of(finished: Finished) -> DriverEvent {
+    match finished {
+        Finished::Executed(executed) => WorkerEvent::Executed(executed),
+        Finished::TaskProgress(progress) => WorkerEvent::TaskProgress(progress),
+        Finished::FellBack(outcomes) => WorkerEvent::FellBack(outcomes),
+        Finished::Forgotten => WorkerEvent::ExecutionForgotten,
+    }
+}
+
+/// Compiles a component that is on the disk, which takes a while.
+fn prepare(digest: Digest, around: &mut Around<'_>) -> Option<DriverEvent> {
+    if !around.own.directory.has(digest) {
+        return Some(WorkerEvent::ComponentAbsent(digest));
+    }
+    let delay = around.environment.compile_time();
+    let life = around.own.life;
+    around.later(delay, Event::Compiled(life, digest));
+    None
+}

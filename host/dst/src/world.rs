@@ -1,0 +1,544 @@
+//! One simulated world, from its seed to its last check.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use styx_durability::recovery::Found;
+use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::placement::Placement;
+use styx_storage::snapshot::SnapshotStore;
+
+use crate::check::checker::again;
+use crate::check::history::TrackedRequest;
+use crate::check::{Checked, Failure};
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::environment::Environment;
+use crate::event::{Event, Life};
+use crate::figures::Figures;
+use crate::network::Dial;
+use crate::node::Node;
+use crate::plan::{ALL_FAULTS, FAULTS, Fault, Plan};
+use crate::process::{Directory, Role};
+use crate::random::Random;
+use crate::replay;
+use crate::threads::Threads;
+
+/// Once faults have stopped, an epoch ends or a client is answered at least so often, in microseconds.
+const PAUSE_MAX: u64 = 100_000_000;
+/// When faults stop at the latest.
+const FAULTS_END: u64 = 10_000_000;
+/// Nothing has happened for so long when all is quiet.
+const QUIET: u64 = 200_000;
+/// Events of a world; more means that something goes round in circles.
+const EVENTS_MAX: u64 = 8_000_000;
+
+/// A world.
+#[derive(Debug)]
+pub struct World {
+    environment: Environment,
+    nodes: Vec<Node>,
+    clients: Clients,
+    /// What has come for processes that stand still, by node.
+    asleep: Vec<VecDeque<Event>>,
+    /// Number of faults of each kind that may still happen.
+    faults_left: [u32; FAULTS],
+}
+
+/// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
+const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2];
+
+/// Result of a world.
+#[derive(Debug)]
+pub struct Report {
+    /// Counters.
+    pub figures: Figures,
+    /// Hash of the whole trace.
+    pub trace: u64,
+}
+
+impl World {
+    /// The world of a seed. With `notes`, its history is kept for reading.
+    pub fn new(seed: u64, notes: bool) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw(&mut random);
+        World::of(plan, random, notes)
+    }
+
+    /// A world of a plan.
+    pub fn of(plan: Plan, random: Random, notes: bool) -> Self {
+        let cluster = &plan.cluster;
+        let mut roles = vec![Role::Single];
+        if cluster.workers > 0 {
+            let workers = cluster.workers + usize::from(cluster.foreign_engine);
+            roles = vec![Role::Coordinator];
+            roles.extend((0..workers).map(|_| Role::Worker));
+            roles.extend((0..cluster.gateways).map(|_| Role::Gateway));
+        }
+        let mut environment = Environment::new(plan, random, notes);
+        let clients = Clients::new(&mut environment);
+        let node = |(at, role): (usize, Role)| {
+            let clock = Clock::draw(&mut environment.random);
+            let disk = Disk::new(environment.random.number() as u32, environment.plan.disk_bytes);
+            Node::new(at, role, Directory::new(disk, &environment.store, &environment.names), clock)
+        };
+        let nodes: Vec<Node> = roles.into_iter().enumerate().map(node).collect();
+        for at in 0..nodes.len() {
+            let delay = environment.random.between(0, 20_000);
+            environment.after(delay, Event::Start(at));
+        }
+        let asleep = nodes.iter().map(|_| VecDeque::new()).collect();
+        let mut world = World { environment, nodes, clients, asleep, faults_left: FAULTS_MAX };
+        (0..FAULTS).for_each(|kind| world.arm(kind));
+        world
+    }
+
+    /// Runs until all is done and checked.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn run(&mut self) -> Checked<Report> {
+        let (mut events, mut last, mut done) = (0, 0, (0, 0, Epoch(0)));
+        while let Some(event) = self.environment.queue.pop() {
+            self.dispatch(event)?;
+            self.follow()?;
+            events += 1;
+            let now = self.environment.queue.now();
+            if !self.environment.calm && (self.clients.are_spent() || now > FAULTS_END) {
+                self.calm();
+            }
+            let progress = (self.environment.checker.ended.len(), self.clients.answers(), self.environment.durable);
+            if !self.environment.calm || progress != done {
+                (last, done) = (now, progress);
+            }
+            if self.environment.calm && now > last + QUIET && self.clients.are_done() && self.is_quiet() {
+                return self.end();
+            }
+            if now > last + PAUSE_MAX || events > EVENTS_MAX {
+                break;
+            }
+        }
+        let waiting = self.clients.waiting();
+        let up: Vec<bool> = self.nodes.iter().map(Node::is_up).collect();
+        let checker = &self.environment.checker;
+        Err(Failure::new(
+            "liveness",
+            format!(
+                "faults have stopped and something never ends after {events} events and {} s; up {up:?}, epoch {} of {}, durable {}, waiting attempts {waiting:?}, {}",
+                self.environment.queue.now() / 1_000_000,
+                checker.epoch(),
+                checker.records.len(),
+                self.environment.durable,
+                self.clients.unfinished(),
+            ),
+        ))
+    }
+
+    /// Faults stop.
+    fn calm(&mut self) {
+        self.environment.calm = true;
+        self.environment.network.heal();
+        self.environment.slow_disks.clear();
+        let now = self.environment.queue.now();
+        self.environment.trace.event(now, [15], || "faults stop".into());
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_quiet(&self) -> bool {
+        let checker = &self.environment.checker;
+        checker.is_between_epochs() && checker.carried().is_empty() && self.environment.durable == checker.epoch()
+    }
+
+    fn end(&mut self) -> Checked<Report> {
+        let now = self.environment.queue.now();
+        self.environment.history.check(&self.environment.checker)?;
+        if !self.environment.checker.is_lenient() {
+            self.verify()?;
+        }
+        self.environment.trace.event(now, [0], || "all is done".into());
+        Ok(Report { figures: self.environment.figures, trace: self.environment.trace.hash() })
+    }
+
+    /// Whoever reads the log comes to the same: one process, or any number of workers.
+    fn verify(&mut self) -> Checked {
+        let Environment { plan, random, checker, figures, .. } = &mut self.environment;
+        let partitions = plan.config.layout.partitions;
+        let mut machine = styx_protocol::machine::Machine::new(plan.config);
+        let mut threads = Threads::new(plan, false, Random::new(random.number()));
+        for (record, ended) in checker.records.iter().zip(&checker.ended) {
+            again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
+                .map_err(|failure| failure.at("one process"))?;
+            figures.verified += ended.order.len() as u64;
+        }
+        for workers in (1..=4).filter(|workers| plan.verified[usize::from(*workers) - 1]) {
+            let owners = (0..partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16)).collect();
+            let placement = Arc::new(Placement::new(owners, workers));
+            let plan = Plan { threads: random.between(1, 3), ..plan.clone() };
+            let mut cluster = replay::Cluster::new(&plan, &placement, Random::new(random.number()));
+            for (record, ended) in checker.records.iter().zip(&checker.ended) {
+                cluster
+                    .replay(record)
+                    .and_then(|now| again(record.epoch, ended, &now))
+                    .map_err(|failure| failure.at(&format!("{workers} workers, {placement:?}")))?;
+                figures.verified += ended.order.len() as u64;
+            }
+        }
+        self.verify_snapshot()
+    }
+
+    /// Whoever begins with a snapshot comes to the same.
+    fn verify_snapshot(&mut self) -> Checked {
+        let usable = self.environment.usable();
+        if usable.is_empty() {
+            return Ok(());
+        }
+        let sequence = self.environment.random.pick(&usable);
+        let (store, found) = self.environment.snapshot(sequence)?;
+        let epoch = found.metadata.header.epoch;
+        let Environment { plan, random, checker, figures, .. } = &mut self.environment;
+        let rest = checker.records.iter().zip(&checker.ended).skip(epoch.0 as usize);
+        let workers = random.below(5) as u16;
+        if workers == 0 {
+            let mut machine = styx_protocol::machine::Machine::new(plan.config);
+            machine.restore(restore(&store, &found, &|_| true)?);
+            let mut threads = Threads::new(plan, false, Random::new(random.number()));
+            for (record, ended) in rest {
+                again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
+                    .map_err(|failure| failure.at(&format!("one process, from the snapshot of epoch {epoch}")))?;
+                figures.verified += ended.order.len() as u64;
+            }
+            return Ok(());
+        }
+        let owners = (0..plan.config.layout.partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16));
+        let placement = Arc::new(Placement::new(owners.collect(), workers));
+        let mut cluster = replay::Cluster::new(plan, &placement, Random::new(random.number()));
+        cluster.restore(&found.described(), |owns| restore(&store, &found, owns))?;
+        for (record, ended) in rest {
+            cluster.replay(record).and_then(|now| again(record.epoch, ended, &now)).map_err(|failure| {
+                failure.at(&format!("{workers} workers from the snapshot of epoch {epoch}, {placement:?}"))
+            })?;
+            figures.verified += ended.order.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, event: Event) -> Checked {
+        let World { environment, nodes, .. } = self;
+        if let Some(life) = subject(&event) {
+            let node = &nodes[life.node];
+            if life.number != node.life.number || !node.is_up() {
+                return Ok(());
+            }
+            let now = environment.queue.now();
+            if now < node.paused_until || !self.asleep[life.node].is_empty() {
+                // In order: what has come meanwhile waits in the kernel.
+                if self.asleep[life.node].is_empty() {
+                    environment.after(node.paused_until - now, Event::Awake(life.node));
+                }
+                self.asleep[life.node].push_back(event);
+                return Ok(());
+            }
+        }
+        self.happen(event)
+    }
+
+    /// A process goes on that stood still.
+    fn awake(&mut self, node: usize) -> Checked {
+        let now = self.environment.queue.now();
+        let until = self.nodes[node].paused_until;
+        if now < until {
+            self.environment.after(until - now, Event::Awake(node));
+            return Ok(());
+        }
+        for event in std::mem::take(&mut self.asleep[node]) {
+            self.dispatch(event)?;
+            self.follow()?;
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) -> Checked {
+        let World { environment, nodes, clients, .. } = self;
+        match event {
+            Event::Run(life) => nodes[life.node].run(environment)?,
+            Event::Thread(life, thread, answer) => nodes[life.node].resume(thread, answer, environment)?,
+            Event::Work(life, work) => nodes[life.node].done(work, environment)?,
+            Event::Compiled(life, digest) => nodes[life.node].compiled(digest, environment)?,
+            Event::Network(life, happening) => {
+                let happening = environment.meanwhile(happening);
+                nodes[life.node].happened(happening, environment)?;
+            }
+            Event::Call(life, dial) => self.call(life, &dial),
+            Event::Frame(life, connection, frame) => {
+                if environment.network.is_open(connection) {
+                    let happening = crate::network::Happening::Frame(connection, frame);
+                    nodes[life.node].happened(happening, environment)?;
+                }
+            }
+            Event::Silence(connection) => environment.close(connection, None, "an answer is due and nothing has come"),
+            Event::Put(life, thread, put, fate) => environment.put_arrives(life, thread, &put, fate),
+            Event::Delete(life, thread, deletion, fate) => {
+                environment.deletion_arrives(life, thread, &deletion, fate);
+            }
+            Event::Message(node, attempt, message) => {
+                if nodes[node].is_up() {
+                    nodes[node].hear(attempt, message, environment)?;
+                } else {
+                    environment.break_connection(attempt);
+                }
+            }
+            Event::Response(life, attempt, answer) => {
+                let dead = life.is_some_and(|life| life.number != nodes[life.node].life.number);
+                if dead && environment.random.chance(500) {
+                    environment.history.attempts[attempt].lost = true;
+                } else {
+                    clients.answered(attempt, answer, environment);
+                }
+            }
+            Event::Timeout(attempt) => clients.timed_out(attempt, environment),
+            Event::Wake(slot) => clients.wake(slot, environment),
+            Event::Deploy => clients.deploy(environment),
+            Event::Start(node) => nodes[node].start(environment)?,
+            Event::Quick(node) => {
+                environment.slow_disks.remove(&node);
+            }
+            Event::Retire(node) => nodes[node].retire(environment)?,
+            Event::Awake(node) => self.awake(node)?,
+            Event::Fault(_) if environment.calm => {}
+            Event::Fault(kind) => {
+                self.fault(ALL_FAULTS[kind])?;
+                self.arm(kind);
+            }
+        }
+        Ok(())
+    }
+
+    /// A process calls another.
+    fn call(&mut self, caller: Life, dial: &Dial) {
+        let World { environment, nodes, .. } = self;
+        let now = environment.queue.now();
+        if !environment.network.reach(caller.node, dial.to, now) {
+            return environment.hangs_up(caller, dial.peer, None, false);
+        }
+        match nodes[dial.to].receives(&nodes[caller.node], environment) {
+            Ok(()) => {
+                let Some(session) = nodes[dial.to].session(dial.caller) else { return };
+                let called = nodes[dial.to].life;
+                environment.connects(caller, dial, called, session);
+            }
+            Err(refusal) => environment.hangs_up(caller, dial.peer, refusal, true),
+        }
+    }
+
+    /// Carries out what follows from an event at once.
+    fn follow(&mut self) -> Checked {
+        if let Some(failure) = self.environment.broken.take() {
+            return Err(failure);
+        }
+        for life in std::mem::take(&mut self.environment.halted) {
+            if self.nodes[life.node].life == life {
+                self.crash(life.node, false);
+            }
+        }
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].has_ended() {
+                self.crash(at, false);
+            }
+        }
+        if let Some(generation) = self.environment.round_ended.take() {
+            self.compare(generation)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the workers of a generation, which have just ended a round, with what they must be.
+    fn compare(&self, generation: styx_protocol::ids::Generation) -> Checked {
+        let Some(view) = self.environment.generations.get(&generation) else { return Ok(()) };
+        let states: Option<Vec<_>> =
+            view.members.iter().map(|member| self.nodes[*member].worker_state(generation)).collect();
+        // Somebody may have gone since.
+        states.map_or(Ok(()), |states| self.environment.compare(&states))
+    }
+
+    /// Lets a kind of fault happen some time.
+    fn arm(&mut self, kind: usize) {
+        let Environment { plan, queue, random, .. } = &mut self.environment;
+        let mean = plan.faults[kind];
+        let possible = match ALL_FAULTS[kind] {
+            Fault::Cut | Fault::Reset | Fault::Retire => plan.cluster.workers > 0,
+            _ => true,
+        };
+        if possible && mean > 0 && self.faults_left[kind] > 0 {
+            self.faults_left[kind] -= 1;
+            let delay = random.between(1, 2 * mean);
+            queue.after(random, delay, Event::Fault(kind));
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) -> Checked {
+        let World { environment, nodes, clients, .. } = self;
+        let now = environment.queue.now();
+        let at = environment.random.below(nodes.len() as u64) as usize;
+        match fault {
+            Fault::Crash => self.crash(at, false),
+            Fault::PowerFailure => self.crash(at, true),
+            Fault::Pause => nodes[at].paused_until = now + environment.random.between(500, 1_500_000),
+            Fault::Suspend => {
+                let duration = environment.random.between(10_000, 3_000_000);
+                nodes[at].paused_until = now + duration;
+                nodes[at].clock.suspend(duration);
+            }
+            Fault::ClockJump => nodes[at].clock.offset += environment.random.between(0, 2_000_000) as i64 - 1_000_000,
+            Fault::SlowDisk => {
+                let (factor, time) = (environment.random.between(2, 50), environment.random.between(10_000, 300_000));
+                environment.slow_disks.insert(at, factor);
+                environment.after(time, Event::Quick(at));
+            }
+            Fault::Deployment => clients.administer(environment),
+            Fault::Cut => {
+                let duration = environment.random.between(10_000, 2_000_000);
+                let other = environment.random.below(nodes.len() as u64) as usize;
+                let one_way = environment.random.chance(300);
+                let whole = environment.random.chance(200);
+                for other in if whole { 0..nodes.len() } else { other..other + 1 } {
+                    cut(environment, at, other, now + duration);
+                    if !one_way {
+                        cut(environment, other, at, now + duration);
+                    }
+                }
+            }
+            Fault::Reset => {
+                let other = environment.random.below(nodes.len() as u64) as usize;
+                for connection in environment.network.between(at, other) {
+                    environment.close(connection, None, "the connection was reset");
+                }
+            }
+            Fault::Retire => {
+                let worker = environment.random.between(1, environment.plan.cluster.workers as u64) as usize;
+                environment.after(0, Event::Retire(worker));
+            }
+            Fault::Damage => environment.damage_snapshot(),
+        }
+        self.environment.figures.disturbances += 1;
+        self.environment.trace.event(now, [16, fault as u64], || format!("disturbance: {fault:?} (n{at})"));
+        Ok(())
+    }
+
+    fn crash(&mut self, node: usize, power: bool) {
+        if !self.nodes[node].is_up() {
+            return;
+        }
+        self.nodes[node].crash(power, &mut self.environment);
+        for attempt in self.clients.waiting() {
+            if self.environment.history.attempts[attempt].node == node {
+                self.environment.break_connection(attempt);
+            }
+        }
+        let delay = self.environment.random.between(1_000, 300_000);
+        self.environment.after(delay, Event::Start(node));
+    }
+
+    /// The history as lines: what happened last, and every transaction that touched a key which the
+    /// failing transactions touched.
+    pub fn history(&self, failure: &Failure) -> Vec<String> {
+        let checker = &self.environment.checker;
+        let touched = |tid| checker.sequenced.get(tid).map_or(&[][..], |known| &known.touched[..]);
+        let keys: Vec<(u32, &str)> =
+            failure.tids.iter().flat_map(touched).map(|touch| (touch.operator, touch.key)).collect();
+        let mut lines = vec![format!("plan: {:?}", self.environment.plan)];
+        for (number, generation) in &self.environment.generations {
+            let members: Vec<String> = generation.members.iter().map(|member| format!("n{member}")).collect();
+            lines.push(format!("generation {number}: {} {:?}", members.join(" "), generation.placement));
+        }
+        // In the claimed order; what has no place in it comes last.
+        let mut sequenced: Vec<_> = checker.sequenced.iter().collect();
+        sequenced
+            .sort_by_key(|(_, known)| known.end.as_ref().map_or((Epoch(u64::MAX), 0), |end| (end.epoch, end.rank)));
+        for (tid, known) in sequenced {
+            let involved: Vec<_> =
+                known.touched.iter().filter(|touch| keys.contains(&(touch.operator, touch.key))).collect();
+            if involved.is_empty() && !failure.tids.contains(tid) {
+                continue;
+            }
+            let end = known.end.as_ref().map(|end| format!("ended in {} at rank {}", end.epoch, end.rank));
+            let end = end.unwrap_or_else(|| "has no place".into());
+            let program = crate::toy::show(&known.request.args[2..]);
+            lines.push(format!(
+                "{tid} from epoch {} {end}: {} {} {{ {program} }}",
+                known.epoch, known.request.function, known.request.key
+            ));
+            for touch in involved {
+                let what = match touch.wrote {
+                    None => format!("read  {:x?}", touch.before),
+                    Some(value) => format!("wrote {value:x?} over {:x?}", touch.before),
+                };
+                lines.push(format!("    {}/{} {what}", touch.operator, touch.key));
+            }
+        }
+        if let Some(trace) = &self.environment.trace.lines {
+            lines.push("the last events:".into());
+            lines.extend(trace[trace.len().saturating_sub(60)..].iter().cloned());
+        }
+        lines
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.environment.plan
+    }
+
+    /// Requests of clients, with the responses to them.
+    pub fn requests(&self) -> &[TrackedRequest] {
+        &self.environment.history.requests
+    }
+
+    /// Leaves it to others to judge what transactions come to.
+    pub fn be_lenient(&mut self) {
+        self.environment.checker.be_lenient();
+    }
+
+    /// Counters so far.
+    pub fn figures(&self) -> Figures {
+        self.environment.figures
+    }
+
+    /// All events, where they were kept.
+    pub fn lines(&self) -> &[String] {
+        self.environment.trace.lines.as_deref().unwrap_or_default()
+    }
+}
+
+/// Nothing of a node reaches another until then; connections that carry nothing for long end.
+fn cut(environment: &mut Environment, from: usize, to: usize, until: u64) {
+    environment.network.cut(from, to, until);
+    let silence = environment.plan.cluster.silence;
+    if until > environment.queue.now() + silence {
+        for connection in environment.network.between(from, to) {
+            environment.after(silence, Event::Silence(connection));
+        }
+    }
+}
+
+/// What workers restore that own these partitions.
+fn restore(
+    store: &SnapshotStore,
+    found: &Found,
+    owns: &dyn Fn(styx_protocol::ids::PartitionId) -> bool,
+) -> Checked<styx_protocol::snapshot::RestoredState> {
+    found.restore(store, 1, owns, None).map_err(|error| Failure::new("snapshot", format!("{error:#}")))
+}
+
+/// The life of a process that an event is for, if it is for one that must be there and awake.
+fn subject(event: &Event) -> Option<Life> {
+    match event {
+        Event::Run(life)
+        | Event::Thread(life, ..)
+        | Event::Work(life, _)
+        | Event::Compiled(life, _)
+        | Event::Network(life, _)
+        | Event::Call(life, _)
+        | Event::Frame(life, ..) => Some(*life),
+        _ => None,
+    }
+}

@@ -1,0 +1,66 @@
+//! A short run with everything that can go wrong; and the proof that a seed means one run.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+use styx_dst::run::{run, simulate, world_seed};
+use styx_dst::world::World;
+
+fn nothing_breaks(seed: u64) {
+    let run = run(seed, 50_000, |_, _| {});
+    if let Some((world, failure)) = run.failure {
+        panic!("styx-dst --world {world} shows {}: {}", failure.check, failure.message);
+    }
+    let figures = run.figures;
+    println!("{} worlds, {figures:?}", run.worlds);
+    let rare = [
+        figures.fell_back,
+        figures.rescheduled,
+        figures.aborted,
+        figures.queries,
+        figures.shared,
+        figures.crashes,
+        figures.generations,
+        figures.deployments,
+        figures.snapshots,
+        figures.restores,
+        figures.store_failures,
+        figures.disturbances,
+        figures.lost,
+        figures.refused,
+    ];
+    assert!(rare.iter().all(|count| *count > 50), "the worlds are adversarial: {figures:?}");
+    assert!(figures.damaged > 3, "snapshots turn out damaged: {figures:?}");
+    assert!(figures.clustered > figures.transactions / 3, "most worlds are clusters: {figures:?}");
+    assert!(figures.verified > figures.transactions, "every log is read again: {figures:?}");
+}
+
+#[test]
+fn nothing_breaks_under_faults() {
+    nothing_breaks(20_260_101);
+}
+
+#[test]
+fn nothing_breaks_under_other_faults() {
+    nothing_breaks(20_260_102);
+}
+
+#[test]
+fn a_seed_means_one_run() {
+    let trace = |seed| {
+        let run = run(seed, 5_000, |_, _| {});
+        assert!(run.failure.is_none(), "{:?}", run.failure);
+        assert!(run.figures.generations > 20 && run.figures.shared > 300, "clusters too: {:?}", run.figures);
+        run.trace
+    };
+    assert_eq!(trace(3), trace(3));
+    assert_ne!(trace(3), trace(4));
+}
+
+#[test]
+fn notes_change_nothing() {
+    for at in 0..20 {
+        let world = |notes| simulate(&mut World::new(world_seed(5, at), notes)).expect("nothing breaks").trace;
+        assert_eq!(world(false), world(true));
+    }
+}
