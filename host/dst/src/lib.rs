@@ -20,11 +20,9 @@ pub mod network;
 pub mod node;
 pub mod plan;
 pub mod process;
-pub mod replay;
 pub mod run;
 pub mod store;
 pub mod thread;
-pub mod threads;
 pub mod world;
 
-pub(crate) use styx_sim::{queue, random, toy, trace};
+pub(crate) use styx_sim::{queue, random, replay, threads, toy, trace};

@@ -16,6 +16,7 @@ use styx_storage::snapshot::Retention as KeptSnapshots;
 
 use crate::network::Limits;
 use crate::random::Random;
+use crate::threads::ThreadPlan;
 use crate::toy::Shape;
 
 /// Delays in microseconds, from the shortest to the longest.
@@ -190,6 +191,13 @@ impl ClusterPlan {
     /// The engine of a node: one of the workers may run another.
     pub fn engine_of(&self, node: usize) -> EngineHash {
         EngineHash(u64::from(self.foreign_engine && node == self.workers + 1))
+    }
+}
+
+impl Plan {
+    /// The execution threads of a process.
+    pub fn threads(&self) -> ThreadPlan {
+        ThreadPlan { count: self.threads, unconfirmed: self.unconfirmed }
     }
 }
 

@@ -9,6 +9,7 @@ use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 
 use crate::random::Random;
+use crate::threads::ThreadPlan;
 use crate::toy::Shape;
 
 /// Delays in microseconds, from the shortest to the longest.
@@ -155,6 +156,13 @@ pub enum Workload {
     Append,
     /// Values are numbers, each written once.
     Register,
+}
+
+impl Plan {
+    /// The execution threads of a process.
+    pub fn threads(&self) -> ThreadPlan {
+        ThreadPlan { count: self.threads, unconfirmed: self.unconfirmed }
+    }
 }
 
 impl Plan {

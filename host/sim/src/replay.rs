@@ -4,20 +4,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::ids::{Epoch, PartitionId, Tid, WorkerId};
 use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch};
-use styx_protocol::machine::{Action, Coordinator, EpochSummary, Input, Machine, Worker, coordinator, worker};
+use styx_protocol::machine::{Action, Config, Coordinator, EpochSummary, Input, Machine, Worker, coordinator, worker};
 use styx_protocol::message::{Message, Node as Peer};
 use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
+use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::{LocalView, Task};
 
 use crate::check::checker::Ended;
 use crate::check::{Checked, Failure, ensure};
-use crate::plan::Plan;
 use crate::random::Random;
-use crate::store::{Manifest, Store};
-use crate::threads::Threads;
+use crate::threads::{ThreadPlan, Threads};
 
 /// Replays a record where one process does everything.
 ///
@@ -108,15 +107,14 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster with an empty log.
-    pub fn new(plan: &Plan, placement: &Arc<Placement>, mut random: Random) -> Self {
-        let config = &plan.config;
+    pub fn new(config: &Config, threads: ThreadPlan, placement: &Arc<Placement>, mut random: Random) -> Self {
         let seat = |at| LocalView { me: WorkerId(at), placement: placement.clone() };
         let workers = (0..placement.workers()).map(|at| Worker::new(config.worker(), seat(at))).collect();
         Cluster {
             coordinator: Coordinator::new(config.coordinator(), placement.clone()),
             workers,
             threads: (0..placement.workers())
-                .map(|_| Threads::new(plan, false, Random::new(random.number())))
+                .map(|_| Threads::new(threads, false, Random::new(random.number())))
                 .collect(),
             mail: (0..(placement.workers() + 1).pow(2)).map(|_| VecDeque::new()).collect(),
             ready: Vec::new(),
@@ -128,16 +126,20 @@ impl Cluster {
         }
     }
 
-    /// Begins with a snapshot.
+    /// Begins with a snapshot; `restore` reads what a worker begins with that owns some partitions.
     ///
     /// # Errors
     /// It is damaged.
-    pub fn restore(&mut self, snapshot: &Manifest, store: &Store) -> Checked {
-        let carried = snapshot.carried.iter().map(|carried| carried.tid).collect();
-        self.coordinator.restore(&snapshot.frame, carried);
+    pub fn restore(
+        &mut self,
+        header: &SnapshotHeader,
+        carried: Vec<Tid>,
+        restore: impl Fn(&dyn Fn(PartitionId) -> bool) -> Checked<RestoredState>,
+    ) -> Checked {
+        self.coordinator.restore(header, carried);
         for worker in &mut self.workers {
             let LocalView { me, placement } = worker.view().clone();
-            worker.restore(store.load(snapshot, |partition| placement.owner(partition) == me)?);
+            worker.restore(restore(&|partition| placement.owner(partition) == me)?);
         }
         Ok(())
     }

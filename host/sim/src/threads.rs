@@ -8,9 +8,17 @@ use styx_protocol::fallback::{ComponentOutcome, run_component};
 use styx_protocol::machine::worker::{Batch, FallbackBatch};
 use styx_protocol::task::{Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
 
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::toy::Toy;
+
+/// The execution threads that a process has.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadPlan {
+    /// Number of threads.
+    pub count: u64,
+    /// Results that are unconfirmed in warm instances, in a thousand.
+    pub unconfirmed: u32,
+}
 
 /// The execution threads of one process.
 #[derive(Debug)]
@@ -28,8 +36,8 @@ const THREAD: u32 = 48;
 
 impl Threads {
     /// As many as the plan says.
-    pub fn new(plan: &Plan, deviating: bool, random: Random) -> Self {
-        let toys = (0..plan.threads).map(|_| Toy::default()).collect();
+    pub fn new(plan: ThreadPlan, deviating: bool, random: Random) -> Self {
+        let toys = (0..plan.count).map(|_| Toy::default()).collect();
         Threads { toys, deviating, unconfirmed: plan.unconfirmed, random }
     }
 
@@ -104,6 +112,11 @@ impl Threads {
         let mut outcome = run_component(&mut self.toys[thread], members, &batch.state, &batch.catalog);
         outcome.executions.iter_mut().for_each(|(_, execution)| self.outcome(&mut execution.outcome));
         outcome
+    }
+
+    /// Forgets all guests that wait.
+    pub fn forget(&mut self) {
+        self.toys.iter_mut().for_each(TaskExecutor::forget);
     }
 
     /// Guests that wait.

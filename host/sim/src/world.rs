@@ -19,7 +19,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::replay;
 use crate::store::{Manifest, Store};
-use crate::threads::Threads;
+use crate::threads::{ThreadPlan, Threads};
 use crate::trace::Trace;
 use crate::wire::Wire;
 
@@ -182,7 +182,7 @@ impl World {
         let Environment { plan, random, checker, figures, .. } = &mut self.environment;
         let partitions = plan.config.layout.partitions;
         let mut machine = styx_protocol::machine::Machine::new(plan.config);
-        let mut threads = Threads::new(plan, false, Random::new(random.number()));
+        let mut threads = Threads::new(plan.threads(), false, Random::new(random.number()));
         for (record, ended) in checker.records.iter().zip(&checker.ended) {
             again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
                 .map_err(|failure| failure.at("one process"))?;
@@ -191,8 +191,8 @@ impl World {
         for workers in (1..=4).filter(|workers| plan.verified[usize::from(*workers) - 1]) {
             let owners = (0..partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16)).collect();
             let placement = Arc::new(Placement::new(owners, workers));
-            let plan = Plan { threads: random.between(1, 3), ..plan.clone() };
-            let mut cluster = replay::Cluster::new(&plan, &placement, Random::new(random.number()));
+            let threads = ThreadPlan { count: random.between(1, 3), ..plan.threads() };
+            let mut cluster = replay::Cluster::new(&plan.config, threads, &placement, Random::new(random.number()));
             for (record, ended) in checker.records.iter().zip(&checker.ended) {
                 cluster
                     .replay(record)
@@ -219,7 +219,7 @@ impl World {
         if workers == 0 {
             let mut machine = styx_protocol::machine::Machine::new(plan.config);
             machine.restore(store.load(&snapshot, |_| true)?);
-            let mut threads = Threads::new(plan, false, Random::new(random.number()));
+            let mut threads = Threads::new(plan.threads(), false, Random::new(random.number()));
             for (record, ended) in rest {
                 again(record.epoch, ended, &replay::one(&mut machine, record, &mut threads, random)?)
                     .map_err(|failure| failure.at(&format!("one process, from snapshot {number} of epoch {epoch}")))?;
@@ -229,8 +229,9 @@ impl World {
         }
         let owners = (0..plan.config.layout.partitions).map(|_| WorkerId(random.below(u64::from(workers)) as u16));
         let placement = Arc::new(Placement::new(owners.collect(), workers));
-        let mut cluster = replay::Cluster::new(plan, &placement, Random::new(random.number()));
-        cluster.restore(&snapshot, store)?;
+        let mut cluster = replay::Cluster::new(&plan.config, plan.threads(), &placement, Random::new(random.number()));
+        let carried = snapshot.carried.iter().map(|carried| carried.tid).collect();
+        cluster.restore(&snapshot.frame, carried, |owns| store.load(&snapshot, owns))?;
         for (record, ended) in rest {
             cluster.replay(record).and_then(|now| again(record.epoch, ended, &now)).map_err(|failure| {
                 failure.at(&format!("{workers} workers from snapshot {number} of epoch {epoch}, {placement:?}"))

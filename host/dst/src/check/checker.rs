@@ -7,75 +7,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_protocol::abort::{Abort, Code};
+use styx_protocol::abort::Abort;
 use styx_protocol::catalog::Control;
-use styx_protocol::entity::{Layout, Value};
+use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
-use styx_protocol::machine::{Config, EpochSummary, Rank};
+use styx_protocol::machine::{Config, Rank};
 use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Request;
 
 use super::expected_replies::ExpectedReplies;
-use super::oracle::{Oracle, Touch};
+use super::oracle::Oracle;
 use super::snapshot::Snapshots;
 use super::{Checked, Failure, ensure};
 
-/// Outcome of a transaction.
-pub type Outcome = Result<Value, Abort>;
-
-/// A transaction of the log.
-#[derive(Debug)]
-pub struct Sequenced {
-    /// The request.
-    pub request: Arc<Request>,
-    /// The logged time of its first epoch.
-    pub time: Timestamp,
-    /// Its first epoch.
-    pub epoch: Epoch,
-    /// Its end.
-    pub end: Option<End>,
-    /// Entities that it accessed, if histories are kept.
-    pub touched: Vec<Touch>,
-}
-
-/// The end of a transaction.
-#[derive(Debug)]
-pub struct End {
-    /// The epoch.
-    pub epoch: Epoch,
-    /// Its place in the epoch's claimed order, from 1.
-    pub rank: usize,
-    /// Its outcome.
-    pub outcome: Outcome,
-}
-
-/// Claimed result of an epoch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// The claimed order.
-    pub order: Vec<Rank>,
-    /// The outcome of each transaction.
-    pub outcomes: BTreeMap<Tid, Outcome>,
-    /// Number of transactions that were moved to the next epoch.
-    pub rescheduled: usize,
-    /// The hash chain.
-    pub chain: Chain,
-}
-
-impl Ended {
-    /// Puts together the workers' summaries and the coordinator's chain.
-    pub fn of(workers: impl IntoIterator<Item = EpochSummary>, chain: Chain) -> Self {
-        let mut ended = Ended { chain, ..Ended::default() };
-        for summary in workers {
-            ended.order.extend(summary.order);
-            ended.outcomes.extend(summary.outcomes);
-            ended.rescheduled += summary.counts.rescheduled as usize;
-        }
-        ended.order.sort_unstable();
-        ended
-    }
-}
+pub use styx_sim::check::checker::{End, Ended, Outcome, Sequenced, again, same, show};
 
 /// The log as far as it is known, and everything that must follow from it.
 #[derive(Debug)]
@@ -419,51 +365,5 @@ impl Checker {
             known.touched.iter().any(|touch| touch.operator == operator && touch.key == key && touch.wrote.is_some())
         };
         self.sequenced.iter().rev().filter(|(_, known)| touches(known)).map(|(tid, _)| *tid).take(3).collect()
-    }
-}
-
-/// An epoch that has ended before ends again.
-///
-/// # Errors
-/// It ends otherwise.
-pub fn again(epoch: Epoch, first: &Ended, now: &Ended) -> Checked {
-    if first == now {
-        return Ok(());
-    }
-    let differs = first.outcomes.iter().find(|(tid, outcome)| now.outcomes.get(tid) != Some(outcome));
-    let message = match differs {
-        Some((tid, outcome)) => format!(
-            "transaction {tid} in epoch {epoch} came to {}, and in a replay to {}",
-            show(outcome),
-            now.outcomes.get(tid).map_or("nothing".into(), show)
-        ),
-        None if first.order != now.order => {
-            format!("epoch {epoch} claimed {:?}, and in a replay {:?}", first.order, now.order)
-        }
-        None if first.chain != now.chain => {
-            format!("the chain after epoch {epoch} is {}, and in a replay {}", first.chain, now.chain)
-        }
-        None => format!("epoch {epoch} came to {first:?}, and in a replay to {now:?}"),
-    };
-    let tids: Vec<Tid> = differs.map(|(tid, _)| *tid).into_iter().collect();
-    Err(Failure::new("replay", message).about(&tids))
-}
-
-fn show(outcome: &Outcome) -> String {
-    match outcome {
-        Ok(value) => format!("{:x}", value.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))),
-        Err(abort) => format!("{abort:?}"),
-    }
-}
-
-/// Whether an outcome is the expected one. Messages of the host about refused calls are not compared;
-/// what a function says when it aborts is not.
-pub fn same(expected: &Result<u64, Abort>, outcome: &Outcome) -> bool {
-    match (expected, outcome) {
-        (Ok(expected), Ok(value)) => value[..8] == expected.to_le_bytes(),
-        (Err(expected), Err(abort)) => {
-            expected.code == abort.code && (abort.code != Code::Aborted || expected.message == abort.message)
-        }
-        _ => false,
     }
 }

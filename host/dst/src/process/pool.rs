@@ -99,7 +99,7 @@ impl ExecutionPool {
     /// The threads of a process.
     pub fn new(deviating: bool, inline_max: usize, environment: &mut Environment) -> Self {
         let random = Random::new(environment.random.number());
-        let threads = Threads::new(&environment.plan, deviating, random);
+        let threads = Threads::new(environment.plan.threads(), deviating, random);
         let (job, tasks) = (None, BTreeMap::new());
         ExecutionPool { threads, inline_max, job, jobs: 0, tasks, next_task: 0, forgetting: false, out: 0 }
     }

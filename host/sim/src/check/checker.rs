@@ -462,7 +462,8 @@ pub fn again(epoch: Epoch, first: &Ended, now: &Ended) -> Checked {
     Err(Failure::new("replay", message).about(&tids))
 }
 
-fn show(outcome: &Outcome) -> String {
+/// An outcome for people.
+pub fn show(outcome: &Outcome) -> String {
     match outcome {
         Ok(value) => format!("{:x}", value.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))),
         Err(abort) => format!("{abort:?}"),

@@ -87,7 +87,7 @@ impl ExecutionPool {
     /// The threads of a process.
     pub(super) fn new(life: Life, deviating: bool, environment: &mut Environment) -> Self {
         let random = Random::new(environment.random.number());
-        let threads = Threads::new(&environment.plan, deviating, random);
+        let threads = Threads::new(environment.plan.threads(), deviating, random);
         ExecutionPool { life, threads, job: None, jobs: 0, tasks: BTreeMap::new(), next_task: 0 }
     }
 

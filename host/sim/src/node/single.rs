@@ -69,7 +69,7 @@ impl Single {
             round: None,
         };
         single.machine.step(coordinator::Input::Durable(durable), &mut Vec::new());
-        let mut threads = Threads::new(&environment.plan, false, Random::new(environment.random.number()));
+        let mut threads = Threads::new(environment.plan.threads(), false, Random::new(environment.random.number()));
         let from = single.machine.position().0;
         for record in log.iter().filter(|record| record.epoch > from) {
             environment.figures.replayed += 1;
