@@ -13,11 +13,15 @@
 //! - **Execute** on the state of the epoch's start; the barrier; conflict **bits** per worker, ORed
 //!   by the coordinator; verdicts with deterministic reordering. Each worker applies in its own time.
 //! - **Fallback**: per worker and transaction, locks of the cached RW set in TID order. When they
-//!   are granted, the participant runs its functions again with cached parameters and reports to the
-//!   root. The root goes by the earliest function in serial order that drifted or aborted.
+//!   are granted, the participant runs its functions again with cached parameters, waits for what
+//!   callees elsewhere return if it still needs that, and reports to the root. Nobody waits for a
+//!   result that is not needed any more: it may arrive epochs later, and is dropped. The root goes by the earliest function in serial order that drifted or aborted.
 //!   Participants apply or drop and release their locks when they hear it, and not before.
 //! - What drifted is in the next epoch, with its TID.
 //! - **Replies** leave the root's worker once that very cut (not some cut of the same epoch) is durable.
+//! - **Looks**: state is shown from outside the protocol, by any worker at any moment between two
+//!   fallbacks, as that of the last epoch that it finished, once that very cut is durable. As showing changes
+//!   nothing, it is no step: in every state, what might be shown must be right.
 //! - **Membership**: a worker or the coordinator is taken for dead at any step. A new generation
 //!   begins with what is durable at that moment; later appends of older generations are refused by
 //!   the log. A worker joins, empty, with the first `Begin` that it gets, and all is replayed. Until
@@ -27,7 +31,7 @@
 //! # What must hold
 //!
 //! In every state: each finished epoch, its outcomes and its state are those of a serial execution in
-//! the claimed order; no client is told two different things; participants of a transaction apply or
+//! the claimed order; no client is told two different things; what a look shows is what the durable log comes to; participants of a transaction apply or
 //! drop together; no lock is released before all participants have run again; no request is in the
 //! log twice; unless all is done, some step other than a crash is possible. As there are no cycles
 //! (a test), the last says that every transaction ends.
@@ -53,6 +57,7 @@ pub mod coordinator;
 pub mod explore;
 pub mod message;
 pub mod program;
+pub mod replay;
 pub mod scenario;
 pub mod worker;
 pub mod world;

@@ -1,6 +1,6 @@
 //! What nodes tell each other, and what the log holds.
 
-use crate::program::{Bits, Found, KEYS, Outcome, Tid, Values, Verdict};
+use crate::program::{Bits, Found, KEYS, Outcome, Returned, Tid, Values, Verdict};
 
 /// How many workers there are at the start.
 pub const WORKERS: usize = 3;
@@ -119,6 +119,9 @@ pub enum Body {
     Decide(Vec<Verdict>),
     /// Participant to root: a transaction's functions on the participant's keys ran again.
     Again(usize, [Option<Found>; KEYS]),
+    /// Callee to caller: what the function of a transaction on a key returned when it ran again. Nobody
+    /// waits for a result that its caller does not need any more: it may arrive epochs later.
+    Returned(usize, usize, Returned),
     /// Root to participant: apply or drop, and release the locks.
     Resolve(usize, End),
     /// Worker to coordinator: what its keys hold now (stands for the state hash), how the

@@ -4,6 +4,8 @@
 //! A transaction is a tree of functions, one per key that it touches. Each reads its key, may
 //! write it and may call functions on other keys. The order is the serial one: a callee runs after
 //! its caller, callees of one caller in the order of their keys, depth first. An abort ends it.
+//! A function returns a value to its caller, who may add what its callees return to what it writes
+//! and returns itself.
 
 /// How many keys there are.
 pub const KEYS: usize = 3;
@@ -21,6 +23,19 @@ pub struct Did {
     pub calls: [Option<u8>; KEYS],
     /// Whether the whole transaction aborts here.
     pub aborts: bool,
+    /// What it returns to its caller.
+    pub returns: u8,
+    /// Whether what its callees return is added to what it writes and returns.
+    pub adds: bool,
+}
+
+/// What a caller gets of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Returned {
+    /// Its value.
+    Value(u8),
+    /// It aborted or drifted, and its caller comes to nothing either.
+    Nothing,
 }
 
 impl Did {
@@ -38,6 +53,22 @@ impl Did {
     pub fn call(mut self, key: usize, parameter: u8) -> Self {
         self.calls[key] = Some(parameter);
         self
+    }
+
+    /// And returns a value.
+    pub fn returns(self, value: u8) -> Self {
+        Did { returns: value, ..self }
+    }
+
+    /// And adds what its callees return to what it writes and returns.
+    pub fn adds(self) -> Self {
+        Did { adds: true, ..self }
+    }
+
+    /// With what its callees returned, in all.
+    pub fn plus(self, sum: u8) -> Self {
+        let sum = if self.adds { sum } else { 0 };
+        Did { writes: self.writes.map(|value| value + sum), returns: self.returns + sum, ..self }
     }
 
     /// Aborts.
@@ -94,16 +125,20 @@ impl Transaction {
         execution
     }
 
-    fn visit(&self, key: usize, parameter: u8, state: &Values, execution: &mut Execution) {
+    fn visit(&self, key: usize, parameter: u8, state: &Values, execution: &mut Execution) -> u8 {
         assert!(execution.part(key).is_none(), "a transaction of the model calls each key once");
         let did = (self.function)(key, parameter, state[key]);
+        let at = execution.parts.len();
         execution.parts.push(Part { key, parameter, read: state[key], did });
         execution.aborted |= did.aborts;
+        let mut sum = 0;
         for (callee, parameter) in did.calls.iter().enumerate() {
             if let (Some(parameter), false) = (parameter, execution.aborted) {
-                self.visit(callee, *parameter, state, execution);
+                sum += self.visit(callee, *parameter, state, execution);
             }
         }
+        execution.parts[at].did = did.plus(sum);
+        execution.parts[at].did.returns
     }
 }
 
@@ -111,6 +146,11 @@ impl Execution {
     /// What ran on a key.
     pub fn part(&self, key: usize) -> Option<&Part> {
         self.parts.iter().find(|part| part.key == key)
+    }
+
+    /// Who called a key's function.
+    pub fn caller(&self, key: usize) -> Option<&Part> {
+        self.parts.iter().find(|part| part.did.calls[key].is_some())
     }
 
     /// Whether it wrote (or would have, had it not aborted later).

@@ -2,7 +2,8 @@
 
 use crate::program::{Did, Transaction, Values};
 use crate::world::{
-    ABORTS, ALL_OR_NOTHING, DRIFTS, ENDS, FALLS_BACK, GOES_ON, LOCKS, LOSES_CUT, ONCE, REORDERS, REPLIES, SERIAL,
+    ABORTS, ALL_OR_NOTHING, DRIFTS, ENDS, FALLS_BACK, GOES_ON, LATE, LOCKS, LOOKS, LOSES_CUT, ONCE, REORDERS, REPLIES,
+    SERIAL,
 };
 
 /// A mistake to be found.
@@ -26,6 +27,16 @@ pub enum Planted {
     OldMessages,
     /// The log takes appends of an old generation.
     OldAppends,
+    /// A result that is late is not dropped.
+    LateResultsKept,
+    /// A late result is taken for that of the transaction which now has its place in the batch.
+    ResultsByPlace,
+    /// State is shown that is not durable.
+    LookEarly,
+    /// State is shown once some record of its epoch is durable, be it another generation's.
+    LookByEpoch,
+    /// State is shown while an epoch's writes are applied.
+    LookMidway,
 }
 
 /// A small world.
@@ -178,6 +189,29 @@ const A_TO_B_IF_ANY: Transaction = Transaction {
     },
 };
 
+/// Sells one of B, of which the rest is C's: A gets what B and C return, B what C returns. Aborts if there is none.
+const SELL: Transaction = Transaction {
+    root: A,
+    function: |key, _, value| match (key, value) {
+        (A, _) => Did::write(value).call(B, 0).adds(),
+        (B, 0) => Did::abort(),
+        (B, _) => Did::write(value - 1).call(C, 0).adds().returns(1),
+        _ => Did::write(value + 1).returns(value),
+    },
+};
+
+/// Takes all of B.
+const EMPTY_B: Transaction = Transaction { root: B, function: |_, _, _| Did::write(0) };
+
+/// Puts one to B and one to C.
+const FILL_B: Transaction = Transaction {
+    root: B,
+    function: |key, _, value| match key {
+        B => Did::write(value + 1).call(C, 0),
+        _ => Did::write(value + 1),
+    },
+};
+
 /// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
@@ -215,6 +249,24 @@ pub const SCENARIOS: &[Scenario] = &[
         orders: &[&[0, 1, 2]],
         crashes: 1,
         covers: &[DRIFTS, FALLS_BACK],
+    },
+    Scenario {
+        name: "results",
+        about: "functions wait for what their callees on other workers return, or abort and do not",
+        initial: [0, 1, 0],
+        transactions: &[EMPTY_B, SELL, FILL_B, FILL_B, SELL],
+        orders: &[&[0, 1], &[2], &[3, 4]],
+        crashes: 0,
+        covers: &[ABORTS, FALLS_BACK, LATE],
+    },
+    Scenario {
+        name: "looks",
+        about: "a lost cut had come to another state",
+        initial: [0, 0, 0],
+        transactions: &[INCREMENT_A, FILL_B],
+        orders: &[&[0], &[1]],
+        crashes: 1,
+        covers: &[LOSES_CUT],
     },
     Scenario {
         name: "other cut",
@@ -255,4 +307,9 @@ pub const HUNTS: &[Hunt] = &[
     Hunt { mistake: Planted::FallbackBeforeReordered, scenario: "reordering", crashes: 0, breaks: &[SERIAL] },
     Hunt { mistake: Planted::OldMessages, scenario: "other cut", crashes: 1, breaks: &[SERIAL, REPLIES] },
     Hunt { mistake: Planted::OldAppends, scenario: "other cut", crashes: 1, breaks: &[ONCE, REPLIES] },
+    Hunt { mistake: Planted::LateResultsKept, scenario: "results", crashes: 0, breaks: &[GOES_ON] },
+    Hunt { mistake: Planted::ResultsByPlace, scenario: "results", crashes: 0, breaks: &[SERIAL] },
+    Hunt { mistake: Planted::LookEarly, scenario: "looks", crashes: 0, breaks: &[LOOKS] },
+    Hunt { mistake: Planted::LookByEpoch, scenario: "looks", crashes: 1, breaks: &[LOOKS] },
+    Hunt { mistake: Planted::LookMidway, scenario: "drift", crashes: 0, breaks: &[LOOKS] },
 ];

@@ -4,7 +4,9 @@
 //! report overtakes the root's verdicts) stays in flight: a real node keeps it.
 
 use crate::message::{Batch, Body, Cut, End, Generation, Members, Message, To};
-use crate::program::{Execution, Found, KEYS, Outcome, Transaction, Values, Verdict, compare, conflicts, judge};
+use crate::program::{
+    Did, Execution, Found, KEYS, Outcome, Part, Returned, Transaction, Values, Verdict, compare, conflicts, judge,
+};
 use crate::scenario::{Planted, Protocol};
 
 /// Where a participant stands with a transaction of the fallback.
@@ -14,6 +16,8 @@ pub enum Stage {
     Absent,
     /// Waits for its locks.
     Waiting,
+    /// Holds its locks; some function waits for what a callee on another worker returns.
+    Running,
     /// Has run again and holds its locks; these are the writes.
     Ran([Option<u8>; KEYS]),
     /// Released, written.
@@ -51,6 +55,8 @@ pub struct Epoch {
     cut: Cut,
     verdicts: Vec<Verdict>,
     found: Vec<[Option<Found>; KEYS]>,
+    /// What functions of this worker, and callees of them elsewhere, returned when they ran again.
+    returned: Vec<[Option<Returned>; KEYS]>,
     ends: Vec<Option<End>>,
 }
 
@@ -67,6 +73,8 @@ pub struct Worker {
     pub values: Values,
     /// The epoch under way or just finished.
     pub epoch: Option<Epoch>,
+    /// The last epoch that it finished.
+    pub finished: Option<Cut>,
     /// Outcomes of transactions rooted here that wait until their cut is durable.
     pub outbox: Vec<(Cut, usize, Outcome)>,
 }
@@ -76,7 +84,7 @@ impl Worker {
     pub fn new(id: usize, generation: Generation, members: Members, initial: &Values) -> Self {
         let mut values = *initial;
         (0..KEYS).filter(|key| members.owner(*key) != id).for_each(|key| values[key] = 0);
-        Worker { id, generation, members, values, epoch: None, outbox: Vec::new() }
+        Worker { id, generation, members, values, epoch: None, finished: None, outbox: Vec::new() }
     }
 
     fn epoch(&self) -> &Epoch {
@@ -112,9 +120,18 @@ impl Worker {
             (Body::Decide(verdicts), Some(Phase::Validated)) => self.decide(protocol, verdicts, out),
             (Body::Again(at, found), Some(Phase::FallingBack)) => return self.merge(protocol, *at, found, out),
             (Body::Resolve(at, end), Some(Phase::FallingBack)) => return self.resolve(protocol, *at, *end, out),
+            (Body::Returned(at, key, value), _) => {
+                return self.returned(protocol, message.epoch, (*at, *key), *value, out);
+            }
             _ => return false,
         }
         true
+    }
+
+    /// The epoch whose state its values are; `None` while an epoch's writes are applied, and before the first one.
+    pub fn shows(&self, protocol: &Protocol) -> Option<Cut> {
+        let mixed = self.epoch.as_ref().is_some_and(|epoch| epoch.phase == Phase::FallingBack);
+        self.finished.filter(|_| !mixed || protocol.planted(Planted::LookMidway))
     }
 
     /// What the epoch's transactions have come to, once that is decided.
@@ -125,6 +142,13 @@ impl Worker {
     /// The fallback of the epoch on this worker's keys.
     pub fn stages(&self) -> &[Stage] {
         self.epoch.as_ref().map_or(&[], |epoch| &epoch.stages)
+    }
+
+    /// Whether it has finished an epoch.
+    pub fn is_past(&self, number: u8) -> bool {
+        let finished =
+            |epoch: &Epoch| number < epoch.number || number == epoch.number && epoch.phase == Phase::Finished;
+        self.epoch.as_ref().is_some_and(finished)
     }
 
     fn next(&self) -> u8 {
@@ -155,6 +179,7 @@ impl Worker {
             start: [0; KEYS],
             verdicts: Vec::new(),
             found: vec![[None; KEYS]; n],
+            returned: vec![[None; KEYS]; n],
             ends: vec![None; n],
         });
         self.tell(To::Coordinator, Body::Executed(self.id, self.values), out);
@@ -242,15 +267,33 @@ impl Worker {
 
     /// Runs a transaction's functions on the keys of this worker again, with cached parameters.
     pub fn run_again(&mut self, protocol: &Protocol, at: usize, out: &mut Vec<Message>) {
+        self.epoch_mut().stages[at] = Stage::Running;
+        self.go_on(protocol, at, out);
+    }
+
+    /// Ends the functions that wait for no callee any more; once that are all of this worker's, reports to the root.
+    fn go_on(&mut self, protocol: &Protocol, at: usize, out: &mut Vec<Message>) {
         let transaction: Transaction = *protocol.transaction(self.request(at));
         let is_root = self.is_root(protocol, at);
+        let execution = self.executions(protocol).swap_remove(at);
         let (mut found, mut writes) = ([None; KEYS], [None; KEYS]);
-        for part in self.executions(protocol)[at].parts.iter().filter(|part| self.owns(part.key)) {
+        let own = || execution.parts.iter().filter(|part| self.members.owner(part.key) == self.id);
+        let own: Vec<&Part> = own().collect();
+        // Callees before their callers.
+        for part in own.iter().rev() {
             let read = self.values[part.key];
             let did = (transaction.function)(part.key, part.parameter, read);
             let unseen = !is_root && !did.aborts && protocol.planted(Planted::DriftAtRootOnly);
-            found[part.key] = Some(if unseen { Found::Kept(read) } else { compare(part, read, &did) });
-            writes[part.key] = did.writes;
+            let compared = if unseen { Found::Kept(read) } else { compare(part, read, &did) };
+            let Some(returned) = self.end_function(&execution, at, &did, compared) else { continue };
+            found[part.key] = Some(compared);
+            writes[part.key] = did.plus(returned.1).writes;
+            if self.epoch_mut().returned[at][part.key].replace(returned.0).is_none() {
+                self.answer(&execution, at, part.key, returned.0, out);
+            }
+        }
+        if own.iter().any(|part| found[part.key].is_none()) {
+            return;
         }
         self.epoch_mut().stages[at] = Stage::Ran(writes);
         if is_root {
@@ -263,6 +306,56 @@ impl Worker {
                 self.resolve(protocol, at, decision(protocol, found), out);
             }
         }
+    }
+
+    /// What a function returns, and what its callees returned to it in all; `None` while it waits for one of them.
+    fn end_function(&self, execution: &Execution, at: usize, did: &Did, found: Found) -> Option<(Returned, u8)> {
+        if !matches!(found, Found::Kept(_)) {
+            return Some((Returned::Nothing, 0));
+        }
+        let mut sum = 0;
+        let entered = |key: &usize| did.adds && did.calls[*key].is_some() && execution.part(*key).is_some();
+        for callee in (0..KEYS).filter(entered) {
+            match self.epoch().returned[at][callee]? {
+                Returned::Value(value) => sum += value,
+                Returned::Nothing => return Some((Returned::Nothing, 0)),
+            }
+        }
+        Some((Returned::Value(did.plus(sum).returns), sum))
+    }
+
+    /// Sends a result to the caller's worker if it is another and the caller wants it.
+    fn answer(&self, execution: &Execution, at: usize, key: usize, returned: Returned, out: &mut Vec<Message>) {
+        let caller = execution.caller(key).filter(|caller| caller.did.adds && !self.owns(caller.key));
+        if let Some(caller) = caller {
+            self.tell(To::Worker(self.members.owner(caller.key)), Body::Returned(at, key, returned), out);
+        }
+    }
+
+    /// Takes the result of a callee on another worker, or drops it if it comes too late.
+    fn returned(
+        &mut self,
+        protocol: &Protocol,
+        number: u8,
+        (at, key): (usize, usize),
+        returned: Returned,
+        out: &mut Vec<Message>,
+    ) -> bool {
+        let is_past = self.is_past(number);
+        let Some(epoch) = &mut self.epoch else { return false };
+        if is_past && !(protocol.planted(Planted::ResultsByPlace) && at < epoch.stages.len()) {
+            return !protocol.planted(Planted::LateResultsKept);
+        }
+        if number > epoch.number || epoch.phase != Phase::FallingBack {
+            return false;
+        }
+        if matches!(epoch.stages[at], Stage::Waiting | Stage::Running) {
+            epoch.returned[at][key] = Some(returned);
+        }
+        if epoch.stages[at] == Stage::Running {
+            self.go_on(protocol, at, out);
+        }
+        true
     }
 
     /// The root takes a report; with the last one it decides.
@@ -304,15 +397,16 @@ impl Worker {
 
     fn finish(&mut self, protocol: &Protocol, out: &mut Vec<Message>) {
         let epoch = self.epoch();
-        let busy = epoch.stages.iter().any(|stage| matches!(stage, Stage::Waiting | Stage::Ran(_)));
+        let busy = epoch.stages.iter().any(|stage| matches!(stage, Stage::Waiting | Stage::Running | Stage::Ran(_)));
         let undecided = (0..epoch.batch.len()).any(|at| self.is_root(protocol, at) && epoch.ends[at].is_none());
         if busy || undecided {
             return;
         }
         let early = |(at, execution)| (epoch.verdicts[at] == Verdict::Early).then_some(execution);
         let early: Vec<Execution> = self.executions(protocol).into_iter().enumerate().filter_map(early).collect();
-        let ends = epoch.ends.clone();
+        let (ends, cut) = (epoch.ends.clone(), epoch.cut);
         self.epoch_mut().phase = Phase::Finished;
+        self.finished = Some(cut);
         if protocol.planted(Planted::FallbackBeforeReordered) {
             early.iter().for_each(|execution| self.commit(execution));
         }

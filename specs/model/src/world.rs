@@ -6,8 +6,9 @@ use std::sync::Arc;
 use stateright::{Model, Property};
 
 use crate::coordinator::Coordinator;
-use crate::message::{Cut, Generation, Members, Message, Record, To, WORKERS};
-use crate::program::{Outcome, Verdict};
+use crate::message::{Body, Cut, Generation, Members, Message, Record, To, WORKERS};
+use crate::program::{KEYS, Outcome, Values, Verdict};
+use crate::replay::replay;
 use crate::scenario::{Planted, Protocol};
 use crate::worker::{Phase, Stage, Worker};
 
@@ -16,6 +17,8 @@ use crate::worker::{Phase, Stage, Worker};
 pub struct Log {
     /// What every later generation begins with.
     pub durable: Vec<Record>,
+    /// What the keys hold after each of these.
+    pub states: Vec<Values>,
     /// Appended, in order, and lost if a new generation comes first.
     pub in_flight: VecDeque<Record>,
 }
@@ -65,6 +68,8 @@ pub enum Step {
 pub const SERIAL: &str = "every epoch is serial in its claimed order";
 /// Nobody is told two different things.
 pub const REPLIES: &str = "no reply is ever contradicted";
+/// Nothing is shown that a crash can take back.
+pub const LOOKS: &str = "a look shows what the durable log comes to";
 /// Participants agree.
 pub const ALL_OR_NOTHING: &str = "participants apply or drop together";
 /// The root decides before anybody lets go.
@@ -83,6 +88,8 @@ pub const DRIFTS: &str = "something drifts";
 pub const FALLS_BACK: &str = "something commits in the fallback";
 /// A transaction aborts and its client is told.
 pub const ABORTS: &str = "something aborts";
+/// A result arrives when its epoch is over.
+pub const LATE: &str = "a result is late";
 /// A record is refused because its coordinator was lost or has moved on.
 pub const LOSES_CUT: &str = "a cut is lost";
 
@@ -168,6 +175,20 @@ impl World {
         pairs.filter(move |(one, other)| one.generation == other.generation && number(one) == number(other))
     }
 
+    /// Whether whatever a worker might show now is what the log comes to.
+    fn looks_right(&self, protocol: &Protocol) -> bool {
+        let right = |worker: &Worker| {
+            let Some(cut) = worker.shows(protocol) else { return true };
+            let is_durable = self.log.durable.iter().any(|record| record.cut == cut)
+                || protocol.planted(Planted::LookEarly)
+                || protocol.planted(Planted::LookByEpoch) && self.log.durable.len() > cut.epoch as usize;
+            let state = self.log.states.get(cut.epoch as usize);
+            let own = |key: &usize| worker.members.owner(*key) == worker.id;
+            !is_durable || state.is_some_and(|state| (0..KEYS).filter(own).all(|key| state[key] == worker.values[key]))
+        };
+        self.workers.iter().all(|worker| right(worker))
+    }
+
     fn is_all_or_nothing(&self) -> bool {
         let differ = |pair: (&Stage, &Stage)| pair == (&Stage::Applied, &Stage::Dropped);
         !self.peers().any(|(one, other)| one.stages().iter().zip(other.stages()).any(differ))
@@ -179,7 +200,9 @@ impl World {
             (0..epoch.stages.len()).filter(|at| one.released(*at)).any(|at| {
                 let execution = protocol.transaction(epoch.batch[at].1).execute(&epoch.start);
                 let takes_part = execution.parts.iter().any(|part| other.members.owner(part.key) == other.id);
-                takes_part && (others.phase < Phase::FallingBack || others.stages[at] == Stage::Waiting)
+                takes_part
+                    && (others.phase < Phase::FallingBack
+                        || matches!(others.stages[at], Stage::Waiting | Stage::Running))
             })
         };
         !self.peers().any(|(one, other)| too_early(one, other))
@@ -257,6 +280,7 @@ impl Model for Protocol {
                 let record = log.in_flight.pop_front()?;
                 if record.cut.generation == latest || self.planted(Planted::OldAppends) {
                     log.durable.push(record);
+                    log.states.push(replay(self, &log.durable));
                 }
             }
             Step::RunAgain(worker, at) => Arc::make_mut(&mut next.workers[worker]).run_again(self, at, &mut out),
@@ -280,6 +304,7 @@ impl Model for Protocol {
         let mut properties = vec![
             Property::always(SERIAL, |_, world: &World| !world.unserializable),
             Property::always(REPLIES, |_, world: &World| !world.contradicted),
+            Property::always(LOOKS, |protocol, world: &World| world.looks_right(protocol)),
             Property::always(ALL_OR_NOTHING, |_, world: &World| world.is_all_or_nothing()),
             Property::always(LOCKS, |protocol, world: &World| world.keeps_locks(protocol)),
             Property::always(ONCE, |_, world: &World| world.logs_once()),
@@ -294,7 +319,7 @@ impl Model for Protocol {
                 world.ended() && protocol.next_states(world).is_empty()
             }),
         ];
-        let coverage: [Property<Self>; 5] = [
+        let coverage: [Property<Self>; 6] = [
             Property::sometimes(REORDERS, |_, world: &World| {
                 world.some_worker(|worker| worker.verdicts().contains(&Verdict::Early))
             }),
@@ -304,6 +329,12 @@ impl Model for Protocol {
             }),
             Property::sometimes(ABORTS, |_, world: &World| {
                 world.replies.iter().flatten().any(|outcome| outcome.aborted)
+            }),
+            Property::sometimes(LATE, |_, world: &World| {
+                world.network.iter().any(|message| match (&message.body, message.to) {
+                    (Body::Returned(..), To::Worker(worker)) => world.workers[worker].is_past(message.epoch),
+                    _ => false,
+                })
             }),
             Property::sometimes(LOSES_CUT, |_, world: &World| {
                 let latest = world.latest().generation;

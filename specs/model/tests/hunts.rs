@@ -37,4 +37,9 @@ hunts! {
     fallback_before_reordered: FallbackBeforeReordered,
     old_messages: OldMessages,
     old_appends: OldAppends,
+    late_results_kept: LateResultsKept,
+    results_by_place: ResultsByPlace,
+    look_early: LookEarly,
+    look_by_epoch: LookByEpoch,
+    look_midway: LookMidway,
 }

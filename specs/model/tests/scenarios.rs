@@ -40,6 +40,16 @@ fn passing_on() {
 }
 
 #[test]
+fn results() {
+    check("results");
+}
+
+#[test]
+fn looks() {
+    check("looks");
+}
+
+#[test]
 fn other_cut() {
     check("other cut");
 }
