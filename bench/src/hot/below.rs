@@ -73,7 +73,7 @@ impl<E: Executor> Process<E> {
             layout: Layout { seed: 1, partitions: 64 },
             modes: Modes::default(),
             epoch_size_max: EPOCH,
-            epoch_bytes_max: 16 << 20,
+            record_bytes_max: 32 << 20,
             backlog_max: usize::MAX,
             suspended_max: 1024,
             retention: Retention::default(),

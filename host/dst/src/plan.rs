@@ -64,8 +64,8 @@ pub struct Plan {
     pub step: Delay,
     /// How long an epoch may fill while earlier ones are not yet durable.
     pub epoch_max_wait: Duration,
-    /// The longest record that the log takes, in bytes.
-    pub record_bytes_max: u32,
+    /// The most that one sync of the log writes, in bytes.
+    pub group_bytes_max: u32,
     /// Bytes of each machine's disk.
     pub disk_bytes: u64,
     /// Space of a segment of the log, in bytes.
@@ -222,7 +222,7 @@ impl Plan {
 
     /// Sizes of the log.
     pub fn log_options(&self) -> EmbeddedOptions {
-        EmbeddedOptions { segment_bytes: self.segment_bytes, group_bytes_max: self.record_bytes_max }
+        EmbeddedOptions { segment_bytes: self.segment_bytes, group_bytes_max: self.group_bytes_max }
     }
 }
 
@@ -235,11 +235,11 @@ impl Plan {
             count: random.pick(&[1, 10, 1000, 1 << 20, 1 << 20]),
             bytes: random.pick(&[300, 5_000, 1 << 30, 1 << 30]),
         };
-        let config = Config {
+        let mut config = Config {
             layout: Layout { seed: random.number(), partitions: random.pick(&[1, 2, 5, 16]) },
             modes: Modes { reordering: random.chance(800), fallback: random.chance(800), caching: random.chance(700) },
             epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 64) } as usize,
-            epoch_bytes_max: random.pick(&[64, 1024, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]),
+            record_bytes_max: 0,
             backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
             suspended_max: random.pick(&[1, 3, 1000, 1000]),
             retention,
@@ -249,13 +249,14 @@ impl Plan {
             hand_over_max: 4096,
             claim_order: true,
         };
+        let group_bytes_max = random.pick(&[4 << 10, 8 << 10, 64 << 10, 32 << 20, 32 << 20]);
+        config.record_bytes_max = EmbeddedOptions { group_bytes_max, ..EmbeddedOptions::default() }.record_bytes_max();
         let mut mix = [10, 5, 3, 3, 2, 1, 2];
         for weight in &mut mix {
             *weight *= random.pick(&[0, 1, 1, 1, 4]);
         }
         mix[0] += 1;
         let cluster = ClusterPlan::draw(random);
-        let mut config = config;
         if cluster.workers > 0 {
             // Which worker forgets what when depends on all memberships before; that is checked without drivers.
             config.retention = Retention { age_us: 1 << 40, count: 1 << 20, bytes: 1 << 30 };
@@ -310,7 +311,7 @@ impl Plan {
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),
             epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000])),
-            record_bytes_max: 32 << 20,
+            group_bytes_max,
             disk_bytes: 1 << 40,
             segment_bytes: random.pick(&[4 << 10, 64 << 10, 1 << 20]),
             sync_failures: random.pick(&[0, 0, 0, 5]),

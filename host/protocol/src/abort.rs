@@ -31,6 +31,8 @@ pub enum Code {
     IdempotencyMismatch,
     /// Too much is waiting.
     Overloaded,
+    /// It does not fit into a record of the log.
+    TooLarge,
 }
 
 impl Code {
@@ -49,6 +51,7 @@ impl Code {
             Code::NonDeterministic => "NON_DETERMINISTIC",
             Code::IdempotencyMismatch => "IDEMPOTENCY_MISMATCH",
             Code::Overloaded => "OVERLOADED",
+            Code::TooLarge => "TOO_LARGE",
         }
     }
 }

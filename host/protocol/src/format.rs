@@ -30,10 +30,10 @@ pub const SNAPSHOT_HEAD: Format = Format { name: "snapshot head", tag: *b"styx-s
 
 /// Version of [`Message`](crate::wire::message::Message), which nodes compare when they connect: they
 /// speak with each other only if it is the same.
-pub const MESSAGES: u16 = 2;
+pub const MESSAGES: u16 = 3;
 
 /// Version of the messages between nodes besides the protocol's own, compared in the same way.
-pub const CONTROL_MESSAGES: u16 = 1;
+pub const CONTROL_MESSAGES: u16 = 2;
 
 /// Bytes before what is archived: tag, version, length. A multiple of its alignment.
 const HEADER: usize = 16;

@@ -40,6 +40,6 @@ pub mod wire;
 pub use cluster::{link, membership, placement, worker_set};
 pub use commit::{replies, share, validate};
 pub use execute::{attempt, effect, executor, task};
-pub use sequence::{catalog, record, route, sequencer, system, transaction};
+pub use sequence::{budget, catalog, record, route, sequencer, system, transaction};
 pub use state::{entity, range};
 pub use wire::{fault, message};

@@ -204,7 +204,7 @@ impl Plan {
             layout: Layout { seed: random.number(), partitions: random.pick(&[1, 2, 5, 16]) },
             modes: Modes { reordering: random.chance(800), fallback: random.chance(800), caching: random.chance(700) },
             epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 64) } as usize,
-            epoch_bytes_max: random.pick(&[64, 1024, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]),
+            record_bytes_max: 32 << 20,
             backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
             suspended_max: random.pick(&[1, 3, 1000, 1000]),
             retention,

@@ -154,7 +154,7 @@ fn too_much_is_refused_at_once() {
 fn an_epoch_is_bounded_by_count_and_by_bytes() {
     for (config, epochs) in [
         (Config { epoch_size_max: 2, ..config(true, true) }, 3),
-        (Config { epoch_bytes_max: 7, ..config(true, true) }, 5),
+        (Config { record_bytes_max: 1 << 10, ..config(true, true) }, 2),
     ] {
         let mut driver = Driver::deployed(config);
         for id in 1..=5 {

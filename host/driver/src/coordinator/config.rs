@@ -19,6 +19,8 @@ pub struct CoordinatorConfig {
     pub workers: usize,
     /// How long workers remember replies.
     pub retention: Retention,
+    /// The longest record that the log takes, in bytes.
+    pub record_bytes_max: usize,
     /// Where the admin endpoints are, for gateways to tell.
     pub admin: Option<String>,
     /// When snapshots are taken, and where they go; none, if there is no such place.

@@ -122,7 +122,8 @@ impl<W> LeaderState<W> {
         assert!(!members.is_empty(), "a generation has members");
         let layout = config.genesis.layout;
         let placement = Arc::new(Placement::round_robin(layout.partitions, members.len() as u16));
-        let machine_config = Config { layout, engine: config.build.engine, generation };
+        let (engine, record_bytes_max) = (config.build.engine, config.record_bytes_max);
+        let machine_config = Config { layout, record_bytes_max, engine, generation };
         let mut machine = Coordinator::new(machine_config, placement.clone());
         if let Some(found) = &found {
             assert!(found.log_position <= position, "a snapshot goes on in the log that it was taken beside");

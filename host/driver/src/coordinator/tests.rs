@@ -38,6 +38,7 @@ fn config(snapshots: bool) -> CoordinatorConfig {
         build: build(),
         workers: 2,
         retention: Retention::default(),
+        record_bytes_max: 1 << 20,
         admin: None,
         snapshots: snapshots.then(|| SnapshotSettings {
             schedule: SnapshotConfig::default(),
@@ -219,7 +220,7 @@ impl Rig {
             layout: invite.layout,
             modes: Default::default(),
             epoch_size_max: 10,
-            epoch_bytes_max: 1000,
+            record_bytes_max: 1 << 20,
             backlog_max: 10,
             suspended_max: 10,
             retention: invite.retention,

@@ -81,6 +81,7 @@ impl<W> Views<'_, W> {
             placement: (**leader.placement()).clone(),
             layout: self.config.genesis.layout,
             retention: self.config.retention,
+            record_bytes_max: self.config.record_bytes_max as u64,
             store,
         })
     }

@@ -117,6 +117,8 @@ pub struct Invite {
     pub layout: Layout,
     /// How long replies are remembered.
     pub retention: Retention,
+    /// The longest record that the log takes, in bytes.
+    pub record_bytes_max: u64,
     /// Where snapshots go, if any are taken.
     pub store: Option<SnapshotPlace>,
 }

@@ -34,8 +34,6 @@ pub struct WorkerConfig {
     pub modes: Modes,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
-    /// Most bytes of arguments in this worker's part of an epoch's record: [`EPOCH_BYTES_MAX`].
-    pub epoch_bytes_max: usize,
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
     /// Most functions that may wait for other workers.
@@ -45,9 +43,6 @@ pub struct WorkerConfig {
     /// Put the claimed serial order into what is said of each epoch, for checkers.
     pub claim_order: bool,
 }
-
-/// Bytes of arguments in one worker's part of a record.
-pub const EPOCH_BYTES_MAX: usize = 16 << 20;
 
 /// Somebody who waits for an answer: `L` names a client of this process.
 #[derive(Debug)]

@@ -69,7 +69,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         layout: invite.layout,
         modes: config.modes,
         epoch_size_max: config.epoch_size_max,
-        epoch_bytes_max: config.epoch_bytes_max,
+        record_bytes_max: invite.record_bytes_max as usize,
         backlog_max: config.backlog_max,
         suspended_max: config.suspended_max,
         retention: invite.retention,

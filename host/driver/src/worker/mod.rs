@@ -31,7 +31,7 @@ use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::Input;
 use styx_protocol::message::Message;
 
-pub use io::{Asker, EPOCH_BYTES_MAX, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
+pub use io::{Asker, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
 
 use self::components::Components;
 use self::heartbeat::Heartbeat;

@@ -30,6 +30,8 @@ fn build() -> Build {
     Build { version: "1".into(), engine: EngineHash(5) }
 }
 
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
 /// A worker, and everything around it. The coordinator's machine is a real one; guests do nothing.
 struct Rig {
     worker: WorkerDriver<u64, u64>,
@@ -55,7 +57,6 @@ impl Rig {
             coordinators: vec!["127.0.0.1:1".into()],
             modes: Modes::default(),
             epoch_size_max: 100,
-            epoch_bytes_max: EPOCH_BYTES_MAX,
             backlog_max: 100,
             suspended_max: 10,
             hand_over_max: HAND_OVER_MAX,
@@ -153,9 +154,15 @@ impl Rig {
             placement: Placement::round_robin(LAYOUT.partitions, members.len() as u16),
             layout: LAYOUT,
             retention: Retention::default(),
+            record_bytes_max: RECORD_BYTES_MAX as u64,
             store,
         };
-        let config = coordinator::Config { layout: LAYOUT, engine: EngineHash(5), generation: Generation(generation) };
+        let config = coordinator::Config {
+            layout: LAYOUT,
+            record_bytes_max: RECORD_BYTES_MAX,
+            engine: EngineHash(5),
+            generation: Generation(generation),
+        };
         self.coordinator = Some(Coordinator::new(config, Arc::new(invite.placement.clone())));
         self.control(COORDINATOR, Envelope::Invite(invite));
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use styx_protocol::abort::Abort;
+use styx_protocol::budget::RecordBudget;
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
@@ -87,6 +88,11 @@ impl Checker {
     /// Layout of keys over partitions.
     pub fn layout(&self) -> Layout {
         self.config.layout
+    }
+
+    /// Weight of the heaviest request that is not refused.
+    pub fn request_max(&self) -> usize {
+        RecordBudget::new(self.config.record_bytes_max).request_max()
     }
 
     /// The last epoch that ended.

@@ -153,10 +153,12 @@ impl History {
         ensure(reply.id == request.id, "own reply", || format!("{request:?} is answered with {reply:?}"))?;
         if refused(reply) {
             let used = |other: &TrackedRequest| other.request.id == request.id && other.request != *request;
-            let overloaded = matches!(&reply.outcome, Err(abort) if abort.code == Code::Overloaded);
-            return ensure(overloaded || self.requests.iter().any(used), "own reply", || {
-                format!("{request:?} is refused without reason: {reply:?}")
-            });
+            let reason = match code_of(reply) {
+                Some(Code::Overloaded) => true,
+                Some(Code::TooLarge) => request.weight() > checker.request_max(),
+                _ => self.requests.iter().any(used),
+            };
+            return ensure(reason, "own reply", || format!("{request:?} is refused without reason: {reply:?}"));
         }
         if kind == Kind::Query {
             let Some(queried) = self.queries.get(&reply.id) else {
@@ -309,11 +311,15 @@ impl History {
 
 /// Whether a reply says that a request was not taken.
 pub fn refused(reply: &Reply) -> bool {
-    reply.outcome.as_ref().is_err_and(|abort| is_refusal(abort.code))
+    code_of(reply).is_some_and(is_refusal)
 }
 
 fn is_refusal(code: Code) -> bool {
-    matches!(code, Code::Overloaded | Code::IdempotencyMismatch)
+    matches!(code, Code::Overloaded | Code::IdempotencyMismatch | Code::TooLarge)
+}
+
+fn code_of(reply: &Reply) -> Option<Code> {
+    reply.outcome.as_ref().err().map(|abort| abort.code)
 }
 
 /// Checks that a client's reply is the one of the log.

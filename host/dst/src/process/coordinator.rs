@@ -47,6 +47,7 @@ impl Coordinator {
             build: Build { version: "1".into(), engine: plan.config.engine },
             workers: plan.cluster.workers,
             retention: plan.config.retention,
+            record_bytes_max: log.record_bytes_max(),
             admin: None,
             snapshots: store.as_ref().map(|store| SnapshotSettings {
                 schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },

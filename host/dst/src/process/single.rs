@@ -61,7 +61,7 @@ impl Single {
     pub fn new(booted: Booted, around: &mut Around<'_>) -> Checked<Self> {
         let Booted { log, genesis, store, found, restored, end, generation } = booted;
         let plan = around.environment.plan.clone();
-        let machine = Config { layout: genesis.layout, ..plan.config };
+        let machine = Config { layout: genesis.layout, record_bytes_max: log.record_bytes_max(), ..plan.config };
         let config = SingleConfig { machine, epoch_max_wait: plan.epoch_max_wait };
         let snapshots = store.as_ref().map(|_| SnapshotStart {
             schedule: SnapshotConfig { interval: plan.snapshotting.interval, ..SnapshotConfig::default() },

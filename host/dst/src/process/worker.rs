@@ -46,7 +46,6 @@ impl Worker {
             coordinators: coordinators.clone(),
             modes: machine.modes,
             epoch_size_max: machine.epoch_size_max,
-            epoch_bytes_max: machine.epoch_bytes_max,
             backlog_max: machine.backlog_max,
             suspended_max: machine.suspended_max,
             hand_over_max: plan.snapshotting.chunk,

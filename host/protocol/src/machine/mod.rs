@@ -40,8 +40,8 @@ pub struct Config {
     pub modes: Modes,
     /// Most transactions of an epoch, per worker.
     pub epoch_size_max: usize,
-    /// Most bytes of arguments in a worker's part of an epoch's record (one request is always taken).
-    pub epoch_bytes_max: usize,
+    /// The longest record that the log takes, in bytes.
+    pub record_bytes_max: usize,
     /// Most requests that may wait, per worker.
     pub backlog_max: usize,
     /// Most functions that may wait for other workers, per worker.
@@ -63,7 +63,12 @@ pub struct Config {
 impl Config {
     /// Settings of the coordinator.
     pub fn coordinator(&self) -> coordinator::Config {
-        coordinator::Config { layout: self.layout, engine: self.engine, generation: self.generation }
+        coordinator::Config {
+            layout: self.layout,
+            record_bytes_max: self.record_bytes_max,
+            engine: self.engine,
+            generation: self.generation,
+        }
     }
 
     /// Settings of each worker.
@@ -72,7 +77,7 @@ impl Config {
             layout: self.layout,
             modes: self.modes,
             epoch_size_max: self.epoch_size_max,
-            epoch_bytes_max: self.epoch_bytes_max,
+            record_bytes_max: self.record_bytes_max,
             backlog_max: self.backlog_max,
             suspended_max: self.suspended_max,
             retention: self.retention,

@@ -3,6 +3,7 @@
 //! The catalog stands here because deployments are sequenced too: which functions there are changes
 //! between two epochs, by the log alone.
 
+pub mod budget;
 pub mod catalog;
 pub mod record;
 pub mod route;

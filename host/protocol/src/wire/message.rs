@@ -163,6 +163,8 @@ pub struct Begin {
     pub before: Chain,
     /// Deployments that take effect with it.
     pub controls: Vec<Control>,
+    /// Bytes that what this worker adds may weigh.
+    pub room: u64,
     /// In a replay: what is rooted at this worker.
     pub replay: Option<Vec<Replayed>>,
 }

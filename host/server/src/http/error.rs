@@ -151,6 +151,7 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::IdempotencyMismatch => StatusCode::CONFLICT,
         Code::Aborted => StatusCode::UNPROCESSABLE_ENTITY,
         Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
@@ -172,5 +173,6 @@ fn hint_of(code: Code) -> &'static str {
         }
         Code::IdempotencyMismatch => "use a new idempotency key for a new request",
         Code::Overloaded => "wait a moment, then send it again",
+        Code::TooLarge => "send less; of a log on Kafka, `max.message.bytes` of its topic is the limit",
     }
 }

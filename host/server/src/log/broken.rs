@@ -72,6 +72,10 @@ impl Log for BrokenLog {
         if self.fails(&[Fault::Append]) { Err(self.error()) } else { self.log.append(record) }
     }
 
+    fn record_bytes_max(&self) -> usize {
+        self.log.record_bytes_max()
+    }
+
     fn sync(&mut self) -> Result<(), LogError> {
         if self.fails(&[Fault::SyncLost, Fault::Full]) {
             return Err(self.error());

@@ -20,6 +20,10 @@ impl Log for MeasuredLog {
         Ok(position)
     }
 
+    fn record_bytes_max(&self) -> usize {
+        self.log.record_bytes_max()
+    }
+
     fn sync(&mut self) -> Result<(), LogError> {
         let started = Instant::now();
         self.log.sync()?;

@@ -154,7 +154,7 @@ impl SingleNode {
             layout: begin.genesis.layout,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
-            epoch_bytes_max: EPOCH_BYTES_MAX,
+            record_bytes_max: log.record_bytes_max(),
             backlog_max: options.backlog_max,
             suspended_max: SUSPENDED_MAX,
             retention: options.retention,
@@ -223,6 +223,3 @@ impl SingleNode {
 
 /// Functions that may wait for other workers at a time.
 const SUSPENDED_MAX: usize = 1024;
-
-/// Bytes of arguments in one record of the log.
-const EPOCH_BYTES_MAX: usize = 16 << 20;

@@ -68,6 +68,10 @@ impl Log for MemoryLog {
         Ok(self.next() - 1)
     }
 
+    fn record_bytes_max(&self) -> usize {
+        usize::MAX
+    }
+
     fn sync(&mut self) -> Result<(), LogError> {
         if self.failed {
             return Err(LogError::Failed);

@@ -41,6 +41,9 @@ pub trait Log: Send {
     /// after the next [`Log::sync`], and lost in a crash before.
     fn append(&mut self, record: &[u8]) -> Result<u64, LogError>;
 
+    /// Length of the longest record that it takes.
+    fn record_bytes_max(&self) -> usize;
+
     /// Makes everything appended durable, all of it or (in a crash) a prefix.
     fn sync(&mut self) -> Result<(), LogError>;
 

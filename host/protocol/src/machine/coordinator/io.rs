@@ -17,6 +17,8 @@ use crate::wire::message::Message;
 pub struct Config {
     /// How keys are spread over partitions.
     pub layout: Layout,
+    /// The longest record that the log takes, in bytes.
+    pub record_bytes_max: usize,
     /// Hash of the engine's configuration, for the record.
     pub engine: EngineHash,
     /// Fencing generation.

@@ -22,6 +22,7 @@ use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
+use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::record::{Chain, EpochRecord, Sequence};
 use crate::sequence::route::sequencer_of;
@@ -165,7 +166,6 @@ impl<W> Coordinator<W> {
         self.draining && self.is_idle() && !self.has_work()
     }
 
-    /// Whether a change can be sequenced, and if not, why.
     /// Gives up those who wait for a control that this coordinator will not see durable: the generation is over.
     /// Whether it was sequenced, the next generation knows.
     pub fn abandon(&mut self) -> Vec<W> {
@@ -176,7 +176,13 @@ impl<W> Coordinator<W> {
         held.chain(self.controls.drain(..).map(|(_, waiter)| waiter)).collect()
     }
 
+    /// Whether a change can be sequenced, and if not, why.
     fn check(&self, control: &Control) -> Result<(), Abort> {
+        let (bytes, most) = (control.weight(), self.budget().control_max());
+        if bytes > most {
+            let message = format!("a change of {bytes} bytes does not fit into the log, which takes at most {most}");
+            return Err(Abort::new(Code::TooLarge, message));
+        }
         let Control::Place(next) = control else { return self.catalog.check(control) };
         let now = &self.placement;
         let follows = next.version() == now.version().next() && next.workers() == now.workers();
@@ -196,6 +202,10 @@ impl<W> Coordinator<W> {
             Control::Place(placement) => self.placement = Arc::new(placement.clone()),
             control => drop(self.catalog.apply(control)),
         }
+    }
+
+    fn budget(&self) -> RecordBudget {
+        RecordBudget::new(self.config.record_bytes_max)
     }
 
     fn workers(&self) -> usize {
@@ -226,24 +236,43 @@ impl<W> Coordinator<W> {
         let epoch = Epoch(self.epoch.0 + 1);
         // Logged time never runs backwards, whatever the clock does.
         let time = if planted(Bug::TimeBackwards) { now } else { self.time.max(now) };
-        let (controls, waiters): (Vec<_>, Vec<_>) = self.controls.drain(..).unzip();
-        for (control, waiter) in controls.iter().zip(waiters) {
+        let workers = self.workers();
+        let mut room = self.budget().room(workers, self.carried.len());
+        if !self.placed {
+            room = room.saturating_sub(Control::Place((*self.initial).clone()).weight());
+        }
+        let mut controls = Vec::new();
+        while let Some((control, waiter)) = self.controls.pop_front_if(|(control, _)| control.weight() <= room) {
+            room -= control.weight();
             // Checked on arrival; an earlier change of the same epoch may have overtaken it.
-            let result = self.check(control);
+            let result = self.check(&control);
             if result.is_ok() {
-                self.apply(control);
+                self.apply(&control);
             }
             self.outbox.hold(epoch, Action::Controlled { waiter, result });
+            controls.push(control);
         }
         actions.extend(self.outbox.take());
-        let begin = self.next(epoch, time, controls);
-        self.tell_all(&Message::Begin(begin.clone()), actions);
-        self.current = Some(Box::new(CurrentRound::new(begin, self.workers())));
+        let begin = Begin { room: room as u64, ..self.next(epoch, time, controls) };
+        actions.extend((0..self.placement.workers()).map(WorkerId).map(|to| {
+            let room = RecordBudget::share(room, workers, begin.round, to) as u64;
+            Action::Send { to, message: Message::Begin(Begin { room, ..begin.clone() }) }
+        }));
+        self.current = Some(Box::new(CurrentRound::new(begin, workers)));
     }
 
     fn next(&mut self, epoch: Epoch, time: Timestamp, controls: Vec<Control>) -> Begin {
         self.round.0 += 1;
-        Begin { round: self.round, epoch, time, counter: self.counter, before: self.chain, controls, replay: None }
+        Begin {
+            round: self.round,
+            epoch,
+            time,
+            counter: self.counter,
+            before: self.chain,
+            controls,
+            room: 0,
+            replay: None,
+        }
     }
 
     /// Does again what a record of the log says was done.

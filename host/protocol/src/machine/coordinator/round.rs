@@ -9,6 +9,7 @@ use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
 use crate::mutants::{Bug, planted};
+use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::Control;
 use crate::sequence::record::{EpochRecord, Sequence};
 use crate::sequence::transaction::Request;
@@ -107,7 +108,7 @@ impl CurrentRound {
     /// A sequencer says what it adds; gives all of it when all have.
     ///
     /// # Errors
-    /// It has said so, or what it adds is known from the log.
+    /// It has said so, adds more than it may, or what it adds is known from the log.
     pub fn share(
         &mut self,
         worker: WorkerId,
@@ -116,6 +117,10 @@ impl CurrentRound {
         let Cut::Gathering(shares) = &mut self.cut else { return Err(why::ANOTHER_PHASE) };
         if shares.contains_key(&worker) {
             return Err(why::TWICE);
+        }
+        let most = RecordBudget::share(self.begin.room as usize, self.workers, self.begin.round, worker);
+        if requests.iter().map(|request| request.weight()).sum::<usize>() > most {
+            return Err(why::TOO_MUCH);
         }
         shares.insert(worker, requests);
         if shares.len() < self.workers {

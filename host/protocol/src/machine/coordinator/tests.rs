@@ -11,7 +11,7 @@ const WORKERS: u16 = 2;
 
 fn coordinator() -> Coordinator<u64> {
     let layout = Layout { seed: 1, partitions: 4 };
-    let config = Config { layout, engine: EngineHash(0), generation: Generation(1) };
+    let config = Config { layout, record_bytes_max: 1 << 20, engine: EngineHash(0), generation: Generation(1) };
     Coordinator::new(config, Arc::new(Placement::round_robin(layout.partitions, WORKERS)))
 }
 
@@ -87,6 +87,7 @@ fn all_messages(coordinator: &Coordinator<u64>) -> Vec<Message> {
         counter: SequencerCounter(0),
         before: Chain::default(),
         controls: vec![],
+        room: 0,
         replay: None,
     };
     let mut all = vec![
@@ -179,4 +180,30 @@ fn it_is_drained_when_it_was_told_to_and_nothing_is_under_way() {
     waited_for.step(Input::Drain, &mut Vec::new());
     say(&mut waited_for, 0, Message::WorkAvailable);
     assert!(!waited_for.is_drained());
+}
+
+#[test]
+fn a_share_of_more_than_its_worker_may_add_is_a_fault() {
+    let (name, mut coordinator, _) = phases().swap_remove(1);
+    let Message::Share { requests, .. } = share(1) else { unreachable!() };
+    let most = RecordBudget::new(1 << 20).room(2, 0) / requests[0].weight();
+    is_fault(name, &mut coordinator, 0, Message::Share { round: Round(1), requests: vec![requests[0].clone(); most] });
+}
+
+#[test]
+fn what_is_too_much_for_one_record_waits_for_the_next_and_what_is_for_any_is_refused() {
+    let remove = |bytes: usize| Control::Remove("x".repeat(bytes));
+    let most = RecordBudget::new(1 << 20).control_max();
+    let (mut coordinator, mut actions) = (coordinator(), Vec::new());
+    coordinator.step(Input::Control { control: remove(most), waiter: 0 }, &mut actions);
+    let refused =
+        matches!(&actions[..], [Action::Controlled { result: Err(abort), .. }] if abort.code == Code::TooLarge);
+    assert!(refused, "{actions:?}");
+    coordinator.controls.extend([most - 1000, most - 1000, most / 2].map(|bytes| (remove(bytes), 0)));
+    coordinator.step(Input::Tick { now: Timestamp(5) }, &mut actions);
+    let begun = actions.iter().find_map(|action| match action {
+        Action::Send { message: Message::Begin(begin), .. } => Some(begin.controls.len()),
+        _ => None,
+    });
+    assert_eq!((begun, coordinator.controls.len()), (Some(2), 1));
 }

@@ -9,6 +9,7 @@ use crate::abort::{Abort, Code};
 use crate::commit::replies::{Known, Reply};
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::mutants::{Bug, planted};
+use crate::sequence::budget::RecordBudget;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{Request, Transaction};
 
@@ -23,7 +24,8 @@ pub(super) struct Slot<W> {
 #[derive(Debug)]
 pub(super) struct Ingress<W> {
     epoch_size_max: usize,
-    epoch_bytes_max: usize,
+    /// Weight of the heaviest request that is taken.
+    request_max: usize,
     backlog_max: usize,
     admitted: VecDeque<Admitted<W>>,
     /// Body hashes of admitted requests whose reply is kept.
@@ -48,7 +50,7 @@ impl<W> Ingress<W> {
     pub fn new(config: &Config) -> Self {
         Ingress {
             epoch_size_max: config.epoch_size_max,
-            epoch_bytes_max: config.epoch_bytes_max,
+            request_max: RecordBudget::new(config.record_bytes_max).request_max(),
             backlog_max: config.backlog_max,
             admitted: VecDeque::new(),
             bodies: BTreeMap::new(),
@@ -141,6 +143,11 @@ impl<W> Ingress<W> {
     /// Takes a request for the next epoch that has room.
     fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool) -> Result<(), ClientResponse<W>> {
         let waiter = self.check(request.id, waiter)?;
+        let (bytes, most) = (request.weight(), self.request_max);
+        if bytes > most {
+            let message = format!("a request of {bytes} bytes does not fit into the log, which takes at most {most}");
+            return Err(refusal(request.id, waiter, Abort::new(Code::TooLarge, message)));
+        }
         if request.retained {
             self.bodies.insert(request.id, request.body_hash());
         }
@@ -159,15 +166,16 @@ impl<W> Ingress<W> {
         Err(refusal(id, waiter, abort))
     }
 
-    /// Takes what an epoch has room for beside `carried` rescheduled transactions, and gives it TIDs.
+    /// Takes what an epoch has `room` for, in bytes and beside `carried` rescheduled transactions, and gives it TIDs.
     pub fn cut(
         &mut self,
         carried: usize,
+        room: usize,
         (epoch, time): (Epoch, Timestamp),
         sequencer: &mut Sequencer,
         egress: &mut Egress<W>,
     ) -> Vec<Slot<W>> {
-        let count = self.count_fitting(carried);
+        let count = self.count_fitting(carried, room);
         let mut slots = Vec::with_capacity(carried + count);
         for Admitted { request, waiter, receipt } in self.admitted.drain(..count) {
             let id = request.id;
@@ -189,13 +197,12 @@ impl<W> Ingress<W> {
         slots
     }
 
-    fn count_fitting(&self, carried: usize) -> usize {
-        let room = self.epoch_size_max.saturating_sub(carried).max(1);
-        let mut bytes = 0usize;
-        let fits = self.admitted.iter().take(room).take_while(|admitted| {
-            let before = bytes;
-            bytes += admitted.request.args.len() + admitted.request.key.len();
-            before == 0 || bytes <= self.epoch_bytes_max
+    fn count_fitting(&self, carried: usize, room: usize) -> usize {
+        let most = self.epoch_size_max.saturating_sub(carried).max(1);
+        let mut bytes = 0;
+        let fits = self.admitted.iter().take(most).take_while(|admitted| {
+            bytes += admitted.request.weight();
+            bytes <= room
         });
         fits.count()
     }

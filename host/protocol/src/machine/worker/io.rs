@@ -26,8 +26,8 @@ pub struct Config {
     pub modes: Modes,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
-    /// Most bytes of arguments in this worker's part of an epoch's record (one request is always taken).
-    pub epoch_bytes_max: usize,
+    /// The longest record that the log takes, in bytes.
+    pub record_bytes_max: usize,
     /// Most requests that may wait.
     pub backlog_max: usize,
     /// Most functions that may wait for other workers.

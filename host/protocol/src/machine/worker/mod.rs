@@ -233,7 +233,7 @@ impl<W> Worker<W> {
 
     /// A round begins: cuts, sequences, executes.
     fn begin(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
-        let Begin { round, epoch, time, counter, before, controls, replay } = begin;
+        let Begin { round, epoch, time, counter, before, controls, room, replay } = begin;
         if !self.is_idle() || round <= self.rounds.last() {
             return Err(why::ANOTHER_ROUND);
         }
@@ -256,7 +256,8 @@ impl<W> Worker<W> {
         let (new, queries) = match replay {
             Some(replay) => (self.replay(replay), Vec::new()),
             None => {
-                let new = self.ingress.cut(slots.len(), (epoch, time), &mut self.sequencer, &mut self.egress);
+                let new =
+                    self.ingress.cut(slots.len(), room as usize, (epoch, time), &mut self.sequencer, &mut self.egress);
                 self.egress.respond(actions);
                 let requests = new.iter().map(|slot| slot.transaction.request.clone()).collect();
                 let message = Message::Share { round, requests };

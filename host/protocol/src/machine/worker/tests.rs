@@ -16,7 +16,7 @@ fn worker() -> Worker<u64> {
         layout,
         modes: Modes::default(),
         epoch_size_max: 10,
-        epoch_bytes_max: 1000,
+        record_bytes_max: 1 << 20,
         backlog_max: 10,
         suspended_max: 100,
         retention: Retention::default(),
@@ -60,6 +60,7 @@ fn begin(round: u64) -> Message {
         counter: SequencerCounter(0),
         before: Chain::default(),
         controls: vec![],
+        room: 1 << 10,
         replay: None,
     })
 }

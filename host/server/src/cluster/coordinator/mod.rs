@@ -174,7 +174,7 @@ impl CoordinatorNode {
         let Reception { network, events, incoming, open, leadership } = reception;
         let (inbox, messages) = unbounded();
         let stats = Arc::new(Stats::default());
-        let (reports, stall) = (events.clone(), log.stall());
+        let (reports, stall, record_bytes_max) = (events.clone(), log.stall(), log.record_bytes_max());
         let log = LogThread::start(log, stats.clone(), move |report| {
             // The shell that nobody listens at has ended.
             let _ = reports.send(Input::Log(report));
@@ -186,6 +186,7 @@ impl CoordinatorNode {
             build: build(&engine),
             workers: options.workers,
             retention: options.retention,
+            record_bytes_max,
             admin: options.admin.clone(),
             snapshots: options.snapshots.as_ref().zip(beginning.store.as_ref()).map(|(options, store)| {
                 SnapshotSettings {

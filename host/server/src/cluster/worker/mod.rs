@@ -16,7 +16,7 @@ use styx_protocol::modes::Modes;
 use tokio::sync::watch;
 
 use styx_driver::time::Now;
-use styx_driver::worker::{EPOCH_BYTES_MAX, WorkerConfig, WorkerDriver, WorkerEvent};
+use styx_driver::worker::{WorkerConfig, WorkerDriver, WorkerEvent};
 use styx_transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
 
 use self::shell::{Compiler, Event, Execution, Parts, Shell};
@@ -99,7 +99,6 @@ impl WorkerNode {
             coordinators: options.coordinators,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
-            epoch_bytes_max: EPOCH_BYTES_MAX,
             backlog_max: options.backlog_max,
             suspended_max: options.suspended_max,
             hand_over_max: styx_protocol::machine::worker::HAND_OVER_MAX,

@@ -201,7 +201,7 @@ impl Guarded for EmbeddedLog {
 impl Log for EmbeddedLog {
     fn append(&mut self, record: &[u8]) -> Result<u64, LogError> {
         self.guarded(|log| {
-            let limit = log.options.record_bytes_max();
+            let limit = log.record_bytes_max();
             if record.len() > limit {
                 return Err(LogError::TooLarge { bytes: record.len(), limit });
             }
@@ -210,6 +210,10 @@ impl Log for EmbeddedLog {
             }
             Ok(log.pending.push(record))
         })
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.options.record_bytes_max()
     }
 
     fn sync(&mut self) -> Result<(), LogError> {

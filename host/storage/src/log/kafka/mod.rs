@@ -350,7 +350,7 @@ impl Guarded for KafkaLog {
 impl Log for KafkaLog {
     fn append(&mut self, record: &[u8]) -> Result<u64, LogError> {
         self.guarded(|log| {
-            let limit = log.options.record_bytes_max;
+            let limit = log.record_bytes_max();
             if record.len() > limit {
                 return Err(LogError::TooLarge { bytes: record.len(), limit });
             }
@@ -358,6 +358,10 @@ impl Log for KafkaLog {
             log.send(Kind::Record { sequence }, record)?;
             Ok(sequence)
         })
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.options.record_bytes_max
     }
 
     fn sync(&mut self) -> Result<(), LogError> {
