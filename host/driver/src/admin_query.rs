@@ -39,7 +39,7 @@ impl QueryView<'_> {
             AdminQuery::Partitions => Response::Partitions(self.stats().collect()),
             AdminQuery::Get { operator, key } => {
                 let operator = OperatorId(*operator);
-                let entity = Entity::new(&self.state.layout(), operator, self.composite(operator), key.as_str().into());
+                let entity = Entity::new(&self.state.layout(), operator, self.catalog.is_composite(operator), key.as_str().into());
                 Response::Value {
                     value: self.state.get(&entity).cloned().map(Bytes),
                     partition: entity.partition().0,
@@ -50,7 +50,7 @@ impl QueryView<'_> {
                 let (operator, limit) = (OperatorId(*operator), *limit as usize);
                 let lower = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str().into()));
                 let range = KeyRange::new(prefix, lower, Bound::Unbounded);
-                let partition = self.state.layout().partition_of_prefix(prefix, self.composite(operator));
+                let partition = self.state.layout().partition_of_prefix(prefix, self.catalog.is_composite(operator));
                 // One more than asked for tells whether there are more.
                 let found = self.state.scan(operator, &range, partition, limit + 1, false);
                 let mut page = Page::new(limit, *bytes);
@@ -60,10 +60,6 @@ impl QueryView<'_> {
                 Response::Entries { entries, more, epoch: self.epoch }
             }
         }
-    }
-
-    fn composite(&self, operator: OperatorId) -> bool {
-        self.catalog.operator(operator).is_some_and(|operator| operator.composite)
     }
 
     fn stats(&self) -> impl Iterator<Item = PartitionStats> {

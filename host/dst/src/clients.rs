@@ -228,7 +228,11 @@ impl Clients {
             Kind::Await => environment.history.is_known(of, &environment.checker, environment.durable),
             _ => None,
         };
-        environment.history.attempts.push(Attempt { kind, of, node, slot, answered: false, lost: false, known });
+        let query = match &message {
+            Message::Look(query) => Some((query.clone(), environment.history.told)),
+            _ => None,
+        };
+        environment.history.attempts.push(Attempt { kind, of, query, node, slot, answered: false, lost: false, known });
         let now = environment.queue.now();
         environment.trace.event(now, [9, attempt as u64, kind as u64, of as u64], || match &message {
             Message::Submit(request, _) | Message::Query(request) => format!(
@@ -262,6 +266,7 @@ impl Clients {
         match &answer {
             Response::Reply(reply) => {
                 self.answers += 1;
+                environment.history.told = environment.history.told.max(reply.epoch);
                 environment.history.requests[of].told.push((now, reply.clone()));
             }
             Response::Accepted => {

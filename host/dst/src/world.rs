@@ -401,11 +401,18 @@ impl World {
                 let duration = environment.random.between(10_000, 2_000_000);
                 let other = environment.random.below(nodes.len() as u64) as usize;
                 let one_way = environment.random.chance(300);
-                let whole = environment.random.chance(200);
-                for other in if whole { 0..nodes.len() } else { other..other + 1 } {
-                    cut(environment, at, other, now + duration);
-                    if !one_way {
-                        cut(environment, other, at, now + duration);
+                // Mostly two nodes; sometimes the network falls apart into two halves, for longer than a worker is missed.
+                let halves = environment.random.chance(300);
+                let duration = if halves { 3 * duration } else { duration };
+                let side = environment.random.number() | 1 << at;
+                let is_here = |node: usize| if halves { side >> node & 1 == 1 } else { node == at };
+                let is_there = |node: usize| if halves { !is_here(node) } else { node == other };
+                for here in (0..nodes.len()).filter(|node| is_here(*node)) {
+                    for there in (0..nodes.len()).filter(|node| is_there(*node)) {
+                        cut(environment, here, there, now + duration);
+                        if !one_way {
+                            cut(environment, there, here, now + duration);
+                        }
                     }
                 }
             }

@@ -272,7 +272,7 @@ impl<W, R> Router<W, R> {
         match question {
             Question::Submit(request, _) => sequencer_of(request, &view.layout, &self.catalog, &view.placement),
             Question::Query(request) => {
-                view.placement.owner(view.layout.partition(&request.key, self.is_composite(request.operator)))
+                view.placement.owner(view.layout.partition(&request.key, self.catalog.is_composite(request.operator)))
             }
             Question::Await(id) => memory_of(*id, &view.placement),
             Question::Admin(_) => WorkerId(0),
@@ -282,17 +282,13 @@ impl<W, R> Router<W, R> {
     /// The worker that alone can answer an admin query.
     fn only_worker_for(&self, view: &View, query: &AdminQuery) -> Option<WorkerId> {
         let partition = match query {
-            AdminQuery::Get { operator, key } => view.layout.partition(key, self.is_composite(OperatorId(*operator))),
+            AdminQuery::Get { operator, key } => view.layout.partition(key, self.catalog.is_composite(OperatorId(*operator))),
             AdminQuery::Scan { operator, prefix, .. } => {
-                view.layout.partition_of_prefix(prefix, self.is_composite(OperatorId(*operator)))?
+                view.layout.partition_of_prefix(prefix, self.catalog.is_composite(OperatorId(*operator)))?
             }
             AdminQuery::Cluster | AdminQuery::Workers | AdminQuery::Partitions => return None,
         };
         Some(view.placement.owner(partition))
-    }
-
-    fn is_composite(&self, operator: OperatorId) -> bool {
-        self.catalog.operator(operator).is_some_and(|operator| operator.composite)
     }
 
     fn dispatch(&mut self, in_flight: InFlight<W, R>, question: Question, effects: &mut Vec<RouterEffect<W, R>>) {

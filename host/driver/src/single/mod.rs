@@ -58,6 +58,8 @@ pub struct SingleDriver<W, R, S> {
     engine: EngineHash,
     pace: Pace,
     snapshots: Option<SnapshotScheduler<S>>,
+    /// Reads of entities that wait for the end of the round, in order.
+    reads: VecDeque<(R, AdminQuery)>,
     /// Answers to admin queries, until all that they tell is durable.
     undurable_reads: VecDeque<(Epoch, R, Response)>,
     /// Epochs that have ended and are not durable, and since when.
@@ -90,6 +92,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             pace: Pace::new(machine.epoch_size_max, epoch_max_wait),
             machine: Machine::new(machine),
             snapshots: None,
+            reads: VecDeque::new(),
             undurable_reads: VecDeque::new(),
             undurable_epochs: VecDeque::new(),
             durable: Epoch(0),
@@ -172,14 +175,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
                     self.machine_step(now, request, effects);
                 }
             }
-            SingleEvent::Client(ClientMessage::Read(query, to)) => {
-                let (epoch, response) = self.read(&query);
-                if epoch <= self.durable {
-                    effects.push(SingleEffect::Respond(to, response));
-                } else {
-                    self.undurable_reads.push_back((epoch, to, response));
-                }
-            }
+            SingleEvent::Client(ClientMessage::Read(query, to)) => self.read(query, to, effects),
             SingleEvent::Deploy { control, waiter } => {
                 self.machine_step(now, coordinator::Input::Control { control, waiter }, effects);
             }
@@ -265,8 +261,22 @@ impl<W, R, S> SingleDriver<W, R, S> {
         }
     }
 
+    /// Reads the machine, entities between two rounds only: a round under way has applied some of its writes. The
+    /// answer is given once all that it tells is durable.
+    fn read(&mut self, query: AdminQuery, to: R, effects: &mut Effects<W, R, S>) {
+        if query.shows_entities() && !self.machine.is_idle() {
+            return self.reads.push_back((to, query));
+        }
+        let (epoch, response) = self.view(&query);
+        if epoch <= self.durable {
+            effects.push(SingleEffect::Respond(to, response));
+        } else {
+            self.undurable_reads.push_back((epoch, to, response));
+        }
+    }
+
     /// Answers an admin query; gives the epoch that the answer tells of.
-    fn read(&self, query: &AdminQuery) -> (Epoch, Response) {
+    fn view(&self, query: &AdminQuery) -> (Epoch, Response) {
         let (epoch, chain) = self.machine.position();
         let state = self.machine.state();
         if let AdminQuery::Cluster = query {
@@ -333,6 +343,11 @@ impl<W, R, S> SingleDriver<W, R, S> {
             self.perform(now, action, effects);
         }
         self.actions = actions;
+        if self.machine.is_idle() {
+            for (to, query) in std::mem::take(&mut self.reads) {
+                self.read(query, to, effects);
+            }
+        }
     }
 
     fn perform(&mut self, now: Now, action: Action<W>, effects: &mut Effects<W, R, S>) {

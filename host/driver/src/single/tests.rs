@@ -140,6 +140,19 @@ fn nothing_is_told_before_it_is_durable() {
 }
 
 #[test]
+fn entities_are_shown_between_epochs() {
+    let mut rig = Rig::new();
+    rig.submit(1);
+    rig.settle();
+    let get = AdminQuery::Get { operator: 0, key: "a".into() };
+    rig.step(SingleEvent::Client(ClientMessage::Read(get, 2)));
+    assert!(rig.responses.is_empty(), "some of what the epoch writes may be there already");
+    rig.synced(1);
+    rig.execute();
+    assert!(matches!(rig.responses[..], [(2, Response::Value { epoch: Epoch(1), .. })]), "{:?}", rig.responses);
+}
+
+#[test]
 fn epochs_are_held_back_to_fill_while_the_log_does_not_keep_up() {
     let mut rig = Rig::new();
     (1..=2).for_each(|waiter| rig.epoch(waiter));

@@ -36,6 +36,13 @@ pub enum AdminQuery {
     },
 }
 
+impl AdminQuery {
+    /// Tells whether the answer shows entities: those of an epoch that is under way are not yet what they will be.
+    pub fn shows_entities(&self) -> bool {
+        matches!(self, AdminQuery::Get { .. } | AdminQuery::Scan { .. })
+    }
+}
+
 /// The cluster at a glance, as its coordinator sees it.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Overview {

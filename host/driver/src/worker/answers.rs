@@ -1,17 +1,22 @@
 //! Answers that a worker has and may not give yet.
 //!
-//! What is read is told once all of it is durable. That nothing is known of a request is told once the
-//! coordinator has shown that this generation was still the current one when the question came; what
-//! was read after such a question waits behind it.
+//! What is read is told once all of it is durable. Entities, and that nothing is known of a request, are told once the
+//! coordinator has shown that this generation was still the current one when the question came; what else was read after
+//! such a question waits behind it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::membership::{Beat, Doubt};
 
 use super::io::{Asker, WorkerEffect};
 use crate::client::Answer;
+use crate::time::Instant;
 use crate::wire::{Response, TicketedResponse};
+
+/// How long somebody waits for an admin query; the answer is dropped then.
+pub(super) const READ_MAX: Duration = Duration::from_secs(5);
 
 /// Somebody who waits for an admin query: `R` names one in this process.
 #[derive(Debug)]
@@ -24,7 +29,7 @@ pub(super) enum Reader<R> {
 #[derive(Debug)]
 enum Unconfirmed<L, R> {
     Unknown(Asker<L>),
-    Read(Reader<R>, Response),
+    Read(Instant, Reader<R>, Response),
 }
 
 /// See the module.
@@ -32,7 +37,7 @@ enum Unconfirmed<L, R> {
 pub(super) struct Answers<L, R> {
     durable: Epoch,
     /// Answers about an epoch that is not yet durable.
-    undurable: VecDeque<(Epoch, Reader<R>, Response)>,
+    undurable: VecDeque<(Epoch, Instant, Reader<R>, Response)>,
     unconfirmed: VecDeque<(Doubt, Unconfirmed<L, R>)>,
     /// Responses to gateways that leave with what else this batch of events brings.
     outgoing: BTreeMap<NodeId, Vec<TicketedResponse>>,
@@ -75,15 +80,22 @@ impl<L, R> Answers<L, R> {
     }
 
     /// Answers an admin query about `epoch`, when it may be known.
-    pub(super) fn read(&mut self, epoch: Epoch, reader: Reader<R>, response: Response) -> Option<WorkerEffect<L, R>> {
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        epoch: Epoch,
+        reader: Reader<R>,
+        response: Response,
+    ) -> Option<WorkerEffect<L, R>> {
         if epoch > self.durable {
-            self.undurable.push_back((epoch, reader, response));
+            self.undurable.push_back((epoch, now, reader, response));
             return None;
         }
-        if self.unconfirmed.is_empty() {
+        let shows_entities = matches!(response, Response::Value { .. } | Response::Entries { .. });
+        if !shows_entities && self.unconfirmed.is_empty() {
             return self.respond_to(reader, response);
         }
-        self.unconfirmed.push_back((Doubt::default(), Unconfirmed::Read(reader, response)));
+        self.unconfirmed.push_back((Doubt::default(), Unconfirmed::Read(now, reader, response)));
         None
     }
 
@@ -93,11 +105,22 @@ impl<L, R> Answers<L, R> {
     }
 
     /// Gives what was read up to an epoch, which is durable now.
-    pub(super) fn durable(&mut self, epoch: Epoch, effects: &mut Vec<WorkerEffect<L, R>>) {
+    pub(super) fn durable(&mut self, now: Instant, epoch: Epoch, effects: &mut Vec<WorkerEffect<L, R>>) {
         self.durable = self.durable.max(epoch);
-        while let Some((_, reader, response)) = self.undurable.pop_front_if(|(read, ..)| *read <= epoch) {
-            effects.extend(self.respond_to(reader, response));
+        while let Some((read, _, reader, response)) = self.undurable.pop_front_if(|(read, ..)| *read <= epoch) {
+            effects.extend(self.read(now, read, reader, response));
         }
+    }
+
+    /// Tells whether an answer waits for the coordinator's word; drops those that nobody waits for any more.
+    pub(super) fn await_beat(&mut self, now: Instant) -> bool {
+        let is_awaited = |since: Instant| now.since(since) < READ_MAX;
+        self.undurable.retain(|(_, since, ..)| is_awaited(*since));
+        self.unconfirmed.retain(|(_, answer)| match answer {
+            Unconfirmed::Read(since, ..) => is_awaited(*since),
+            Unconfirmed::Unknown(_) => true,
+        });
+        !self.unconfirmed.is_empty()
     }
 
     /// Gives what the coordinator's word to a member of `generation` confirms, in the order in which it was
@@ -107,7 +130,7 @@ impl<L, R> Answers<L, R> {
         for _ in over.into_iter().take_while(|over| *over) {
             match self.unconfirmed.pop_front() {
                 None => return,
-                Some((_, Unconfirmed::Read(reader, response))) => effects.extend(self.respond_to(reader, response)),
+                Some((_, Unconfirmed::Read(_, reader, response))) => effects.extend(self.respond_to(reader, response)),
                 Some((_, Unconfirmed::Unknown(asker))) => {
                     effects.extend(self.answer(asker, Response::Unknown, Answer::Unknown));
                 }

@@ -14,6 +14,9 @@ const BROKEN: Instant = Instant(0);
 /// Time between two heartbeats.
 pub(super) const HEARTBEAT: Duration = Duration::from_millis(50);
 
+/// The same, while somebody waits for what the coordinator answers.
+pub(super) const HURRY: Duration = Duration::from_millis(5);
+
 /// A member that was not reachable for so long is reported to the coordinator.
 pub(super) const SILENT: Duration = Duration::from_millis(1500);
 
@@ -30,6 +33,8 @@ pub(super) struct Heartbeat {
     build: Build,
     /// The next one is due then.
     due: Instant,
+    /// The last one was said then.
+    said: Instant,
     /// Nodes that cannot be reached, and when that is to be reported.
     unreachable: BTreeMap<NodeId, Instant>,
     /// The coordinator can be reached.
@@ -45,6 +50,7 @@ impl Heartbeat {
             member: Member::new(life, build.clone()),
             build,
             due: now,
+            said: now,
             unreachable: BTreeMap::new(),
             attended: false,
             leaving: None,
@@ -65,9 +71,14 @@ impl Heartbeat {
         if now < self.due {
             return None;
         }
-        self.due = now.after(HEARTBEAT);
+        (self.said, self.due) = (now, now.after(HEARTBEAT));
         let silent = self.unreachable.iter().filter(|(_, report)| now > **report);
         Some(self.member.hello(silent.filter_map(|(node, _)| workers.get(node).copied()).collect()))
+    }
+
+    /// Somebody waits for what the coordinator answers to the next one.
+    pub(super) fn hurry(&mut self) {
+        self.due = self.due.min(self.said.after(HURRY));
     }
 
     /// When something is due.

@@ -48,6 +48,8 @@ pub(super) struct Membership<L, R> {
     postponed: VecDeque<(Node, Message)>,
     /// Those components.
     missing: BTreeSet<Digest>,
+    /// Reads of entities that wait for the end of the round, in order.
+    reads: VecDeque<(Reader<R>, AdminQuery)>,
     answers: Answers<L, R>,
     mailbox: Mailbox,
     writes_parts: bool,
@@ -91,6 +93,7 @@ impl<L, R> Membership<L, R> {
             progress: Progress::Beginning,
             postponed: VecDeque::new(),
             missing: BTreeSet::new(),
+            reads: VecDeque::new(),
             answers: Answers::new(),
             mailbox: Mailbox::default(),
             writes_parts: false,
@@ -223,7 +226,7 @@ impl<L, R> Membership<L, R> {
                 if self.progress == Progress::Replaying {
                     self.progress = Progress::Live;
                 }
-                self.answers.durable(epoch, effects);
+                self.answers.durable(now, epoch, effects);
                 self.step(now, Input::Message { from, message: Message::Durable(epoch) }, effects);
             }
             Message::Graphs(mail) => {
@@ -250,7 +253,7 @@ impl<L, R> Membership<L, R> {
             Question::Submit(request, receipt) => Some(ClientRequest::Submit { request, waiter, receipt }),
             Question::Query(request) => Some(ClientRequest::Query { request: Arc::unwrap_or_clone(request), waiter }),
             Question::Await(id) => Some(ClientRequest::Await { id, waiter }),
-            Question::Admin(query) => return self.read(Reader::Remote(from, ticket), &query, effects),
+            Question::Admin(query) => return self.read(now, Reader::Remote(from, ticket), query, effects),
         };
         match request {
             Some(request) => self.step(now, Input::Client(request), effects),
@@ -266,7 +269,7 @@ impl<L, R> Membership<L, R> {
                 self.step(now, Input::Client(request.map_waiter(Asker::Local)), effects);
             }
             ClientMessage::Request(_) => {}
-            ClientMessage::Read(query, to) => self.read(Reader::Local(to), &query, effects),
+            ClientMessage::Read(query, to) => self.read(now, Reader::Local(to), query, effects),
         }
     }
 
@@ -274,8 +277,12 @@ impl<L, R> Membership<L, R> {
         memory_of(id, &self.invite.placement) == self.invite.me
     }
 
-    /// Reads the machine; the answer is given once all that it tells is durable.
-    fn read(&mut self, reader: Reader<R>, query: &AdminQuery, effects: &mut Vec<WorkerEffect<L, R>>) {
+    /// Reads the machine, entities between two rounds only: a round under way has applied some of its writes. The
+    /// answer is given once all that it tells is durable.
+    fn read(&mut self, now: Instant, reader: Reader<R>, query: AdminQuery, effects: &mut Vec<WorkerEffect<L, R>>) {
+        if query.shows_entities() && !self.machine.is_idle() {
+            return self.reads.push_back((reader, query));
+        }
         let (machine, local) = (&self.machine, self.machine.view());
         let (epoch, _) = machine.position();
         let view = QueryView {
@@ -287,14 +294,19 @@ impl<L, R> Membership<L, R> {
             waiting: machine.backlog(),
             remembered: machine.remembered(),
         };
-        let response = view.answer(query);
-        effects.extend(self.answers.read(epoch, reader, response));
+        let response = view.answer(&query);
+        effects.extend(self.answers.read(now, epoch, reader, response));
     }
 
     /// Takes the coordinator's answer to a heartbeat.
     pub(super) fn beat(&mut self, beat: Beat, effects: &mut Vec<WorkerEffect<L, R>>) {
         let generation = self.generation();
         self.answers.confirm(beat, generation, effects);
+    }
+
+    /// Tells whether somebody waits for the coordinator's next beat; gives up reads that have waited too long.
+    pub(super) fn awaits_beat(&mut self, now: Instant) -> bool {
+        self.answers.await_beat(now)
     }
 
     /// Takes the fault of a peer, if there was one, and the node that it is.
@@ -329,6 +341,11 @@ impl<L, R> Membership<L, R> {
             self.perform(now, action, effects);
         }
         self.actions = actions;
+        if self.machine.is_idle() {
+            for (reader, query) in std::mem::take(&mut self.reads) {
+                self.read(now, reader, query, effects);
+            }
+        }
     }
 
     fn perform(&mut self, now: Instant, action: Action<Asker<L>>, effects: &mut Vec<WorkerEffect<L, R>>) {

@@ -159,6 +159,9 @@ impl<L, R> WorkerDriver<L, R> {
     fn settle(&mut self, now: Now, effects: &mut Effects<L, R>) {
         if let Some(membership) = &mut self.membership {
             membership.flush(effects);
+            if membership.awaits_beat(now.monotonic) {
+                self.heartbeat.hurry();
+            }
         }
         if self.heartbeat.may_end(now.monotonic) {
             self.leave(now, effects);

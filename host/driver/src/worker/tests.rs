@@ -15,7 +15,8 @@ use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
 
-use super::heartbeat::{HEARTBEAT, LEAVE_MAX, LINGER, SILENT};
+use super::answers::READ_MAX;
+use super::heartbeat::{HEARTBEAT, HURRY, LEAVE_MAX, LINGER, SILENT};
 use super::*;
 use crate::client::{Answer, ClientMessage};
 use crate::wire::{AdminQuery, Member, Query, Question, SnapshotPlace, WrittenPart};
@@ -304,6 +305,35 @@ fn that_nothing_is_known_is_told_when_the_coordinator_shows_that_nobody_else_can
     rig.beat(11, 1, 10);
     let told = rig.settle();
     assert!(matches!(told[..], [Response::Unknown, Response::Workers(_)]), "{told:?}");
+}
+
+#[test]
+fn entities_are_shown_between_rounds_when_the_coordinator_has_shown_that_they_are_not_of_the_past() {
+    let get = || Question::Admin(AdminQuery::Get { operator: 0, key: "a".into() });
+    let mut rig = Rig::live();
+    assert_eq!(rig.ask(1, 1, get()), [], "another generation may have begun elsewhere");
+    let hellos = rig.hellos.len();
+    rig.later(HURRY);
+    assert_eq!(rig.hellos.len(), hellos + 1, "the coordinator is asked at once");
+    rig.beat(10, 1, 0);
+    rig.beat(11, 1, 10);
+    assert!(matches!(rig.settle()[..], [Response::Value { epoch: Epoch(0), .. }]));
+    rig.ask(2, 1, submit(1));
+    rig.cut();
+    assert_eq!(rig.ask(3, 1, get()), []);
+    rig.coordinate(coordinator::Input::Durable(Epoch(1)));
+    rig.beat(12, 1, 11);
+    rig.beat(13, 1, 12);
+    assert_eq!(rig.settle(), [], "some of what the round writes may be there already");
+    rig.execute();
+    rig.beat(14, 1, 13);
+    rig.beat(15, 1, 14);
+    assert!(matches!(rig.settle()[..], [Response::Reply(_), Response::Value { epoch: Epoch(1), .. }]));
+    assert_eq!(rig.ask(4, 1, get()), []);
+    rig.later(READ_MAX);
+    rig.beat(16, 1, 15);
+    rig.beat(17, 1, 16);
+    assert_eq!(rig.settle(), [], "nobody waits any more");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Request;
 
 use super::expected_replies::ExpectedReplies;
+use super::looks::{Look, Looks};
 use super::oracle::Oracle;
 use super::snapshot::Snapshots;
 use super::{Checked, Failure, ensure};
@@ -49,6 +50,7 @@ pub struct Checker {
     highest: u64,
     /// Snapshots that were begun and written.
     pub(super) snapshots: Snapshots,
+    looks: Looks,
     /// Somebody else judges what transactions come to.
     lenient: bool,
     time: Timestamp,
@@ -70,6 +72,7 @@ impl Checker {
             carried: Vec::new(),
             highest: 0,
             snapshots: Snapshots::default(),
+            looks: Looks::default(),
             lenient: false,
             time: Timestamp(0),
         }
@@ -168,6 +171,7 @@ impl Checker {
         let notes = self.oracle.touched.is_some();
         let mut checker = Checker::new(&self.config, self.remembered.placement().clone(), notes);
         (checker.lenient, checker.snapshots) = (self.lenient, std::mem::take(&mut self.snapshots));
+        checker.looks = self.looks.reset();
         checker.snapshots.forget_after(Epoch(end as u64));
         for (at, record) in self.records[..end].iter().enumerate() {
             checker.take(record, false)?;
@@ -264,6 +268,14 @@ impl Checker {
         Ok(())
     }
 
+    /// Somebody is shown the state.
+    ///
+    /// # Errors
+    /// It was not so.
+    pub fn shown(&mut self, look: Look) -> Checked {
+        if self.lenient { Ok(()) } else { self.looks.shown(look) }
+    }
+
     /// Expected outcome of a query that is executed now.
     ///
     /// # Errors
@@ -311,7 +323,7 @@ impl Checker {
         self.carried = open.into_keys().collect();
         self.ended.push(ended);
         self.remember_ends(at);
-        Ok(())
+        if self.lenient { Ok(()) } else { self.looks.ended(epoch, &self.oracle.state) }
     }
 
     /// Runs a transaction where it claims to stand.

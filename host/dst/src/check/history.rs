@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_driver::wire::Response as Seen;
+use styx_driver::wire::AdminQuery;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Epoch, RequestId, Tid};
@@ -51,6 +51,8 @@ pub struct Attempt {
     pub kind: Kind,
     /// The request; for a deployment its place among the controls.
     pub of: usize,
+    /// What a look asks for, and the latest epoch of which anybody had been told before.
+    pub query: Option<(AdminQuery, Epoch)>,
     /// The node that was asked.
     pub node: usize,
     /// The client's slot.
@@ -80,6 +82,8 @@ pub struct History {
     pub controls: Vec<(Control, bool)>,
     /// Attempts.
     pub attempts: Vec<Attempt>,
+    /// The latest epoch of which a client has been told.
+    pub told: Epoch,
     queries: BTreeMap<RequestId, Queried>,
     /// How often something was queried.
     queried: u64,
@@ -209,17 +213,12 @@ impl History {
         self.answer(attempt).map(drop)
     }
 
-    /// Somebody sees how things are.
+    /// Somebody sees how things are: gives what was asked.
     ///
     /// # Errors
-    /// It is not so.
-    pub fn seen(&mut self, attempt: usize, seen: &Seen, _: &Checker, durable: Epoch) -> Checked {
-        self.answer(attempt)?;
-        let epoch = match seen {
-            Seen::Value { epoch, .. } | Seen::Entries { epoch, .. } => *epoch,
-            _ => return Ok(()),
-        };
-        ensure(epoch <= durable, "durable before told", || format!("a look shows epoch {epoch}; durable is {durable}"))
+    /// It was told something before.
+    pub fn seen(&mut self, attempt: usize) -> Checked<Option<(AdminQuery, Epoch)>> {
+        self.answer(attempt).map(|attempt| attempt.query.clone())
     }
 
     /// The machine says what became of a deployment.

@@ -2,6 +2,7 @@
 
 pub mod checker;
 pub mod history;
+pub mod looks;
 pub mod snapshot;
 pub mod state;
 

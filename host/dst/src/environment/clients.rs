@@ -1,13 +1,14 @@
 //! Responses to clients: each is checked against the history, and may be delayed or lost.
 
-use styx_driver::wire::{Response as Told, TicketedResponse};
+use styx_driver::wire::{AdminQuery, Response as Told, TicketedResponse};
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::LogLine;
 use styx_protocol::ids::{Epoch, Tid};
 use styx_protocol::machine::worker::ClientResponse;
 
 use super::Environment;
-use crate::check::Checked;
+use crate::check::{Checked, ensure};
+use crate::check::looks::Look;
 use crate::event::{Event, Life, Response};
 
 impl Environment {
@@ -56,9 +57,23 @@ impl Environment {
 
     /// Somebody is shown the state as of an epoch.
     fn seen(&self, epoch: Epoch) -> Checked {
-        crate::check::ensure(epoch <= self.durable, "durable before told", || {
+        ensure(epoch <= self.durable, "durable before told", || {
             format!("a look shows epoch {epoch}; durable is {}", self.durable)
         })
+    }
+
+    /// A client is shown what it asked for.
+    fn shown(&mut self, attempt: usize, shown: &Told) -> Checked {
+        let query = self.history.seen(attempt)?;
+        let (Some((query, told)), Told::Value { epoch, .. } | Told::Entries { epoch, .. }) = (query, shown) else {
+            return Ok(());
+        };
+        self.seen(*epoch)?;
+        ensure(told <= *epoch, "looks", || format!("epoch {told} had been told of, and a look shows epoch {epoch}"))?;
+        // Several workers may have answered a scan, each after its own epoch.
+        let of_several = self.plan.cluster.workers > 1 && matches!(query, AdminQuery::Scan { .. });
+        let last = if of_several { self.durable } else { *epoch };
+        self.checker.shown(Look { query, shown: shown.clone(), epochs: *epoch..=last })
     }
 
     /// Guests have logged lines in the attempt that counted.
@@ -84,7 +99,7 @@ impl Environment {
                 self.history.controlled(attempt, result.as_ref().err(), &self.checker, self.durable)?;
             }
             Response::Failed(_) | Response::Broken => self.history.failed(attempt)?,
-            Response::Seen(seen) => self.history.seen(attempt, seen, &self.checker, self.durable)?,
+            Response::Seen(seen) => self.shown(attempt, seen)?,
         }
         if !self.calm && self.random.chance(self.plan.loss) {
             self.figures.lost += 1;

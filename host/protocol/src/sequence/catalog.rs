@@ -423,6 +423,14 @@ impl Catalog {
     pub fn operator(&self, id: OperatorId) -> Option<&Arc<Operator>> {
         self.operators.get(id.0 as usize)?.as_ref()
     }
+    /// Whether keys of this operator are composite, which places its entities; also while it is not deployed.
+    pub fn is_composite(&self, id: OperatorId) -> bool {
+        let known = |&(known, composite): &(OperatorId, bool)| known == id && composite;
+        self.operator(id).map_or_else(
+            || self.apps.values().any(|app| app.operators.values().any(known)),
+            |operator| operator.composite,
+        )
+    }
     /// The operator of the system by name.
     pub fn system(&self, name: &str) -> Option<SystemOperator> {
         system::ALL.into_iter().find(|operator| operator.name == name)
