@@ -39,7 +39,12 @@ impl QueryView<'_> {
             AdminQuery::Partitions => Response::Partitions(self.stats().collect()),
             AdminQuery::Get { operator, key } => {
                 let operator = OperatorId(*operator);
-                let entity = Entity::new(&self.state.layout(), operator, self.catalog.is_composite(operator), key.as_str().into());
+                let entity = Entity::new(
+                    &self.state.layout(),
+                    operator,
+                    self.catalog.is_composite(operator),
+                    key.as_str().into(),
+                );
                 Response::Value {
                     value: self.state.get(&entity).cloned().map(Bytes),
                     partition: entity.partition().0,

@@ -282,7 +282,9 @@ impl<W, R> Router<W, R> {
     /// The worker that alone can answer an admin query.
     fn only_worker_for(&self, view: &View, query: &AdminQuery) -> Option<WorkerId> {
         let partition = match query {
-            AdminQuery::Get { operator, key } => view.layout.partition(key, self.catalog.is_composite(OperatorId(*operator))),
+            AdminQuery::Get { operator, key } => {
+                view.layout.partition(key, self.catalog.is_composite(OperatorId(*operator)))
+            }
             AdminQuery::Scan { operator, prefix, .. } => {
                 view.layout.partition_of_prefix(prefix, self.catalog.is_composite(OperatorId(*operator)))?
             }

@@ -104,9 +104,14 @@ impl Looks {
         let first = versions.partition_point(|(since, _)| since <= look.epochs.start());
         let before = first.checked_sub(1).map_or((Epoch(0), None), |at| versions[at]);
         let later = versions[first..].iter().take_while(|(since, _)| since <= look.epochs.end());
-        let is_shown = |value: Option<u64>| value.map(u64::to_le_bytes).as_ref().map(|bytes| &bytes[..]) == shown.map(|shown| &shown[..]);
+        let is_shown = |value: Option<u64>| {
+            value.map(u64::to_le_bytes).as_ref().map(|bytes| &bytes[..]) == shown.map(|shown| &shown[..])
+        };
         ensure(std::iter::once(&before).chain(later).any(|(_, value)| is_shown(*value)), "looks", || {
-            format!("a look at operator {operator} {key} after epoch {:?} shows {shown:x?}; its values: {versions:x?}", look.epochs)
+            format!(
+                "a look at operator {operator} {key} after epoch {:?} shows {shown:x?}; its values: {versions:x?}",
+                look.epochs
+            )
         })
     }
 }

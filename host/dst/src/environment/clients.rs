@@ -7,8 +7,8 @@ use styx_protocol::ids::{Epoch, Tid};
 use styx_protocol::machine::worker::ClientResponse;
 
 use super::Environment;
-use crate::check::{Checked, ensure};
 use crate::check::looks::Look;
+use crate::check::{Checked, ensure};
 use crate::event::{Event, Life, Response};
 
 impl Environment {
