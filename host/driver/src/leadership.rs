@@ -116,12 +116,6 @@ impl Candidate {
         Candidate { term, standing: Standing::New, due: now, asked: None, complained: false }
     }
 
-    /// One that has got the lease, which it asked for at `asked`.
-    pub fn leading(term: Duration, asked: Instant) -> Self {
-        let due = asked.after(term / RENEWALS);
-        Candidate { term, standing: Standing::Leading, due, asked: None, complained: false }
-    }
-
     /// When [`Self::tick`] has something to do; never again, if it is over.
     pub fn due(&self) -> Option<Instant> {
         (self.standing != Standing::Over && self.asked.is_none()).then_some(self.due)

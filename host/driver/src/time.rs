@@ -40,7 +40,7 @@ pub struct Now {
 }
 
 /// A duration in microseconds, as the protocol counts.
-pub(crate) fn micros(duration: Duration) -> u64 {
+pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

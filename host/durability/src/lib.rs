@@ -11,6 +11,7 @@
 
 pub mod components;
 pub mod failure;
+pub mod lease;
 pub mod log;
 pub mod manifests;
 pub mod metadata;

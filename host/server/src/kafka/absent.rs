@@ -24,7 +24,7 @@ impl Front {
     /// # Errors
     /// Always.
     pub async fn connect(_options: KafkaOptions) -> Result<Front, KafkaProblem> {
-        Err(KafkaProblem)
+        Err(KafkaProblem::Absent)
     }
 
     pub fn serve(self, _ingress: Arc<Ingress>) -> JoinHandle<()> {

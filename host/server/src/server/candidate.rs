@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use styx_driver::leadership as lease;
-use styx_driver::leadership::{LeaseAnswer, LeaseEffect};
+use styx_driver::leadership::LeaseEffect;
+use styx_durability::lease::Claim;
 use styx_engine::Engine;
-use styx_storage::snapshot::{Acquired, ClusterMetadata, Leases, SnapshotError};
+use styx_storage::snapshot::{ClusterMetadata, Leases};
 use tokio::sync::{Mutex, oneshot};
 
 use super::node::Identity;
@@ -151,38 +151,24 @@ impl Candidacy {
         let Candidacy { config, leadership, .. } = self;
         let admin = self.options.admin.as_deref().unwrap_or_default();
         let holder = format!("{}@{admin}#{}", self.options.name, self.identity.name());
-        let term_us = config.lease_term.as_micros() as u64;
-        let mut candidate = lease::Candidate::new(config.lease_term, leadership.now());
+        let mut claim = Claim::new(self.leases.clone(), holder, config.lease_term, leadership.now());
         loop {
-            let (now, mut effects) = (leadership.now(), Vec::new());
-            candidate.tick(now, &mut effects);
-            if effects.pop() == Some(LeaseEffect::Acquire) {
-                let (answer, problem) = match self.leases.acquire(&holder, term_us, now.0) {
-                    Ok(Acquired::Ours(lease)) => {
-                        return LeaseRenewal::start(leadership.clone(), lease, now.0).map(Some).map_err(failed);
+            for effect in claim.step(&|| leadership.now()).map_err(|error| store_error(&error))? {
+                match effect {
+                    LeaseEffect::Lead(until) => {
+                        return LeaseRenewal::start(leadership.clone(), claim, until).map(Some).map_err(failed);
                     }
-                    Ok(Acquired::Theirs(record)) => (LeaseAnswer::Theirs(record.holder), None),
-                    Err(error @ SnapshotError::Store { .. }) => {
-                        (LeaseAnswer::Unavailable(error.to_string()), Some(error))
+                    LeaseEffect::StandBy(holder) => {
+                        let who = person(&holder);
+                        tracing::info!("standing by; {who} leads");
+                        self.proxy.point_to(who);
+                        say(first, true);
                     }
-                    Err(error) => return Err(store_error(&error)),
-                };
-                candidate.answered(answer, leadership.now(), &mut effects);
-                for effect in effects {
-                    match (effect, &problem) {
-                        (LeaseEffect::StandBy(holder), _) => {
-                            let who = person(&holder);
-                            tracing::info!("standing by; {who} leads");
-                            self.proxy.point_to(who);
-                            say(first, true);
-                        }
-                        (LeaseEffect::GiveUp(_), Some(error)) => return Err(store_error(error)),
-                        (LeaseEffect::Diagnostic(diagnostic), _) => diagnostics::show(&diagnostic),
-                        (other, _) => unreachable!("{other:?} of one that stands by"),
-                    }
+                    LeaseEffect::Diagnostic(diagnostic) => diagnostics::show(&diagnostic),
+                    other => unreachable!("{other:?} of one that stands by"),
                 }
             }
-            let pause = candidate.due().map_or(Duration::ZERO, |due| due.since(leadership.now()));
+            let pause = claim.due().map_or(Duration::ZERO, |due| due.since(leadership.now()));
             match stopped.recv_timeout(pause) {
                 Err(RecvTimeoutError::Timeout) => {}
                 _ => return Ok(None),

@@ -114,7 +114,7 @@ pub(super) fn open_log(
         #[cfg(not(feature = "kafka"))]
         LogKind::Kafka { .. } => {
             let _ = cluster_metadata; // which only this log asks for
-            Err(LogError::Kafka(KafkaProblem))
+            Err(LogError::Kafka(KafkaProblem::Absent))
         }
         #[cfg(feature = "kafka")]
         LogKind::Kafka { brokers, topic } => {

@@ -19,13 +19,14 @@ pub mod kafka;
 #[path = "kafka/absent.rs"]
 pub mod kafka;
 mod memory;
+pub mod shared;
 
 #[cfg(test)]
 mod contract;
 
 pub use embedded::{EmbeddedLog, EmbeddedOptions};
-pub use kafka::Stall;
 pub use memory::{MemoryDisk, MemoryLog};
+pub use shared::Stall;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -167,7 +168,7 @@ pub enum LogError {
 
     /// An error of a log on Kafka.
     #[error(transparent)]
-    Kafka(#[from] kafka::KafkaProblem),
+    Kafka(#[from] shared::KafkaProblem),
 
     /// An earlier error left the log in an unknown state.
     #[error("the log failed earlier and takes nothing more; restart to recover")]

@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use styx_driver::leadership::{Candidate, LeaseAnswer, LeaseEffect};
-use styx_storage::snapshot::{Lease, SnapshotError};
+use styx_driver::leadership::LeaseEffect;
+use styx_durability::lease::Claim;
 use tokio::sync::watch;
 
 use crate::diagnostics;
@@ -128,24 +128,22 @@ impl Leadership {
 #[derive(Debug)]
 pub struct LeaseRenewal {
     stop: Arc<(Mutex<bool>, Condvar)>,
-    thread: Option<JoinHandle<Option<Lease>>>,
+    thread: Option<JoinHandle<Option<Claim>>>,
     leadership: Leadership,
 }
 
 impl LeaseRenewal {
-    /// Begins with a lease that was acquired at a time of the leadership's clock, and holds on to it.
+    /// Begins with a lease that is held until then, and holds on to it.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(leadership: Leadership, lease: Lease, acquired_us: u64) -> std::io::Result<LeaseRenewal> {
+    pub fn start(leadership: Leadership, claim: Claim, until: styx_driver::time::Instant) -> std::io::Result<Self> {
         let stop = Arc::<(Mutex<bool>, Condvar)>::default();
-        let term_us = lease.record().term_us;
-        leadership.extend(acquired_us + term_us);
-        let candidate = Candidate::leading(Duration::from_micros(term_us), styx_driver::time::Instant(acquired_us));
+        leadership.extend(until.0);
         let (told, held) = (stop.clone(), leadership.clone());
         let thread = std::thread::Builder::new().name("styx-lease".into()).spawn(move || {
             let mut kept = None;
-            fatal_on_panic("lease", || kept = renew(lease, &held, candidate, &told));
+            fatal_on_panic("lease", || kept = renew(claim, &held, &told));
             kept
         })?;
         Ok(LeaseRenewal { stop, thread: Some(thread), leadership })
@@ -153,14 +151,14 @@ impl LeaseRenewal {
 
     /// Gives the lease back, so that another one leads at once. Nothing may be done in its name any more.
     pub fn release(mut self) {
-        let Some(lease) = self.end() else { return };
+        let Some(claim) = self.end() else { return };
         self.leadership.lose("nobody: it was given back".into());
-        if let Err(error) = lease.release() {
+        if let Err(error) = claim.release() {
             tracing::warn!("the lease could not be given back, and runs out: {error}");
         }
     }
 
-    fn end(&mut self) -> Option<Lease> {
+    fn end(&mut self) -> Option<Claim> {
         let (stopped, changed) = &*self.stop;
         *stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         changed.notify_all();
@@ -174,33 +172,17 @@ impl Drop for LeaseRenewal {
     }
 }
 
-/// Does what the candidate that leads says, until told to stop, or lost; gives the lease back that is still there.
-fn renew(
-    mut lease: Lease,
-    leadership: &Leadership,
-    mut candidate: Candidate,
-    (stopped, changed): &(Mutex<bool>, Condvar),
-) -> Option<Lease> {
+/// Renews what is claimed until told to stop, or lost; gives it back if it is still held.
+fn renew(mut claim: Claim, leadership: &Leadership, (stopped, changed): &(Mutex<bool>, Condvar)) -> Option<Claim> {
     loop {
-        let pause = candidate.due()?.since(leadership.now());
+        let pause = claim.due()?.since(leadership.now());
         let stop = stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let stop = changed.wait_timeout_while(stop, pause, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
         if *stop.0 {
-            return Some(lease);
+            return Some(claim);
         }
         drop(stop);
-        let (now, mut effects) = (leadership.now(), Vec::new());
-        candidate.tick(now, &mut effects);
-        if effects.pop() != Some(LeaseEffect::Renew) {
-            continue;
-        }
-        let answer = match lease.renew(now.0) {
-            Ok(()) => LeaseAnswer::Ours,
-            Err(SnapshotError::LeaseLost { holder, .. }) => LeaseAnswer::Theirs(holder),
-            Err(error) => LeaseAnswer::Unavailable(error.to_string()),
-        };
-        candidate.answered(answer, leadership.now(), &mut effects);
-        for effect in effects {
+        for effect in claim.step(&|| leadership.now()).expect("whoever holds a lease knows the store") {
             match effect {
                 LeaseEffect::Lead(until) => leadership.extend(until.0),
                 LeaseEffect::Lost(holder) => {
@@ -216,20 +198,23 @@ fn renew(
 
 #[cfg(test)]
 mod tests {
-    use styx_storage::snapshot::{Acquired, Leases, Memory, StoreLocation};
+    use styx_storage::snapshot::{Leases, Memory, StoreLocation};
 
     use super::*;
 
     const TERM: Duration = Duration::from_millis(400);
 
-    fn take(leases: &Leases, holder: &str, clock: &Leadership) -> Lease {
+    /// Claims the lease until it is got.
+    fn lead(leases: Leases, holder: &str, leadership: &Leadership) -> LeaseRenewal {
         let started = Instant::now();
+        let mut claim = Claim::new(leases, holder.into(), TERM, leadership.now());
         loop {
-            let term_us = TERM.as_micros() as u64;
-            if let Acquired::Ours(lease) = leases.acquire(holder, term_us, clock.now_us()).unwrap() {
-                return lease;
+            match claim.step(&|| leadership.now()).unwrap().pop() {
+                Some(LeaseEffect::Lead(until)) => {
+                    return LeaseRenewal::start(leadership.clone(), claim, until).unwrap();
+                }
+                _ => assert!(started.elapsed() < 20 * TERM, "{holder} does not get the lease"),
             }
-            assert!(started.elapsed() < 20 * TERM, "{holder} does not get the lease");
             std::thread::sleep(TERM / 20);
         }
     }
@@ -241,8 +226,7 @@ mod tests {
         let leases = || Leases::open(&StoreLocation::in_memory(&memory), runtime.handle()).unwrap();
         let (first, second) = (Leadership::none(), Leadership::none());
         assert!(!first.holds());
-        let begun = first.now_us();
-        let holding = LeaseRenewal::start(first.clone(), take(&leases(), "one", &first), begun).unwrap();
+        let holding = lead(leases(), "one", &first);
         assert!(first.holds() && first.hold());
 
         // For longer than a term, there is always one.
@@ -256,10 +240,8 @@ mod tests {
         let waited = Instant::now();
         holding.release();
         assert!(!first.holds() && first.is_lost() && !first.hold());
-        let lease = take(&leases(), "two", &second);
+        let holding = lead(leases(), "two", &second);
         assert!(waited.elapsed() < TERM, "{:?}", waited.elapsed());
-        let held = second.now_us();
-        let holding = LeaseRenewal::start(second.clone(), lease, held).unwrap();
 
         // No longer renewed, it runs out before another one gets it.
         let third = Leadership::none();
@@ -267,17 +249,16 @@ mod tests {
         drop(watching.acquire("three", 1, third.now_us()).unwrap());
         let held = second.clone();
         drop(holding);
-        let _lease = take(&watching, "three", &third);
+        let three = lead(watching, "three", &third);
         assert!(!held.holds() && !held.is_lost());
         held.end();
         assert!(!held.hold(), "nobody waits for what is over");
 
         // Whoever renews what another one has learns of it.
         let fourth = Leadership::none();
-        let stale = take(&leases(), "four", &fourth);
-        let now = fourth.now_us();
-        let holding = LeaseRenewal::start(fourth.clone(), stale, now).unwrap();
-        let _other = take(&leases(), "four", &fourth);
+        three.release();
+        let holding = lead(leases(), "four", &fourth);
+        let _other = lead(leases(), "four", &Leadership::none());
         let lost = runtime.block_on(async { tokio::time::timeout(10 * TERM, fourth.lost()).await });
         assert_eq!(lost.unwrap(), "four");
         assert!(!fourth.hold());

@@ -2,20 +2,7 @@
 
 use std::fmt;
 
-/// True while a log waits for brokers that do not answer: never, here.
-#[derive(Debug, Clone, Default)]
-pub struct Stall;
-
-impl Stall {
-    pub fn is_stalled(&self) -> bool {
-        false
-    }
-}
-
-/// The one thing that can be said about Kafka.
-#[derive(Debug, thiserror::Error)]
-#[error("this build of Styx has no Kafka; build it with `cargo build --release -p styx-cli`, where it is a default")]
-pub struct KafkaProblem;
+pub use super::shared::KafkaProblem;
 
 /// Settings of connections to brokers: none.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -27,7 +14,7 @@ impl Settings {
     /// # Errors
     /// There is one.
     pub fn read<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Settings, KafkaProblem> {
-        if texts.into_iter().next().is_none() { Ok(Settings) } else { Err(KafkaProblem) }
+        if texts.into_iter().next().is_none() { Ok(Settings) } else { Err(KafkaProblem::Absent) }
     }
 
     pub fn is_empty(&self) -> bool {

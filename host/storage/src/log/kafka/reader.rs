@@ -7,11 +7,10 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use super::chain::Stamp;
 use super::client::TracedContext;
 use super::stall::BrokerWait;
 use super::topic::cause;
-use super::{KafkaOptions, KafkaProblem, stamp};
+use super::{KafkaOptions, KafkaProblem, Visitor, stamp};
 use crate::log::LogError;
 
 /// The partition of a log.
@@ -24,9 +23,6 @@ pub(super) struct Reader {
     consumer: BaseConsumer<TracedContext>,
     topic: String,
 }
-
-/// Takes messages: offset, stamp and record.
-pub(super) type Visitor<'a> = dyn FnMut(i64, Option<Stamp>, &[u8]) -> Result<(), LogError> + 'a;
 
 impl Reader {
     pub fn new(options: &KafkaOptions) -> Result<Self, KafkaProblem> {

@@ -2,23 +2,9 @@
 //!
 //! Reads the clock of this process, for timeouts only.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{KafkaOptions, KafkaProblem};
-
-/// True while a log waits for brokers that do not answer, for callers who would rather refuse than
-/// wait. Cheap to clone and to read.
-#[derive(Debug, Clone, Default)]
-pub struct Stall(Arc<AtomicBool>);
-
-impl Stall {
-    /// True if it waits for longer than is usual.
-    pub fn is_stalled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use super::{KafkaOptions, KafkaProblem, Stall};
 
 /// Interval of the reports of a wait.
 const REMINDER: Duration = Duration::from_secs(10);
@@ -57,7 +43,7 @@ impl<'a> BrokerWait<'a> {
             return Err(KafkaProblem::Stalled { topic: self.topic.to_owned(), waited });
         }
         if waited >= self.stalled_after {
-            self.stall.0.store(true, Ordering::Relaxed);
+            self.stall.set(true);
             if self.reminded.elapsed() >= REMINDER {
                 self.reminded = Instant::now();
                 let (topic, seconds) = (self.topic, waited.as_secs());
@@ -68,7 +54,7 @@ impl<'a> BrokerWait<'a> {
     }
 
     fn end(&self) {
-        if self.stall.0.swap(false, Ordering::Relaxed) {
+        if self.stall.set(false) {
             tracing::info!(topic = self.topic, "the Kafka brokers answer again");
         }
     }
@@ -76,6 +62,6 @@ impl<'a> BrokerWait<'a> {
 
 impl Drop for BrokerWait<'_> {
     fn drop(&mut self) {
-        self.stall.0.store(false, Ordering::Relaxed);
+        self.stall.set(false);
     }
 }

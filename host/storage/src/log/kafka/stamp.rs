@@ -4,7 +4,7 @@
 
 use rdkafka::message::{Header, Headers, OwnedHeaders};
 
-use super::chain::{Kind, Stamp};
+use crate::log::shared::{Kind, Stamp};
 
 /// Version of the stamps that are written, and the only one that is read.
 pub(super) const FORMAT: u32 = 1;

@@ -8,12 +8,11 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, PurgeConfig, ThreadedProducer};
 use rdkafka::{ClientContext, Message};
 
-use super::chain::Stamp;
 use super::client::trace;
 use super::reader::PARTITION;
 use super::stall::BrokerWait;
 use super::topic::cause;
-use super::{KafkaOptions, KafkaProblem, stamp};
+use super::{KafkaOptions, KafkaProblem, Stamp, stamp};
 
 /// Confirmations of the brokers.
 #[derive(Default)]

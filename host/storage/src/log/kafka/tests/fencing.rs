@@ -2,6 +2,7 @@
 //! something is durable.
 
 use super::*;
+use crate::log::shared::Opening;
 
 /// A log with one record, and its options.
 fn begun(broker: &Broker) -> (KafkaLog, KafkaOptions) {
@@ -10,6 +11,11 @@ fn begun(broker: &Broker) -> (KafkaLog, KafkaOptions) {
     log.append(b"0").unwrap();
     log.sync().unwrap();
     (log, options)
+}
+
+/// A log that was read, and whose writer it is not yet.
+fn opening(options: &KafkaOptions) -> Result<Opening<KafkaBroker>, LogError> {
+    Opening::read(KafkaBroker::find(options.clone())?, options.cluster, options.generation)
 }
 
 fn assert_fenced(result: Result<(), LogError>, generations: (u64, u64)) {
@@ -23,7 +29,7 @@ fn assert_fenced(result: Result<(), LogError>, generations: (u64, u64)) {
 fn a_record_between_reading_and_the_fence_is_kept() {
     let Some(broker) = broker::shared() else { return };
     let (mut old, options) = begun(broker);
-    let opening = Opening::read(options.clone()).unwrap();
+    let opening = opening(&options).unwrap();
     old.append(b"1").unwrap();
     old.sync().unwrap();
     let mut new = opening.fence().unwrap();
@@ -44,7 +50,7 @@ fn a_record_appended_before_the_fence_and_synced_after_it_counts_for_its_success
     old.append(b"1").unwrap();
     // Sent, confirmed by the broker, and not yet looked after.
     let started = Instant::now();
-    while old.reader.bounds(&mut BrokerWait::new(&Stall::default(), &options, options.open_wait)).unwrap().1 < 3 {
+    while old.broker.bounds().unwrap().1 < 3 {
         assert!(started.elapsed() < Duration::from_secs(10));
     }
     let mut new = KafkaLog::open(options.clone()).unwrap();
@@ -81,7 +87,7 @@ fn of_two_that_fence_under_one_generation_the_first_has_it() {
     let Some(broker) = broker::shared() else { return };
     let (_, options) = begun(broker);
     let options = KafkaOptions { generation: Some(7), ..options };
-    let (one, other) = (Opening::read(options.clone()).unwrap(), Opening::read(options.clone()).unwrap());
+    let (one, other) = (opening(&options).unwrap(), opening(&options).unwrap());
     let mut leader = one.fence().unwrap();
     assert_fenced(other.fence().map(drop), (7, 7));
     leader.append(b"1").unwrap();
@@ -97,7 +103,7 @@ fn of_two_that_fence_under_one_generation_the_first_has_it() {
 fn a_lower_fence_that_arrives_later_changes_nothing() {
     let Some(broker) = broker::shared() else { return };
     let (_, options) = begun(broker);
-    let late = Opening::read(KafkaOptions { generation: Some(5), ..options.clone() }).unwrap();
+    let late = opening(&KafkaOptions { generation: Some(5), ..options.clone() }).unwrap();
     let mut leader = KafkaLog::open(KafkaOptions { generation: Some(6), ..options.clone() }).unwrap();
     assert_fenced(late.fence().map(drop), (5, 6));
     leader.append(b"1").unwrap();

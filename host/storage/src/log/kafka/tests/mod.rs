@@ -5,7 +5,6 @@ mod fencing;
 mod login;
 mod measure;
 mod outages;
-mod rule;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +14,8 @@ use rdkafka::message::OwnedHeaders;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::*;
+use crate::log::Log;
+use crate::log::shared::Broker as _;
 use crate::log::contract::{self, Storage, records};
 use broker::Broker;
 
@@ -41,9 +42,9 @@ fn reopened(options: &KafkaOptions) -> Vec<Vec<u8>> {
 }
 
 /// Waits until the topic begins at an offset.
-fn wait_for_low(log: &KafkaLog, low: i64) {
+fn wait_for_low(log: &mut KafkaLog, low: i64) {
     let started = Instant::now();
-    while log.reader.bounds(&mut BrokerWait::new(&log.stall, &log.options, log.options.open_wait)).unwrap().0 != low {
+    while log.broker.bounds().unwrap().0 != low {
         assert!(started.elapsed() < Duration::from_secs(20), "the brokers delete what they are told to");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -101,11 +102,13 @@ fn what_is_trimmed_is_deleted_at_the_brokers() {
     let mut log = KafkaLog::open(options.clone()).unwrap();
     (0..10_u8).for_each(|n| assert_eq!(log.append(&[n; 100]).unwrap(), u64::from(n)));
     log.trim(7).unwrap();
-    wait_for_low(&log, log.offset(7).unwrap());
+    let low = log.offset(7).unwrap();
+    wait_for_low(&mut log, low);
     assert_eq!(records(&mut log), [[7; 100], [8; 100], [9; 100]]);
     log.trim(10).unwrap();
     // All but the two messages that say so.
-    wait_for_low(&log, log.seen.end - 2);
+    let low = log.seen.end - 2;
+    wait_for_low(&mut log, low);
     drop(log);
     let log = KafkaLog::open(options).unwrap();
     assert_eq!((log.first(), log.next()), (10, 10));
@@ -126,8 +129,7 @@ fn another_number_of_partitions_is_refused_before_anything_is_written() {
             options.topic
         )
     );
-    let reader = Reader::new(&options).unwrap();
-    let stall = Stall::default();
+    let (reader, stall) = (Reader::new(&options).unwrap(), Stall::default());
     assert_eq!(reader.bounds(&mut BrokerWait::new(&stall, &options, options.open_wait)).unwrap(), (0, 0));
 }
 
@@ -172,8 +174,8 @@ fn a_topic_emptied_from_outside_is_noticed() {
     log.append(b"precious").unwrap();
     log.sync().unwrap();
     let end = log.seen.end;
-    log.delete_below(end);
-    wait_for_low(&log, end);
+    log.broker.delete_below(end);
+    wait_for_low(&mut log, end);
     assert!(matches!(log.replay(0, &mut |_, _| Ok(())), Err(LogError::Kafka(KafkaProblem::Lost { .. }))));
     drop(log);
     assert!(matches!(KafkaLog::open(options).err(), Some(LogError::Kafka(KafkaProblem::Lost { .. }))));

@@ -1,8 +1,8 @@
-//! Errors of a log on Kafka.
+//! Errors of a log on servers.
 
 use std::time::Duration;
 
-/// Why a [`KafkaLog`](super::KafkaLog) cannot do what was asked, beyond what any log may say.
+/// Why a [`SharedLog`](super::SharedLog) cannot do what was asked, beyond what any log may say.
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaProblem {
     /// Nobody answers there, or what answers is not Kafka.
@@ -93,4 +93,9 @@ pub enum KafkaProblem {
         /// Its message.
         detail: String,
     },
+
+    /// The one thing that can be said without Kafka.
+    #[cfg(not(feature = "kafka"))]
+    #[error("this build of Styx has no Kafka; build it with `cargo build --release -p styx-cli`, where it is a default")]
+    Absent,
 }

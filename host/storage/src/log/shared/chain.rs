@@ -1,6 +1,6 @@
 //! The rule, for readers and writers alike, that tells which messages of a topic are records of the log.
 //!
-//! Kafka accepts what anybody writes, also what a process writes that was replaced long ago. So each
+//! A broker accepts what anybody writes, also what a process writes that was replaced long ago. So each
 //! message says which *generation* of writer it comes from, and every reader decides alike, in the
 //! order of offsets:
 //!
@@ -17,24 +17,37 @@
 
 /// Origin and number of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub struct Stamp {
+    /// Whose log it is of.
     pub cluster: u128,
     /// Which writer, counted from 1.
     pub generation: u64,
     /// Tells writers apart that were given the same generation.
     pub writer: u64,
+    /// What it is.
     pub kind: Kind,
 }
 
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A generation begins.
     Fence,
     /// A record of the log.
-    Record { sequence: u64 },
+    Record {
+        /// Its number.
+        sequence: u64,
+    },
     /// Records below `first` are forgotten; the next is number `sequence`. At the offset `from` is a
     /// message that counts, and nothing before it is needed any more.
-    Trim { sequence: u64, first: u64, from: i64 },
+    Trim {
+        /// Number of the next record.
+        sequence: u64,
+        /// First record that is not forgotten.
+        first: u64,
+        /// Offset of a message that counts.
+        from: i64,
+    },
 }
 
 impl Kind {
