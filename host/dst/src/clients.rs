@@ -106,8 +106,8 @@ impl Clients {
         let first = 1 + cluster.workers + usize::from(cluster.foreign_engine);
         let gateways = cluster.gateways;
         match message {
-            Message::Control(_) => environment.plan.coordinators().next().expect("there is a coordinator"),
-            Message::Look(_) if environment.random.chance(200) => 0,
+            Message::Control(_) => coordinator(environment),
+            Message::Look(_) if environment.random.chance(200) => coordinator(environment),
             _ if environment.random.chance(50) => first + environment.random.below(gateways as u64) as usize,
             _ => first + slot % gateways,
         }
@@ -357,6 +357,12 @@ impl Clients {
         self.slots.push(Slot { todo, ..Slot::default() });
         environment.queue.after(&mut environment.random, 0, Event::Wake(self.slots.len() - 1));
     }
+}
+
+/// Some coordinator: one that stands by says so.
+fn coordinator(environment: &mut Environment) -> usize {
+    let all: Vec<usize> = environment.plan.coordinators().collect();
+    environment.random.pick(&all)
 }
 
 fn overloaded(reply: &Reply) -> bool {

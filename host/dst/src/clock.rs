@@ -1,5 +1,7 @@
 //! Clocks of a machine: each runs at its own speed from a start of its own, and the one on the wall jumps.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use styx_driver::time::{Instant, Now};
@@ -10,17 +12,17 @@ use crate::random::Random;
 /// What the clocks on the walls show when a world begins, µs since 1970.
 pub const BEGINNING: u64 = 1_700_000_000_000_000;
 
-/// See the module.
-#[derive(Clone, Copy, Debug)]
+/// See the module. Clones show the same.
+#[derive(Clone, Debug)]
 pub struct Clock {
     /// What the monotonic clock shows at the beginning of the world, µs.
     start: u64,
     /// By how much it runs fast, in millionths.
     drift: i64,
     /// How long the machine was suspended: its monotonic clock stood still.
-    suspended: u64,
+    suspended: Rc<Cell<u64>>,
     /// Difference between the clock on the wall and the true time, µs.
-    pub offset: i64,
+    offset: Rc<Cell<i64>>,
 }
 
 impl Clock {
@@ -28,14 +30,15 @@ impl Clock {
     pub fn draw(random: &mut Random) -> Self {
         let start = random.between(1, 1_000_000_000);
         let drift = random.between(0, 400) as i64 - 200;
-        Clock { start, drift, suspended: 0, offset: random.between(0, 100_000) as i64 - 50_000 }
+        let offset = random.between(0, 100_000) as i64 - 50_000;
+        Clock { start, drift, suspended: Rc::default(), offset: Rc::new(Cell::new(offset)) }
     }
 
     /// Both clocks at a time of the world.
     pub fn at(&self, time: u64) -> Now {
-        let ran = time - self.suspended.min(time);
+        let ran = time - self.suspended.get().min(time);
         let drifted = ran.saturating_add_signed(ran as i64 / 1_000_000 * self.drift);
-        let wall = Timestamp((BEGINNING + time).saturating_add_signed(self.offset));
+        let wall = Timestamp((BEGINNING + time).saturating_add_signed(self.offset.get()));
         Now { monotonic: Instant(self.start + drifted), wall }
     }
 
@@ -47,7 +50,12 @@ impl Clock {
     }
 
     /// The machine stood still for so long.
-    pub fn suspend(&mut self, duration: u64) {
-        self.suspended += duration;
+    pub fn suspend(&self, duration: u64) {
+        self.suspended.set(self.suspended.get() + duration);
+    }
+
+    /// The clock on the wall jumps.
+    pub fn jump(&self, by: i64) {
+        self.offset.set(self.offset.get() + by);
     }
 }

@@ -14,6 +14,7 @@ use styx_protocol::transaction::Request;
 use crate::network::{Dial, Frame, Happening};
 use crate::store::{Deletion, Put};
 use crate::thread::Answer;
+use crate::topic;
 
 /// An event of the world.
 #[derive(Debug)]
@@ -38,6 +39,10 @@ pub enum Event {
     Put(Life, ThreadId, Put, Fate),
     /// A deletion reaches the store.
     Delete(Life, ThreadId, Deletion, Fate),
+    /// A message of a process reaches the topic.
+    Append(Life, topic::Message),
+    /// The topic's answer reaches the process.
+    Confirmed(topic::Sender, i64),
     /// A client's message (the attempt, and what it says) reaches a node.
     Message(usize, usize, Message),
     /// An answer from a life of a node (or from its kernel) reaches the client of an attempt.

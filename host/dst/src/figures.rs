@@ -41,6 +41,10 @@ pub struct Figures {
     pub disturbances: u64,
     /// Messages lost.
     pub lost: u64,
+    /// Processes that came to lead though they were not the first to.
+    pub takeovers: u64,
+    /// Messages to the log of processes that had been replaced.
+    pub late: u64,
     /// Messages of a generation that could not be sent.
     pub unsent: u64,
     /// Workers refused because they run something else.
@@ -70,6 +74,8 @@ impl Figures {
         add(&mut self.deployments, other.deployments);
         add(&mut self.disturbances, other.disturbances);
         add(&mut self.lost, other.lost);
+        add(&mut self.takeovers, other.takeovers);
+        add(&mut self.late, other.late);
         add(&mut self.unsent, other.unsent);
         add(&mut self.refused, other.refused);
     }

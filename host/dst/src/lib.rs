@@ -4,8 +4,7 @@
 //! Everything comes from one `u64`; the same seed gives the same run for ever. A run is many small worlds, each with a
 //! [`plan::Plan`] of its own. What a process does beside its driver (execution, writing the log and snapshots) runs on
 //! stacks of its own, one at a time, which [`thread`] switches where the real ones would wait. Guests, random numbers
-//! and general checks are those of [`styx_sim`], which simulates the protocol's machines without their drivers, and
-//! standby coordinators, which are not here yet.
+//! and general checks are those of [`styx_sim`], which simulates the protocol's machines without their drivers.
 
 pub mod check;
 pub mod clients;
@@ -23,6 +22,7 @@ pub mod process;
 pub mod run;
 pub mod store;
 pub mod thread;
+pub mod topic;
 pub mod world;
 
 pub(crate) use styx_sim::{queue, random, replay, threads, toy, trace};

@@ -49,13 +49,33 @@ pub enum Happening {
     /// A frame has come on a connection.
     Frame(u64, Frame),
     /// A connection was made to a node that goes by this name, in this session; dialed by that one.
-    Connected { connection: u64, peer: NodeId, session: u64, dialer: NodeId },
+    Connected {
+        /// Its number.
+        connection: u64,
+        /// The other end.
+        peer: NodeId,
+        /// That one's session.
+        session: u64,
+        /// Who has dialed.
+        dialer: NodeId,
+        /// Where, if it was this end.
+        dialed: Option<usize>,
+    },
     /// A connection has ended.
     Closed(u64, &'static str),
     /// A node is dialed.
     Dial(NodeId),
     /// A dial has come to nothing.
-    Undialed { peer: NodeId, refusal: Option<Refusal>, gone: bool },
+    Undialed {
+        /// As whom the other end is known.
+        peer: NodeId,
+        /// Where it was dialed.
+        dialed: usize,
+        /// What it said.
+        refusal: Option<Refusal>,
+        /// Nobody is there.
+        gone: bool,
+    },
     /// An acknowledgement is due.
     Acknowledge(NodeId),
 }
@@ -396,9 +416,17 @@ impl Peers {
     pub fn take(&mut self, happening: Happening, random: &mut Random, out: &mut Vec<Outgoing>) {
         match happening {
             Happening::Dial(peer) => self.dial_now(peer, out),
-            Happening::Undialed { peer, refusal, gone } => self.undialed(peer, refusal, gone, random, out),
-            Happening::Connected { connection, peer, session, dialer } => {
-                self.connected(connection, peer, session, dialer, out);
+            Happening::Undialed { peer, dialed, refusal, gone } => {
+                if !self.is_elsewhere(peer, dialed, out) {
+                    self.undialed(peer, refusal, gone, random, out);
+                }
+            }
+            Happening::Connected { connection, peer, session, dialer, dialed } => {
+                if dialed.is_some_and(|dialed| self.is_elsewhere(peer, dialed, out)) {
+                    out.push(Outgoing::Close(connection));
+                } else {
+                    self.connected(connection, peer, session, dialer, out);
+                }
             }
             Happening::Closed(connection, why) => self.closed(connection, why, random, out),
             Happening::Frame(connection, frame) => self.frame(connection, frame, out),
@@ -414,6 +442,16 @@ impl Peers {
             return;
         };
         out.push(Outgoing::Dial(Dial { to, peer, caller, session: known.session }));
+    }
+
+    /// Whether a node is looked for elsewhere than where it was dialed: then it is dialed there at once.
+    fn is_elsewhere(&mut self, peer: NodeId, dialed: usize, out: &mut Vec<Outgoing>) -> bool {
+        let known = self.peers.get(&peer).filter(|known| known.live.is_none());
+        let is_elsewhere = known.and_then(|known| known.address).is_some_and(|address| address != dialed);
+        if is_elsewhere {
+            out.push(Outgoing::Later(0, Happening::Dial(peer)));
+        }
+        is_elsewhere
     }
 
     fn undialed(

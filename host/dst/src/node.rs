@@ -254,7 +254,8 @@ impl Node {
             Role::Worker => environment.plan.cluster.engine_of(node.life.node),
             _ => environment.plan.config.engine,
         };
-        running.process.receives(engine(caller), engine(self), caller.role == Role::Gateway)
+        let now = self.clock.at(environment.queue.now()).monotonic;
+        running.process.receives(engine(caller), engine(self), caller.role == Role::Gateway, now)
     }
 
     /// The session of its links to a node.

@@ -58,7 +58,9 @@ pub struct Plan {
     pub unconfirmed: u32,
     /// One share of a batch on one thread.
     pub execution: Delay,
-    /// One fsync.
+    /// The log is a topic of brokers, not on a disk.
+    pub shared_log: bool,
+    /// One fsync, or one way to the brokers and back.
     pub sync: Delay,
     /// One thing that a driver's thread takes.
     pub step: Delay,
@@ -120,6 +122,8 @@ pub enum Fault {
     Retire,
     /// Something of the newest snapshot is damaged.
     Damage,
+    /// A machine does not reach the store, or the brokers.
+    Isolation,
 }
 
 /// All kinds.
@@ -135,10 +139,11 @@ pub const ALL_FAULTS: [Fault; FAULTS] = [
     Fault::Reset,
     Fault::Retire,
     Fault::Damage,
+    Fault::Isolation,
 ];
 
 /// Number of kinds of faults.
-pub const FAULTS: usize = 11;
+pub const FAULTS: usize = 12;
 
 /// The nodes of a world and what is between them.
 #[derive(Clone, Debug)]
@@ -147,6 +152,10 @@ pub struct ClusterPlan {
     pub workers: usize,
     /// A worker that runs another engine, and so must not take part.
     pub foreign_engine: bool,
+    /// Processes that can coordinate; of several, one leads.
+    pub coordinators: usize,
+    /// Term of the lease that they share.
+    pub lease_term: Duration,
     /// Gateway processes.
     pub gateways: usize,
     /// Between nodes.
@@ -173,6 +182,8 @@ impl ClusterPlan {
         ClusterPlan {
             workers,
             foreign_engine: workers > 0 && random.chance(60),
+            coordinators: random.pick(&[1, 1, 1, 2, 3]),
+            lease_term: Duration::from_millis(random.pick(&[300, 1_000, 2_000])),
             gateways: random.pick(&[1, 1, 2, 3]),
             network,
             spikes: random.pick(&[0, 0, 5, 30]),
@@ -217,7 +228,9 @@ impl Plan {
 
     /// Nodes that coordinate.
     pub fn coordinators(&self) -> impl Iterator<Item = usize> + use<> {
-        std::iter::once(0)
+        let ClusterPlan { workers, foreign_engine, gateways, coordinators, .. } = self.cluster;
+        let standbys = 1 + workers + usize::from(foreign_engine) + gateways;
+        std::iter::once(0).chain(standbys..standbys + coordinators - 1)
     }
 
     /// Sizes of the log.
@@ -256,7 +269,11 @@ impl Plan {
             *weight *= random.pick(&[0, 1, 1, 1, 4]);
         }
         mix[0] += 1;
-        let cluster = ClusterPlan::draw(random);
+        let mut cluster = ClusterPlan::draw(random);
+        if cluster.workers == 0 {
+            cluster.coordinators = 1;
+        }
+        let shared_log = cluster.coordinators > 1;
         if cluster.workers > 0 {
             // Which worker forgets what when depends on all memberships before; that is checked without drivers.
             config.retention = Retention { age_us: 1 << 40, count: 1 << 20, bytes: 1 << 30 };
@@ -265,7 +282,8 @@ impl Plan {
             // One function at a time over a slow network tells nothing new and takes for ever.
             config.suspended_max = config.suspended_max.max(3);
         }
-        config.snapshots = random.chance(750);
+        // The lease is in the store.
+        config.snapshots = cluster.coordinators > 1 || random.chance(750);
         config.hand_over_max = random.pick(&[3, 20, 1000]);
         let mut fault = |times: &[u64]| if random.chance(400) { random.pick(times) } else { 0 };
         let faults = [
@@ -278,6 +296,7 @@ impl Plan {
             fault(&[20_000, 100_000, 500_000]),
             fault(&[100_000, 500_000]),
             fault(&[50_000, 300_000]),
+            fault(&[300_000, 1_000_000]),
             fault(&[300_000, 1_000_000]),
             fault(&[300_000, 1_000_000]),
         ];
@@ -308,6 +327,7 @@ impl Plan {
             threads: random.between(1, 4),
             unconfirmed: random.pick(&[0, 0, 0, 5, 50]),
             execution: random.pick(&[(1, 10), (5, 300), (100, 2_000)]),
+            shared_log: shared_log || random.chance(200),
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),
             epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000])),

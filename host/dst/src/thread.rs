@@ -15,6 +15,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::store::{Deletion, Put, PutAnswer};
+use crate::topic::{Message, Sender};
 
 /// What a thread waits for.
 #[derive(Debug)]
@@ -31,6 +32,14 @@ pub enum Wait {
     Put(Put),
     /// The store deletes objects.
     Delete(Deletion),
+    /// A message is sent to the topic.
+    Append(Message),
+    /// More of what was sent is confirmed, or nothing more will be.
+    Confirmation(Sender),
+    /// The topic is read.
+    Fetch,
+    /// The topic forgets what lies below an offset.
+    Forget(i64),
 }
 
 /// An operation of a disk that takes time.

@@ -20,7 +20,7 @@ use crate::figures::Figures;
 use crate::network::Dial;
 use crate::node::Node;
 use crate::plan::{ALL_FAULTS, FAULTS, Fault, Plan};
-use crate::process::{Directory, Role};
+use crate::process::{Directory, Kept, Role};
 use crate::random::Random;
 use crate::replay;
 use crate::threads::{ThreadPlan, Threads};
@@ -47,7 +47,7 @@ pub struct World {
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2];
+const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4];
 
 /// Result of a world.
 #[derive(Debug)]
@@ -75,13 +75,21 @@ impl World {
             roles = vec![Role::Coordinator];
             roles.extend((0..workers).map(|_| Role::Worker));
             roles.extend((0..cluster.gateways).map(|_| Role::Gateway));
+            roles.extend((1..cluster.coordinators).map(|_| Role::Coordinator));
         }
         let mut environment = Environment::new(plan, random, notes);
         let clients = Clients::new(&mut environment);
+        let shared = Kept::default();
         let node = |(at, role): (usize, Role)| {
             let clock = Clock::draw(&mut environment.random);
             let disk = Disk::new(environment.random.number() as u32, environment.plan.disk_bytes);
-            Node::new(at, role, Directory::new(disk, &environment.store, &environment.names), clock)
+            let directory = Directory::new(disk, &environment.store, &environment.names);
+            // Coordinators share what is deployed.
+            let directory = match role {
+                Role::Coordinator => directory.with_components(&shared),
+                _ => directory,
+            };
+            Node::new(at, role, directory, clock)
         };
         let nodes: Vec<Node> = roles.into_iter().enumerate().map(node).collect();
         for at in 0..nodes.len() {
@@ -140,6 +148,8 @@ impl World {
         self.environment.calm = true;
         self.environment.network.heal();
         self.environment.slow_disks.clear();
+        self.environment.store_cut.clear();
+        self.environment.brokers_cut.clear();
         let now = self.environment.queue.now();
         self.environment.trace.event(now, [15], || "faults stop".into());
     }
@@ -282,6 +292,11 @@ impl World {
             Event::Delete(life, thread, deletion, fate) => {
                 environment.deletion_arrives(life, thread, &deletion, fate);
             }
+            Event::Append(life, message) => {
+                let is_gone = nodes[life.node].life != life || !nodes[life.node].is_up();
+                environment.append_arrives(life, is_gone, &message);
+            }
+            Event::Confirmed(sender, offset) => environment.confirmed(&sender, offset),
             Event::Message(node, attempt, message) => {
                 if nodes[node].is_up() {
                     nodes[node].hear(attempt, message, environment)?;
@@ -320,7 +335,7 @@ impl World {
         let World { environment, nodes, .. } = self;
         let now = environment.queue.now();
         if !environment.network.reach(caller.node, dial.to, now) {
-            return environment.hangs_up(caller, dial.peer, None, false);
+            return environment.hangs_up(caller, dial, None, false);
         }
         match nodes[dial.to].receives(&nodes[caller.node], environment) {
             Ok(()) => {
@@ -328,7 +343,7 @@ impl World {
                 let called = nodes[dial.to].life;
                 environment.connects(caller, dial, called, session);
             }
-            Err(refusal) => environment.hangs_up(caller, dial.peer, refusal, true),
+            Err(refusal) => environment.hangs_up(caller, dial, refusal, true),
         }
     }
 
@@ -380,7 +395,10 @@ impl World {
     fn fault(&mut self, fault: Fault) -> Checked {
         let World { environment, nodes, clients, .. } = self;
         let now = environment.queue.now();
-        let at = environment.random.below(nodes.len() as u64) as usize;
+        let mut at = environment.random.below(nodes.len() as u64) as usize;
+        if environment.plan.cluster.coordinators > 1 && environment.random.chance(400) {
+            at = environment.leader().unwrap_or(at);
+        }
         match fault {
             Fault::Crash => self.crash(at, false),
             Fault::PowerFailure => self.crash(at, true),
@@ -390,7 +408,7 @@ impl World {
                 nodes[at].paused_until = now + duration;
                 nodes[at].clock.suspend(duration);
             }
-            Fault::ClockJump => nodes[at].clock.offset += environment.random.between(0, 2_000_000) as i64 - 1_000_000,
+            Fault::ClockJump => nodes[at].clock.jump(environment.random.between(0, 2_000_000) as i64 - 1_000_000),
             Fault::SlowDisk => {
                 let (factor, time) = (environment.random.between(2, 50), environment.random.between(10_000, 300_000));
                 environment.slow_disks.insert(at, factor);
@@ -423,10 +441,25 @@ impl World {
                 }
             }
             Fault::Retire => {
-                let worker = environment.random.between(1, environment.plan.cluster.workers as u64) as usize;
-                environment.after(0, Event::Retire(worker));
+                let cluster = &environment.plan.cluster;
+                let mut retiring: Vec<usize> = (1..=cluster.workers).collect();
+                if cluster.coordinators > 1 {
+                    retiring.extend(environment.plan.coordinators());
+                }
+                let retiring = environment.random.pick(&retiring);
+                environment.after(0, Event::Retire(retiring));
             }
             Fault::Damage => environment.damage_snapshot(),
+            Fault::Isolation => {
+                let until = now + environment.random.between(10_000, 5_000_000);
+                let of = environment.random.below(3);
+                if of != 0 {
+                    environment.store_cut.insert(at, until);
+                }
+                if of != 1 {
+                    environment.brokers_cut.insert(at, until);
+                }
+            }
         }
         self.environment.figures.disturbances += 1;
         self.environment.trace.event(now, [16, fault as u64], || format!("disturbance: {fault:?} (n{at})"));

@@ -200,6 +200,11 @@ impl Checker {
         }
     }
 
+    /// Whether a record is in the log.
+    pub fn knows(&self, record: &Arc<EpochRecord>) -> bool {
+        self.records.get((record.epoch.0 as usize).wrapping_sub(1)) == Some(record)
+    }
+
     /// An epoch is cut, for the first time or in a replay.
     ///
     /// # Errors

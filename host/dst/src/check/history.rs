@@ -93,8 +93,10 @@ impl History {
     /// A query runs now and must come to this.
     pub fn queried(&mut self, id: RequestId, expected: Result<u64, Abort>, base: Epoch, next: u64) {
         self.queried += 1;
-        // A gateway may ask again; the first time is early enough for all that was told of it.
-        let rank = self.queries.get(&id).map_or((next, 0, self.queried), |before| before.rank);
+        // A gateway may ask again; the earliest state is early enough for all that was told of it, and what was lost of
+        // the log is no state.
+        let rank = (next, 0, self.queried);
+        let rank = self.queries.get(&id).map_or(rank, |before| before.rank.min(rank));
         self.queries.insert(id, Queried { expected, base, rank });
     }
 

@@ -21,6 +21,10 @@ impl Environment {
     /// # Errors
     /// It does not hold what it held.
     pub fn opened(&mut self, life: Life, records: &[Arc<EpochRecord>], first: u64) -> Checked {
+        if self.writer.is_some_and(|writer| writer != life) {
+            // Another one's fence stands behind what it has read: it appends nothing more.
+            return Ok(());
+        }
         let held = records.last().map(|record| record.epoch);
         let durable = held.unwrap_or(if first > 1 { self.durable } else { Epoch(0) });
         ensure(durable >= self.durable, "log", || format!("epoch {} was durable, {durable} is", self.durable))?;
@@ -29,8 +33,15 @@ impl Environment {
         self.trace.event(now, [19, life.node as u64, durable.0], || {
             format!("{life} has opened its log: epochs {} to {durable}", trimmed.0 + 1)
         });
-        self.durable = durable;
+        (self.durable, self.owner) = (durable, Some(life));
         self.checker.opened(records, trimmed)
+    }
+
+    /// A coordinator beside which others could lead holds the lease.
+    pub fn leads(&mut self, life: Life) {
+        let now = self.queue.now();
+        self.trace.event(now, [26, life.node as u64], || format!("{life} leads"));
+        self.figures.takeovers += u64::from(self.owner.is_some_and(|owner| owner.node != life.node));
     }
 
     /// Records up to an epoch's are durable.
@@ -47,6 +58,9 @@ impl Environment {
         self.trace
             .event(now, [13, life.node as u64, generation.0], || format!("{life} begins generation {generation}"));
         self.figures.generations += 1;
+        if self.is_replaced(life) {
+            return Ok(());
+        }
         let newest = self.newest().unwrap_or_default();
         ensure(generation > newest, "membership", || format!("generation {generation} begins after {newest}"))
     }
@@ -56,7 +70,7 @@ impl Environment {
     /// # Errors
     /// What it begins with was not there.
     pub fn invites(&mut self, life: Life, invite: &Invite) -> Checked {
-        if self.generations.contains_key(&invite.generation) {
+        if self.is_replaced(life) || self.generations.contains_key(&invite.generation) {
             return Ok(());
         }
         let members: Vec<usize> =
@@ -92,11 +106,23 @@ impl Environment {
         }
     }
 
+    /// Whether nobody will ever hear of a record, whose writer has been replaced and does not know it.
+    fn is_unheard(&mut self, life: Life, record: &Arc<EpochRecord>) -> bool {
+        let is_unheard = self.is_replaced(life) && !self.checker.knows(record);
+        if is_unheard {
+            self.rounds.insert(life, None);
+        }
+        is_unheard
+    }
+
     /// A record is about to be appended.
     ///
     /// # Errors
     /// It is not what follows.
     pub fn cut(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
+        if self.is_unheard(life, record) {
+            return Ok(());
+        }
         let requests = record.transactions().count();
         let numbers = [1, record.epoch.0, record.time.0, requests as u64];
         let now = self.queue.now();
@@ -120,6 +146,9 @@ impl Environment {
     /// # Errors
     /// It is not what it was.
     pub fn replayed(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
+        if self.is_unheard(life, record) {
+            return Ok(());
+        }
         self.figures.replayed += 1;
         self.rounds.insert(life, Some(record.epoch));
         self.checker.cut(record)
@@ -134,7 +163,7 @@ impl Environment {
 
     /// All workers have executed: what queries come to rests on the state of now.
     pub fn settles(&mut self, life: Life) {
-        let Some(generation) = self.led_by(life) else { return };
+        let Some(generation) = self.led_by(life).filter(|_| !self.is_replaced(life)) else { return };
         let view = self.generations.get_mut(&generation);
         let queries = view.map_or_else(Vec::new, |view| std::mem::take(&mut view.queries));
         self.expect_queries(queries);
@@ -170,6 +199,10 @@ impl Environment {
         let Some(summaries) = summaries else {
             return Err(Failure::new("log", "a round has ended at the coordinator, and not at all workers"));
         };
+        if round.is_none() && self.is_replaced(life) {
+            return Ok(());
+        }
+        let Some(view) = self.generations.get(&generation) else { return Ok(()) };
         let (live, several) = (view.live, view.members.len() > 1);
         if live {
             self.count(&summaries, several);

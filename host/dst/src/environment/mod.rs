@@ -5,6 +5,7 @@ mod clients;
 mod epochs;
 mod network;
 mod snapshots;
+mod topic;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +28,7 @@ use crate::process::Names;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::store::Client;
+use crate::topic::Topic;
 use crate::toy;
 use crate::trace::Trace;
 
@@ -53,6 +55,14 @@ pub struct Environment {
     pub store: Client,
     /// Names for what is put there.
     pub names: Arc<Names>,
+    /// The topic of the log, where it is not on a disk.
+    pub topic: Topic,
+    /// Who has written the last fence.
+    writer: Option<Life>,
+    /// Until when machines do not reach the brokers.
+    pub brokers_cut: BTreeMap<usize, u64>,
+    /// The same of the store.
+    pub store_cut: BTreeMap<usize, u64>,
     /// The connections.
     pub network: Network,
     /// Generations that have begun.
@@ -60,6 +70,8 @@ pub struct Environment {
     /// The ids of the operators, and the catalog, as clients know them.
     pub operators: [OperatorId; 2],
     catalog: Arc<Catalog>,
+    /// Who has opened the log last: what others say of it, since they know no better, is of no account.
+    owner: Option<Life>,
     /// The last epoch that is durable for whoever knows everything.
     pub durable: Epoch,
     /// The epoch of the round under way, by who leads.
@@ -112,10 +124,15 @@ impl Environment {
             calm: false,
             store: Client::default(),
             names: Arc::default(),
+            topic: Topic::default(),
+            writer: None,
+            brokers_cut: BTreeMap::new(),
+            store_cut: BTreeMap::new(),
             network: Network::default(),
             generations: BTreeMap::new(),
             operators: Default::default(),
             catalog: Arc::default(),
+            owner: None,
             durable: Epoch(0),
             rounds: BTreeMap::new(),
             round_ended: None,
@@ -161,6 +178,16 @@ impl Environment {
     /// The newest generation, if this one leads it.
     pub fn led_by(&self, life: Life) -> Option<Generation> {
         self.generations.last_key_value().filter(|(_, view)| view.leader == life).map(|(number, _)| *number)
+    }
+
+    /// The node of who has opened the log last.
+    pub fn leader(&self) -> Option<usize> {
+        self.owner.map(|owner| owner.node)
+    }
+
+    /// Whether the log is another process's by now.
+    pub fn is_replaced(&self, life: Life) -> bool {
+        self.owner.is_some_and(|owner| owner != life)
     }
 
     /// Gateways learn what is deployed.

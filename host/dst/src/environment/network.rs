@@ -1,7 +1,6 @@
 //! Connections as they are made, are slow, and end.
 
 use styx_driver::network::Refusal;
-use styx_protocol::ids::NodeId;
 
 use super::Environment;
 use crate::event::{Event, Life};
@@ -30,18 +29,21 @@ impl Environment {
     /// What has become meanwhile of something that happens to a connection: one that was made may have ended.
     pub fn meanwhile(&self, happening: Happening) -> Happening {
         match happening {
-            Happening::Connected { connection, peer, .. } if !self.network.is_open(connection) => {
-                Happening::Undialed { peer, refusal: None, gone: false }
+            Happening::Connected { connection, peer, dialed: Some(dialed), .. }
+                if !self.network.is_open(connection) =>
+            {
+                Happening::Undialed { peer, dialed, refusal: None, gone: false }
             }
             happening => happening,
         }
     }
 
     /// A call has come to nothing.
-    pub fn hangs_up(&mut self, caller: Life, peer: NodeId, refusal: Option<Refusal>, gone: bool) {
+    pub fn hangs_up(&mut self, caller: Life, dial: &Dial, refusal: Option<Refusal>, gone: bool) {
         let delay = self.delay(self.plan.cluster.network);
+        let (peer, dialed) = (dial.peer, dial.to);
         let delay = dial_timeout(gone || refusal.is_some(), delay);
-        self.after(delay, Event::Network(caller, Happening::Undialed { peer, refusal, gone }));
+        self.after(delay, Event::Network(caller, Happening::Undialed { peer, dialed, refusal, gone }));
     }
 
     /// A call is answered.
@@ -55,9 +57,12 @@ impl Environment {
             0,
             Event::Network(
                 called,
-                Happening::Connected { connection, peer: dial.caller, session: dial.session, dialer },
+                Happening::Connected { connection, peer: dial.caller, session: dial.session, dialer, dialed: None },
             ),
         );
-        self.after(delay, Event::Network(caller, Happening::Connected { connection, peer, session, dialer }));
+        self.after(
+            delay,
+            Event::Network(caller, Happening::Connected { connection, peer, session, dialer, dialed: Some(dial.to) }),
+        );
     }
 }

@@ -149,7 +149,19 @@ impl Environment {
     ///
     /// # Errors
     /// It is of another epoch than the last.
-    pub fn part_begun(&mut self, epoch: Epoch) -> Checked {
+    pub fn part_begun(&mut self, generation: Generation, epoch: Epoch) -> Checked {
+        let newest = self.generations.last_key_value().filter(|(newest, _)| **newest == generation);
+        // One that has not heard yet that its generation is over writes what nobody will use.
+        let Some(leader) = newest.map(|(_, view)| view.leader) else { return Ok(()) };
+        let is_other = self.checker.epoch() != epoch || !self.checker.is_between_epochs();
+        if is_other && self.is_replaced(leader) { Ok(()) } else { self.checker.expectation(epoch) }
+    }
+
+    /// The same of a single process.
+    ///
+    /// # Errors
+    /// It is of another epoch than the last.
+    pub fn part_begun_alone(&mut self, epoch: Epoch) -> Checked {
         self.checker.expectation(epoch)
     }
 

@@ -29,7 +29,7 @@ impl Environment {
                 self.after(delay, Event::Thread(life, thread, answer));
             }
             Wait::Read => {
-                let (delay, answer) = if self.fails(self.plan.snapshotting.failures) {
+                let (delay, answer) = if self.store_fails(life) {
                     self.figures.store_failures += 1;
                     (self.delay(GIVES_UP), Answer::Failed)
                 } else {
@@ -39,10 +39,19 @@ impl Environment {
             }
             Wait::Put(put) => self.send(life, thread, |fate| Event::Put(life, thread, put, fate)),
             Wait::Delete(deletion) => self.send(life, thread, |fate| Event::Delete(life, thread, deletion, fate)),
+            Wait::Append(message) => self.sends(life, thread, message),
+            Wait::Confirmation(sender) => self.awaits_confirmation(life, thread, &sender),
+            Wait::Fetch => self.fetches(life, thread),
+            Wait::Forget(offset) => self.forgets(life, thread, offset),
         }
     }
 
-    fn fails(&mut self, permille: u32) -> bool {
+    fn store_fails(&mut self, life: Life) -> bool {
+        let is_cut = self.store_cut.get(&life.node).is_some_and(|until| self.queue.now() < *until);
+        is_cut || self.fails(self.plan.snapshotting.failures)
+    }
+
+    pub(super) fn fails(&mut self, permille: u32) -> bool {
         !self.calm && permille > 0 && self.random.chance(permille)
     }
 
@@ -50,7 +59,7 @@ impl Environment {
     fn send(&mut self, life: Life, thread: ThreadId, event: impl FnOnce(Fate) -> Event) {
         let store = self.plan.snapshotting.store;
         let (there, back) = (self.delay(store), self.delay(store) / 2);
-        if !self.fails(self.plan.snapshotting.failures) {
+        if !self.store_fails(life) {
             return self.after(there, event(Fate::Answered(back)));
         }
         self.figures.store_failures += 1;

@@ -89,8 +89,14 @@ impl Around<'_> {
 
     /// The clock on the wall, for a thread.
     pub fn wall(&self) -> impl Fn() -> Timestamp + use<> {
-        let (clock, time) = (*self.clock, self.environment.queue.watch());
+        let (clock, time) = (self.clock.clone(), self.environment.queue.watch());
         move || clock.at(time.get()).wall
+    }
+
+    /// The monotonic clock, for a thread.
+    pub fn monotonic(&self) -> impl Fn() -> Instant + use<> {
+        let (clock, time) = (self.clock.clone(), self.environment.queue.watch());
+        move || clock.at(time.get()).monotonic
     }
 
     /// The driver's thread works for so long.

@@ -9,15 +9,18 @@ use styx_durability::recovery::{Found, RecoveryPoint, SnapshotSource};
 use styx_protocol::ids::{Epoch, Generation, LogPosition, Timestamp};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_protocol::snapshot::RestoredState;
-use styx_storage::log::Log;
-use styx_storage::snapshot::{SnapshotError, SnapshotStore};
+use styx_storage::log::shared::SharedLog;
+use styx_storage::log::{EmbeddedOptions, Log};
+use styx_storage::snapshot::{ClusterMetadata, SnapshotError, SnapshotStore};
 
 use super::around::Around;
 use super::coordinator::Coordinator;
 use super::directory::Directory;
+use super::leasing::LeaseThread;
 use super::single::Single;
 use super::{Process, Role};
 use crate::check::Checked;
+use crate::topic;
 
 /// What a process begins with.
 pub struct Booted {
@@ -43,6 +46,7 @@ type Result = anyhow::Result<(Booted, Vec<Arc<EpochRecord>>)>;
 /// See the module.
 pub struct Booting {
     role: Role,
+    lease: Option<LeaseThread>,
     result: Rc<RefCell<Option<Result>>>,
 }
 
@@ -53,24 +57,36 @@ impl std::fmt::Debug for Booting {
 }
 
 impl Booting {
-    /// Starts a thread that does it.
-    pub fn start(role: Role, around: &mut Around<'_>) -> Self {
+    /// Starts a thread that does it; for a coordinator beside which others may lead, while it holds the lease.
+    pub fn start(role: Role, lease: Option<LeaseThread>, around: &mut Around<'_>) -> Self {
         let result = Rc::new(RefCell::new(None));
         let (directory, told) = (around.own.directory.clone(), result.clone());
         let plan = &around.environment.plan;
         let (layout, snapshots) = (plan.config.layout, plan.config.snapshots);
-        let options = plan.log_options();
+        let place = match plan.shared_log {
+            false => LogPlace::Disk(plan.log_options()),
+            true => {
+                let (topic, limit) = (around.environment.topic.clone(), plan.config.record_bytes_max);
+                let random = &mut around.environment.random;
+                LogPlace::Topic(topic::Client::new(topic, random.number(), limit), random.number().into())
+            }
+        };
         let now = around.now().wall;
         around.spawn(move || {
-            let booted = boot(role, &directory, layout, snapshots, options, now);
+            let booted = boot(role, &directory, layout, snapshots, place, now);
             *told.borrow_mut() = Some(booted);
         });
-        Booting { role, result }
+        Booting { role, lease, result }
     }
 
     /// Whether it is known what follows.
     pub fn is_done(&self) -> bool {
         self.result.borrow().is_some()
+    }
+
+    /// Whether others may lead.
+    pub fn is_candidate(&self) -> bool {
+        self.lease.is_some()
     }
 
     /// The process that follows, once that is known.
@@ -94,9 +110,16 @@ impl Booting {
         around.environment.opened(life, &records, booted.log.first())?;
         Ok(Some(match self.role {
             Role::Single => Process::Single(Box::new(Single::new(booted, around)?)),
-            _ => Process::Coordinator(Box::new(Coordinator::new(booted, around))),
+            _ => Process::Coordinator(Box::new(Coordinator::new(booted, self.lease.take(), around))),
         }))
     }
+}
+
+/// Where the log is.
+enum LogPlace {
+    Disk(EmbeddedOptions),
+    /// The id of a cluster that has none yet.
+    Topic(topic::Client, u128),
 }
 
 fn boot(
@@ -104,10 +127,16 @@ fn boot(
     directory: &Directory,
     layout: styx_protocol::entity::Layout,
     snapshots: bool,
-    options: styx_storage::log::EmbeddedOptions,
+    place: LogPlace,
     now: Timestamp,
 ) -> Result {
-    let mut log: Box<dyn Log> = Box::new(directory.disk.open(options)?);
+    let mut log: Box<dyn Log> = match place {
+        LogPlace::Disk(options) => Box::new(directory.disk.open(options)?),
+        LogPlace::Topic(client, proposal) => {
+            let owner = ClusterMetadata::open(&directory.place, &directory.runtime)?.cluster(proposal)?;
+            Box::new(SharedLog::on(client, owner, None)?)
+        }
+    };
     let source = snapshots.then_some(SnapshotSource {
         place: &directory.place,
         runtime: &directory.runtime,

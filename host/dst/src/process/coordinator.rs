@@ -1,5 +1,7 @@
 //! A process that coordinates: the product's driver, and what its shell does for it.
 
+use std::time::Duration;
+
 use styx_driver::admission::LogCondition;
 use styx_driver::client::ClientMessage;
 use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, Effect, Event, SnapshotSettings};
@@ -15,6 +17,7 @@ use styx_protocol::message::Message as Told;
 use super::Input;
 use super::around::Around;
 use super::booting::Booted;
+use super::leasing::LeaseThread;
 use super::log::LogThread;
 use super::storing::{Finding, StoreThread};
 use crate::check::Checked;
@@ -28,6 +31,8 @@ type DriverEffect = Effect<usize, usize>;
 pub struct Coordinator {
     driver: CoordinatorDriver<usize, usize>,
     log: LogThread,
+    /// Where others may lead.
+    lease: Option<LeaseThread>,
     store: Option<StoreThread>,
     /// What a generation begins with, being looked for; and what was found last.
     finding: Finding,
@@ -39,7 +44,7 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// A coordinator that has opened its log.
-    pub fn new(booted: Booted, around: &mut Around<'_>) -> Self {
+    pub fn new(booted: Booted, lease: Option<LeaseThread>, around: &mut Around<'_>) -> Self {
         let Booted { log, genesis, store, generation, .. } = booted;
         let plan = &around.environment.plan;
         let config = CoordinatorConfig {
@@ -59,15 +64,26 @@ impl Coordinator {
             epoch_max_wait: plan.epoch_max_wait,
             timing: plan.cluster.timing,
         };
-        let driver = CoordinatorDriver::new(config, Leadership::Forever, generation, around.instant());
+        let leadership = lease.as_ref().and_then(LeaseThread::leadership).unwrap_or(Leadership::Forever);
+        let driver = CoordinatorDriver::new(config, leadership, generation, around.instant());
         let log = LogThread::start(log, around);
         let finding = Finding::new(store, genesis);
-        Coordinator { driver, log, store: None, finding, next_record: false, awaited: Vec::new(), has_ended: false }
+        let awaited = Vec::new();
+        Coordinator { driver, log, lease, store: None, finding, next_record: false, awaited, has_ended: false }
+    }
+
+    /// Whether it may act now, and so receives others.
+    pub fn holds(&self, now: Instant) -> bool {
+        self.leadership().is_none_or(|leadership| leadership.holds(now))
+    }
+
+    fn leadership(&self) -> Option<Leadership> {
+        self.lease.as_ref().and_then(LeaseThread::leadership)
     }
 
     /// Whether the process has ended by itself.
     pub fn has_ended(&self) -> bool {
-        self.has_ended
+        self.has_ended && self.lease.as_ref().is_none_or(LeaseThread::has_ended)
     }
 
     /// Takes a client's message.
@@ -105,7 +121,13 @@ impl Coordinator {
 
     /// Everything that has come was taken.
     pub fn settle(&mut self, around: &mut Around<'_>) -> Checked {
-        self.step(Event::LogCondition(LogCondition { full: around.own.directory.is_full(), stalled: false }), around)?;
+        match self.leadership() {
+            None | Some(Leadership::Forever) => {}
+            Some(Leadership::Until(until)) => self.step(Event::LeaseHeld { until }, around)?,
+            Some(Leadership::Lost) => self.step(Event::LeaseLost, around)?,
+        }
+        let stalled = around.environment.is_stalled(around.own.life.node);
+        self.step(Event::LogCondition(LogCondition { full: around.own.directory.is_full(), stalled }), around)?;
         if !self.awaited.is_empty() && self.awaited.iter().all(|node| around.own.peers.outstanding(*node) == 0) {
             self.awaited.clear();
             self.step(Event::Delivered, around)?;
@@ -138,6 +160,10 @@ impl Coordinator {
     /// When it wants to be woken: soon, while it waits for the log.
     pub fn wake(&mut self, around: &Around<'_>) -> Instant {
         let now = around.now();
+        if self.has_ended {
+            // The lease is being given back.
+            return now.monotonic.after(Duration::from_millis(1));
+        }
         let due = self.driver.due(now);
         if self.next_record { due.min(Instant(now.monotonic.0 + 50)) } else { due }
     }
@@ -234,7 +260,10 @@ impl Coordinator {
             Effect::PeerError => around.environment.peer_error(life),
             Effect::Diagnostic(diagnostic) => around.tell(&diagnostic),
             Effect::Halt(why) => return around.environment.halts(life, &why),
-            Effect::End => self.has_ended = true,
+            Effect::End => {
+                self.has_ended = true;
+                self.lease.iter().for_each(LeaseThread::stop);
+            }
         }
         Ok(())
     }

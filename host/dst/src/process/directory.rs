@@ -35,6 +35,12 @@ impl Directory {
         Directory { disk, kept: Kept::default(), place: StoreLocation::in_memory(&memory), runtime }
     }
 
+    /// The same, with components that others put there, too.
+    #[must_use]
+    pub fn with_components(self, kept: &Kept) -> Self {
+        Directory { kept: kept.clone(), ..self }
+    }
+
     /// Whether there is no room for what a log appends.
     pub fn is_full(&self) -> bool {
         self.disk.is_nearly_full()

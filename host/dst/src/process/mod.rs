@@ -5,9 +5,11 @@
 
 mod around;
 mod booting;
+mod candidate;
 mod coordinator;
 mod directory;
 mod gateway;
+mod leasing;
 mod log;
 mod pool;
 mod restoring;
@@ -27,8 +29,9 @@ use styx_protocol::ids::{EngineHash, Generation};
 
 pub use around::{Around, Inbox, Own};
 pub use booting::Booting;
-pub use directory::{Directory, Names};
+pub use directory::{Directory, Kept, Names};
 
+use self::candidate::Candidate;
 use self::coordinator::Coordinator;
 use self::gateway::Gateway;
 use self::single::Single;
@@ -73,6 +76,8 @@ const BATCH_MAX: usize = 1024;
 /// A process by its role.
 #[derive(Debug)]
 pub enum Process {
+    /// It may come to coordinate.
+    Candidate(Box<Candidate>),
     /// It opens its log and its store.
     Booting(Box<Booting>),
     /// Everything.
@@ -89,7 +94,10 @@ impl Process {
     /// A process that starts.
     pub fn start(role: Role, around: &mut Around<'_>) -> Self {
         match role {
-            Role::Single | Role::Coordinator => Process::Booting(Box::new(Booting::start(role, around))),
+            Role::Coordinator if around.environment.plan.cluster.coordinators > 1 => {
+                Process::Candidate(Box::new(Candidate::new(around)))
+            }
+            Role::Single | Role::Coordinator => Process::Booting(Box::new(Booting::start(role, None, around))),
             Role::Worker => Process::Worker(Box::new(Worker::new(around))),
             Role::Gateway => {
                 let coordinators = around.environment.plan.coordinators().map(around::address_of).collect();
@@ -103,6 +111,12 @@ impl Process {
     /// # Errors
     /// A check is broken.
     pub fn run(&mut self, around: &mut Around<'_>) -> Checked {
+        if let Process::Candidate(candidate) = self {
+            match candidate.lead(around) {
+                Some(process) => *self = process,
+                None => return Ok(()),
+            }
+        }
         if let Process::Booting(booting) = self {
             match booting.finish(around)? {
                 Some(process) => *self = process,
@@ -118,7 +132,7 @@ impl Process {
             self.take(input, around)?;
         }
         match self {
-            Process::Booting(_) => Ok(()),
+            Process::Candidate(_) | Process::Booting(_) => Ok(()),
             Process::Single(single) => single.settle(around),
             Process::Coordinator(coordinator) => coordinator.settle(around),
             Process::Worker(worker) => worker.settle(taken == 0, around),
@@ -157,6 +171,7 @@ impl Process {
     /// When it wants to be woken, though nothing comes.
     pub fn wake(&mut self, around: &Around<'_>) -> Option<Instant> {
         match self {
+            Process::Candidate(candidate) => candidate.leads().then(|| around.instant()),
             Process::Booting(booting) => booting.is_done().then(|| around.instant()),
             Process::Single(single) => single.wake(around),
             Process::Coordinator(coordinator) => Some(coordinator.wake(around)),
@@ -179,6 +194,10 @@ impl Process {
                 coordinator.listen(around)?;
                 Ok(coordinator.failure())
             }
+            Process::Candidate(candidate) => {
+                candidate.listen(around)?;
+                Ok(None)
+            }
             Process::Booting(_) | Process::Worker(_) | Process::Gateway(_) => Ok(None),
         }
     }
@@ -196,9 +215,13 @@ impl Process {
 
     /// It is asked to end.
     pub fn retire(&mut self, around: &mut Around<'_>) {
-        if let Process::Worker(_) = self {
-            around.own.inbox.borrow_mut().push_back(Input::Worker(Box::new(WorkerEvent::Leave)));
-        }
+        let input = match self {
+            Process::Worker(_) => Input::Worker(Box::new(WorkerEvent::Leave)),
+            Process::Coordinator(_) => Input::Coordinator(Box::new(CoordinatorEvent::Stop)),
+            Process::Candidate(candidate) => return candidate.stop(),
+            _ => return,
+        };
+        around.own.inbox.borrow_mut().push_back(input);
     }
 
     /// Whether it has ended by itself.
@@ -207,16 +230,26 @@ impl Process {
             Process::Single(single) => single.has_ended(),
             Process::Coordinator(coordinator) => coordinator.has_ended(),
             Process::Worker(worker) => worker.has_ended(),
+            Process::Candidate(candidate) => candidate.has_ended(),
             Process::Booting(_) | Process::Gateway(_) => false,
         }
     }
 
-    /// Whether it takes calls of others; and if not, why.
+    /// Whether it takes calls of others now; and if not, why.
     ///
     /// # Errors
     /// The refusal.
-    pub fn receives(&self, caller: EngineHash, mine: EngineHash, is_gateway: bool) -> Result<(), Option<Refusal>> {
+    pub fn receives(
+        &self,
+        caller: EngineHash,
+        mine: EngineHash,
+        is_gateway: bool,
+        now: Instant,
+    ) -> Result<(), Option<Refusal>> {
         match self {
+            Process::Candidate(_) => Err(Some(Refusal::Standby)),
+            Process::Booting(booting) if booting.is_candidate() => Err(Some(Refusal::Standby)),
+            Process::Coordinator(coordinator) if !coordinator.holds(now) => Err(Some(Refusal::Standby)),
             Process::Coordinator(_) | Process::Worker(_) if is_gateway || caller == mine => Ok(()),
             Process::Coordinator(_) | Process::Worker(_) => Err(Some(Refusal::Build)),
             _ => Err(None),
@@ -233,7 +266,7 @@ impl Process {
 
     /// Whether clients may speak to it.
     pub fn listens(&self) -> bool {
-        !matches!(self, Process::Booting(_))
+        !matches!(self, Process::Candidate(_) | Process::Booting(_))
     }
 }
 

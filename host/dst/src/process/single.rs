@@ -256,7 +256,7 @@ impl Single {
             SingleEffect::FallBack(batch) => return Ok(self.pool.fall_back(batch, around).map(event_of)),
             SingleEffect::PrepareCatalog(catalog) => around.environment.learn(&catalog),
             SingleEffect::WritePart(part) => {
-                around.environment.part_begun(part.epoch)?;
+                around.environment.part_begun_alone(part.epoch)?;
                 self.parts().part(part, around);
             }
             SingleEffect::WriteChanges { changes, last } => self.parts().changes(changes, last, around),

@@ -159,9 +159,8 @@ impl Worker {
                 self.parts = Some(PartThread::of_worker(store, generation, partitions, restored, around));
             }
             WorkerEffect::WritePart(part) => {
-                // One that has not heard yet that its generation is over writes what nobody will use.
-                if before.or(self.driver.generation()) == around.environment.newest() {
-                    around.environment.part_begun(part.epoch)?;
+                if let Some(generation) = before.or(self.driver.generation()) {
+                    around.environment.part_begun(generation, part.epoch)?;
                 }
                 self.parts().part(part, around);
             }

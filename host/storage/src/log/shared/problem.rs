@@ -96,6 +96,8 @@ pub enum KafkaProblem {
 
     /// The one thing that can be said without Kafka.
     #[cfg(not(feature = "kafka"))]
-    #[error("this build of Styx has no Kafka; build it with `cargo build --release -p styx-cli`, where it is a default")]
+    #[error(
+        "this build of Styx has no Kafka; build it with `cargo build --release -p styx-cli`, where it is a default"
+    )]
     Absent,
 }

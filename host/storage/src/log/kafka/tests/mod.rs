@@ -15,8 +15,8 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use super::*;
 use crate::log::Log;
-use crate::log::shared::Broker as _;
 use crate::log::contract::{self, Storage, records};
+use crate::log::shared::Broker as _;
 use broker::Broker;
 
 pub(crate) const CLUSTER: u128 = 0xC0FFEE;
