@@ -30,7 +30,7 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
-use axum::{Json, Router, middleware};
+use axum::{Json, Router};
 use serde_json::{Value, json};
 use styx_engine::Engine;
 use tokio::sync::Semaphore;
@@ -39,7 +39,7 @@ use utoipa_axum::routes;
 
 use crate::components::ComponentStore;
 use crate::handle::Handle;
-use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, check_origin, method_not_allowed, not_found, refuse};
+use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found, refuse};
 use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
@@ -138,12 +138,8 @@ pub fn worker_router(admin: Admin) -> Router {
 }
 
 fn finish(router: Router<Admin>, admin: Admin) -> Router {
-    let origins = admin.uploads.options.origins.clone();
-    router
-        .route("/", get(index))
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(origins, check_origin))
-        .with_state(admin)
+    let router = router.route("/", get(index)).method_not_allowed_fallback(method_not_allowed);
+    guarded(router, &admin.uploads.options).with_state(admin)
 }
 
 async fn misdirected_to_worker(headers: HeaderMap, body: Body) -> ApiError {

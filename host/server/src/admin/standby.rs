@@ -3,17 +3,17 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Router, middleware};
 use tower::ServiceExt;
 
 use super::health;
 use crate::cluster::coordinator::Leadership;
-use crate::http::{ApiError, HttpOptions, check_origin, refuse};
+use crate::http::{ApiError, HttpOptions, guarded, refuse};
 
 /// Proxy before the admin surface: forwards requests while this coordinator leads. Clones share state.
 #[derive(Clone)]
@@ -33,13 +33,9 @@ impl StandbyProxy {
     }
 
     /// The routes of the port.
-    pub fn router(&self) -> Router {
-        let origins = HttpOptions::default().origins;
-        Router::new()
-            .route("/healthz", get(health::healthz))
-            .fallback(forward)
-            .with_state(self.clone())
-            .layer(middleware::from_fn_with_state(origins, check_origin))
+    pub fn router(&self, options: &HttpOptions) -> Router {
+        let router = Router::new().route("/healthz", get(health::healthz)).fallback(forward);
+        guarded(router, options).with_state(self.clone())
     }
 
     /// Somebody else leads: who, and where its admin port is.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use styx_durability::components::Components;
-use styx_engine::{CALL_DEPTH_MAX, Engine, MEMORY_BYTES_MAX, UploadError};
+use styx_engine::{Engine, UploadError};
 use styx_protocol::abort::{Abort, Code as AbortCode};
 use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;
@@ -77,7 +77,7 @@ impl Upload {
                 Bundle { manifest: Manifest::default(), components: [(app.to_owned(), bytes.to_vec())].into() }
             }
         };
-        let limits = limits(&bundle.manifest.limits, options.body_bytes_max)?;
+        let limits = limits(&bundle.manifest.limits, &options.limits_max)?;
         let mut components = Vec::new();
         let mut operators: BTreeMap<String, OperatorSpec> = BTreeMap::new();
         for (index, (name, bytes)) in bundle.components.iter().enumerate() {
@@ -188,25 +188,30 @@ pub fn refused_change(abort: Abort) -> ApiError {
     }
 }
 
-/// The limits of the deployment: what the manifest says, or the defaults.
-fn limits(given: &manifest::Limits, payload_max: u64) -> Result<Limits, ApiError> {
+/// The limits of the deployment: what the manifest says, or the defaults, within what this server allows.
+fn limits(given: &manifest::Limits, most: &Limits) -> Result<Limits, ApiError> {
     let default = Limits::default();
-    let bounded = |name: &str, value: u64, most: u64| {
-        let message = || format!("limits.{name} is {value}, and this server allows at most {most}");
-        if value <= most { Ok(value) } else { Err(refused(message(), "lower it in styx.toml")) }
+    let within = |name: &str, given: Option<u64>, default: u64, most: u64| match given {
+        Some(value) if value > most => Err(refused(
+            format!("limits.{name} is {value}, and this server allows at most {most}"),
+            format!("lower it in styx.toml, or raise the server's --max-{}", name.replace('_', "-")),
+        )),
+        given => Ok(given.unwrap_or(default.min(most))),
     };
-    let payload_max = payload_max.min(u64::from(Limits::PAYLOAD_MAX));
-    let payload = given.payload.map_or(u64::from(default.payload).min(payload_max), |size| size.0);
-    let call_depth = given.call_depth.unwrap_or(default.call_depth);
+    let small = |given: Option<u32>| given.map(u64::from);
+    let fuel = within("fuel", given.fuel, default.fuel, most.fuel)?;
+    // Raising the limit of one invocation must not run into that of all together.
+    let all = default.transaction_fuel.max(fuel);
     Ok(Limits {
-        fuel: given.fuel.unwrap_or(default.fuel),
-        // Raising the limit of one invocation must not run into that of all together.
-        transaction_fuel: given.transaction_fuel.unwrap_or(default.transaction_fuel.max(given.fuel.unwrap_or(0))),
-        memory: bounded("memory", given.memory.map_or(default.memory, |size| size.0), MEMORY_BYTES_MAX)?,
-        call_depth: bounded("call_depth", u64::from(call_depth), u64::from(CALL_DEPTH_MAX))? as u32,
-        calls: given.calls.unwrap_or(default.calls),
-        rw_set: given.rw_set.unwrap_or(default.rw_set),
-        payload: bounded("payload", payload, payload_max)? as u32,
+        fuel,
+        transaction_fuel: within("transaction_fuel", given.transaction_fuel, all, most.transaction_fuel)?,
+        memory: within("memory", given.memory.map(|size| size.0), default.memory, most.memory)?,
+        call_depth: within("call_depth", small(given.call_depth), default.call_depth.into(), most.call_depth.into())?
+            as u32,
+        calls: within("calls", small(given.calls), default.calls.into(), most.calls.into())? as u32,
+        rw_set: within("rw_set", small(given.rw_set), default.rw_set.into(), most.rw_set.into())? as u32,
+        payload: within("payload", given.payload.map(|size| size.0), default.payload.into(), most.payload.into())?
+            as u32,
     })
 }
 

@@ -18,15 +18,18 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
-use styx_engine::Determinism;
+use styx_engine::{CALL_DEPTH_MAX, Determinism, MEMORY_BYTES_MAX};
+use styx_protocol::catalog::Limits;
 use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;
 
 use crate::error::ServerError;
+use crate::http::{Hosts, HttpOptions, Origins};
 use layers::Layers;
 use values::{
-    address, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term, some_time,
+    address, at_most, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term,
+    some_time,
 };
 
 pub use layers::{Flags, refused_value};
@@ -60,6 +63,37 @@ pub struct ServerConfig {
     /// Requests that may wait before new ones are refused
     #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "100000")]
     pub backlog_max: usize,
+
+    /// Names under which the HTTP ports may be asked for, besides IP addresses and localhost; `*` for all
+    #[arg(help_heading = roles::ALL, long, value_name = "NAME,…", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "comma_separated")]
+    pub allow_host: Vec<String>,
+    /// Web pages from elsewhere that may call, by their origin, such as `https://console.example`
+    #[arg(help_heading = roles::ALL, long, value_name = "URL,…", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "comma_separated")]
+    pub allow_origin: Vec<String>,
+
+    /// Most that an app may set `limits.fuel` to
+    #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "10000000000")]
+    pub max_fuel: u64,
+    /// Most that an app may set `limits.transaction_fuel` to
+    #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "20000000000")]
+    pub max_transaction_fuel: u64,
+    /// Most that an app may set `limits.memory` to
+    #[arg(help_heading = roles::LOG, long, value_name = "SIZE", value_parser = at_most::<MEMORY_BYTES_MAX>, default_value = "1GiB")]
+    pub max_memory: u64,
+    /// Most that an app may set `limits.call_depth` to
+    #[arg(help_heading = roles::LOG, long, value_name = "N", value_parser = value_parser!(u32).range(1..=CALL_DEPTH_MAX as i64), default_value = "64")]
+    pub max_call_depth: u32,
+    /// Most that an app may set `limits.calls` to
+    #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "1000000")]
+    pub max_calls: u32,
+    /// Most that an app may set `limits.rw_set` to
+    #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "1000000")]
+    pub max_rw_set: u32,
+    /// Most that an app may set `limits.payload` to
+    #[arg(help_heading = roles::LOG, long, value_name = "SIZE", value_parser = at_most::<{ Limits::PAYLOAD_MAX as u64 }>, default_value = "8MiB")]
+    pub max_payload: u64,
 
     /// Directory of the log, the components and the compiled code [default: .styx; for a worker .styx/worker]
     #[arg(help_heading = roles::DATA, long, value_name = "DIR", default_value = ".styx", hide_default_value = true)]
@@ -249,6 +283,24 @@ impl ServerConfig {
         Settings::read(&config.kafka_option).map_err(|problem| invalid(problem.to_string()))?;
         config.can_be_joined()?;
         Ok(config)
+    }
+
+    /// Bounds of the HTTP ports.
+    pub fn http(&self) -> HttpOptions {
+        HttpOptions {
+            origins: Origins(self.allow_origin.clone().into()),
+            hosts: Hosts(self.allow_host.clone().into()),
+            limits_max: Limits {
+                fuel: self.max_fuel,
+                transaction_fuel: self.max_transaction_fuel,
+                memory: self.max_memory,
+                call_depth: self.max_call_depth,
+                calls: self.max_calls,
+                rw_set: self.max_rw_set,
+                payload: self.max_payload as u32,
+            },
+            ..HttpOptions::default()
+        }
     }
 
     /// Settings of librdkafka.

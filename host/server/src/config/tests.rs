@@ -160,7 +160,7 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 29);
+    assert_eq!(ServerConfig::keys().len(), 38);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn every_setting_is_read_as_it_is_written() {
             (Some(possible), _) => possible.get_name().to_owned(),
             (None, "N" | "off|all|N") => "3".into(),
             (None, "TIME") => "2s".into(),
-            (None, "SIZE") => "1GiB".into(),
+            (None, "SIZE") => "1MiB".into(),
             (None, "ADDR" | "HOST:PORT,…") => "127.0.0.1:80".into(),
             (None, "KIND") => "memory".into(),
             (None, "KEY=VALUE") => "client.rack=r".into(),
@@ -198,6 +198,7 @@ fn values_that_do_not_fit_are_refused() {
         ("[server]\nsnapshot_interval = \"0s\"", "snapshot_interval must be more than nothing"),
         ("[server]\ndeterminism_check = 0", "determinism_check cannot be \"0\": it can be off, all"),
         ("[server]\nlog = \"paper\"", "log cannot be \"paper\": it can be embedded"),
+        ("[server]\nmax_memory = \"2GiB\"", "max_memory must be at least 1 and at most 1.0 GiB"),
         ("[server]\nrole = \"boss\"", "role cannot be \"boss\": it can be single, coordinator, worker, gateway"),
         ("server = 3", "server is no section"),
         ("# a comment\n[server", "styx.toml, line 2"),

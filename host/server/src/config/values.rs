@@ -99,6 +99,13 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     size.map(|size| size.as_u64()).map_err(|_| "it is a size, such as 256MiB, or a number of bytes".to_owned())
 }
 
+/// Reads a size that has a bound.
+pub(super) fn at_most<const MAX: u64>(text: &str) -> Result<u64, String> {
+    let size = bytes(text)?;
+    let why = || format!("must be at least 1 and at most {}", ByteSize(MAX));
+    (1..=MAX).contains(&size).then_some(size).ok_or_else(why)
+}
+
 /// Reads a time that is more than none.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;

@@ -180,7 +180,7 @@ pub fn check_schemas(operator: &OperatorSpec) -> Result<(), String> {
         }
         let returns = super::json::strict(&function.returns)
             .map_err(|error| error.to_string())
-            .and_then(|schema| super::parameter::validator(&schema));
+            .and_then(|schema| super::schema::Schema::compile(&schema));
         returns.map_err(|why| {
             format!("{}.{}: the schema of its result is no JSON Schema: {why}", operator.name, function.name)
         })?;

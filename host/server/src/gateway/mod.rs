@@ -18,6 +18,7 @@ mod path;
 mod pipeline;
 mod reply;
 mod request;
+mod schema;
 #[cfg(test)]
 mod tests;
 mod websocket;
@@ -32,14 +33,14 @@ pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, derived_id, fresh_id, parse_i
 use std::sync::Arc;
 
 use axum::routing::get;
-use axum::{Json, Router, middleware};
+use axum::{Json, Router};
 use serde_json::{Value, json};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use crate::handle::Handle;
-use crate::http::{HttpOptions, Latencies, Shutdown, check_origin, method_not_allowed, not_found};
+use crate::http::{HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found};
 
 /// Ingress: takes calls, over HTTP or from Kafka.
 pub struct Ingress {
@@ -88,13 +89,11 @@ pub(crate) fn document() -> OpenApi {
 
 /// Routes of the ingress's port.
 pub fn router(ingress: Arc<Ingress>) -> Router {
-    let origins = ingress.options.origins.clone();
-    Router::from(endpoints())
+    let router = Router::from(endpoints())
         .route("/", get(index))
         .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn_with_state(origins, check_origin))
-        .with_state(ingress)
+        .method_not_allowed_fallback(method_not_allowed);
+    guarded(router, &ingress.options).with_state(ingress)
 }
 
 async fn index() -> Json<Value> {

@@ -2,14 +2,13 @@
 //!
 //! The common schemas (a plain string, an integer with bounds) are checked on the text itself;
 //! everything else, and everything that such a check does not settle at a glance, by a compiled
-//! JSON Schema. Schemas come from guests: patterns run on an engine without backtracking, and
-//! references lead nowhere outside the schema.
+//! JSON Schema.
 
-use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use styx_protocol::catalog;
 
 use super::json;
+use super::schema::Schema;
 use crate::http::shorten;
 
 /// Bytes of one schema.
@@ -26,7 +25,7 @@ pub struct Parameter {
     pub kind: String,
     fast_path: FastPath,
     /// `None`: anything.
-    validator: Option<Validator>,
+    checker: Option<Schema>,
 }
 
 /// Check of the text itself, which often settles the matter.
@@ -53,9 +52,9 @@ impl Parameter {
         }
         let schema = json::strict(&declared.schema).map_err(|error| wrong(&format_args!("is not JSON: {error}")))?;
         let fast_path = FastPath::of(&schema);
-        let validator = match fast_path {
+        let checker = match fast_path {
             FastPath::Any => None,
-            _ => Some(validator(&schema).map_err(|why| wrong(&format_args!("is no JSON Schema: {why}")))?),
+            _ => Some(Schema::compile(&schema).map_err(|why| wrong(&format_args!("is no JSON Schema: {why}")))?),
         };
         let default = schema.get("default").map(|default| default.to_string().into_bytes());
         Ok(Parameter {
@@ -64,7 +63,7 @@ impl Parameter {
             default,
             kind: kind(&schema),
             fast_path,
-            validator,
+            checker,
         })
     }
 
@@ -76,7 +75,7 @@ impl Parameter {
             default: None,
             kind: String::from("any"),
             fast_path: FastPath::Any,
-            validator: None,
+            checker: None,
         }
     }
 
@@ -87,28 +86,12 @@ impl Parameter {
             return Ok(());
         }
         let value = json::strict(raw).map_err(|error| format!("is not taken: {error}"))?;
-        if let Some(validator) = &self.validator
-            && let Err(error) = validator.validate(&value)
-        {
-            let place = error.instance_path().to_string();
-            let place = if place.is_empty() { String::new() } else { format!("at {}: ", shorten(&place)) };
-            // The offending value is quoted unless it is long.
-            let why = error.to_string();
-            let why = if why.len() <= 256 { why } else { error.masked().to_string() };
-            return Err(format!("is not taken: {place}{}", shorten_message(&why)));
+        if let Some(schema) = &self.checker {
+            schema.check(&value, raw.len())?;
         }
         json::compact(raw.as_bytes(), out);
         Ok(())
     }
-}
-
-/// Compiles a schema that a guest sent.
-pub fn validator(schema: &Value) -> Result<Validator, String> {
-    let patterns = PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 20);
-    jsonschema::options()
-        .with_pattern_options(patterns)
-        .build(schema)
-        .map_err(|error| shorten_message(&error.to_string()))
 }
 
 impl FastPath {
@@ -176,11 +159,6 @@ fn kind(schema: &Value) -> String {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("|"),
         _ => String::from("any"),
     }
-}
-
-fn shorten_message(text: &str) -> String {
-    const SHOWN: usize = 512;
-    text.chars().take(SHOWN).map(|char| if char.is_control() { ' ' } else { char }).collect()
 }
 
 #[cfg(test)]
@@ -294,7 +272,7 @@ mod tests {
             let (compiled, tree) = (parameter(schema).unwrap(), json::strict(schema).unwrap());
             for raw in values {
                 if let Ok(value) = json::strict(raw) {
-                    let valid = validator(&tree).unwrap().is_valid(&value);
+                    let valid = Schema::compile(&tree).unwrap().check(&value, raw.len()).is_ok();
                     assert!(!compiled.fast_path.accepts(raw) || valid, "{schema} {raw}");
                     assert_eq!(compiled.take(raw, &mut Vec::new()).is_ok(), valid, "{schema} {raw}");
                 }

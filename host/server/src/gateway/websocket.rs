@@ -66,6 +66,7 @@ pub async fn upgrade(
             socket,
             out: Vec::with_capacity(16 << 10),
             batch: query.batch,
+            pong: false,
             reading: true,
             heard: Instant::now(),
         }
@@ -82,6 +83,8 @@ struct Connection {
     /// Replies, a line each.
     out: Vec<u8>,
     batch: bool,
+    /// An answer to a ping waits to be sent: until it is, nothing else is read.
+    pong: bool,
     /// Until the client closes or the server ends.
     reading: bool,
     heard: Instant,
@@ -114,6 +117,7 @@ impl Connection {
                 let replied = self.pipeline.poll_replies(context, &mut self.out).is_ready();
                 ended = self.poll_messages(context);
                 if !self.out.is_empty()
+                    || self.pong
                     || replied
                     || asked
                     || ended.is_some()
@@ -188,7 +192,12 @@ impl Connection {
                     self.pipeline.refuse(&why, &mut self.out);
                 }
                 Message::Close(_) => return Some(End::Client),
-                Message::Ping(_) | Message::Pong(_) => {}
+                // A client that pings and does not read would have its answers pile up here.
+                Message::Ping(_) => {
+                    self.pong = true;
+                    return None;
+                }
+                Message::Pong(_) => {}
             }
         }
         // There may be more: come back once replies have been looked after.
@@ -198,13 +207,15 @@ impl Connection {
 
     /// Sends the replies written so far.
     async fn flush(&mut self) -> Result<(), ()> {
-        if self.out.is_empty() {
+        if self.out.is_empty() && !std::mem::take(&mut self.pong) {
             return Ok(());
         }
         let lines = Bytes::from(std::mem::replace(&mut self.out, Vec::with_capacity(16 << 10)));
         let text = |line: Bytes| Message::Text(Utf8Bytes::try_from(line).expect("replies are JSON text"));
         let sent = timeout(UNREAD_MAX, async {
-            if self.batch {
+            if lines.is_empty() {
+                // A ping is answered with whatever is flushed.
+            } else if self.batch {
                 self.socket.feed(text(lines.slice(..lines.len() - 1))).await?;
             } else {
                 let mut start = 0;

@@ -4,6 +4,7 @@
 mod body;
 mod error;
 mod extract;
+mod host;
 mod latency;
 pub mod nearest;
 mod options;
@@ -13,13 +14,23 @@ mod serve;
 pub use body::{BodyLimits, Frames, read_body, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
+pub use host::Hosts;
 pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
 pub use options::HttpOptions;
-pub use origin::{Origins, check_origin};
+pub use origin::Origins;
 pub use serve::{ConnectionLimits, Shutdown, serve};
 
+use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+
+/// Router that answers nobody whom `options` keep out.
+pub fn guarded<S: Clone + Send + Sync + 'static>(router: Router<S>, options: &HttpOptions) -> Router<S> {
+    router
+        .layer(from_fn_with_state(options.origins.clone(), origin::check_origin))
+        .layer(from_fn_with_state(options.hosts.clone(), host::check_host))
+}
 
 /// Answers what no route matches.
 pub async fn not_found(method: Method, uri: Uri, headers: HeaderMap, body: Body) -> ApiError {

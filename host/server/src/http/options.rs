@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use styx_build::BundleLimits;
-use styx_engine::COMPONENT_BYTES_MAX;
+use styx_engine::{CALL_DEPTH_MAX, COMPONENT_BYTES_MAX, MEMORY_BYTES_MAX};
+use styx_protocol::catalog::Limits;
 
-use super::Origins;
+use super::{Hosts, Origins};
 
 /// Bounds and settings of the HTTP surfaces.
 #[derive(Clone, Debug)]
@@ -26,6 +27,10 @@ pub struct HttpOptions {
     pub uploads_max: usize,
     /// Pages that may call from elsewhere.
     pub origins: Origins,
+    /// Names under which this server is asked.
+    pub hosts: Hosts,
+    /// The most that the limits of an app can be set to.
+    pub limits_max: Limits,
 }
 
 impl Default for HttpOptions {
@@ -39,6 +44,16 @@ impl Default for HttpOptions {
             wait_max: Duration::from_secs(60),
             uploads_max: 4,
             origins: Origins::default(),
+            hosts: Hosts::default(),
+            limits_max: Limits {
+                fuel: 10_000_000_000,
+                transaction_fuel: 20_000_000_000,
+                memory: MEMORY_BYTES_MAX,
+                call_depth: CALL_DEPTH_MAX,
+                calls: 1_000_000,
+                rw_set: 1_000_000,
+                payload: Limits::PAYLOAD_MAX,
+            },
         }
     }
 }

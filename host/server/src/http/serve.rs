@@ -81,7 +81,7 @@ impl Shutdown {
 /// and WebSockets finish, for at most [`ConnectionLimits::linger`] and [`ConnectionLimits::drain`].
 pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, limits: ConnectionLimits) {
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).pipeline_flush(true);
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).half_close(true);
     let router = router.layer(from_fn_with_state(shutdown.clone(), last));
     let slots = Arc::new(Semaphore::new(limits.open_max));
     loop {

@@ -129,7 +129,7 @@ impl Candidacy {
             }
         };
         let deploys = Deploys { engine, components };
-        let api = Admin::new(node.handle().clone(), Arc::default(), shutdown).with_deploys(deploys);
+        let api = Admin::new(node.handle().clone(), Arc::new(config.http()), shutdown).with_deploys(deploys);
         proxy.lead(admin::router(api));
         tracing::info!("leads now");
         say(first, false);

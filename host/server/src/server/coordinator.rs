@@ -63,7 +63,7 @@ impl CoordinatorServer {
         let disk = watch_disk(config, node.handle())?;
         let cluster = node.address().expect("it listens");
         let deploys = Deploys { engine, components };
-        let api = Admin::new(node.handle().clone(), Arc::default(), shutdown.clone()).with_deploys(deploys);
+        let api = Admin::new(node.handle().clone(), Arc::new(config.http()), shutdown.clone()).with_deploys(deploys);
         let serving = surface.serve(admin::router(api), &shutdown);
         Ok(CoordinatorServer { seat: Seat::Only(Box::new(node), disk), cluster, admin, shutdown, serving })
     }
@@ -87,7 +87,7 @@ impl CoordinatorServer {
         let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;
         let cluster = reception.address().expect("it listens");
         let proxy = StandbyProxy::new(leadership.clone());
-        let serving = surface.serve(proxy.router(), &shutdown);
+        let serving = surface.serve(proxy.router(&config.http()), &shutdown);
         let candidate = Candidate::start(Candidacy {
             config: config.clone(),
             identity,

@@ -16,7 +16,7 @@ use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::gateway::{self, Ingress};
 use crate::handle::Failure;
-use crate::http::{ApiError, HttpOptions, Shutdown};
+use crate::http::{ApiError, Shutdown};
 use styx_driver::gateway::PATIENCE;
 use styx_transport::Options;
 
@@ -47,7 +47,7 @@ impl GatewayServer {
         };
         let node = GatewayNode::start(options).await.map_err(failed)?;
         let shutdown = Shutdown::default();
-        let options = Arc::<HttpOptions>::default();
+        let options = Arc::new(config.http());
         let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
         let api = Admin::new(node.handle().clone(), options, shutdown.clone()).with_latencies(calls.latencies.clone());
         let waiting = Waiting { informed: node.informed(), shutdown: shutdown.clone() };

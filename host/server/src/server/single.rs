@@ -16,7 +16,7 @@ use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
-use crate::http::{HttpOptions, Shutdown};
+use crate::http::Shutdown;
 use crate::single::{Recovered, SingleNode, SingleOptions};
 
 /// How long the last snapshot may take.
@@ -68,7 +68,7 @@ impl Server {
 
         let disk = watch_disk(config, node.handle())?;
         let shutdown = Shutdown::default();
-        let options = Arc::<HttpOptions>::default();
+        let options = Arc::new(config.http());
         let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
         let api = Admin::new(node.handle().clone(), options, shutdown.clone())
             .with_deploys(Deploys { engine, components })

@@ -57,7 +57,7 @@ impl WorkerServer {
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
         let cluster = worker.address().expect("it listens");
         let shutdown = Shutdown::default();
-        let api = Admin::new(worker.handle().clone(), Arc::default(), shutdown.clone());
+        let api = Admin::new(worker.handle().clone(), Arc::new(config.http()), shutdown.clone());
         let admin_addr = admin.as_ref().map(|admin| admin.address);
         let serving = admin.map(|admin| admin.serve(admin::worker_router(api), &shutdown));
         let coordinator = config.coordinator.join(" or ");

@@ -1,7 +1,7 @@
 //! What web pages may do.
 
 use reqwest::Method;
-use styx_server::http::{HttpOptions, Origins};
+use styx_server::http::{Hosts, HttpOptions, Origins};
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
@@ -43,4 +43,31 @@ async fn pages_from_elsewhere_may_not_call() {
         );
     }
     assert_eq!(told(server.to_ingress(Method::OPTIONS, "/v1/batch")).await.error(), (405, "METHOD_NOT_ALLOWED".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_somebody_else_resolves_is_not_answered() {
+    let hosts = Hosts(vec!["styx.example".to_owned()].into());
+    let server = Server::with_item(HttpOptions { hosts, ..HttpOptions::default() }).await;
+    for (host, status) in [
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("localhost", 200),
+        ("app.localhost:1", 200),
+        ("STYX.example:8080", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example:8080", 421),
+        ("localhost.evil.example", 421),
+    ] {
+        // As a page sends it whose own name has been made to resolve to this address.
+        let origin = format!("http://{host}");
+        let call = server.to_ingress(Method::POST, "/v1/call/app/item/a/store").header("host", host);
+        let answer = told(call.header("origin", &origin).body("[1]")).await;
+        assert_eq!(answer.status, status, "{host}: {}", answer.text());
+        let admin = told(server.to_admin(Method::GET, "/v1/apps").header("host", host)).await;
+        assert_eq!(admin.status, status, "{host}");
+        if status == 421 {
+            assert_eq!(answer.error().1, "UNKNOWN_HOST");
+        }
+    }
 }

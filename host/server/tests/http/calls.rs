@@ -240,7 +240,7 @@ async fn slow_and_broken_clients_are_let_go() {
             .unwrap();
         String::from_utf8_lossy(&reply[..length]).into_owned()
     };
-    let head = "POST /v1/call/app/item/a/store HTTP/1.1\r\nhost: x\r\n";
+    let head = "POST /v1/call/app/item/a/store HTTP/1.1\r\nhost: localhost\r\n";
     let stalled = exchange(&format!("{head}content-length: 3\r\n\r\n[1"), "").await;
     assert!(stalled.starts_with("HTTP/1.1 408") && stalled.contains("\"TIMEOUT\""), "{stalled}");
     let slow = exchange(&format!("{head}content-length: 3\r\n\r\n[1"), "]").await;
@@ -254,7 +254,7 @@ async fn slow_and_broken_clients_are_let_go() {
     // A refusal does not spoil the connection for the next request, even if the body comes late.
     let mut stream = tokio::net::TcpStream::connect(server.ingress).await.unwrap();
     for _ in 0..3 {
-        let refused = "POST /v1/call/ap/item/a/store HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n";
+        let refused = "POST /v1/call/ap/item/a/store HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\n";
         stream.write_all(refused.as_bytes()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
         stream.write_all(b"[1]").await.unwrap();
@@ -264,7 +264,7 @@ async fn slow_and_broken_clients_are_let_go() {
         assert!(reply.starts_with("HTTP/1.1 404") && !reply.contains("connection: close"), "{reply}");
     }
     // One that never ends is told to go.
-    let endless = exchange("POST /v1/nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n[", "").await;
+    let endless = exchange("POST /v1/nothing HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n[", "").await;
     assert!(endless.starts_with("HTTP/1.1 404") && endless.contains("connection: close"), "{endless}");
     // One that asks first is told before it sends.
     let asked = format!("{head}expect: 100-continue\r\ncontent-length: 99999999\r\n\r\n");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use serde_json::{Value, json};
 use styx_build::{Bundle, Manifest};
+use styx_protocol::catalog::Limits;
 use styx_server::http::HttpOptions;
 
 use crate::server::{Server, Told, item, item_as, told};
@@ -133,6 +134,33 @@ async fn a_bundle_brings_several_components_and_its_limits() {
         .collect();
     assert_eq!(isolation, BTreeMap::from([("item", "warm"), ("other", "fresh")]));
     assert_eq!(server.stored().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_have_limits() {
+    let limits_max = HttpOptions::default().limits_max;
+    let limits_max = Limits { fuel: 2_000_000, payload: 1 << 10, ..limits_max };
+    let server = Server::with(HttpOptions { limits_max, ..HttpOptions::default() }).await;
+    for (limits, name) in [
+        ("fuel = 9223372036854775807", "fuel"),
+        ("transaction_fuel = 9223372036854775807", "transaction_fuel"),
+        ("memory = \"2GiB\"", "memory"),
+        ("call_depth = 65", "call_depth"),
+        ("calls = 4294967295", "calls"),
+        ("rw_set = 4294967295", "rw_set"),
+        ("payload = 1025", "payload"),
+    ] {
+        let bundle = bundle(&format!("[limits]\n{limits}\n"), &[("a", item())]);
+        let refused = server.deploy("app", "", "application/zip", bundle).await;
+        assert_eq!(refused.status, 400, "{limits}");
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(name), "{limits}: {message}");
+    }
+    // What is not given is what the server allows, if that is less than the default.
+    let told = server.deploy("app", "", "application/wasm", item().bytes()).await;
+    assert_eq!(told.status, 201);
+    let app = server.get("/v1/apps/app").await.json();
+    assert_eq!((&app["limits"]["payload"], &app["limits"]["fuel"]), (&json!(1024), &json!(2_000_000)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

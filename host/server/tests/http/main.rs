@@ -5,6 +5,7 @@ mod browsers;
 mod calls;
 mod deployments;
 mod pipelines;
+mod raw;
 mod server;
 #[path = "../../../engine/tests/support/mod.rs"]
 mod support;
