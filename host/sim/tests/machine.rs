@@ -152,12 +152,12 @@ fn too_much_is_refused_at_once() {
 
 #[test]
 fn an_epoch_is_bounded_by_count_and_by_bytes() {
-    for (config, epochs) in [
-        (Config { epoch_size_max: 2, ..config(true, true) }, 3),
-        (Config { record_bytes_max: 1 << 10, ..config(true, true) }, 2),
+    for (config, requests, epochs) in [
+        (Config { epoch_size_max: 2, ..config(true, true) }, 5, 3),
+        (Config { epoch_size_max: 100, record_bytes_max: 4 << 10, ..config(true, true) }, 40, 2),
     ] {
         let mut driver = Driver::deployed(config);
-        for id in 1..=5 {
+        for id in 1..=requests {
             submit(&mut driver, request(u128::from(id), 0, 0, &add(), false), id);
         }
         while driver.machine.has_work() {
