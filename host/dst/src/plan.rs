@@ -166,6 +166,8 @@ pub struct ClusterPlan {
     pub silence: u64,
     /// Limits of connections.
     pub limits: Limits,
+    /// Bytes of mail and of answers that travel together.
+    pub frame_bytes: usize,
     /// When a worker is taken for lost, and how long newcomers are looked at.
     pub patience: Patience,
     /// How long things take that a coordinator waits for.
@@ -188,7 +190,11 @@ impl ClusterPlan {
             network,
             spikes: random.pick(&[0, 0, 5, 30]),
             silence: random.pick(&[300_000, 1_000_000, 10_000_000]),
-            limits: Limits { body_bytes_max: 256 << 20, outstanding_bytes_max: if wide { 1 << 30 } else { 1 << 20 } },
+            limits: Limits {
+                body_bytes_max: random.pick(&[256 << 20, 256 << 10]),
+                outstanding_bytes_max: if wide { 1 << 30 } else { random.pick(&[1 << 20, 100 << 10]) },
+            },
+            frame_bytes: random.pick(&[200, 4 << 10, 1 << 20, 1 << 20]),
             patience: Patience {
                 silent_us: random.pick(&[400_000, 1_000_000]),
                 settle_us: random.pick(&[10_000, 100_000, 500_000]),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use driver::taken::Taken;
-use styx_protocol::abort::Abort;
+use styx_protocol::abort::{Abort, Code};
 use styx_protocol::attempt::{RemoteResponse, Report, Usage};
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::{Layout, Value};
@@ -26,7 +26,7 @@ use styx_protocol::transaction::Request;
 use styx_sim::check::checker::same;
 use styx_sim::check::oracle::Oracle;
 use styx_sim::random::Random;
-use styx_sim::toy::{self, Shape, Toy, keys};
+use styx_sim::toy::{self, Bound, Op, Place, Scan, Shape, Toy, keys};
 
 type Outcome = Result<Value, Abort>;
 
@@ -488,6 +488,54 @@ fn where_entities_live_changes_nothing() {
 #[test]
 fn a_message_that_arrives_in_a_later_round_changes_nothing() {
     worlds(true, 3000);
+}
+
+/// A scan that finds more bytes than it may fails, whether one worker has all of them or each of several too many.
+#[test]
+fn a_scan_of_too_many_bytes_fails_wherever_entities_live() {
+    let config = config(Layout { seed: 3, partitions: 16 }, Modes::CACHING, 100);
+    let program = |ops: &[Op<'_>]| {
+        let mut code = Vec::new();
+        ops.iter().for_each(|op| op.encode(&mut code));
+        toy::args(0, 100, &code)
+    };
+    let set = |number: u8| program(&[Op::Set(Place::Key(number), 7)]);
+    let scan = |limit, reverse| {
+        program(&[Op::Scan(Scan { prefix: None, lower: Bound::Unbounded, upper: Bound::Unbounded, limit, reverse })])
+    };
+    // 32 times the payload is room for 33 entries of 31 bytes.
+    let mut deployment = toy::deployment(1);
+    deployment.limits.payload = 32;
+    let scans = [(33, true), (34, false), (99, false), (0, false)]
+        .into_iter()
+        .flat_map(|(limit, fits)| [(scan(limit, false), fits), (scan(limit, true), fits)]);
+    let scans: Vec<_> = scans.collect();
+    let mut live = Cluster::new(&config, 3, Random::new(1));
+    live.coordinate(coordinator::Input::Control { control: Control::Deploy(deployment), waiter: u64::MAX });
+    live.round(1);
+    let programs = (0..60).map(set).chain(scans.iter().map(|(program, _)| program.clone()));
+    for (id, args) in programs.enumerate() {
+        let (operator, function, key) = (OperatorId(0), "f".into(), keys::name(0).into());
+        let id = id as u64;
+        let request = Request { id: RequestId(id.into()), operator, function, key, args: args.into(), retained: false };
+        let worker = sequencer_of(&request, &config.layout, live.coordinator.catalog(), &live.placement);
+        let request = ClientRequest::Submit { request: Arc::new(request), waiter: id, receipt: false };
+        live.work(usize::from(worker.0), worker::Input::Client(request));
+        live.round(2 + id);
+    }
+    for (id, (_, fits)) in scans.iter().enumerate() {
+        let outcome = &live.replies[&(60 + id as u64)];
+        let exceeded = outcome.as_ref().is_err_and(|abort| abort.code == Code::LimitExceeded);
+        assert_eq!((outcome.is_ok(), exceeded), (*fits, !*fits), "scan {id}: {outcome:?}");
+    }
+    for workers in 1..=4 {
+        let mut again = Cluster::new(&config, workers, Random::new(workers.into()));
+        for record in &live.log {
+            again.coordinate(coordinator::Input::Replay(record.clone()));
+            again.settle();
+        }
+        assert!(again.epochs == live.epochs, "on {workers} workers");
+    }
 }
 
 #[test]

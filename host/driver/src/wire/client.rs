@@ -47,6 +47,24 @@ pub struct TicketedResponse {
     pub response: Response,
 }
 
+impl TicketedResponse {
+    /// About as many bytes as it takes.
+    pub fn weight(&self) -> usize {
+        const ENTRY: usize = 64;
+        let entries = |entries: &[Entry]| entries.iter().map(|Entry(key, value)| ENTRY + key.len() + value.len()).sum();
+        let carried = match &self.response {
+            Response::Reply(Reply { outcome: Ok(Bytes(value)), .. })
+            | Response::Value { value: Some(Bytes(value)), .. } => value.len(),
+            Response::Reply(Reply { outcome: Err(abort), .. }) => abort.message.len(),
+            Response::Entries { entries: found, .. } => entries(found),
+            Response::Partitions(partitions) => partitions.len() * ENTRY,
+            Response::Workers(workers) => workers.len() * ENTRY,
+            _ => 0,
+        };
+        ENTRY + carried
+    }
+}
+
 /// What can be answered.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum Response {

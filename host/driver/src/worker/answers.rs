@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::membership::{Beat, Doubt};
+use styx_protocol::wire::pieces::in_pieces;
 
 use super::io::{Asker, WorkerEffect};
 use crate::client::Answer;
 use crate::time::Instant;
-use crate::wire::{Response, TicketedResponse};
+use crate::wire::{Envelope, Response, TicketedResponse};
 
 /// How long somebody waits for an admin query; the answer is dropped then.
 pub(super) const READ_MAX: Duration = Duration::from_secs(5);
@@ -41,15 +42,17 @@ pub(super) struct Answers<L, R> {
     unconfirmed: VecDeque<(Doubt, Unconfirmed<L, R>)>,
     /// Responses to gateways that leave with what else this batch of events brings.
     outgoing: BTreeMap<NodeId, Vec<TicketedResponse>>,
+    frame_bytes: usize,
 }
 
 impl<L, R> Answers<L, R> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(frame_bytes: usize) -> Self {
         Answers {
             durable: Epoch(0),
             undurable: VecDeque::new(),
             unconfirmed: VecDeque::new(),
             outgoing: BTreeMap::new(),
+            frame_bytes,
         }
     }
 
@@ -140,10 +143,10 @@ impl<L, R> Answers<L, R> {
 
     /// Sends gateways what has gathered.
     pub(super) fn flush(&mut self, effects: &mut Vec<WorkerEffect<L, R>>) {
-        let all = std::mem::take(&mut self.outgoing).into_iter();
-        effects.extend(all.map(|(to, responses)| WorkerEffect::SendControl {
-            to,
-            envelope: crate::wire::Envelope::Responses(responses),
-        }));
+        for (to, responses) in std::mem::take(&mut self.outgoing) {
+            in_pieces(responses, usize::MAX, self.frame_bytes, TicketedResponse::weight, |responses| {
+                effects.push(WorkerEffect::SendControl { to, envelope: Envelope::Responses(responses) });
+            });
+        }
     }
 }

@@ -36,6 +36,8 @@ pub struct WorkerConfig {
     pub epoch_size_max: usize,
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
+    /// Bytes of mail and of answers that travel together at most, unless one alone is longer: [`FRAME_BYTES`].
+    pub frame_bytes: usize,
     /// Most functions that may wait for other workers.
     pub suspended_max: usize,
     /// Most changed entities that are handed over for a snapshot at once.
@@ -43,6 +45,9 @@ pub struct WorkerConfig {
     /// Put the claimed serial order into what is said of each epoch, for checkers.
     pub claim_order: bool,
 }
+
+/// Few enough that others get their turn, and enough to be worth a frame.
+pub const FRAME_BYTES: usize = 1 << 20;
 
 /// Somebody who waits for an answer: `L` names a client of this process.
 #[derive(Debug)]
@@ -91,6 +96,13 @@ pub enum WorkerEvent<L, R> {
         /// Why.
         why: String,
     },
+    /// [`WorkerEffect::SendControl`] failed.
+    ControlUnsent {
+        /// The receiver.
+        to: NodeId,
+        /// Why.
+        why: String,
+    },
     /// [`WorkerEffect::Execute`] is done.
     Executed(Executed),
     /// Some of [`WorkerEffect::RunTasks`] is done.
@@ -133,7 +145,8 @@ pub enum WorkerEffect<L, R> {
         /// The message.
         message: Message,
     },
-    /// Send a message outside of generations; it may be lost.
+    /// Send a message outside of generations; it may be lost. If it is not taken at all, say
+    /// [`WorkerEvent::ControlUnsent`].
     SendControl {
         /// The receiver.
         to: NodeId,
@@ -149,6 +162,8 @@ pub enum WorkerEffect<L, R> {
         /// Its address.
         address: String,
     },
+    /// Give up the connection to a node, with all that waits to be sent.
+    Disconnect(NodeId),
     /// Look for the coordinator at another address.
     Redirect(String),
 

@@ -94,8 +94,8 @@ impl<L, R> Membership<L, R> {
             postponed: VecDeque::new(),
             missing: BTreeSet::new(),
             reads: VecDeque::new(),
-            answers: Answers::new(),
-            mailbox: Mailbox::default(),
+            answers: Answers::new(config.frame_bytes),
+            mailbox: Mailbox::new(config.frame_bytes),
             writes_parts: false,
             part: None,
             began: now,
@@ -230,7 +230,7 @@ impl<L, R> Membership<L, R> {
                 self.step(now, Input::Message { from, message: Message::Durable(epoch) }, effects);
             }
             Message::Graphs(mail) => {
-                for mail in mail.split(MAIL_PIECE) {
+                for mail in mail.split(MAIL_PIECE, usize::MAX) {
                     self.step(now, Input::Message { from, message: Message::Graphs(mail) }, effects);
                 }
             }
@@ -355,11 +355,13 @@ impl<L, R> Membership<L, R> {
                     Node::Coordinator => COORDINATOR,
                     Node::Worker(worker) => self.invite.members[usize::from(worker.0)].node,
                 };
-                let message = match message {
-                    Message::Graphs(mail) => self.mailbox.post(to, mail).map(Message::Graphs),
-                    message => Some(message),
-                };
-                effects.extend(message.map(|message| WorkerEffect::Send { to, message }));
+                match message {
+                    Message::Graphs(mail) => {
+                        let mails = self.mailbox.post(to, mail).into_iter().map(Message::Graphs);
+                        effects.extend(mails.map(|message| WorkerEffect::Send { to, message }));
+                    }
+                    message => effects.push(WorkerEffect::Send { to, message }),
+                }
             }
             Action::Execute(batch) => effects.push(WorkerEffect::Execute(batch)),
             Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),

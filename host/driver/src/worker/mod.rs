@@ -31,7 +31,7 @@ use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::Input;
 use styx_protocol::message::Message;
 
-pub use io::{Asker, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
+pub use io::{Asker, FRAME_BYTES, FormerMachine, RestoreFailure, WorkerConfig, WorkerEffect, WorkerEvent};
 
 use self::components::Components;
 use self::heartbeat::Heartbeat;
@@ -115,6 +115,13 @@ impl<L, R> WorkerDriver<L, R> {
                     Diagnostic::warn(format!("a message cannot be sent: {why}")).node(to),
                 ));
                 self.heartbeat.broken(to);
+            }
+            WorkerEvent::ControlUnsent { to, why } => {
+                // The coordinator is told again. A gateway asks again on its next connection what it may.
+                if to != COORDINATOR {
+                    let diagnostic = Diagnostic::warn(format!("its answers are dropped: {why}")).node(to);
+                    effects.extend([WorkerEffect::Diagnostic(diagnostic), WorkerEffect::Disconnect(to)]);
+                }
             }
             WorkerEvent::Executed(executed) => self.step_machine(now, Input::Executed(executed), effects),
             WorkerEvent::TaskProgress(progress) => self.step_machine(now, Input::TaskProgress(progress), effects),

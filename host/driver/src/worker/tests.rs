@@ -59,6 +59,7 @@ impl Rig {
             modes: Modes::default(),
             epoch_size_max: 100,
             backlog_max: 100,
+            frame_bytes: 1000,
             suspended_max: 10,
             hand_over_max: HAND_OVER_MAX,
             claim_order: false,
@@ -104,6 +105,7 @@ impl Rig {
                 WorkerEffect::Respond(client, response) => self.responses.push((client, response)),
                 WorkerEffect::ForgetExecution => self.others.push("forget execution".into()),
                 WorkerEffect::SetGeneration(generation) => self.others.push(format!("generation {}", generation.0)),
+                WorkerEffect::Disconnect(node) => self.others.push(format!("disconnect {}", node.0)),
                 WorkerEffect::PeerError => self.others.push("peer error".into()),
                 WorkerEffect::Refused(why) => self.others.push(format!("refused: {why}")),
                 WorkerEffect::End => self.others.push("end".into()),
@@ -536,4 +538,28 @@ fn a_component_is_asked_for_again_when_the_coordinator_that_was_asked_may_not_ha
     rig.step(WorkerEvent::ComponentPrepared(digest, Ok(())));
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: true });
     assert_eq!(fetches(&rig), 2, "it is there");
+}
+
+#[test]
+fn many_answers_travel_in_several_frames() {
+    let mut rig = Rig::live();
+    let (generation, placement) = (Generation(9), PlacementVersion::FIRST);
+    let query = |ticket| Query { ticket, generation, placement, question: submit(ticket.into()) };
+    rig.control(GATEWAY, Envelope::Queries((0..40).map(query).collect()));
+    rig.step(WorkerEvent::Settled);
+    let lengths = rig.controls.iter().filter_map(|(_, envelope)| match envelope {
+        Envelope::Responses(responses) => Some(responses.len()),
+        _ => None,
+    });
+    assert_eq!(lengths.collect::<Vec<_>>(), [15, 15, 10]);
+}
+
+#[test]
+fn a_gateway_whose_answers_are_not_taken_is_made_to_ask_again() {
+    let mut rig = Rig::live();
+    let unsent = |to| WorkerEvent::ControlUnsent { to, why: "too much waits".into() };
+    rig.step(unsent(COORDINATOR));
+    rig.step(unsent(GATEWAY));
+    let expected = format!("disconnect {}", GATEWAY.0);
+    assert_eq!(rig.others.iter().filter(|other| other.starts_with("disconnect")).collect::<Vec<_>>(), [&expected]);
 }

@@ -158,6 +158,16 @@ impl Around<'_> {
         result
     }
 
+    /// Sends something, of which nothing is longer than what travels at once.
+    fn sending(
+        &mut self,
+        act: impl FnOnce(&mut Peers, &mut Vec<Outgoing>) -> Result<(), Unsent>,
+    ) -> Result<(), Unsent> {
+        let sent = self.network(act);
+        assert_ne!(sent, Err(Unsent::TooLarge), "{} sends more than travels at once", self.own.life);
+        sent
+    }
+
     fn carry_out(&mut self, out: Vec<Outgoing>) {
         let life = self.own.life;
         for outgoing in out {
@@ -195,7 +205,7 @@ impl Around<'_> {
     pub fn send(&mut self, to: NodeId, message: &Message) -> Result<(), Unsent> {
         self.says(to, message);
         let body = message.encode();
-        self.network(|peers, out| peers.send(to, Bytes::from(body), out))
+        self.sending(|peers, out| peers.send(to, Bytes::from(body), out))
     }
 
     /// Notes that something is said.
@@ -209,11 +219,13 @@ impl Around<'_> {
     }
 
     /// Sends a control message.
-    pub fn send_control(&mut self, to: NodeId, envelope: &Envelope) {
+    ///
+    /// # Errors
+    /// It is not sent.
+    pub fn send_control(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
         self.says(to, envelope);
         let body = Bytes::from(envelope.encode());
-        // Who cannot be reached will be told again, or is no longer there.
-        let _ = self.network(|peers, out| peers.send_control(to, body, out));
+        self.sending(|peers, out| peers.send_control(to, body, out))
     }
 
     /// Sends a control message over a connection that is there.
@@ -223,7 +235,7 @@ impl Around<'_> {
     pub fn send_control_now(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
         self.says(to, envelope);
         let body = Bytes::from(envelope.encode());
-        self.network(|peers, out| peers.send_control_now(to, body, out))
+        self.sending(|peers, out| peers.send_control_now(to, body, out))
     }
 
     /// From now on messages are of this generation.

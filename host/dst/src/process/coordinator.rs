@@ -194,7 +194,8 @@ impl Coordinator {
                 if let Envelope::Invite(invite) = &envelope {
                     around.environment.invites(life, invite)?;
                 }
-                around.send_control(to, &envelope);
+                // Who cannot be reached is told again, or is no longer there.
+                let _ = around.send_control(to, &envelope);
             }
             Effect::Ask { to, queries } => {
                 let envelope = Envelope::Queries(queries);
@@ -206,7 +207,7 @@ impl Coordinator {
             }
             Effect::SendComponent { to, digest } => {
                 let component = around.own.directory.component(digest);
-                around.send_control(to, &Envelope::Component(digest, component));
+                let _ = around.send_control(to, &Envelope::Component(digest, component));
             }
             Effect::SetGeneration(generation) => {
                 around.environment.begins(life, generation)?;

@@ -86,7 +86,7 @@ impl Gateway {
                         undelivered.push(GatewayEvent::Undelivered { to, queries });
                     }
                 }
-                GatewayEffect::Send(envelope) => around.send_control(COORDINATOR, &envelope),
+                GatewayEffect::Send(envelope) => drop(around.send_control(COORDINATOR, &envelope)),
                 GatewayEffect::Connect { node, address } => around.connect(node, &address),
                 GatewayEffect::Disconnect(node) => around.forget(node),
                 GatewayEffect::Redirect(address) => around.redirect(COORDINATOR, &address),

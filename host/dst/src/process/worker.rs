@@ -47,6 +47,7 @@ impl Worker {
             modes: machine.modes,
             epoch_size_max: machine.epoch_size_max,
             backlog_max: machine.backlog_max,
+            frame_bytes: plan.cluster.frame_bytes,
             suspended_max: machine.suspended_max,
             hand_over_max: plan.snapshotting.chunk,
             claim_order: true,
@@ -125,8 +126,12 @@ impl Worker {
                 if let Envelope::Responses(responses) = &envelope {
                     around.environment.leaves(life, responses)?;
                 }
-                around.send_control(to, &envelope);
+                return Ok(around.send_control(to, &envelope).err().map(|why| {
+                    around.environment.figures.unsent += 1;
+                    WorkerEvent::ControlUnsent { to, why: format!("{why:?}") }
+                }));
             }
+            WorkerEffect::Disconnect(node) => around.forget(node),
             WorkerEffect::SetGeneration(generation) => {
                 around.environment.joined(life, generation);
                 around.set_generation(generation.0);

@@ -19,6 +19,7 @@ use crate::sequence::catalog::Control;
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
+use crate::wire::pieces::in_pieces;
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,7 +134,7 @@ impl Message {
         let entries = match self {
             Message::Share { requests, .. } => requests.len() * 128,
             Message::Executed { ends, .. } | Message::Settle { ends, .. } => ends.len() * 32,
-            Message::Graphs(mail) => mail.orders.len() * 352 + mail.len() * 128,
+            Message::Graphs(mail) => mail.weight(),
             _ => 0,
         };
         256 + entries
@@ -277,20 +278,28 @@ impl Mail {
         None
     }
 
-    /// Splits it into mails of at most `most` entries that mean the same one after the other.
-    pub fn split(self, most: usize) -> Vec<Mail> {
-        if self.len() <= most {
+    /// Splits it into mails of at most `most` entries and about as many `bytes` that mean the same one after the other.
+    pub fn split(self, most: usize, bytes: usize) -> Vec<Mail> {
+        if self.len() <= most && (bytes == usize::MAX || self.weight() <= bytes) {
             return vec![self];
         }
         let Mail { round, fallback, orders, replies, acks, results, decisions } = self;
         let mut mails = Vec::new();
         let empty = Mail { round, fallback, ..Mail::default() };
-        in_pieces(orders, most, |orders| mails.push(Mail { orders, ..empty.clone() }));
-        in_pieces(replies, most, |replies| mails.push(Mail { replies, ..empty.clone() }));
-        in_pieces(acks, most, |acks| mails.push(Mail { acks, ..empty.clone() }));
-        in_pieces(results, most, |results| mails.push(Mail { results, ..empty.clone() }));
-        in_pieces(decisions, most, |decisions| mails.push(Mail { decisions, ..empty.clone() }));
+        in_pieces(orders, most, bytes, Order::weight, |orders| mails.push(Mail { orders, ..empty.clone() }));
+        in_pieces(replies, most, bytes, OrderReply::weight, |replies| mails.push(Mail { replies, ..empty.clone() }));
+        in_pieces(acks, most, bytes, |_| ENTRY, |acks| mails.push(Mail { acks, ..empty.clone() }));
+        in_pieces(results, most, bytes, CachedResult::weight, |results| mails.push(Mail { results, ..empty.clone() }));
+        in_pieces(decisions, most, bytes, |_| ENTRY, |decisions| mails.push(Mail { decisions, ..empty.clone() }));
         mails
+    }
+
+    /// About as many bytes as it takes.
+    pub fn weight(&self) -> usize {
+        let orders: usize = self.orders.iter().map(Order::weight).sum();
+        let replies: usize = self.replies.iter().map(OrderReply::weight).sum();
+        let results: usize = self.results.iter().map(CachedResult::weight).sum();
+        orders + replies + results + ENTRY * (self.acks.len() + self.decisions.len())
     }
 
     /// Whether it holds nothing but results of calls that were re-invoked from cached parameters.
@@ -322,11 +331,25 @@ impl Mail {
     }
 }
 
-/// Hands a list on in tasks, without copying what is in it.
-fn in_pieces<T>(list: Vec<T>, most: usize, mut task: impl FnMut(Vec<T>)) {
-    let mut rest = list.into_iter();
-    while rest.len() > 0 {
-        task(rest.by_ref().take(most).collect());
+/// Bytes of an entry besides what it carries.
+const ENTRY: usize = 128;
+
+impl Order {
+    fn weight(&self) -> usize {
+        const HEADER: usize = 352;
+        ENTRY + HEADER + self.asked.operation.weight()
+    }
+}
+
+impl OrderReply {
+    fn weight(&self) -> usize {
+        ENTRY + self.answer.weight()
+    }
+}
+
+impl CachedResult {
+    fn weight(&self) -> usize {
+        ENTRY + self.answer.weight()
     }
 }
 
@@ -438,6 +461,7 @@ pub struct Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execute::attempt::Payload;
 
     fn decision(graph: u64) -> Decision {
         Decision { graph: GraphId(graph), number: 1, commits: true }
@@ -483,11 +507,17 @@ mod tests {
         assert_eq!(replies, answered(0..3));
 
         let whole = mail.clone();
-        let mut tasks = mail.split(2).into_iter();
+        let mut tasks = mail.split(2, usize::MAX).into_iter();
         assert_eq!(tasks.len(), 3);
         let mut joined = tasks.next().unwrap();
         assert_eq!(joined.len(), 2);
         tasks.for_each(|task| assert_eq!(joined.append(task), None));
         assert_eq!(joined, whole);
+
+        let value = Payload(vec![7; 1000].as_slice().into());
+        replies.replies[1].answer = RemoteResponse::Value(Some(value));
+        let pieces = replies.clone().split(10, 1200);
+        assert_eq!(pieces.iter().map(Mail::len).collect::<Vec<_>>(), [1, 1, 1, 1]);
+        assert!(replies.weight() >= 1000 && replies.split(10, 2000).len() == 1);
     }
 }

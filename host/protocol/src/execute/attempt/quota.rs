@@ -34,6 +34,9 @@ const LOG_BYTES_MAX: usize = 64 << 10;
 /// Bytes of values and arguments that one transaction may make the host hold, in multiples of `limits.payload`.
 const PAYLOADS_MAX: u64 = 32;
 
+/// Bytes of what one scan finds, whatever the app's limits are.
+const SCAN_BYTES_MAX: u64 = 64 << 20;
+
 /// The limits of a transaction's app, and what the transaction has used of them as far as is known here.
 #[derive(Debug)]
 pub(super) struct Quota {
@@ -101,8 +104,20 @@ impl Quota {
         Ok(())
     }
 
-    /// Whether a scan may find so many entries.
-    pub fn admit_entries(&self, entries: usize) -> Result<(), Abort> {
+    /// Bytes that a scan may find. They travel in one message, so that the app's limit is not the only one.
+    pub fn scan_bytes_max(&self) -> usize {
+        self.bytes_max().min(SCAN_BYTES_MAX) as usize
+    }
+
+    /// Whether a scan may find so many entries, of so many bytes.
+    pub fn admit_entries(&self, entries: usize, bytes: usize) -> Result<(), Abort> {
+        // Bytes first: an owner of entries elsewhere may have found more than it could tell.
+        let limit = self.scan_bytes_max();
+        if bytes > limit {
+            return exceeded(format!(
+                "a scan found more than {limit} bytes ({PAYLOADS_MAX} times limits.payload, {SCAN_BYTES_MAX} at most); give it a limit"
+            ));
+        }
         let limit = self.limits.rw_set;
         if entries > limit as usize {
             return exceeded(format!("a scan found more than {limit} entries (limits.rw_set); give it a limit"));
@@ -185,7 +200,8 @@ mod tests {
     fn a_limit_may_be_met_and_not_exceeded() {
         let none = quota(Usage::default());
         assert_eq!([2, 3].map(|depth| none.admit_call(depth).is_ok()), [true, false]);
-        assert_eq!([5, 6].map(|entries| none.admit_entries(entries).is_ok()), [true, false]);
+        assert_eq!([5, 6].map(|entries| none.admit_entries(entries, 0).is_ok()), [true, false]);
+        assert_eq!([320, 321].map(|bytes| none.admit_entries(1, bytes).is_ok()), [true, false]);
         assert_eq!([10, 11].map(|bytes| none.admit_value(bytes).is_ok()), [true, false]);
         assert_eq!([10, 11].map(|bytes| none.admit_args(bytes).is_ok()), [true, false]);
         assert_eq!([10, 11].map(|bytes| none.admit_result(bytes).is_ok()), [true, false]);

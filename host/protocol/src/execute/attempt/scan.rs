@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::index::KeyIndex;
-use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan};
+use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan, weigh};
 use super::{Attempt, Finding, Locality, ScanRecord, Stamp};
 use crate::ids::WorkerId;
 use crate::mutants::{Bug, planted};
@@ -140,7 +140,22 @@ impl Attempt {
         let mut found = merge(committed, pending, scan.reverse);
         debug_assert!(found.is_sorted_by(|(a, _), (b, _)| if scan.reverse { a > b } else { a < b }), "each key once");
         found.truncate(wanted);
+        found.truncate(self.count_telling(&found));
         found
+    }
+
+    /// How many of these entries tell the one who scans all that it needs: it fails at the first that is over the bytes
+    /// that it may find.
+    fn count_telling(&self, found: &[(Key, Value)]) -> usize {
+        let mut room = Some(self.quota.scan_bytes_max());
+        let told = found.iter().take_while(|(key, value)| match room {
+            Some(left) => {
+                room = left.checked_sub(weigh(key, value));
+                true
+            }
+            None => false,
+        });
+        told.count()
     }
 
     /// Cuts what all owners have found to what the scan wants, and records what it has observed:
@@ -153,7 +168,8 @@ impl Attempt {
         let scan = &pending.scan;
         let cut = found.len() >= scan.limit as usize;
         found.truncate(scan.limit as usize);
-        if !self.bounded(self.quota.admit_entries(found.len())) {
+        let bytes = found.iter().map(|(key, value)| weigh(key, value)).sum();
+        if !self.bounded(self.quota.admit_entries(found.len(), bytes)) {
             return None;
         }
         let (asked, reverse) = (scan.range.clone(), scan.reverse);

@@ -28,6 +28,17 @@ pub enum Operation {
     Observe(RangeRead),
 }
 
+impl Operation {
+    /// Bytes that it carries.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Operation::Call(target) => target.args.len(),
+            Operation::Put(_, Some(value)) => value.len(),
+            Operation::Get(_) | Operation::Put(_, None) | Operation::Scan(_) | Operation::Observe(_) => 0,
+        }
+    }
+}
+
 /// What a scan asks of one owner.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Scan {
@@ -77,6 +88,16 @@ pub enum RemoteResponse {
 }
 
 impl RemoteResponse {
+    /// Bytes that it carries.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            RemoteResponse::Called(Ok(Payload(value))) | RemoteResponse::Value(Some(Payload(value))) => value.len(),
+            RemoteResponse::Entries(entries) => entries.iter().map(|Entry(key, value)| weigh(key, value)).sum(),
+            RemoteResponse::Called(Err(abort)) | RemoteResponse::Failed(abort) => abort.message.len(),
+            RemoteResponse::Value(None) | RemoteResponse::Noted => 0,
+        }
+    }
+
     /// What a call came to.
     pub(crate) fn called(result: Result<Value, Abort>) -> Self {
         RemoteResponse::Called(result.map(Payload))
@@ -97,6 +118,12 @@ pub struct Entry(
     #[rkyv(with = crate::archive::Plain)]
     pub Value,
 );
+
+/// Bytes of an entry that a scan has found.
+pub(super) fn weigh(key: &Key, value: &Value) -> usize {
+    const ENTRY: usize = 16;
+    ENTRY + key.len() + value.len()
+}
 
 /// A call that came from another worker, or the root, for parallel re-invocation (Styx §6.3).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use styx_protocol::modes::Modes;
 use tokio::sync::watch;
 
 use styx_driver::time::Now;
-use styx_driver::worker::{WorkerConfig, WorkerDriver, WorkerEvent};
+use styx_driver::worker::{FRAME_BYTES, WorkerConfig, WorkerDriver, WorkerEvent};
 use styx_transport::{Hello, Network, NodeId, NodeKind, Options, same_build};
 
 use self::shell::{Compiler, Event, Execution, Parts, Shell};
@@ -100,6 +100,7 @@ impl WorkerNode {
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
             backlog_max: options.backlog_max,
+            frame_bytes: FRAME_BYTES,
             suspended_max: options.suspended_max,
             hand_over_max: styx_protocol::machine::worker::HAND_OVER_MAX,
             claim_order: false,

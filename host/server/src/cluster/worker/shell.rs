@@ -300,9 +300,13 @@ impl Shell {
                     .map(|error| WorkerEvent::Unsent { to, why: error.to_string() });
             }
             WorkerEffect::SendControl { to, envelope } => {
-                // Who cannot be reached will be told again, or is no longer there.
-                let _ = self.network.send_control(to, envelope.encode());
+                return self
+                    .network
+                    .send_control(to, envelope.encode())
+                    .err()
+                    .map(|error| WorkerEvent::ControlUnsent { to, why: error.to_string() });
             }
+            WorkerEffect::Disconnect(node) => self.network.forget(node),
             WorkerEffect::SetGeneration(generation) => self.network.set_generation(generation.0),
             WorkerEffect::Connect { node, address } => self.network.connect(node, address),
             WorkerEffect::Redirect(address) => self.network.redirect(COORDINATOR, address),
