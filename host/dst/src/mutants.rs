@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use styx_protocol::mutants::{Bug, plant};
+use styx_planted::{Bug, plant};
 
 use crate::check::Failure;
 use crate::run::run;

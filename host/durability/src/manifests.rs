@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use styx_driver::snapshots::{ManifestDraft, ManifestPut, StoreFailure};
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Generation, LogPosition, Timestamp};
 use styx_protocol::record::Genesis;
 use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, Retention, SnapshotError, SnapshotStore};
@@ -76,7 +77,9 @@ impl ManifestWriter {
             system,
         };
         let manifest = self.store.commit(draft).map_err(|error| failure(&error))?;
-        self.metadata = None;
+        if !planted(Bug::MetadataOfAnother) {
+            self.metadata = None;
+        }
         Ok(ManifestPut { sequence: manifest.sequence, bytes: manifest.bytes(), written_bytes })
     }
 
@@ -106,7 +109,9 @@ impl ManifestWriter {
 
     fn write_metadata(&mut self, draft: &ManifestDraft) -> Result<PartRef, StoreFailure> {
         let epoch = draft.header.epoch.0;
-        if let Some((_, part)) = self.metadata.as_ref().filter(|(of, _)| *of == epoch) {
+        if let Some((_, part)) =
+            self.metadata.as_ref().filter(|(of, _)| *of == epoch || planted(Bug::MetadataOfAnother))
+        {
             return Ok(part.clone());
         }
         let metadata = SnapshotMetadata {

@@ -25,7 +25,6 @@ pub mod archive;
 pub mod format;
 pub mod ids;
 pub mod modes;
-pub mod mutants;
 
 pub mod cluster;
 pub mod commit;

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rkyv::with::Unshare;
+use styx_planted::{Bug, planted};
 
 use crate::commit::replies::{Kept, ReplyChange};
 use crate::ids::{Epoch, Generation, PartitionId, Tid, Timestamp};
-use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::CatalogImage;
 use crate::sequence::record::Chain;
 use crate::sequence::route::partition_of;

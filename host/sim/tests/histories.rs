@@ -85,7 +85,7 @@ fn snapshots_are_what_they_say_and_no_more() {
 #[cfg(feature = "mutants")]
 #[test]
 fn a_planted_bug_is_seen_in_the_history_alone() {
-    use styx_protocol::mutants::{Bug, plant};
+    use styx_planted::{Bug, plant};
     for bug in [Bug::IgnoreRaw, Bug::BitsNotMerged, Bug::LocksEarly] {
         plant(Some(bug));
         let (violated, kinds) = violations(40, Workload::Append, "strict-serializable", true, |_| {});

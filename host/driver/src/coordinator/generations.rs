@@ -1,5 +1,6 @@
 //! Generations: what the membership wants done, from the beginning of one to its end.
 
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Generation, LogPosition, NodeId};
 use styx_protocol::membership::{self, Seated};
 
@@ -131,7 +132,7 @@ impl<W, R> CoordinatorDriver<W, R> {
     fn close(&mut self, step: &mut Step<'_, W, R>) {
         let Some(mut leader) = self.leader.take() else { return };
         let generation = leader.generation();
-        for waiter in leader.abandon() {
+        for waiter in leader.abandon().into_iter().filter(|_| !planted(Bug::DeploymentForgotten)) {
             step.push(Effect::Answer(waiter, Answer::Failed(Failure::OutcomeUnknown)));
         }
         if leader.is_replaying() {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Generation, NodeId, OperatorId, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
@@ -144,6 +145,7 @@ impl<W, R> Router<W, R> {
         };
         if counts
             && self.in_flight.len() + self.postponed.len() >= self.backlog_max
+            && !planted(Bug::BacklogIgnored)
             && let Question::Submit(request, _) | Question::Query(request) = &question
         {
             return effects.push(RouterEffect::Answer(waiter, Answer::overloaded(request.id)));
@@ -185,7 +187,7 @@ impl<W, R> Router<W, R> {
     /// There is a connection to a node; `restarted`: to another process than before, which has lost
     /// whatever was on its way to the one before.
     pub fn connected(&mut self, now: Instant, node: NodeId, restarted: bool, effects: &mut Vec<RouterEffect<W, R>>) {
-        if restarted {
+        if restarted && !planted(Bug::ReplacedNotAskedAgain) {
             self.doubt(now, |in_flight| in_flight.node == node);
         }
         self.resume(effects);
@@ -326,7 +328,9 @@ impl<W, R> Router<W, R> {
             }
             let Some(in_flight) = self.in_flight.remove(&ticket) else { continue };
             if response == Response::WrongGeneration {
-                self.moved(in_flight, effects);
+                if !planted(Bug::MovedIgnored) {
+                    self.moved(in_flight, effects);
+                }
                 continue;
             }
             match in_flight.subject {
@@ -419,7 +423,7 @@ fn node_of(view: &View, worker: WorkerId) -> NodeId {
 /// Tells whether a question may be asked twice: if its first time had an effect, the second has none.
 fn is_repeatable(question: &Question) -> bool {
     match question {
-        Question::Submit(request, _) => request.retained,
+        Question::Submit(request, _) => request.retained || planted(Bug::WritesAskedAgain),
         Question::Query(_) | Question::Await(_) | Question::Admin(_) => true,
     }
 }

@@ -11,6 +11,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
@@ -268,7 +269,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             return self.reads.push_back((to, query));
         }
         let (epoch, response) = self.view(&query);
-        if epoch <= self.durable {
+        if epoch <= self.durable || planted(Bug::ReadAtOnce) {
             effects.push(SingleEffect::Respond(to, response));
         } else {
             self.undurable_reads.push_back((epoch, to, response));

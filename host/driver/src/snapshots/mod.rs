@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, LogPosition, PartitionId, WorkerId};
 use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
 use styx_protocol::state::StateHash;
@@ -396,6 +397,7 @@ impl<W> SnapshotScheduler<W> {
             Ok(Some(kept)) => {
                 let (_, newest) = self.newest.expect("maintenance follows a snapshot");
                 assert!(kept <= newest, "the log is trimmed to {kept}, and the newest snapshot goes on at {newest}");
+                let kept = if planted(Bug::TrimmedToNewest) { newest } else { kept };
                 effects.push(SnapshotEffect::TrimLog(kept));
             }
             Ok(None) | Err(StoreFailure::Stopped) => {}
@@ -453,7 +455,7 @@ impl<W> SnapshotScheduler<W> {
         let Stage::Collecting(collecting) = &mut self.stage else { return };
         let Some((header, _)) = &collecting.header else { return };
         // Of what is not durable nobody may have been told; a snapshot tells.
-        let durable = header.epoch <= self.durable;
+        let durable = header.epoch <= self.durable || planted(Bug::ManifestBeforeLog);
         if collecting.misses_something(self.workers) || !durable {
             return;
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::membership::{Beat, Doubt};
 use styx_protocol::wire::pieces::in_pieces;
@@ -90,7 +91,7 @@ impl<L, R> Answers<L, R> {
         reader: Reader<R>,
         response: Response,
     ) -> Option<WorkerEffect<L, R>> {
-        if epoch > self.durable {
+        if epoch > self.durable && !planted(Bug::ReadAtOnce) {
             self.undurable.push_back((epoch, now, reader, response));
             return None;
         }

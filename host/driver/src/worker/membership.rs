@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fault::PeerFault;
 use styx_protocol::ids::{Generation, NodeId, RequestId, WorkerId};
@@ -129,6 +130,11 @@ impl<L, R> Membership<L, R> {
         }
     }
 
+    /// Tells whether it is not ready for the log yet.
+    pub(super) fn is_beginning(&self) -> bool {
+        self.progress == Progress::Beginning
+    }
+
     fn is_live(&self) -> bool {
         self.progress == Progress::Live
     }
@@ -215,6 +221,9 @@ impl<L, R> Membership<L, R> {
                         let _ = catalog.apply(control);
                     }
                     self.missing = components.missing(&catalog);
+                    if planted(Bug::ComponentsNotAwaited) {
+                        self.missing.clear();
+                    }
                     if !self.missing.is_empty() {
                         self.postponed.push_back((from, Message::Begin(begin)));
                         return self.missing.iter().copied().collect();
@@ -409,6 +418,9 @@ impl<L, R> Membership<L, R> {
             }
             ClientResponse::Accepted { waiter, id } => {
                 self.answers.answer(waiter, Response::Accepted(id), Answer::Accepted(id))
+            }
+            ClientResponse::Unknown { waiter } if planted(Bug::UnknownAtOnce) => {
+                self.answers.answer(waiter, Response::Unknown, Answer::Unknown)
             }
             ClientResponse::Unknown { waiter } => {
                 self.answers.unknown(waiter);

@@ -25,6 +25,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use styx_planted::{Bug, planted};
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::Worker;
@@ -177,6 +178,9 @@ impl<L, R> WorkerDriver<L, R> {
     }
 
     fn say_hello(&mut self, now: Instant, effects: &mut Effects<L, R>) {
+        if planted(Bug::SilentWhileRestoring) && self.membership.as_ref().is_some_and(|member| member.is_beginning()) {
+            return;
+        }
         let nobody = BTreeMap::new();
         let workers = self.membership.as_ref().map_or(&nobody, |membership| membership.workers());
         if let Some(hello) = self.heartbeat.hello(now, workers) {
@@ -211,7 +215,7 @@ impl<L, R> WorkerDriver<L, R> {
             }
             NetworkEvent::Connected { peer: node, .. } => {
                 self.heartbeat.connected(node);
-                if node == COORDINATOR {
+                if node == COORDINATOR && !planted(Bug::ComponentAskedOnce) {
                     // The one that was asked before may have been another process.
                     self.components.fetching().for_each(|digest| fetch(digest, effects));
                 }

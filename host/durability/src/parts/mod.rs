@@ -7,6 +7,7 @@ use std::time::Duration;
 use styx_driver::diagnostic::Diagnostic;
 use styx_driver::snapshots::{RETRY_AFTER, Retry};
 use styx_driver::wire::WrittenPart;
+use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, PartitionId};
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
@@ -123,7 +124,7 @@ impl DeltaWriter {
         let mut writer = self.store.part_writer(self.kind, partition.0, epoch.0, self.generation.0)?;
         for change in changes {
             // What is not there needs no word in a base.
-            if change.value.is_some() || self.kind == PartKind::Delta {
+            if change.value.is_some() || (self.kind == PartKind::Delta && !planted(Bug::DeletesNotWritten)) {
                 writer.push(change.operator, change.key(), change.value.as_deref())?;
             }
         }

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use crate::mutants::{Bug, planted};
+use styx_planted::{Bug, planted};
 
 /// Why something that came has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

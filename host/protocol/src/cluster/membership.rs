@@ -14,8 +14,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use crate::ids::{EngineHash, Generation, WorkerId};
-use crate::mutants::{Bug, planted};
 
 #[cfg(test)]
 mod tests;

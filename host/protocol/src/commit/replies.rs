@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use styx_planted::{Bug, planted};
+
 use crate::abort::Abort;
 use crate::execute::attempt::Payload;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
-use crate::mutants::{Bug, planted};
 use crate::state::entity::Value;
 
 /// The end of a request, as its client is told.

@@ -6,7 +6,7 @@
 //! dyadic, 2^-n: they split unevenly into any number of parts, add up exactly, and the sum is a
 //! binary number, carried like one. No fraction ever grows beyond its exponent.
 
-use crate::mutants::{Bug, planted};
+use styx_planted::{Bug, planted};
 
 /// A share of 2^-n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

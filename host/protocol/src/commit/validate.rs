@@ -9,10 +9,11 @@
 
 use std::collections::BTreeMap;
 
+use styx_planted::{Bug, planted};
+
 use crate::execute::attempt::Footprint;
 use crate::ids::{OperatorId, Tid};
 use crate::modes::Modes;
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, EntityMap, Key};
 use crate::state::range::RangeRead;
 

@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use crate::execute::attempt::{Execution, Overlay};
 use crate::execute::executor::Executor;
-use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Transaction;
 use crate::state::entity::{Entity, EntityMap};

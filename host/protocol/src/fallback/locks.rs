@@ -5,8 +5,9 @@
 //! others when its end is decided. Everybody waits for lower TIDs only, on every worker alike; so
 //! nothing deadlocks.
 
+use styx_planted::{Bug, planted};
+
 use crate::execute::attempt::Footprint;
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, EntityMap};
 
 /// What one transaction wants of a key.

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use styx_planted::{Bug, planted};
+
 use crate::ids::Epoch;
-use crate::mutants::{Bug, planted};
 
 /// What clients may be told once epochs are durable, in the order of those epochs; what one epoch
 /// frees leaves as one list.

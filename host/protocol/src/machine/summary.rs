@@ -1,8 +1,9 @@
 //! Summary of an epoch, and the serial order that it claims.
 
+use styx_planted::{Bug, planted};
+
 use crate::abort::Abort;
 use crate::ids::{Epoch, Tid, Timestamp};
-use crate::mutants::{Bug, planted};
 use crate::sequence::record::Chain;
 use crate::state::entity::Value;
 use crate::wire::message::Counts;

@@ -7,9 +7,10 @@
 
 use std::collections::BTreeSet;
 
+use styx_planted::{Bug, planted};
+
 use super::Write;
 use crate::ids::OperatorId;
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
 
 /// The number of a delta. 0 is none: of entities that were restored, or are handed over.

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use hashbrown::HashTable;
+use styx_planted::{Bug, planted};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::delta::{Delta, Number};
 use super::{StateHash, Write};
 use crate::ids::{OperatorId, PartitionId};
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::KeyRange;
 

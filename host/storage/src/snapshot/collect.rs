@@ -12,6 +12,8 @@
 
 use std::collections::HashSet;
 
+use styx_planted::{Bug, planted};
+
 use super::error::SnapshotError;
 use super::manifest::{self, Manifest, object_name};
 use super::part;
@@ -79,7 +81,9 @@ impl SnapshotStore {
         let (gone, kept): (Vec<_>, Vec<_>) = manifests.iter().partition(|listing| listing.sequence < keep_from);
         let names: Vec<_> = gone.iter().map(|listing| object_name(listing.sequence)).collect();
         // Manifests first: one that mentions deleted parts would be a snapshot that cannot be restored.
-        self.objects.delete(&names)?;
+        if !planted(Bug::PartsBeforeManifests) {
+            self.objects.delete(&names)?;
+        }
         let mut collected = Collected {
             retained: kept.iter().map(|listing| listing.sequence).collect(),
             manifests: names.len() as u64,
@@ -90,6 +94,7 @@ impl SnapshotStore {
             let mentioned: HashSet<&str> = kept
                 .iter()
                 .filter_map(|listing| listing.manifest.as_ref().ok())
+                .filter(|manifest| manifest.sequence == newest.sequence || !planted(Bug::PartsOfOldDeleted))
                 .flat_map(Manifest::parts)
                 .map(|part| part.object.as_str())
                 .collect();
@@ -107,6 +112,9 @@ impl SnapshotStore {
             self.objects.delete(&names)?;
             collected.parts = garbage.len() as u64;
             collected.bytes = garbage.iter().map(|object| object.bytes).sum();
+        }
+        if planted(Bug::PartsBeforeManifests) {
+            self.objects.delete(&gone.iter().map(|listing| object_name(listing.sequence)).collect::<Vec<_>>())?;
         }
         for folder in [part::FOLDER, manifest::FOLDER, COMPONENTS, BESIDES] {
             self.objects.delete_staged(folder, grace)?;

@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 
+use styx_planted::{Bug, planted};
+
 use super::error::SnapshotError;
 use super::manifest::{PartKind, PartRef};
 use super::objects::Objects;
@@ -78,6 +80,9 @@ pub(crate) fn merge(
             }
             key = Some(this);
             lowest.push(index);
+        }
+        if planted(Bug::OlderValueMerged) {
+            lowest.reverse();
         }
         let Some(newest) = lowest.last().and_then(|newest| cursors[*newest].peek()) else { break };
         if newest.value.is_some() || kind == PartKind::Delta {

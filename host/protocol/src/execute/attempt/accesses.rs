@@ -1,7 +1,8 @@
 //! The RW set of a transaction.
 
+use styx_planted::{Bug, planted};
+
 use super::ThinVec;
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, EntityMap, Value};
 use crate::state::range::RangeRead;
 

@@ -2,10 +2,11 @@
 
 use std::num::NonZero;
 
+use styx_planted::{Bug, planted};
+
 use super::{CachedCall, CallRecord, Footprint, LogLine, ThinVec};
 use crate::abort::{Abort, Code};
 use crate::execute::effect::Effect;
-use crate::mutants::{Bug, planted};
 use crate::state::Write;
 use crate::state::entity::Value;
 use crate::state::range::RangeRead;

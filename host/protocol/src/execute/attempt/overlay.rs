@@ -1,9 +1,10 @@
 //! Writes that are decided but not yet applied: the state between two transactions of the fallback.
 
+use styx_planted::{Bug, planted};
+
 use super::Footprint;
 use super::index::KeyIndex;
 use crate::ids::OperatorId;
-use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::Catalog;
 use crate::state::Write;
 use crate::state::entity::{Entity, EntityMap, Key, Layout, Value};

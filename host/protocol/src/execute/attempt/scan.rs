@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use styx_planted::{Bug, planted};
+
 use super::index::KeyIndex;
 use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan, weigh};
 use super::{Attempt, Finding, Locality, ScanRecord, Stamp};
 use crate::ids::WorkerId;
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::{KeyRange, RangeRead};
 

@@ -1,10 +1,11 @@
 //! State as the running function sees it: its own writes, those before it in the fallback, and what is
 //! committed.
 
+use styx_planted::{Bug, planted};
+
 use super::site::{Operation, Payload, RemoteRequests, RemoteResponse};
 use super::{Access, Attempt, Finding, Stamp, quota};
 use crate::abort::{Abort, Code};
-use crate::mutants::{Bug, planted};
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::RangeRead;
 

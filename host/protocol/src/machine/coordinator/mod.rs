@@ -15,13 +15,14 @@ use std::sync::Arc;
 pub use io::{Action, Config, Input};
 pub use round::Stage;
 
+use styx_planted::{Bug, planted};
+
 use self::round::{CurrentRound, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
-use crate::mutants::{Bug, planted};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::record::{Chain, EpochRecord, Sequence};

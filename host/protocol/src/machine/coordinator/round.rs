@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
-use crate::mutants::{Bug, planted};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::Control;
 use crate::sequence::record::{EpochRecord, Sequence};

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use super::egress::Egress;
 use super::{ClientRequest, ClientResponse, Config};
 use crate::abort::{Abort, Code};
 use crate::commit::replies::{Known, Reply};
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
-use crate::mutants::{Bug, planted};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{Request, Transaction};

@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, HAND_OVER_MAX, Input};
 
+use styx_planted::{Bug, planted};
+
 use self::egress::Egress;
 use self::ground::Ground;
 use self::handover::Handover;
@@ -34,7 +36,6 @@ use self::round::{Cut, Ended, Rounds, Scope};
 use crate::execute::task::LocalView;
 use crate::ids::{Epoch, Timestamp};
 use crate::machine::EpochSummary;
-use crate::mutants::{Bug, planted};
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::record::Chain;
 use crate::sequence::route::sequencer_of;

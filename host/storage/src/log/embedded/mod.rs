@@ -31,6 +31,8 @@ mod tests;
 
 use std::path::Path;
 
+use styx_planted::{Bug, planted};
+
 use self::directory::Directory;
 use self::format::{HEADER, OVERHEAD, Pending};
 use self::mark::{Mark, MarkFile};
@@ -131,9 +133,11 @@ impl EmbeddedLog {
         let mut log = Self { directory, options, mark, segments, newest, pending: Pending::new(next), failed: false };
         // What survived a crash just before its commit was marked counts from here on. So it must be durable, which a
         // process that was killed may not have come to: the newest segment is synced by now, the rest is not.
-        log.directory.sync()?;
-        log.mark_committed()?;
-        log.mark.sync()?;
+        if !planted(Bug::FoundNotSynced) {
+            log.directory.sync()?;
+            log.mark_committed()?;
+            log.mark.sync()?;
+        }
         Ok(log)
     }
 
@@ -160,6 +164,10 @@ impl EmbeddedLog {
                 self.newest.file.reserve(bytes).map_err(|error| LogError::io(self.directory.path(), error))?;
                 self.newest.bytes = bytes;
             }
+        }
+        if planted(Bug::MarkBeforeData) {
+            self.mark.write(Mark { committed: next, ..*self.mark.mark() })?;
+            self.mark.sync()?;
         }
         let Newest { file, at, .. } = &mut self.newest;
         file.write_all_at(frame, *at).and_then(|()| file.sync_data()).map_err(|error| {
@@ -249,7 +257,9 @@ impl Log for EmbeddedLog {
             check_range(until, log.first(), log.next())?;
             // Durably marked before anything is deleted: a crash in between leaves too much, never too little.
             log.mark.write(Mark { first: until, ..*log.mark.mark() })?;
-            log.mark.sync()?;
+            if !planted(Bug::TrimmedBeforeMarked) {
+                log.mark.sync()?;
+            }
             // A segment goes when the next one begins at or before `until`; the newest stays.
             let count = log.segments.iter().skip(1).take_while(|base| **base <= until).count();
             for base in log.segments.drain(..count) {

@@ -20,6 +20,8 @@ mod scheduler;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use self::fragment::Origin;
 use self::part::Job;
 pub(crate) use self::part::Part;
@@ -31,7 +33,6 @@ use crate::commit::share::{Share, Shares};
 use crate::execute::attempt::{Attempt, Execution, Finding, LogLine, Mode, Operation, Overlay, RemoteResponse};
 use crate::execute::task::{GraphId, Progress, Task, TaskKind, TaskProgress};
 use crate::ids::{Round, Tid, WorkerId};
-use crate::mutants::{Bug, planted};
 use crate::sequence::transaction::Transaction;
 use crate::state::Write;
 use crate::state::entity::Value;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use styx_planted::{Bug, planted};
 
 use super::agenda::{Agenda, Next};
 use super::fragment::{Fragment, Origin};
@@ -14,7 +15,6 @@ use crate::commit::validate::Kind;
 use crate::execute::attempt::{Attempt, Execution, Finding, Mode, RemoteRequest, Report};
 use crate::execute::task::{GraphId, TaskKind};
 use crate::ids::WorkerId;
-use crate::mutants::{Bug, planted};
 use crate::sequence::transaction::Transaction;
 use crate::state::entity::Value;
 use crate::wire::message::{GraphEnd, Header, Question};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use super::super::egress::Egress;
 use super::super::ground::Ground;
 use super::super::ingress::Slot;
@@ -15,7 +17,6 @@ use crate::commit::validate::{Bits, Kind, Verdict};
 use crate::ids::{Epoch, Round, Tid, Timestamp};
 use crate::machine::{EpochSummary, Rank};
 use crate::modes::Modes;
-use crate::mutants::{Bug, planted};
 use crate::state::entity::Value;
 use crate::wire::message::GraphEnd;
 

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use styx_planted::{Bug, planted};
+
 use super::super::Action;
 use super::super::graphs::{Graphs, Locked};
 use super::roots::Roots;
@@ -18,7 +20,6 @@ use crate::fallback::locks::Locks;
 use crate::fallback::{ComponentOutcome, Member, components};
 use crate::ids::WorkerId;
 use crate::modes::Modes;
-use crate::mutants::{Bug, planted};
 use crate::sequence::transaction::Transaction;
 use crate::wire::message::{Decision, GraphEnd};
 

@@ -1,5 +1,4 @@
-//! Planted bugs: each breaks one promise of the protocol. The simulator must find all of them, or its silence means
-//! nothing.
+//! Planted bugs: each breaks one promise. The simulators must find all of them, or their silence means nothing.
 //!
 //! To plant one: name the promise here, break it at one place with `planted(Bug::Name)`, and run `just mutants`.
 //! Without the feature `mutants`, [`planted`] is `false` at compile time and leaves no code behind.
@@ -136,6 +135,67 @@ bugs! {
     DeltaSeesLater,
     /// Replies are remembered as part of the state: a snapshot holds them. Planted: it does not.
     RepliesNotInSnapshot,
+    // Drivers: who is asked again, who is told.
+    /// A gateway asks again what it had asked of a process that was replaced. Planted: it waits for the answer that was
+    /// lost with it.
+    ReplacedNotAskedAgain,
+    /// A worker that is in another generation says so, and is asked again. Planted: a gateway takes that for an answer.
+    MovedIgnored,
+    /// A write that nobody remembers is not asked twice. Planted: it is.
+    WritesAskedAgain,
+    /// A gateway has no more requests under way than it may. Planted: it takes any number.
+    BacklogIgnored,
+    /// Messages lost between two workers are reported until their generation is over. Planted: a connection that follows
+    /// is taken for their return.
+    BrokenForgotten,
+    /// A worker that restores a snapshot, however long, says that it is there. Planted: it does not.
+    SilentWhileRestoring,
+    /// A component that was asked of a coordinator which ended is asked of the next. Planted: it is not.
+    ComponentAskedOnce,
+    /// A worker begins an epoch that deploys something when it has compiled that. Planted: it begins at once.
+    ComponentsNotAwaited,
+    /// Whoever deploys is answered, though the generation ends before. Planted: they are not.
+    DeploymentForgotten,
+    /// What is read is told once it is durable. Planted: it is told at once.
+    ReadAtOnce,
+    /// That nothing is known of a request is told when its generation was still the current one. Planted: it is told at
+    /// once.
+    UnknownAtOnce,
+    /// A generation begins with a snapshot that its workers can read. Planted: one that is damaged is tried for ever.
+    DamagedTriedAgain,
+    /// A snapshot exists only when the log under it is durable. Planted: it is put before.
+    ManifestBeforeLog,
+    /// The log is kept from the oldest snapshot on that is. Planted: it is trimmed up to the newest.
+    TrimmedToNewest,
+    // Durability: what a process does with its log and its store.
+    /// A record counts as durable after the sync that follows it. Planted: it counts when it is appended.
+    AppendedNotSynced,
+    /// The delta of a snapshot holds deletes. Planted: they are not written.
+    DeletesNotWritten,
+    /// A snapshot's metadata are its own. Planted: those of one before are mentioned again.
+    MetadataOfAnother,
+    // Storage: the log.
+    /// What is found when a log is opened is durable from then on. Planted: it is not synced.
+    FoundNotSynced,
+    /// A segment has its name durably before anything is written to it. Planted: the directory is not synced.
+    NameNotSynced,
+    /// The mark says no more than is durable. Planted: it is written before the data.
+    MarkBeforeData,
+    /// What is trimmed is deleted when the mark durably says so. Planted: the mark is not synced.
+    TrimmedBeforeMarked,
+    /// An unfinished write at the log's end is cut off. Planted: checksums of frames are not compared.
+    ChecksumIgnored,
+    // Storage: snapshots.
+    /// A manifest that was put though nobody said so is known by its writer as its own. Planted: it is another's.
+    ManifestNotRecognized,
+    /// A writer of an earlier generation writes no snapshot any more. Planted: it takes the next number.
+    EarlierGenerationWrites,
+    /// Manifests are deleted before the parts that they mention. Planted: after.
+    PartsBeforeManifests,
+    /// Parts that a kept snapshot mentions are kept. Planted: those of the newest alone are.
+    PartsOfOldDeleted,
+    /// Where deltas are merged, what is newer hides what is older. Planted: the older value stays.
+    OlderValueMerged,
 }
 
 /// Whether a bug is planted: never, in a product.
