@@ -268,6 +268,11 @@ impl Node {
         self.running.as_ref().is_some_and(|running| running.process.has_ended())
     }
 
+    /// What somebody waits for in its process.
+    pub fn under_way(&self) -> usize {
+        self.running.as_ref().map_or(0, |running| running.process.under_way())
+    }
+
     /// State of a worker in a generation.
     pub fn worker_state(&self, generation: Generation) -> Option<WorkerState<'_>> {
         self.running.as_ref().and_then(|running| running.process.worker_state(generation))

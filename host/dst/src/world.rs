@@ -129,11 +129,12 @@ impl World {
         }
         let waiting = self.clients.waiting();
         let up: Vec<bool> = self.nodes.iter().map(Node::is_up).collect();
+        let under_way: Vec<usize> = self.nodes.iter().map(Node::under_way).collect();
         let checker = &self.environment.checker;
         Err(Failure::new(
             "liveness",
             format!(
-                "faults have stopped and something never ends after {events} events and {} s; up {up:?}, epoch {} of {}, durable {}, waiting attempts {waiting:?}, {}",
+                "faults have stopped and something never ends after {events} events and {} s; up {up:?}, under way {under_way:?}, epoch {} of {}, durable {}, waiting attempts {waiting:?}, {}",
                 self.environment.queue.now() / 1_000_000,
                 checker.epoch(),
                 checker.records.len(),
@@ -157,7 +158,10 @@ impl World {
     /// Whether nothing is left to be done.
     fn is_quiet(&self) -> bool {
         let checker = &self.environment.checker;
-        checker.is_between_epochs() && checker.carried().is_empty() && self.environment.durable == checker.epoch()
+        let is_done =
+            checker.is_between_epochs() && checker.carried().is_empty() && self.environment.durable == checker.epoch();
+        // What nobody waits for any more is given up some time.
+        is_done && self.nodes.iter().all(|node| node.under_way() == 0)
     }
 
     fn end(&mut self) -> Checked<Report> {

@@ -43,6 +43,11 @@ impl<W> Default for Deployments<W> {
 }
 
 impl<W> Deployments<W> {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.preparing.len() + self.announcing.len()
+    }
+
     /// Another one has come.
     pub(super) fn add(&mut self, control: Control, waiter: W, now: Instant) {
         self.preparing.push_back(Preparing { control, waiter, since: now, missing: None });

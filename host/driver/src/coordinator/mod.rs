@@ -101,6 +101,11 @@ impl<W, R> CoordinatorDriver<W, R> {
         }
     }
 
+    /// What somebody here waits for: nothing when all is quiet.
+    pub fn under_way(&self) -> usize {
+        self.deferred.len() + self.deployments.len() + self.router.under_way()
+    }
+
     /// Something has happened. The driver says what is to be done at once; what it made possible, [`Self::advance`] says.
     pub fn step(&mut self, now: Now, event: Event<W, R>, effects: &mut Vec<Effect<W, R>>) {
         let may_act = self.leadership.holds(now.monotonic);

@@ -119,6 +119,11 @@ impl<W, R> GatewayDriver<W, R> {
         }
     }
 
+    /// Questions that somebody here waits for: none when all is quiet.
+    pub fn under_way(&self) -> usize {
+        self.router.under_way()
+    }
+
     /// Takes one event; pushes what is to be done. It has to be stepped every [`TICK`] at least.
     pub fn step(&mut self, now: Instant, event: GatewayEvent<W, R>, effects: &mut Vec<GatewayEffect<W, R>>) {
         let mut routed = Vec::new();

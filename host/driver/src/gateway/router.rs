@@ -131,6 +131,11 @@ impl<W, R> Router<W, R> {
         CatalogVersion::of(&self.catalog)
     }
 
+    /// Questions that somebody here waits for: none when all is quiet.
+    pub fn under_way(&self) -> usize {
+        self.in_flight.len() + self.gathers.len() + self.postponed.len()
+    }
+
     /// Takes a client's message.
     pub fn client(&mut self, now: Instant, message: ClientMessage<W, R>, effects: &mut Vec<RouterEffect<W, R>>) {
         let (question, waiter, counts) = match message {

@@ -159,6 +159,11 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.machine.remembered()
     }
 
+    /// What waits to be sequenced or told: nothing when all is quiet.
+    pub fn under_way(&self) -> usize {
+        self.machine.backlog() + self.undurable_reads.len() + self.undurable_epochs.len()
+    }
+
     /// When it wants to be stepped with [`SingleEvent::Settled`] at the latest; none if only events bring work.
     pub fn wake(&self) -> Option<Instant> {
         earliest(self.cut_due, self.snapshots.as_ref().and_then(SnapshotScheduler::due))

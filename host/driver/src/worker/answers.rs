@@ -57,6 +57,11 @@ impl<L, R> Answers<L, R> {
         }
     }
 
+    /// Answers that are not given yet.
+    pub(super) fn len(&self) -> usize {
+        self.undurable.len() + self.unconfirmed.len() + self.outgoing.len()
+    }
+
     /// Answers a client.
     pub(super) fn answer(&mut self, asker: Asker<L>, remote: Response, local: Answer) -> Option<WorkerEffect<L, R>> {
         match asker {

@@ -98,6 +98,11 @@ impl<L, R> WorkerDriver<L, R> {
         self.membership.as_ref().map(|membership| membership.machine())
     }
 
+    /// What waits to be sequenced, compiled or told: nothing when all is quiet.
+    pub fn under_way(&self) -> usize {
+        self.handover.postponed.len() + self.membership.as_ref().map_or(0, |membership| membership.under_way())
+    }
+
     /// Takes one event; pushes what is to be done.
     ///
     /// # Panics

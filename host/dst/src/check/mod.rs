@@ -3,6 +3,7 @@
 pub mod checker;
 pub mod history;
 pub mod looks;
+pub mod manifests;
 pub mod snapshot;
 pub mod state;
 

@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{Epoch, Generation, LogPosition, OperatorId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, OperatorId, WorkerId};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::placement::Placement;
 use styx_protocol::transaction::Transaction;
 
 use crate::check::checker::Checker;
 use crate::check::history::History;
+use crate::check::manifests::Manifests;
 use crate::check::{Checked, Failure};
 use crate::event::{Event, Life};
 use crate::figures::Figures;
@@ -78,8 +79,8 @@ pub struct Environment {
     rounds: BTreeMap<Life, Option<Epoch>>,
     /// A generation whose round has just ended: its workers can be looked at.
     pub round_ended: Option<Generation>,
-    /// Snapshots in the store: by number, the position at which the log must still be, and the parts.
-    manifests: BTreeMap<u64, (LogPosition, Vec<String>)>,
+    /// Manifests in the store.
+    manifests: Manifests,
     /// Objects that are damaged, and what they were.
     damaged: BTreeMap<String, bytes::Bytes>,
     /// Processes that may end because of a fault that was injected.
@@ -136,7 +137,7 @@ impl Environment {
             durable: Epoch(0),
             rounds: BTreeMap::new(),
             round_ended: None,
-            manifests: BTreeMap::new(),
+            manifests: Manifests::default(),
             damaged: BTreeMap::new(),
             excused: BTreeSet::new(),
             halted: Vec::new(),

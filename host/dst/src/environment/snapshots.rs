@@ -7,7 +7,8 @@ use styx_protocol::snapshot::RestoredState;
 use styx_storage::snapshot::{Memory, SnapshotStore, StoreLocation};
 
 use super::Environment;
-use crate::check::{Checked, Failure, ensure};
+use crate::check::manifests::Mentioned;
+use crate::check::{Checked, Failure};
 use crate::event::Life;
 
 const MANIFESTS: &str = "manifests/";
@@ -47,11 +48,9 @@ impl Environment {
 
     /// Numbers of all snapshots that can be begun with.
     pub fn usable(&self) -> Vec<u64> {
-        let is_usable = |(sequence, (_, parts)): &(&u64, &(LogPosition, Vec<String>))| {
-            let manifest = format!("{MANIFESTS}{sequence:020}");
-            !parts.iter().chain([&manifest]).any(|name| self.damaged.contains_key(name))
-        };
-        self.manifests.iter().filter(is_usable).map(|(sequence, _)| *sequence).collect()
+        let is_usable =
+            |(_, mentioned): &(u64, &Mentioned)| !mentioned.parts.iter().any(|name| self.damaged.contains_key(name));
+        self.manifests.iter().filter(is_usable).map(|(sequence, _)| sequence).collect()
     }
 
     /// Something was put.
@@ -68,22 +67,21 @@ impl Environment {
         manifest.parts().for_each(|part| self.repair(&part.object));
         let (store, found) = self.snapshot(sequence)?;
         let epoch = found.metadata.header.epoch;
-        let position = LogPosition(found.manifest.log_position);
-        let parts: Vec<String> = found.manifest.parts().map(|part| part.object.clone()).collect();
-        ensure(epoch <= self.durable, "snapshot", || {
-            format!("snapshot {sequence} is of epoch {epoch}; durable is {}", self.durable)
-        })?;
-        let missing = parts.iter().find(|part| !self.store.contents().contains(part));
-        ensure(missing.is_none(), "snapshot", || {
-            format!("snapshot {sequence} mentions {missing:?}, which is not there")
-        })?;
-        self.manifests.insert(sequence, (position, parts));
+        let mentioned = Mentioned {
+            generation: Generation(found.manifest.generation),
+            epoch,
+            position: LogPosition(found.manifest.log_position),
+            parts: found.manifest.parts().map(|part| part.object.clone()).collect(),
+        };
+        let contents = &self.store;
+        let is_new =
+            self.manifests.put(sequence, mentioned, self.durable, |part| contents.contents().contains(part))?;
         let now = self.queue.now();
         self.trace.event(now, [22, sequence, epoch.0], || format!("snapshot {sequence} of epoch {epoch} exists"));
-        if self.checker.knows_snapshot(epoch) {
+        if !is_new {
             return Ok(());
         }
-        self.figures.snapshots += 1;
+        self.figures.snapshots += u64::from(!self.checker.knows_snapshot(epoch));
         let restored = found.restore(&store, 1, |_| true, None);
         let restored = restored.map_err(|error| Failure::new("snapshot", format!("{error:#}")))?;
         self.checker.snapshot(restored)
@@ -91,20 +89,19 @@ impl Environment {
 
     /// Something was deleted: nothing that a snapshot mentions may go before it.
     pub(super) fn was_deleted(&mut self, name: &str) {
+        let mut checked = Ok(());
         if let Some(sequence) = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse().ok()) {
-            self.manifests.remove(&sequence);
+            checked = self.manifests.deleted(sequence, self.plan.snapshotting.retention.epochs_min);
             if self.usable().is_empty() {
                 let names: Vec<String> = self.damaged.keys().cloned().collect();
                 names.iter().for_each(|name| self.repair(name));
             }
         }
-        if !name.starts_with(PARTS) {
-            return;
+        if name.starts_with(PARTS) {
+            checked = self.manifests.part_deleted(name);
         }
-        let mentions = self.manifests.iter().find(|(_, (_, parts))| parts.iter().any(|part| part == name));
-        if let Some((sequence, _)) = mentions {
-            let message = format!("{name} is deleted, and snapshot {sequence} mentions it");
-            self.broken.get_or_insert(Failure::new("snapshot", message));
+        if let Err(failure) = checked {
+            self.broken.get_or_insert(failure);
         }
     }
 
@@ -118,8 +115,8 @@ impl Environment {
     /// none: one must always be left.
     pub fn damage_snapshot(&mut self) {
         let mut newest = self.manifests.iter().rev();
-        let Some((_, (_, parts))) = newest.next() else { return };
-        let others: Vec<&String> = newest.flat_map(|(_, (_, parts))| parts).collect();
+        let Some((_, Mentioned { parts, .. })) = newest.next() else { return };
+        let others: Vec<&String> = newest.flat_map(|(_, other)| &other.parts).collect();
         if others.is_empty() || self.usable().len() < self.manifests.len() {
             return;
         }
@@ -139,10 +136,7 @@ impl Environment {
     /// # Errors
     /// A snapshot that is kept goes on before it.
     pub fn trims(&mut self, until: LogPosition) -> Checked {
-        let needed = self.manifests.values().map(|(position, _)| *position).min();
-        ensure(needed.is_none_or(|needed| until <= needed), "snapshot", || {
-            format!("the log is trimmed up to {until}, and a snapshot goes on at {needed:?}")
-        })
+        self.manifests.trimmed(until)
     }
 
     /// A worker's machine has given its part of a snapshot: with the first part, it is known what it must hold.

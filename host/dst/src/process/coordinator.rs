@@ -86,6 +86,11 @@ impl Coordinator {
         self.has_ended && self.lease.as_ref().is_none_or(LeaseThread::has_ended)
     }
 
+    /// What somebody waits for in it.
+    pub fn under_way(&self) -> usize {
+        self.driver.under_way()
+    }
+
     /// Takes a client's message.
     pub fn hear(&mut self, attempt: usize, message: Message, around: &mut Around<'_>) -> Checked {
         let event = match message {

@@ -1,5 +1,6 @@
 //! A process that is a gateway: the product's driver, and what its shell does for it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use styx_driver::COORDINATOR;
@@ -11,7 +12,7 @@ use styx_driver::wire::Envelope;
 use styx_protocol::machine::worker::ClientRequest;
 
 use super::around::Around;
-use crate::check::Checked;
+use crate::check::{Checked, ensure};
 use crate::event::Message;
 
 /// See the module.
@@ -21,6 +22,8 @@ pub struct Gateway {
     /// What the log can take, as the coordinator said it last.
     condition: LogCondition,
     ticked: Instant,
+    /// Requests that it has been asked and has not answered.
+    asked: BTreeSet<usize>,
 }
 
 /// Requests under way.
@@ -36,7 +39,13 @@ impl Gateway {
             driver: GatewayDriver::new(now, coordinators, backlog_max),
             condition: LogCondition::default(),
             ticked: now,
+            asked: BTreeSet::new(),
         }
+    }
+
+    /// What somebody waits for in it.
+    pub fn under_way(&self) -> usize {
+        self.driver.under_way()
     }
 
     /// Takes a client's message.
@@ -56,7 +65,11 @@ impl Gateway {
             }
             Message::Control(_) => panic!("deployments go to the coordinator"),
         };
-        self.step(GatewayEvent::Client(ClientMessage::Request(request)), around)
+        let counts = !matches!(request, ClientRequest::Await { .. });
+        self.asked.extend(counts.then_some(attempt));
+        self.step(GatewayEvent::Client(ClientMessage::Request(request)), around)?;
+        let (asked, most) = (self.asked.len(), around.environment.plan.cluster.gateway_backlog_max);
+        ensure(asked <= most, "bounded", || format!("{asked} requests are under way, and {most} may be"))
     }
 
     /// Everything that has come was taken.
@@ -90,7 +103,10 @@ impl Gateway {
                 GatewayEffect::Connect { node, address } => around.connect(node, &address),
                 GatewayEffect::Disconnect(node) => around.forget(node),
                 GatewayEffect::Redirect(address) => around.redirect(COORDINATOR, &address),
-                GatewayEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
+                GatewayEffect::Answer(attempt, answer) => {
+                    self.asked.remove(&attempt);
+                    around.answer(attempt, answer)?;
+                }
                 GatewayEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
                 GatewayEffect::Catalog(catalog) => around.environment.learn(&catalog),
                 GatewayEffect::Admit(condition) => self.condition = condition,

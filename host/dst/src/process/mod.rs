@@ -235,6 +235,17 @@ impl Process {
         }
     }
 
+    /// What somebody waits for in it: nothing when all is quiet.
+    pub fn under_way(&self) -> usize {
+        match self {
+            Process::Booting(_) => 0,
+            Process::Single(single) => single.under_way(),
+            Process::Coordinator(coordinator) => coordinator.under_way(),
+            Process::Worker(worker) => worker.under_way(),
+            Process::Gateway(gateway) => gateway.under_way(),
+        }
+    }
+
     /// Whether it takes calls of others now; and if not, why.
     ///
     /// # Errors

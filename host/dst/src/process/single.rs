@@ -110,6 +110,11 @@ impl Single {
         self.has_ended
     }
 
+    /// What somebody waits for in it.
+    pub fn under_way(&self) -> usize {
+        self.driver.under_way()
+    }
+
     /// Its state.
     pub fn worker_state(&self) -> WorkerState<'_> {
         WorkerState { state: self.driver.state(), remembered: self.driver.remembered() }

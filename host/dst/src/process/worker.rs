@@ -1,6 +1,6 @@
 //! A process that is a worker: the product's driver, and what its shell does for it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use styx_driver::COORDINATOR;
 use styx_driver::time::Instant;
@@ -29,6 +29,8 @@ pub struct Worker {
     parts: Option<PartThread>,
     /// The store that was used last.
     store: restoring::KnownStore,
+    /// Components that are compiled.
+    compiled: BTreeSet<Digest>,
     has_ended: bool,
 }
 
@@ -55,12 +57,18 @@ impl Worker {
         around.connect(COORDINATOR, &coordinators[0]);
         let pool = ExecutionPool::new(deviating, 0, around.environment);
         let driver = WorkerDriver::new(around.now(), config);
-        Worker { driver, pool, parts: None, store: restoring::KnownStore::default(), has_ended: false }
+        let (store, compiled) = (restoring::KnownStore::default(), BTreeSet::new());
+        Worker { driver, pool, parts: None, store, compiled, has_ended: false }
     }
 
     /// Whether the process has ended by itself.
     pub fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    /// What somebody waits for in it.
+    pub fn under_way(&self) -> usize {
+        self.driver.under_way()
     }
 
     /// Its state, if it is a member of a generation.
@@ -96,6 +104,9 @@ impl Worker {
         while let Some(event) = events.pop_front() {
             if let WorkerEvent::Restored { generation, result: Ok(Some(restored)) } = &event {
                 around.environment.restored(around.own.life, *generation, restored)?;
+            }
+            if let WorkerEvent::ComponentPrepared(digest, Ok(())) = &event {
+                self.compiled.insert(*digest);
             }
             let mut effects = Vec::new();
             // Some of the effects are of the generation that a step has ended.
@@ -142,6 +153,8 @@ impl Worker {
                 if let Some(generation) = self.driver.generation() {
                     around.environment.queries(generation, &batch.queries);
                 }
+                let absent = batch.catalog.operators().find(|operator| !self.compiled.contains(&operator.component));
+                ensure(absent.is_none(), "compiled before run", || format!("{life} runs what it has not compiled"))?;
                 around.environment.learn(&batch.catalog);
                 return Ok(self.pool.execute(batch, around).map(event_of));
             }

@@ -263,13 +263,14 @@ impl SnapshotStore {
             return Ok(());
         };
         let found = self.objects.get(&object_name(sequence))?;
-        // A put of this writer that it was not told of.
-        if found.as_ref().is_some_and(|found| head.unconfirmed.contains(&(sequence, xxh3_128(&found.bytes)))) {
+        let theirs = found.as_ref().and_then(|found| Manifest::decode(sequence, &found.bytes).ok());
+        let theirs = theirs.map_or(generation, |theirs| theirs.generation);
+        // A put of this writer that it was not told of; one of the next generation is, as anybody's, the end of this one.
+        let is_own = |hash| theirs <= generation && head.unconfirmed.contains(&(sequence, hash));
+        if found.is_some_and(|found| is_own(xxh3_128(&found.bytes))) {
             return Ok(());
         }
         head.known = false;
-        let theirs = found.and_then(|found| Manifest::decode(sequence, &found.bytes).ok());
-        let theirs = theirs.map_or(generation, |theirs| theirs.generation);
         Err(SnapshotError::Fenced { ours: generation, theirs, sequence })
     }
 
@@ -307,13 +308,12 @@ impl SnapshotStore {
         if theirs == hash {
             return Ok(PutOutcome::Written);
         }
-        if head.unconfirmed.contains(&(sequence, theirs)) {
-            return Ok(PutOutcome::Taken);
-        }
+        let is_own = head.unconfirmed.contains(&(sequence, theirs));
         match Manifest::decode(sequence, &found.bytes) {
             Ok(other) if other.generation < manifest.generation || planted(Bug::EarlierGenerationWrites) => {
                 Ok(PutOutcome::Taken)
             }
+            Ok(other) if other.generation == manifest.generation && is_own => Ok(PutOutcome::Taken),
             Ok(other) => {
                 head.known = false;
                 Err(SnapshotError::Fenced { ours: manifest.generation, theirs: other.generation, sequence })

@@ -173,6 +173,20 @@ fn a_snapshot_that_is_there_and_whose_writer_could_not_look_behind_it_is_continu
 }
 
 #[test]
+fn a_takeover_that_is_there_and_was_not_said_to_be_ends_the_generation_before() {
+    let (flaky, location) = flaky();
+    let store = open(&location);
+    let model = sample(1, 3, 20);
+    store.commit(whole(&store, &model, 1, 1)).unwrap();
+    flaky.mood.store(UNLISTED, Ordering::SeqCst);
+    assert!(store.reinstate(1, 2, 0, 0).is_err());
+    flaky.mood.store(FINE, Ordering::SeqCst);
+    let late = store.commit(draft(&store, 2, 1, Some(1), Vec::new()));
+    assert!(matches!(&late, Err(SnapshotError::Fenced { theirs: 2, .. })), "{late:?}");
+    assert_eq!(store.reinstate(1, 2, 0, 1).unwrap().sequence, 3);
+}
+
+#[test]
 fn a_number_that_is_refused_and_not_there_is_tried_again_after_a_pause() {
     let (flaky, location) = flaky();
     let environment = Arc::new(Counting::default());
