@@ -57,6 +57,8 @@ pub enum Event {
     Start(usize),
     /// A node's disk is quick again.
     Quick(usize),
+    /// A machine loses power.
+    Outage(usize),
     /// A worker is asked to end.
     Retire(usize),
     /// A process goes on that stood still.

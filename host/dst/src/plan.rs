@@ -192,7 +192,7 @@ impl ClusterPlan {
             silence: random.pick(&[300_000, 1_000_000, 10_000_000]),
             limits: Limits {
                 body_bytes_max: random.pick(&[256 << 20, 256 << 10]),
-                outstanding_bytes_max: if wide { 1 << 30 } else { random.pick(&[1 << 20, 100 << 10]) },
+                outstanding_bytes_max: if wide { 1 << 30 } else { random.pick(&[1 << 20, 100 << 10, 32 << 10]) },
             },
             frame_bytes: random.pick(&[200, 4 << 10, 1 << 20, 1 << 20]),
             patience: Patience {

@@ -323,6 +323,7 @@ impl World {
             Event::Quick(node) => {
                 environment.slow_disks.remove(&node);
             }
+            Event::Outage(node) => self.crash(node, true),
             Event::Retire(node) => nodes[node].retire(environment)?,
             Event::Awake(node) => self.awake(node)?,
             Event::Fault(_) if environment.calm => {}
@@ -453,7 +454,14 @@ impl World {
                 let retiring = environment.random.pick(&retiring);
                 environment.after(0, Event::Retire(retiring));
             }
-            Fault::Damage => environment.damage_snapshot(),
+            Fault::Damage => {
+                // Nobody sees it who need not read it.
+                if environment.damage_snapshot() {
+                    let most = environment.plan.cluster.workers as u64;
+                    let reader = environment.random.between(0, most) as usize;
+                    environment.after(0, Event::Outage(reader));
+                }
+            }
             Fault::Isolation => {
                 let until = now + environment.random.between(10_000, 5_000_000);
                 let of = environment.random.below(3);
@@ -482,6 +490,11 @@ impl World {
         }
         let delay = self.environment.random.between(1_000, 300_000);
         self.environment.after(delay, Event::Start(node));
+        // What the next one finds need not last longer than it.
+        if !self.environment.calm && self.environment.random.chance(100) {
+            let soon = self.environment.random.between(0, 20_000);
+            self.environment.after(delay + soon, Event::Outage(node));
+        }
     }
 
     /// The history as lines: what happened last, and every transaction that touched a key which the

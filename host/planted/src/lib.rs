@@ -46,6 +46,8 @@ bugs! {
     /// A transaction commits only if it comes after all that it did not see in one serial order. Planted:
     /// validation overlooks that a read is stale.
     IgnoreRaw,
+    /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
+    WarConflicts,
     /// A range read conflicts with every write into the range, of entities that did not exist too. Planted:
     /// validation overlooks ranges that were read.
     SkipRangeReads,

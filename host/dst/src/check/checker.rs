@@ -17,6 +17,7 @@ use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Request;
 
+use super::conflicts::Conflicts;
 use super::expected_replies::ExpectedReplies;
 use super::looks::{Look, Looks};
 use super::oracle::Oracle;
@@ -304,6 +305,7 @@ impl Checker {
         let Some(record) = self.current().filter(|record| record.epoch == epoch).cloned() else {
             return Err(Failure::new("log", format!("epoch {epoch} ends and was not cut")));
         };
+        self.check_conflicts(&ended)?;
         let mut open: BTreeMap<Tid, ()> = self.live.iter().map(|tid| (*tid, ())).collect();
         if let Some(lowest) = self.live.first() {
             ensure(ended.outcomes.contains_key(lowest), "progress", || {
@@ -329,6 +331,19 @@ impl Checker {
         self.ended.push(ended);
         self.remember_ends(at);
         if self.lenient { Ok(()) } else { self.looks.ended(epoch, &self.oracle.state) }
+    }
+
+    /// Checks that those were moved behind the others that conflict, on the state of the epoch's start.
+    fn check_conflicts(&mut self, ended: &Ended) -> Checked {
+        if self.lenient || ended.rescheduled == 0 && !ended.order.iter().any(|rank| matches!(rank, Rank::FellBack(_))) {
+            return Ok(());
+        }
+        let footprint = |tid: &Tid| {
+            let known = &self.sequenced[tid];
+            (*tid, self.oracle.footprint(*tid, known.time.0, &known.request))
+        };
+        let transactions: Vec<_> = self.live.iter().map(footprint).collect();
+        Conflicts::among(&transactions, self.config.modes.reordering).check(&transactions, ended)
     }
 
     /// Runs a transaction where it claims to stand.

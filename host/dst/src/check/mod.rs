@@ -1,6 +1,7 @@
 //! Checkers of everything that must hold whatever happens, and how they report what does not.
 
 pub mod checker;
+pub mod conflicts;
 pub mod history;
 pub mod looks;
 pub mod manifests;

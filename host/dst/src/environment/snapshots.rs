@@ -112,23 +112,24 @@ impl Environment {
     }
 
     /// Something of the newest snapshot is damaged, unless another one of an earlier epoch needs it as well, or there is
-    /// none: one must always be left.
-    pub fn damage_snapshot(&mut self) {
+    /// none: one must always be left. Gives whether something is.
+    pub fn damage_snapshot(&mut self) -> bool {
         let mut newest = self.manifests.iter().rev();
-        let Some((_, Mentioned { parts, .. })) = newest.next() else { return };
+        let Some((_, Mentioned { parts, .. })) = newest.next() else { return false };
         let others: Vec<&String> = newest.flat_map(|(_, other)| &other.parts).collect();
         if others.is_empty() || self.usable().len() < self.manifests.len() {
-            return;
+            return false;
         }
         let own: Vec<&String> = parts.iter().filter(|part| !others.contains(part)).collect();
         if own.is_empty() {
-            return;
+            return false;
         }
         let name = self.random.pick(&own).clone();
         self.figures.damaged += 1;
         let (at, cut) = (self.random.number(), self.random.chance(500));
         let before = self.store.contents().damage(&object_store::path::Path::from(name.as_str()), at, cut);
         self.damaged.extend(before.map(|before| (name, before)));
+        true
     }
 
     /// The log is to forget what stands before a position.

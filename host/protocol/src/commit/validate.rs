@@ -87,6 +87,7 @@ pub fn verdict(kind: Kind, bits: Bits, modes: Modes) -> Verdict {
         (Kind::ReadOnly, ..) | (Kind::Aborted, _, false, _) => Verdict::ReadOnly,
         (Kind::Aborted, _, true, _) => Verdict::Conflict,
         (Kind::Wrote, true, _, _) | (Kind::Wrote, _, true, true) => Verdict::Conflict,
+        (Kind::Wrote, false, false, true) if planted(Bug::WarConflicts) => Verdict::Conflict,
         (Kind::Wrote, false, true, false) if modes.reordering => Verdict::CommitEarly,
         (Kind::Wrote, false, true, false) => Verdict::Conflict,
         (Kind::Wrote, false, false, _) => Verdict::Commit,

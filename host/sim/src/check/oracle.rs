@@ -3,7 +3,7 @@
 //! Shares nothing with the protocol but the words. Where it and the protocol differ, one is wrong.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::Control;
@@ -26,6 +26,45 @@ pub struct Touch {
     pub wrote: Option<Option<u64>>,
     /// The value before.
     pub before: Option<u64>,
+}
+
+/// What a transaction does to a state.
+#[derive(Clone, Debug, Default)]
+pub struct Footprint {
+    /// It asks for snapshot isolation only.
+    pub snapshot: bool,
+    /// It ends without effect.
+    pub aborted: bool,
+    /// Entities that it reads, not counting what it has written before.
+    pub reads: Vec<(u32, &'static str)>,
+    /// Ranges that it reads.
+    pub ranges: Vec<RangeRead>,
+    /// Entities that it writes.
+    pub writes: Vec<(u32, &'static str)>,
+}
+
+impl Footprint {
+    /// Whether it has an effect.
+    pub fn has_written(&self) -> bool {
+        !self.aborted && !self.writes.is_empty()
+    }
+}
+
+/// Keys that a scan has looked through.
+#[derive(Clone, Debug)]
+pub struct RangeRead {
+    /// The operator.
+    pub operator: u32,
+    prefix: String,
+    lower: Bound<&'static str>,
+    upper: Bound<&'static str>,
+}
+
+impl RangeRead {
+    /// Whether a key lies in it.
+    pub fn contains(&self, key: &str) -> bool {
+        key.starts_with(&self.prefix) && RangeBounds::<str>::contains(&(self.lower, self.upper), key)
+    }
 }
 
 /// Entities by operator and key.
@@ -53,6 +92,8 @@ pub struct Oracle {
     time: u64,
     /// Accesses of the running transaction, if they are wanted.
     pub touched: Option<Vec<Touch>>,
+    /// The same as sets, if they are.
+    footprint: Option<Footprint>,
 }
 
 struct Running<'a> {
@@ -113,6 +154,18 @@ impl Oracle {
             }
         }
         result
+    }
+
+    /// What a transaction would do to the state of now.
+    pub fn footprint(&mut self, tid: Tid, time: u64, request: &Request) -> Footprint {
+        let snapshot = self.is_snapshot(request);
+        self.footprint = Some(Footprint { snapshot, ..Footprint::default() });
+        let aborted = self.transaction(tid, time, false, request).is_err();
+        let writes = self.undo.iter().map(|(operator, key, _)| (*operator, *key)).collect();
+        while let Some((operator, key, before)) = self.undo.pop() {
+            self.set(operator, key, before);
+        }
+        Footprint { aborted, writes, ..self.footprint.take().unwrap_or_default() }
     }
 
     /// An epoch starts, in which these run.
@@ -267,6 +320,12 @@ impl Running<'_> {
 impl World for Running<'_> {
     async fn get(&mut self, key: &str) -> Option<u64> {
         let value = self.oracle.state.get(&self.operator).and_then(|entities| entities.get(key)).copied();
+        let own =
+            || self.oracle.undo.iter().any(|(operator, written, _)| (*operator, *written) == (self.operator, key));
+        if self.oracle.footprint.is_some() && !own() {
+            let read = (self.operator, keys::intern(key));
+            self.oracle.footprint.as_mut().expect("just seen").reads.push(read);
+        }
         if self.oracle.touched.is_some() {
             let touch = Touch { operator: self.operator, key: keys::intern(key), wrote: None, before: value };
             self.oracle.note(touch);
@@ -293,24 +352,18 @@ impl World for Running<'_> {
         limit: u32,
         reverse: bool,
     ) -> Vec<(usize, u64)> {
-        let inside = |key: &str| {
-            key.starts_with(prefix)
-                && match lower {
-                    Bound::Unbounded => true,
-                    Bound::Included(lower) => lower <= key,
-                    Bound::Excluded(lower) => lower < key,
-                }
-                && match upper {
-                    Bound::Unbounded => true,
-                    Bound::Included(upper) => key <= upper,
-                    Bound::Excluded(upper) => key < upper,
-                }
-        };
-        let Some(entities) = self.oracle.state.get(&self.operator) else { return Vec::new() };
-        let found = entities.iter().filter(|(key, _)| inside(key)).map(|(key, value)| (*key, *value));
+        let mut range = RangeRead { operator: self.operator, prefix: prefix.into(), lower, upper };
+        let entities = self.oracle.state.entry(self.operator).or_default();
+        let found = entities.iter().filter(|(key, _)| range.contains(key)).map(|(key, value)| (*key, *value));
         let limit = if limit == 0 { usize::MAX } else { limit as usize };
         let found: Vec<(&'static str, u64)> =
             if reverse { found.rev().take(limit).collect() } else { found.take(limit).collect() };
+        if let Some(footprint) = &mut self.oracle.footprint {
+            if let Some((last, _)) = found.last().filter(|_| found.len() == limit) {
+                *(if reverse { &mut range.lower } else { &mut range.upper }) = Bound::Included(last);
+            }
+            footprint.ranges.push(range);
+        }
         for (key, value) in &found {
             self.oracle.note(Touch { operator: self.operator, key, wrote: None, before: Some(*value) });
         }
