@@ -47,6 +47,10 @@ pub struct Figures {
     pub late: u64,
     /// Messages of a generation that could not be sent.
     pub unsent: u64,
+    /// The most epochs that a transaction was moved.
+    pub longest_wait: u64,
+    /// The longest that nobody served after the last fault, µs.
+    pub longest_outage_us: u64,
     /// Workers refused because they run something else.
     pub refused: u64,
 }
@@ -78,5 +82,7 @@ impl Figures {
         add(&mut self.late, other.late);
         add(&mut self.unsent, other.unsent);
         add(&mut self.refused, other.refused);
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.longest_outage_us = self.longest_outage_us.max(other.longest_outage_us);
     }
 }

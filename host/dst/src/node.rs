@@ -268,6 +268,11 @@ impl Node {
         self.running.as_ref().is_some_and(|running| running.process.has_ended())
     }
 
+    /// Whether its process is all of a cluster, and serves.
+    pub fn serves(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.process.serves())
+    }
+
     /// What somebody waits for in its process.
     pub fn under_way(&self) -> usize {
         self.running.as_ref().map_or(0, |running| running.process.under_way())

@@ -116,6 +116,8 @@ impl World {
             if !self.environment.calm && (self.clients.are_spent() || now > FAULTS_END) {
                 self.calm();
             }
+            let serves = self.serves();
+            self.environment.causes.look(now, serves)?;
             let progress = (self.environment.checker.ended.len(), self.clients.answers(), self.environment.durable);
             if !self.environment.calm || progress != done {
                 (last, done) = (now, progress);
@@ -152,7 +154,16 @@ impl World {
         self.environment.store_cut.clear();
         self.environment.brokers_cut.clear();
         let now = self.environment.queue.now();
+        let awake = self.nodes.iter().map(|node| node.paused_until).max().unwrap_or_default();
+        self.environment.causes.calm(awake.max(now));
         self.environment.trace.event(now, [15], || "faults stop".into());
+    }
+
+    /// Whether clients are served.
+    fn serves(&self) -> bool {
+        let generation = self.environment.generations.last_key_value();
+        self.nodes[0].serves()
+            || generation.is_some_and(|(_, view)| view.live && self.nodes[view.leader.node].life == view.leader)
     }
 
     /// Whether nothing is left to be done.
@@ -166,6 +177,8 @@ impl World {
 
     fn end(&mut self) -> Checked<Report> {
         let now = self.environment.queue.now();
+        self.environment.figures.longest_wait = self.environment.checker.waits.longest;
+        self.environment.figures.longest_outage_us = self.environment.causes.longest_us;
         self.environment.history.check(&self.environment.checker)?;
         if !self.environment.checker.is_lenient() {
             self.verify()?;
@@ -473,6 +486,7 @@ impl World {
                 }
             }
         }
+        self.environment.causes.caused();
         self.environment.figures.disturbances += 1;
         self.environment.trace.event(now, [16, fault as u64], || format!("disturbance: {fault:?} (n{at})"));
         Ok(())
@@ -488,6 +502,7 @@ impl World {
                 self.environment.break_connection(attempt);
             }
         }
+        self.environment.causes.caused();
         let delay = self.environment.random.between(1_000, 300_000);
         self.environment.after(delay, Event::Start(node));
         // What the next one finds need not last longer than it.

@@ -22,6 +22,7 @@ use super::expected_replies::ExpectedReplies;
 use super::looks::{Look, Looks};
 use super::oracle::Oracle;
 use super::snapshot::Snapshots;
+use super::waits::Waits;
 use super::{Checked, Failure, ensure};
 
 pub use styx_sim::check::checker::{End, Ended, Outcome, Sequenced, again, same, show};
@@ -47,6 +48,8 @@ pub struct Checker {
     /// Transactions of the epoch under way.
     live: Vec<Tid>,
     carried: Vec<Tid>,
+    /// How long transactions wait.
+    pub waits: Waits,
     /// TIDs up to this one may have been given.
     highest: u64,
     /// Snapshots that were begun and written.
@@ -71,6 +74,7 @@ impl Checker {
             deployments: Vec::new(),
             live: Vec::new(),
             carried: Vec::new(),
+            waits: Waits::default(),
             highest: 0,
             snapshots: Snapshots::default(),
             looks: Looks::default(),
@@ -328,6 +332,7 @@ impl Checker {
             format!("epoch {epoch} reschedules {} transactions and leaves {} open", ended.rescheduled, open.len())
         })?;
         self.carried = open.into_keys().collect();
+        self.waits.ended(epoch, &self.live, &self.carried)?;
         self.ended.push(ended);
         self.remember_ends(at);
         if self.lenient { Ok(()) } else { self.looks.ended(epoch, &self.oracle.state) }

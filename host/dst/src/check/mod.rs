@@ -2,10 +2,12 @@
 
 pub mod checker;
 pub mod conflicts;
+pub mod generations;
 pub mod history;
 pub mod looks;
 pub mod manifests;
 pub mod snapshot;
 pub mod state;
+pub mod waits;
 
 pub use styx_sim::check::{Checked, Failure, catalog, ensure, expected_replies, oracle, order};

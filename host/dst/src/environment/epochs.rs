@@ -58,6 +58,7 @@ impl Environment {
         self.trace
             .event(now, [13, life.node as u64, generation.0], || format!("{life} begins generation {generation}"));
         self.figures.generations += 1;
+        self.causes.begins()?;
         if self.is_replaced(life) {
             return Ok(());
         }

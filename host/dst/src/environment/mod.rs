@@ -18,6 +18,7 @@ use styx_protocol::placement::Placement;
 use styx_protocol::transaction::Transaction;
 
 use crate::check::checker::Checker;
+use crate::check::generations::Generations;
 use crate::check::history::History;
 use crate::check::manifests::Manifests;
 use crate::check::{Checked, Failure};
@@ -75,6 +76,8 @@ pub struct Environment {
     owner: Option<Life>,
     /// The last epoch that is durable for whoever knows everything.
     pub durable: Epoch,
+    /// Generations, and what called for them.
+    pub causes: Generations,
     /// The epoch of the round under way, by who leads.
     rounds: BTreeMap<Life, Option<Epoch>>,
     /// A generation whose round has just ended: its workers can be looked at.
@@ -135,6 +138,7 @@ impl Environment {
             catalog: Arc::default(),
             owner: None,
             durable: Epoch(0),
+            causes: Generations::default(),
             rounds: BTreeMap::new(),
             round_ended: None,
             manifests: Manifests::default(),

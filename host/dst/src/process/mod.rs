@@ -235,6 +235,11 @@ impl Process {
         }
     }
 
+    /// Whether it is all of a cluster, and serves.
+    pub fn serves(&self) -> bool {
+        matches!(self, Process::Single(single) if single.serves())
+    }
+
     /// What somebody waits for in it: nothing when all is quiet.
     pub fn under_way(&self) -> usize {
         match self {
