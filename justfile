@@ -107,7 +107,7 @@ model *args:
     cargo build {{checked}} --quiet --workspace --bin styx-model
     target/release/styx-model {{args}}
 
-# Plant each bug in the protocol; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
+# Plant each bug, in the protocol and around it; a simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
-    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-sim --features styx-sim/mutants && target/release/styx-sim --mutants" } }} "$@"
+    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-sim --bin styx-dst --features styx-sim/mutants,styx-dst/mutants && target/release/styx-sim --mutants && target/release/styx-dst --mutants" } }} "$@"

@@ -4,24 +4,33 @@
 //! Without the feature `mutants`, [`planted`] is `false` at compile time and leaves no code behind.
 
 macro_rules! bugs {
-    ($($(#[doc = $promise:literal])* $name:ident),+ $(,)?) => {
+    ($($(#[doc = $of:literal])* $place:ident: [$($(#[doc = $promise:literal])* $name:ident,)+])+) => {
         /// A bug that can be planted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $($(#[doc = $promise])* $name),+ }
+        pub enum Bug { $($($(#[doc = $promise])* $name,)+)+ }
 
         impl Bug {
+            $($(#[doc = $of])* pub const $place: &[Bug] = &[$(Bug::$name,)+];)+
+
             /// Every bug that can be planted.
-            pub const ALL: &[Bug] = &[$(Bug::$name),+];
+            pub const ALL: &[&[Bug]] = &[$(Bug::$place),+];
 
             /// The promise that it breaks, and how.
             pub const fn promise(self) -> &'static str {
-                match self { $(Bug::$name => concat!($($promise),*)),+ }
+                match self { $($(Bug::$name => concat!($($promise),*),)+)+ }
+            }
+
+            /// The bug of a name.
+            pub fn named(name: &str) -> Option<Bug> {
+                Bug::ALL.iter().copied().flatten().copied().find(|bug| format!("{bug:?}") == name)
             }
         }
     };
 }
 
 bugs! {
+    /// Those that the simulation of the protocol's machines finds.
+    MACHINES: [
     // Sequencing and the log.
     /// What an epoch executes is in its record: a replay runs exactly that. Planted: the record of a cut lacks its
     /// last request.
@@ -46,8 +55,6 @@ bugs! {
     /// A transaction commits only if it comes after all that it did not see in one serial order. Planted:
     /// validation overlooks that a read is stale.
     IgnoreRaw,
-    /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
-    WarConflicts,
     /// A range read conflicts with every write into the range, of entities that did not exist too. Planted:
     /// validation overlooks ranges that were read.
     SkipRangeReads,
@@ -137,6 +144,14 @@ bugs! {
     DeltaSeesLater,
     /// Replies are remembered as part of the state: a snapshot holds them. Planted: it does not.
     RepliesNotInSnapshot,
+    ]
+    /// Those that the simulation of whole processes finds.
+    PROCESSES: [
+    // The protocol.
+    /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
+    WarConflicts,
+    /// Log lines are shown of the attempt that counted. Planted: those of one that conflicted are shown as well.
+    LinesOfEveryAttempt,
     // Drivers: who is asked again, who is told.
     /// A gateway asks again what it had asked of a process that was replaced. Planted: it waits for the answer that was
     /// lost with it.
@@ -198,6 +213,7 @@ bugs! {
     PartsOfOldDeleted,
     /// Where deltas are merged, what is newer hides what is older. Planted: the older value stays.
     OlderValueMerged,
+    ]
 }
 
 /// Whether a bug is planted: never, in a product.

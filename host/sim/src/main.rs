@@ -43,8 +43,8 @@ fn main() -> ExitCode {
             return styx_sim::mutants::table(options.seed, options.transactions);
         }
         if let Some(name) = &options.plant {
-            match styx_planted::Bug::ALL.iter().find(|bug| format!("{bug:?}") == *name) {
-                Some(bug) => styx_planted::plant(Some(*bug)),
+            match styx_planted::Bug::named(name) {
+                Some(bug) => styx_planted::plant(Some(bug)),
                 None => {
                     eprintln!("no bug is called {name}; --mutants lists them");
                     return ExitCode::from(2);

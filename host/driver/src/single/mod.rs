@@ -161,7 +161,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
 
     /// What waits to be sequenced or told: nothing when all is quiet.
     pub fn under_way(&self) -> usize {
-        self.machine.backlog() + self.undurable_reads.len() + self.undurable_epochs.len()
+        self.machine.backlog() + self.reads.len() + self.undurable_reads.len() + self.undurable_epochs.len()
     }
 
     /// When it wants to be stepped with [`SingleEvent::Settled`] at the latest; none if only events bring work.

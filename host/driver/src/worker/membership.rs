@@ -132,7 +132,7 @@ impl<L, R> Membership<L, R> {
 
     /// What waits to be sequenced, compiled or told.
     pub(super) fn under_way(&self) -> usize {
-        self.machine.backlog() + self.postponed.len() + self.missing.len() + self.answers.len()
+        self.machine.backlog() + self.reads.len() + self.postponed.len() + self.missing.len() + self.answers.len()
     }
 
     /// Tells whether it is not ready for the log yet.

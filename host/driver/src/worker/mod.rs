@@ -183,12 +183,12 @@ impl<L, R> WorkerDriver<L, R> {
     }
 
     fn say_hello(&mut self, now: Instant, effects: &mut Effects<L, R>) {
-        if planted(Bug::SilentWhileRestoring) && self.membership.as_ref().is_some_and(|member| member.is_beginning()) {
-            return;
-        }
         let nobody = BTreeMap::new();
         let workers = self.membership.as_ref().map_or(&nobody, |membership| membership.workers());
-        if let Some(hello) = self.heartbeat.hello(now, workers) {
+        let restores = || self.membership.as_ref().is_some_and(|membership| membership.is_beginning());
+        if let Some(hello) = self.heartbeat.hello(now, workers)
+            && !(planted(Bug::SilentWhileRestoring) && restores())
+        {
             let envelope = Envelope::Hello { hello, address: self.config.address.clone() };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
         }

@@ -19,6 +19,7 @@ use styx_protocol::transaction::Request;
 
 use super::conflicts::Conflicts;
 use super::expected_replies::ExpectedReplies;
+use super::lines::Lines;
 use super::looks::{Look, Looks};
 use super::oracle::Oracle;
 use super::snapshot::Snapshots;
@@ -48,6 +49,8 @@ pub struct Checker {
     /// Transactions of the epoch under way.
     live: Vec<Tid>,
     carried: Vec<Tid>,
+    /// Log lines of guests.
+    pub lines: Lines,
     /// How long transactions wait.
     pub waits: Waits,
     /// TIDs up to this one may have been given.
@@ -74,6 +77,7 @@ impl Checker {
             deployments: Vec::new(),
             live: Vec::new(),
             carried: Vec::new(),
+            lines: Lines::default(),
             waits: Waits::default(),
             highest: 0,
             snapshots: Snapshots::default(),
@@ -364,6 +368,7 @@ impl Checker {
             let message = format!("transactions {first} and {second} overwrite each other in epoch {}", record.epoch);
             return Err(Failure::new("lost update", message).about(&[first, second]));
         }
+        self.lines.expect(tid, self.oracle.said);
         if let Some(touched) = &self.oracle.touched {
             sequenced.touched.clone_from(touched);
         }

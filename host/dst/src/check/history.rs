@@ -170,6 +170,9 @@ impl History {
             let Some(queried) = self.queries.get(&reply.id) else {
                 return Err(Failure::new("own reply", format!("a query that did not run is answered: {reply:?}")));
             };
+            ensure(reply.epoch == queried.base, "own reply", || {
+                format!("a query rests on epoch {}, and says that it is of {}", queried.base, reply.epoch)
+            })?;
             return ensure(checker.is_lenient() || same(&queried.expected, &reply.outcome), "serial order", || {
                 format!("a query came to {reply:?}; after epoch {} it comes to {:?}", queried.base, queried.expected)
             });

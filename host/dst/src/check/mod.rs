@@ -4,6 +4,7 @@ pub mod checker;
 pub mod conflicts;
 pub mod generations;
 pub mod history;
+pub mod lines;
 pub mod looks;
 pub mod manifests;
 pub mod snapshot;

@@ -3,7 +3,7 @@
 use styx_driver::wire::{AdminQuery, Response as Told, TicketedResponse};
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::LogLine;
-use styx_protocol::ids::{Epoch, Tid};
+use styx_protocol::ids::{Epoch, Generation, Tid};
 use styx_protocol::machine::worker::ClientResponse;
 
 use super::Environment;
@@ -76,12 +76,9 @@ impl Environment {
         self.checker.shown(Look { query, shown: shown.clone(), epochs: *epoch..=last })
     }
 
-    /// Guests have logged lines in the attempt that counted.
-    ///
-    /// # Errors
-    /// They must not have.
-    pub fn logged(&mut self, _: Tid, _: &[LogLine]) -> Checked {
-        Ok(())
+    /// A worker shows what guests have logged.
+    pub fn logged(&mut self, generation: Generation, tid: Tid, lines: &[LogLine]) {
+        self.checker.lines.shown(generation, tid, lines);
     }
 
     /// Answers the client of an attempt.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_driver::wire::Invite;
-use styx_protocol::ids::{Epoch, Generation};
+use styx_protocol::ids::{Epoch, Generation, Tid};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Transaction;
@@ -208,7 +208,7 @@ impl Environment {
         if live {
             self.count(&summaries, several);
         }
-        self.finished(life, round, Ended::of(summaries, summary.chain))?;
+        self.finished(life, generation, round, Ended::of(summaries, summary.chain))?;
         // In a replay only its end can be compared.
         if round.is_none_or(|round| round == self.checker.epoch()) {
             self.round_ended = Some(generation);
@@ -226,10 +226,10 @@ impl Environment {
         if !replays {
             self.count(&summaries, false);
         }
-        self.finished(life, round, Ended::of(summaries, chain))
+        self.finished(life, Generation(life.number.into()), round, Ended::of(summaries, chain))
     }
 
-    fn finished(&mut self, life: Life, epoch: Option<Epoch>, ended: Ended) -> Checked {
+    fn finished(&mut self, life: Life, generation: Generation, epoch: Option<Epoch>, ended: Ended) -> Checked {
         let numbers = [6, epoch.map_or(0, |epoch| epoch.0), ended.chain.0 as u64, ended.order.len() as u64];
         let now = self.queue.now();
         self.trace.event(now, numbers, || match epoch {
@@ -239,7 +239,12 @@ impl Environment {
             ),
             None => format!("{life} ends a round of read-only requests"),
         });
-        self.checker.finished(epoch, ended)
+        let outcomes: Vec<(Tid, bool)> = ended.outcomes.iter().map(|(tid, outcome)| (*tid, outcome.is_ok())).collect();
+        self.checker.finished(epoch, ended)?;
+        if self.checker.is_lenient() {
+            return Ok(());
+        }
+        self.checker.lines.ended(generation, outcomes.iter().map(|(tid, commits)| (tid, *commits)))
     }
 
     /// Compares workers that have just ended a round with what they must be.

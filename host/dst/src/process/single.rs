@@ -9,7 +9,7 @@ use styx_driver::single::{SingleConfig, SingleDriver, SingleEffect, SingleEvent,
 use styx_driver::snapshots::SnapshotConfig;
 use styx_driver::time::Instant;
 use styx_durability::log::LogReport;
-use styx_protocol::ids::{Epoch, LogPosition};
+use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::machine::Config;
 use styx_protocol::machine::worker::ClientRequest;
 
@@ -277,7 +277,10 @@ impl Single {
                 }
             }
             SingleEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
-            SingleEffect::Logs { tid, lines, .. } => around.environment.logged(tid, &lines)?,
+            SingleEffect::Logs { tid, lines, .. } => {
+                // Each life of it shows them anew.
+                around.environment.logged(Generation(life.number.into()), tid, &lines);
+            }
             SingleEffect::EpochEnded { summary, .. } => {
                 let waiting = self.pool.waiting();
                 ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {life} after the round"))?;

@@ -191,7 +191,10 @@ impl Worker {
             WorkerEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
             WorkerEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
             WorkerEffect::PublishCatalog(_) => {}
-            WorkerEffect::Logs { tid, lines, .. } => around.environment.logged(tid, &lines)?,
+            WorkerEffect::Logs { tid, lines, .. } => {
+                let generation = before.or(self.driver.generation()).unwrap_or_default();
+                around.environment.logged(generation, tid, &lines);
+            }
             WorkerEffect::EpochEnded { summary, .. } => {
                 let waiting = self.pool.waiting();
                 ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {life} after the round"))?;

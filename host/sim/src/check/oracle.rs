@@ -92,6 +92,8 @@ pub struct Oracle {
     time: u64,
     /// Accesses of the running transaction, if they are wanted.
     pub touched: Option<Vec<Touch>>,
+    /// What the running transaction says: the sum of its [lines](line).
+    pub said: u64,
     /// The same as sets, if they are.
     footprint: Option<Footprint>,
 }
@@ -124,6 +126,11 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Hash of a line that a function of an operator says.
+pub fn line(operator: u32, number: u64) -> u64 {
+    mix(number ^ mix(u64::from(operator) + 1))
+}
+
 impl Oracle {
     /// An empty world of a cluster with this seed; notes what is touched if `notes`.
     pub fn new(seed: u64, notes: bool) -> Self {
@@ -142,7 +149,7 @@ impl Oracle {
     /// # Errors
     /// It ends without effect.
     pub fn transaction(&mut self, tid: Tid, time: u64, query: bool, request: &Request) -> Result<u64, Abort> {
-        (self.tid, self.time, self.calls) = (tid, time, 0);
+        (self.tid, self.time, self.calls, self.said) = (tid, time, 0, 0);
         self.undo.clear();
         if let Some(touched) = &mut self.touched {
             touched.clear();
@@ -379,6 +386,10 @@ impl World for Running<'_> {
         let target = self.target(operator, key, function, args)?;
         self.issued.push(target);
         Ok(())
+    }
+
+    fn log(&mut self, number: u64) {
+        self.oracle.said = self.oracle.said.wrapping_add(line(self.operator, number));
     }
 
     fn time(&mut self) -> u64 {

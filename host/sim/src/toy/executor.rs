@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::{
-    Attempt, Execution, Fragment, Locality, Mode, Next, Overlay, RemoteRequests, RemoteResponse,
+    Attempt, Execution, Fragment, Locality, LogLevel, Mode, Next, Overlay, RemoteRequests, RemoteResponse,
 };
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
@@ -163,6 +163,10 @@ impl World for Program {
 
     fn show(&mut self, value: u64) {
         self.1.extend(value.to_le_bytes());
+    }
+
+    fn log(&mut self, number: u64) {
+        self.0.with(|attempt| attempt.log(LogLevel::Info, number.to_string()));
     }
 
     fn time(&mut self) -> u64 {

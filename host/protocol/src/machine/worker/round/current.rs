@@ -151,6 +151,10 @@ impl<W> CurrentRound<W> {
             if at < self.roots.len() && self.roots.transaction(at).tid == tid {
                 if conflicts {
                     let (slot, execution) = self.roots.get_mut(at);
+                    if planted(Bug::LinesOfEveryAttempt) {
+                        let lines = execution.logs.to_vec();
+                        actions.push(Action::Logs { tid, lines });
+                    }
                     let (transaction, root, end) = (slot.transaction.clone(), ground.me(), end.cloned());
                     let execution = Arc::new(std::mem::take(execution));
                     conflicting.push(Conflicting { at: Some(at), transaction, root, execution, end });
