@@ -120,7 +120,7 @@ impl<L, R> WorkerDriver<L, R> {
                 effects.push(WorkerEffect::Diagnostic(
                     Diagnostic::warn(format!("a message cannot be sent: {why}")).node(to),
                 ));
-                self.heartbeat.broken(to);
+                self.lose(now, to, effects);
             }
             WorkerEvent::ControlUnsent { to, why } => {
                 // The coordinator is told again. A gateway asks again on its next connection what it may.
@@ -291,11 +291,16 @@ impl<L, R> WorkerDriver<L, R> {
     fn give_up(&mut self, now: Now, from: NodeId, message: &str, effects: &mut Effects<L, R>) {
         effects.push(WorkerEffect::PeerError);
         effects.push(WorkerEffect::Diagnostic(Diagnostic::error(message).node(from)));
-        if from == COORDINATOR {
+        self.lose(now, from, effects);
+    }
+
+    /// Something that a node said, or was to be told, is lost: only a new generation helps.
+    fn lose(&mut self, now: Now, node: NodeId, effects: &mut Effects<L, R>) {
+        if node == COORDINATOR {
             self.leave(now, effects);
             self.heartbeat.begin_life(now.wall.0);
         } else {
-            self.heartbeat.broken(from);
+            self.heartbeat.broken(node);
         }
     }
 

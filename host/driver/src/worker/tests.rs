@@ -563,3 +563,15 @@ fn a_gateway_whose_answers_are_not_taken_is_made_to_ask_again() {
     let expected = format!("disconnect {}", GATEWAY.0);
     assert_eq!(rig.others.iter().filter(|other| other.starts_with("disconnect")).collect::<Vec<_>>(), [&expected]);
 }
+
+#[test]
+fn what_cannot_be_sent_to_the_coordinator_ends_the_membership() {
+    let mut rig = Rig::live();
+    let life = rig.hellos.last().expect("it has said hello").life;
+    rig.now.wall.0 += 5;
+    rig.step(WorkerEvent::Unsent { to: COORDINATOR, why: "too much waits".into() });
+    assert_eq!(rig.worker.generation(), None);
+    rig.now.monotonic = rig.now.monotonic.after(HEARTBEAT);
+    rig.step(WorkerEvent::Tick);
+    assert_ne!(rig.hellos.last().expect("it says hello").life, life, "the coordinator counts on nothing of it");
+}

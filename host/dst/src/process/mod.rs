@@ -243,7 +243,7 @@ impl Process {
     /// What somebody waits for in it: nothing when all is quiet.
     pub fn under_way(&self) -> usize {
         match self {
-            Process::Booting(_) => 0,
+            Process::Candidate(_) | Process::Booting(_) => 0,
             Process::Single(single) => single.under_way(),
             Process::Coordinator(coordinator) => coordinator.under_way(),
             Process::Worker(worker) => worker.under_way(),
