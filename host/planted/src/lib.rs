@@ -175,11 +175,6 @@ bugs! {
     DeploymentForgotten,
     /// What is read is told once it is durable. Planted: it is told at once.
     ReadAtOnce,
-    /// That nothing is known of a request is told when its generation was still the current one. Planted: it is told at
-    /// once.
-    UnknownAtOnce,
-    /// A generation begins with a snapshot that its workers can read. Planted: one that is damaged is tried for ever.
-    DamagedTriedAgain,
     /// A snapshot exists only when the log under it is durable. Planted: it is put before.
     ManifestBeforeLog,
     /// The log is kept from the oldest snapshot on that is. Planted: it is trimmed up to the newest.

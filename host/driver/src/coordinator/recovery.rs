@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, LogPosition};
 
 use super::io::SnapshotFound;
@@ -39,9 +38,6 @@ impl Recovery {
 
     /// A worker cannot read the snapshot of this epoch.
     pub(super) fn unusable(&mut self, epoch: Epoch) {
-        if planted(Bug::DamagedTriedAgain) {
-            return;
-        }
         self.unusable = Some(self.unusable.map_or(epoch, |before| before.min(epoch)));
     }
 

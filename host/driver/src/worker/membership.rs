@@ -424,9 +424,6 @@ impl<L, R> Membership<L, R> {
             ClientResponse::Accepted { waiter, id } => {
                 self.answers.answer(waiter, Response::Accepted(id), Answer::Accepted(id))
             }
-            ClientResponse::Unknown { waiter } if planted(Bug::UnknownAtOnce) => {
-                self.answers.answer(waiter, Response::Unknown, Answer::Unknown)
-            }
             ClientResponse::Unknown { waiter } => {
                 self.answers.unknown(waiter);
                 None
