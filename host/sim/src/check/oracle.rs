@@ -327,11 +327,11 @@ impl Running<'_> {
 impl World for Running<'_> {
     async fn get(&mut self, key: &str) -> Option<u64> {
         let value = self.oracle.state.get(&self.operator).and_then(|entities| entities.get(key)).copied();
-        let own =
-            || self.oracle.undo.iter().any(|(operator, written, _)| (*operator, *written) == (self.operator, key));
-        if self.oracle.footprint.is_some() && !own() {
-            let read = (self.operator, keys::intern(key));
-            self.oracle.footprint.as_mut().expect("just seen").reads.push(read);
+        let Oracle { footprint, undo, .. } = &mut *self.oracle;
+        if let Some(footprint) = footprint
+            && !undo.iter().any(|(operator, written, _)| (*operator, *written) == (self.operator, key))
+        {
+            footprint.reads.push((self.operator, keys::intern(key)));
         }
         if self.oracle.touched.is_some() {
             let touch = Touch { operator: self.operator, key: keys::intern(key), wrote: None, before: value };
