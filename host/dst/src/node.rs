@@ -34,8 +34,20 @@ struct Running {
     process: Process,
     /// The driver's thread works until then.
     busy_until: u64,
-    /// When it is woken next, if that is settled.
+    /// When it wants to be woken next.
     wakes_at: Option<u64>,
+    /// When it will be, in no order: of two times the earlier one may come to nothing.
+    woken_at: Vec<u64>,
+}
+
+impl Running {
+    /// Has it woken at a time, or before: what is due is put off more often than not.
+    fn wake(&mut self, life: Life, at: u64, environment: &mut Environment) {
+        if self.woken_at.iter().all(|woken| at < *woken) {
+            self.woken_at.push(at);
+            environment.after(at - environment.queue.now(), Event::Run(life));
+        }
+    }
 }
 
 impl Node {
@@ -81,7 +93,7 @@ impl Node {
         let mut own = Own::new(life, peers, self.directory.clone());
         let mut around = Around { own: &mut own, environment, clock: &self.clock, spent: 0 };
         let process = Process::start(self.role, &mut around);
-        self.running = Some(Running { own, process, busy_until: now, wakes_at: None });
+        self.running = Some(Running { own, process, busy_until: now, wakes_at: None, woken_at: Vec::new() });
         self.arrange(environment);
         Ok(())
     }
@@ -121,6 +133,9 @@ impl Node {
         let done = act(&mut running.process, &mut around)?;
         let life = self.life;
         let failure = running.process.listen(&mut around)?;
+        if running.process.has_ended() {
+            environment.halted.push(life);
+        }
         if let Some(why) = failure {
             environment.halts(life, &why)?;
         }
@@ -142,7 +157,7 @@ impl Node {
         let at = (now + due).max(running.busy_until).max(self.paused_until);
         if running.wakes_at.is_none_or(|wakes| at < wakes) {
             running.wakes_at = Some(at);
-            environment.after(at - now, Event::Run(self.life));
+            running.wake(self.life, at, environment);
         }
     }
 
@@ -153,11 +168,14 @@ impl Node {
     pub fn run(&mut self, environment: &mut Environment) -> Checked {
         let now = environment.queue.now();
         let Some(running) = &mut self.running else { return Ok(()) };
-        // Another time was arranged since.
-        if running.wakes_at.is_none_or(|at| now < at) {
-            return Ok(());
+        running.woken_at.retain(|at| now < *at);
+        match running.wakes_at {
+            Some(at) if at <= now => running.wakes_at = None,
+            later => {
+                later.inspect(|at| running.wake(self.life, *at, environment));
+                return Ok(());
+            }
         }
-        running.wakes_at = None;
         let spent = self.with(environment, |process, around| {
             process.run(around)?;
             Ok(around.spent)

@@ -313,8 +313,9 @@ impl Plan {
             store: random.pick(&[(10, 100), (100, 1_000), (500, 10_000)]),
             failures: random.pick(&[0, 0, 5, 50]),
         };
-        let mut verified = [100, 350, 350, 350].map(|share| random.chance(share));
+        let mut verified = [50, 150, 150, 150].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
+        let slots: usize = random.pick(&[1, 12, 40, 80, 120, 160, 160]);
         Plan {
             config,
             cluster,
@@ -322,8 +323,9 @@ impl Plan {
             workload: None,
             snapshotting,
             snapshots: random.pick(&[0, 0, 100, 500]),
-            requests: random.between(100, 900),
-            slots: random.pick(&[1, 12, 40, 80, 120, 160, 160]),
+            // Few clients ask one after the other, and each of their requests is an epoch.
+            requests: random.between(100, 300 + 16 * slots as u64),
+            slots,
             mix,
             looks: random.pick(&[0, 20, 100]),
             timeout: random.pick(&[(50_000, 500_000), (1_000_000, 5_000_000), (5_000_000, 30_000_000)]),

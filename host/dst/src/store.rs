@@ -90,8 +90,7 @@ impl Contents {
 
     /// Names of the objects in a folder.
     pub fn names(&self, folder: &str) -> Vec<Path> {
-        let prefix = Path::from(folder);
-        self.objects.keys().filter(|name| name.prefix_matches(&prefix)).cloned().collect()
+        self.within(&Path::from(folder)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Turns a byte of an object over, or cuts the object off; gives what it was.
@@ -149,12 +148,14 @@ impl Contents {
     }
 
     fn list(&self, prefix: Option<&Path>) -> Vec<Result<ObjectMeta>> {
-        let of = |name: &&Path| prefix.is_none_or(|prefix| name.prefix_matches(prefix));
-        self.objects
-            .iter()
-            .filter(|(name, _)| of(name))
-            .map(|(name, object)| Ok(Contents::meta(name, object)))
-            .collect()
+        let prefix = prefix.cloned().unwrap_or_default();
+        self.within(&prefix).map(|(name, object)| Ok(Contents::meta(name, object))).collect()
+    }
+
+    /// Objects in a folder.
+    fn within(&self, folder: &Path) -> impl Iterator<Item = (&Path, &Object)> {
+        let begins = |(name, _): &(&Path, &Object)| name.as_ref().starts_with(folder.as_ref());
+        self.objects.range(folder..).take_while(begins).filter(|(name, _)| name.prefix_matches(folder))
     }
 }
 

@@ -375,11 +375,6 @@ impl World {
                 self.crash(life.node, false);
             }
         }
-        for at in 0..self.nodes.len() {
-            if self.nodes[at].has_ended() {
-                self.crash(at, false);
-            }
-        }
         if let Some(generation) = self.environment.round_ended.take() {
             self.compare(generation)?;
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use styx_protocol::abort::Abort;
 use styx_protocol::budget::RecordBudget;
-use styx_protocol::catalog::Control;
+use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, RequestId, SequencerCounter, Tid, Timestamp};
 use styx_protocol::machine::{Config, Rank};
@@ -46,6 +46,8 @@ pub struct Checker {
     pub ended: Vec<Ended>,
     /// Ids of all deployments in the log, and their epochs.
     pub deployments: Vec<(String, Epoch)>,
+    /// What is deployed.
+    pub(super) catalog: Catalog,
     /// Transactions of the epoch under way.
     live: Vec<Tid>,
     carried: Vec<Tid>,
@@ -75,6 +77,7 @@ impl Checker {
             records: Vec::new(),
             ended: Vec::new(),
             deployments: Vec::new(),
+            catalog: Catalog::default(),
             live: Vec::new(),
             carried: Vec::new(),
             lines: Lines::default(),
@@ -251,6 +254,8 @@ impl Checker {
                 self.deployments.push((deployment.id.clone(), record.epoch));
             }
             self.oracle.control(control);
+            // One that is refused changes nothing.
+            let _ = self.catalog.apply(control);
         }
         self.live = std::mem::take(&mut self.carried);
         let mut transactions: Vec<_> = record.transactions().collect();

@@ -60,16 +60,11 @@ impl Checker {
         if self.snapshots.of(epoch).is_some() {
             return Ok(());
         }
-        let mut catalog = Catalog::default();
-        for control in self.records.iter().flat_map(|record| &record.controls) {
-            // One that is refused changes nothing.
-            let _ = catalog.apply(control);
-        }
         let expectation = Expectation {
             chain: self.chain(),
             time: self.time(),
             highest: self.highest(),
-            catalog,
+            catalog: self.catalog.clone(),
             state: self.oracle.as_state(self.layout()),
             carried: self.carried().to_vec(),
             remembered: self.remembered.clone(),

@@ -88,7 +88,7 @@ pub struct Environment {
     damaged: BTreeMap<String, bytes::Bytes>,
     /// Processes that may end because of a fault that was injected.
     excused: BTreeSet<Life>,
-    /// Processes that cannot go on.
+    /// Processes that cannot go on, or have ended.
     pub halted: Vec<Life>,
     /// Disks are slower by this factor, by node.
     pub slow_disks: BTreeMap<usize, u64>,

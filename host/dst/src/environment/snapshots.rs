@@ -4,7 +4,7 @@
 use styx_durability::recovery::Found;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, PartitionId};
 use styx_protocol::snapshot::RestoredState;
-use styx_storage::snapshot::{Memory, SnapshotStore, StoreLocation};
+use styx_storage::snapshot::{Manifest, Memory, SnapshotStore, StoreLocation};
 
 use super::Environment;
 use crate::check::manifests::Mentioned;
@@ -30,11 +30,8 @@ impl Environment {
     /// It cannot be read.
     pub fn snapshot(&self, sequence: u64) -> Checked<(SnapshotStore, Found)> {
         let store = self.checked_store()?;
-        let found = store
-            .manifest(sequence)
-            .map_err(anyhow::Error::from)
-            .and_then(|manifest| Found::read(&store, manifest))
-            .map_err(|error| Failure::new("snapshot", format!("snapshot {sequence} cannot be read: {error:#}")))?;
+        let manifest = store.manifest(sequence).map_err(store_failure)?;
+        let found = found(&store, manifest)?;
         Ok((store, found))
     }
 
@@ -62,16 +59,18 @@ impl Environment {
     }
 
     fn manifest_put(&mut self, sequence: u64) -> Checked {
+        let store = self.checked_store()?;
+        let manifest = store.manifest(sequence).map_err(store_failure)?;
+        let parts: Vec<String> = manifest.parts().map(|part| part.object.clone()).collect();
         // Deltas that continue what is damaged are of no more use than it: none would be left, sooner or later.
-        let manifest = self.checked_store()?.manifest(sequence).map_err(store_failure)?;
-        manifest.parts().for_each(|part| self.repair(&part.object));
-        let (store, found) = self.snapshot(sequence)?;
+        parts.iter().for_each(|part| self.repair(part));
+        let found = found(&store, manifest)?;
         let epoch = found.metadata.header.epoch;
         let mentioned = Mentioned {
             generation: Generation(found.manifest.generation),
             epoch,
             position: LogPosition(found.manifest.log_position),
-            parts: found.manifest.parts().map(|part| part.object.clone()).collect(),
+            parts,
         };
         let contents = &self.store;
         let is_new =
@@ -183,6 +182,10 @@ impl Environment {
     pub fn restored_alone(&mut self, restored: &RestoredState) -> Checked {
         self.checker.restored(restored, &|_| true)
     }
+}
+
+fn found(store: &SnapshotStore, manifest: Manifest) -> Checked<Found> {
+    Found::read(store, manifest).map_err(|error| Failure::new("snapshot", format!("it cannot be read: {error:#}")))
 }
 
 fn store_failure(error: styx_storage::snapshot::SnapshotError) -> Failure {

@@ -147,7 +147,7 @@ impl Coordinator {
     /// Gives the driver the next record of the log, if it asks for one and it is there.
     fn read(&mut self, around: &mut Around<'_>) -> Checked {
         while self.next_record
-            && let Some(record) = self.log.next_record()
+            && let Some(record) = self.log.next_record(around)
         {
             self.next_record = false;
             if let Some(record) = &record {
@@ -162,15 +162,13 @@ impl Coordinator {
         Ok(())
     }
 
-    /// When it wants to be woken: soon, while it waits for the log.
+    /// When it wants to be woken: at once, if it waits for a record that is there.
     pub fn wake(&mut self, around: &Around<'_>) -> Instant {
-        let now = around.now();
         if self.has_ended {
             // The lease is being given back.
-            return now.monotonic.after(Duration::from_millis(1));
+            return around.instant().after(Duration::from_millis(1));
         }
-        let due = self.driver.due(now);
-        if self.next_record { due.min(Instant(now.monotonic.0 + 50)) } else { due }
+        if self.next_record && self.log.has_record() { around.instant() } else { self.driver.due(around.now()) }
     }
 
     /// Steps the driver, and does what it says.
@@ -234,7 +232,7 @@ impl Coordinator {
             }
             Effect::NextRecord => self.next_record = true,
             Effect::StopReading => {
-                self.log.stop_reading();
+                self.log.stop_reading(around);
                 self.next_record = false;
             }
             Effect::TrimLog(until) => {

@@ -101,7 +101,7 @@ impl LogThread {
 
     /// Reads records of later epochs than `after` from a position on.
     pub fn read(&mut self, from: LogPosition, after: Epoch, around: &mut Around<'_>) {
-        self.stop_reading();
+        self.stop_reading(around);
         let reading = Reading::default();
         self.reading = Some(reading.clone());
         // Dropped when all is read, or nobody reads any more.
@@ -109,7 +109,7 @@ impl LogThread {
         let records = Box::new(move |record| {
             let _ = &end;
             while lock(&reading).records.len() >= READ_AHEAD && !lock(&reading).is_over {
-                wait(Wait::Pause(std::time::Duration::from_micros(50)));
+                wait(Wait::Order);
             }
             let mut read = lock(&reading);
             read.records.push_back(record);
@@ -118,19 +118,31 @@ impl LogThread {
         self.order(LogOrder::Read { from, after, records }, around);
     }
 
+    /// Whether the next record has come, or that there is none.
+    pub fn has_record(&self) -> bool {
+        self.reading.as_ref().is_some_and(|reading| {
+            let read = lock(reading);
+            read.has_ended || !read.records.is_empty()
+        })
+    }
+
     /// The next record, if it has come; `Some(None)` after the last.
-    pub fn next_record(&self) -> Option<Option<Arc<EpochRecord>>> {
+    pub fn next_record(&self, around: &mut Around<'_>) -> Option<Option<Arc<EpochRecord>>> {
         let mut read = lock(self.reading.as_ref()?);
         match read.records.pop_front() {
-            Some(record) => Some(Some(record)),
+            Some(record) => {
+                around.wake(self.thread);
+                Some(Some(record))
+            }
             None => read.has_ended.then_some(None),
         }
     }
 
     /// Nobody reads any more.
-    pub fn stop_reading(&mut self) {
+    pub fn stop_reading(&mut self, around: &mut Around<'_>) {
         if let Some(reading) = self.reading.take() {
             lock(&reading).is_over = true;
+            around.wake(self.thread);
         }
     }
 

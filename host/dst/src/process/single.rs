@@ -182,7 +182,7 @@ impl Single {
     /// Replays the next records of the log; at its end clients may come.
     fn recover(&mut self, around: &mut Around<'_>) -> Checked {
         while self.driver.is_idle() {
-            match self.log.next_record() {
+            match self.log.next_record(around) {
                 None => return Ok(()),
                 Some(Some(record)) => {
                     around.environment.replayed(around.own.life, &record)?;
@@ -190,7 +190,7 @@ impl Single {
                     self.step(SingleEvent::Replay(record), around)?;
                 }
                 Some(None) => {
-                    self.log.stop_reading();
+                    self.log.stop_reading(around);
                     let Recovering { snapshots, end } = self.recovering.take().expect("it recovers");
                     self.apply(around, |driver, around, effects| {
                         driver.recovered(around.now(), end, snapshots, effects);
@@ -203,10 +203,10 @@ impl Single {
         Ok(())
     }
 
-    /// When it wants to be woken: soon, while it waits for the log.
+    /// When it wants to be woken: at once, if it waits for a record that is there.
     pub fn wake(&self, around: &Around<'_>) -> Option<Instant> {
-        if self.recovering.is_some() && self.driver.is_idle() {
-            return Some(Instant(around.instant().0 + 50));
+        if self.recovering.is_some() && self.driver.is_idle() && self.log.has_record() {
+            return Some(around.instant());
         }
         self.driver.wake()
     }

@@ -19,6 +19,7 @@
 //! its checksum's place are the same in every version to come, so a flipped bit never looks like a newer format.
 
 pub(crate) mod block;
+mod compression;
 pub(crate) mod fetch;
 pub(crate) mod reader;
 pub(crate) mod writer;

@@ -7,6 +7,7 @@ use super::super::error::SnapshotError;
 use super::super::manifest::{PartKind, PartRef};
 use super::super::objects::Objects;
 use super::block::Block;
+use super::compression::decompress;
 use super::fetch::Fetch;
 use super::{
     BLOCK_BYTES, BLOCK_HEADER, CHECKSUM, ENTRY_BYTES_MAX, FOOTER, FOOTER_MAGIC, HEADER_START, Header, block_checksum,
@@ -28,7 +29,6 @@ pub(crate) struct PartReader {
     fetch: Fetch,
     part: PartRef,
     hasher: Box<Xxh3>,
-    decompressor: zstd::bulk::Decompressor<'static>,
     /// Offset in the object, bytes.
     at: u64,
     blocks: u32,
@@ -42,13 +42,10 @@ pub(crate) struct PartReader {
 impl PartReader {
     /// Starts to read; the header must say what the manifest says.
     pub(crate) fn open(objects: Objects, part: &PartRef) -> Result<Self, SnapshotError> {
-        let decompressor = zstd::bulk::Decompressor::new()
-            .map_err(|error| SnapshotError::store("decompress", &part.object, &error))?;
         let mut reader = Self {
             fetch: Fetch::new(objects, part.object.clone(), part.bytes),
             part: part.clone(),
             hasher: Box::new(Xxh3::new()),
-            decompressor,
             at: 0,
             blocks: 0,
             entries: 0,
@@ -106,9 +103,7 @@ impl PartReader {
         self.hasher.update(&body);
         let mut unpacked = AlignedVec::<16>::with_capacity(raw);
         unpacked.resize(raw, 0);
-        let length = self
-            .decompressor
-            .decompress_to_buffer(&body, unpacked.as_mut_slice())
+        let length = decompress(&body, unpacked.as_mut_slice())
             .map_err(|error| self.damaged(format!("the block cannot be unpacked: {error}")))?;
         if length != raw {
             return Err(self.damaged(format!("the block has {length} bytes instead of {raw}")));

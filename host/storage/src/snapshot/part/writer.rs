@@ -9,10 +9,8 @@ use super::super::objects::Objects;
 use super::super::uncommitted::UncommittedObjects;
 use super::super::upload::Upload;
 use super::block::{Columns, Entry};
+use super::compression::compress;
 use super::{BLOCK_BYTES, ENTRY_BYTES_MAX, FOOTER_MAGIC, Header, NAME_BYTES_MAX, block_checksum};
-
-/// Fast, and about half the size for state that is text.
-const ZSTD_LEVEL: i32 = 1;
 
 /// Writes one part of a partition. Encoding and compression run on the thread that calls, so call it from one
 /// that may take the time; uploads run in the background.
@@ -122,7 +120,6 @@ struct Sink {
     object: String,
     upload: Option<Upload>,
     uncommitted: UncommittedObjects,
-    compressor: zstd::bulk::Compressor<'static>,
     hasher: Box<Xxh3>,
     bytes: u64,
     raw_bytes: u64,
@@ -137,15 +134,12 @@ impl Sink {
             let rule = format!("names of system parts have at most {NAME_BYTES_MAX} bytes");
             return Err(SnapshotError::Misuse { object, rule });
         }
-        let compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL)
-            .map_err(|error| SnapshotError::store("compress", &object, &error))?;
         // Before the first byte is written, so that a collection under way cannot take it for garbage.
         uncommitted.insert(&object);
         let mut sink = Self {
             upload: Some(Upload::new(objects, object.clone())),
             object,
             uncommitted: uncommitted.clone(),
-            compressor,
             hasher: Box::new(Xxh3::new()),
             bytes: 0,
             raw_bytes: 0,
@@ -168,8 +162,7 @@ impl Sink {
     }
 
     fn block(&mut self, raw: &[u8], entries: usize) -> Result<(), SnapshotError> {
-        let stored =
-            self.compressor.compress(raw).map_err(|error| SnapshotError::store("compress", &self.object, &error))?;
+        let stored = compress(raw).map_err(|error| SnapshotError::store("compress", &self.object, &error))?;
         let small = |length: usize| u32::try_from(length).expect("blocks are bounded");
         let mut block = Vec::with_capacity(super::BLOCK_HEADER + stored.len());
         for field in [small(stored.len()), small(raw.len()), small(entries), self.blocks] {
