@@ -12,6 +12,7 @@ pub mod clock;
 pub mod disk;
 pub mod environment;
 pub mod event;
+pub mod explain;
 pub mod figures;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -23,6 +24,7 @@ pub mod run;
 pub mod store;
 pub mod thread;
 pub mod topic;
+pub mod trace;
 pub mod world;
 
-pub(crate) use styx_sim::{queue, random, replay, threads, toy, trace};
+pub(crate) use styx_sim::{queue, random, replay, threads, toy};

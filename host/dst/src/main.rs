@@ -1,9 +1,13 @@
-//! `styx-sim`: runs seeds, tells what breaks, and with which history.
+//! `styx-dst`: runs seeds, tells what breaks, and with which history.
 
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use styx_dst::check::Failure;
+use styx_dst::explain::{Timeline, page};
 use styx_dst::run::{run, simulate};
 use styx_dst::world::World;
 
@@ -25,6 +29,12 @@ struct Options {
     /// Tell of every world; with --world, of every event
     #[arg(long)]
     verbose: bool,
+    /// With --world: a timeline of what happened, with what is dull folded
+    #[arg(long, requires = "world")]
+    explain: bool,
+    /// With --world: write a page with a lane for each node
+    #[arg(long, requires = "world", value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Plant each bug and see whether it is caught
     #[cfg(feature = "mutants")]
     #[arg(long)]
@@ -53,17 +63,24 @@ fn main() -> ExitCode {
         }
     }
     match options.world {
-        Some(world) => one(world, options.verbose),
+        Some(world) => one(world, &options),
         None => many(&options),
     }
 }
 
 /// One world again, with its history.
-fn one(seed: u64, verbose: bool) -> ExitCode {
+fn one(seed: u64, options: &Options) -> ExitCode {
     let mut world = World::new(seed, true);
     let result = simulate(&mut world);
-    if verbose {
-        world.lines().iter().for_each(|line| println!("{line}"));
+    if options.verbose || options.explain {
+        tell(&world, result.as_ref().err(), options.verbose);
+    }
+    if let Some(file) = &options.html {
+        if let Err(error) = std::fs::write(file, page(seed, &world, result.as_ref().err())) {
+            eprintln!("{} cannot be written: {error}", file.display());
+            return ExitCode::from(2);
+        }
+        println!("{} shows what happened", file.display());
     }
     match result {
         Ok(report) => {
@@ -79,6 +96,14 @@ fn one(seed: u64, verbose: bool) -> ExitCode {
     }
 }
 
+/// Prints what happened.
+fn tell(world: &World, failure: Option<&Failure>, whole: bool) {
+    let moments = world.moments();
+    let about = failure.map_or_else(Vec::new, |failure| failure.tids.iter().map(|tid| format!("{tid:?}")).collect());
+    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    print!("{}", Timeline { moments: &moments, whole, coloured, about });
+}
+
 fn many(options: &Options) -> ExitCode {
     let started = Instant::now();
     let run = run(options.seed, options.transactions, |world, report| {
@@ -92,8 +117,12 @@ fn many(options: &Options) -> ExitCode {
         let mut world = World::new(*seed, true);
         let failure = simulate(&mut world).err().unwrap_or_else(|| failure.clone());
         world.history(&failure).iter().for_each(|line| println!("{line}"));
+        tell(&world, Some(&failure), false);
         println!("broken: {}: {}", failure.check, failure.message);
-        println!("seed {}, world {seed}: styx-dst --world {seed} shows it again", options.seed);
+        println!(
+            "seed {}, world {seed}: styx-dst --world {seed} --explain, or --html FILE, shows it again",
+            options.seed
+        );
     }
     let summary = serde_json::json!({
         "seed": options.seed,

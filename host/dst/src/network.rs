@@ -43,6 +43,13 @@ enum Kind {
     Resume,
 }
 
+impl Frame {
+    /// The generation and number of the message that it carries, if it carries one.
+    pub fn message(&self) -> Option<(u64, u64)> {
+        (self.number > 0).then_some((self.generation, self.number))
+    }
+}
+
 /// Something that happens to a process's connections.
 #[derive(Debug)]
 pub enum Happening {
@@ -152,6 +159,12 @@ impl Network {
     /// Whether a connection is there.
     pub fn is_open(&self, connection: u64) -> bool {
         self.connections.contains_key(&connection)
+    }
+
+    /// The node at the other end of a connection.
+    pub fn other_end(&self, connection: u64, me: Life) -> Option<usize> {
+        let ends = self.connections.get(&connection)?.ends;
+        ends.into_iter().find(|end| *end != me).map(|end| end.node)
     }
 
     /// Ends a connection, and names its ends.
@@ -353,11 +366,11 @@ impl Peers {
         }
     }
 
-    /// Sends a message of the generation.
+    /// Sends a message of the generation, and gives this and its number.
     ///
     /// # Errors
     /// It is not sent, and nothing after it.
-    pub fn send(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(), Unsent> {
+    pub fn send(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(u64, u64), Unsent> {
         let (limits, generation) = (self.limits, self.generation);
         let peer = self.peer(to);
         if body.len() > limits.body_bytes_max {
@@ -376,14 +389,14 @@ impl Peers {
             let ack = data.acknowledge();
             out.push(Outgoing::Frame(live.connection, Frame { kind: Kind::Data, generation, number, ack, body }));
         }
-        Ok(())
+        Ok((generation, number))
     }
 
-    /// Sends a control message, now or when there is a connection.
+    /// Sends a control message, now or when there is a connection. It is of no generation, 0, and has a number.
     ///
     /// # Errors
     /// It is not sent.
-    pub fn send_control(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(), Unsent> {
+    pub fn send_control(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(u64, u64), Unsent> {
         let limits = self.limits;
         let peer = self.peer(to);
         if body.len() > limits.body_bytes_max {
@@ -398,14 +411,14 @@ impl Peers {
             let ack = peer.control.acknowledge();
             out.push(Outgoing::Frame(live.connection, Frame { kind: Kind::Control, generation: 0, number, ack, body }));
         }
-        Ok(())
+        Ok((0, number))
     }
 
     /// Sends a control message over a connection that is there.
     ///
     /// # Errors
     /// It is not sent.
-    pub fn send_control_now(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(), Unsent> {
+    pub fn send_control_now(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(u64, u64), Unsent> {
         if self.peers.get(&to).is_none_or(|peer| peer.live.is_none()) {
             return Err(Unsent::NotConnected);
         }

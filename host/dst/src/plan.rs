@@ -183,7 +183,7 @@ impl ClusterPlan {
         let wide = random.chance(700);
         ClusterPlan {
             workers,
-            foreign_engine: workers > 0 && random.chance(60),
+            foreign_engine: workers > 0 && random.chance(100),
             coordinators: random.pick(&[1, 1, 1, 2, 3]),
             lease_term: Duration::from_millis(random.pick(&[300, 1_000, 2_000])),
             gateways: random.pick(&[1, 1, 2, 3]),
@@ -291,7 +291,7 @@ impl Plan {
         // The lease is in the store.
         config.snapshots = cluster.coordinators > 1 || random.chance(750);
         config.hand_over_max = random.pick(&[3, 20, 1000]);
-        let mut fault = |times: &[u64]| if random.chance(400) { random.pick(times) } else { 0 };
+        let mut fault = |times: &[u64]| if random.chance(550) { random.pick(times) } else { 0 };
         let faults = [
             fault(&[200_000, 1_000_000]),
             fault(&[200_000, 1_000_000]),
@@ -324,7 +324,7 @@ impl Plan {
             snapshotting,
             snapshots: random.pick(&[0, 0, 100, 500]),
             // Few clients ask one after the other, and each of their requests is an epoch.
-            requests: random.between(100, 300 + 16 * slots as u64),
+            requests: random.between(100, 300 + 10 * slots as u64),
             slots,
             mix,
             looks: random.pick(&[0, 20, 100]),

@@ -1,10 +1,10 @@
 //! One simulated world, from its seed to its last check.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use styx_durability::recovery::Found;
-use styx_protocol::ids::{Epoch, WorkerId};
+use styx_protocol::ids::{Epoch, RequestId, Tid, WorkerId};
 use styx_protocol::placement::Placement;
 use styx_storage::snapshot::SnapshotStore;
 
@@ -24,6 +24,7 @@ use crate::process::{Directory, Kept, Role};
 use crate::random::Random;
 use crate::replay;
 use crate::threads::{ThreadPlan, Threads};
+use crate::trace::Moment;
 
 /// Once faults have stopped, an epoch ends or a client is answered at least so often, in microseconds.
 const PAUSE_MAX: u64 = 100_000_000;
@@ -47,7 +48,7 @@ pub struct World {
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4];
+const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 4, 4];
 
 /// Result of a world.
 #[derive(Debug)]
@@ -544,10 +545,6 @@ impl World {
                 lines.push(format!("    {}/{} {what}", touch.operator, touch.key));
             }
         }
-        if let Some(trace) = &self.environment.trace.lines {
-            lines.push("the last events:".into());
-            lines.extend(trace[trace.len().saturating_sub(60)..].iter().cloned());
-        }
         lines
     }
 
@@ -571,9 +568,19 @@ impl World {
         self.environment.figures
     }
 
-    /// All events, where they were kept.
-    pub fn lines(&self) -> &[String] {
-        self.environment.trace.lines.as_deref().unwrap_or_default()
+    /// What has happened, where it was kept.
+    pub fn moments(&self) -> Vec<Moment> {
+        self.environment.trace.moments()
+    }
+
+    /// The transactions of each request.
+    pub fn transactions(&self) -> &BTreeMap<RequestId, Vec<Tid>> {
+        &self.environment.checker.by_id
+    }
+
+    /// Roles of the nodes.
+    pub fn roles(&self) -> Vec<Role> {
+        self.nodes.iter().map(Node::role).collect()
     }
 }
 

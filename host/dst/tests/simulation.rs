@@ -48,7 +48,7 @@ fn nothing_breaks_under_other_faults() {
 #[test]
 fn a_seed_means_one_run() {
     let trace = |seed| {
-        let run = run(seed, 5_000, |_, _| {});
+        let run = run(seed, 10_000, |_, _| {});
         assert!(run.failure.is_none(), "{:?}", run.failure);
         assert!(run.figures.generations > 20 && run.figures.shared > 300, "clusters too: {:?}", run.figures);
         run.trace

@@ -45,8 +45,12 @@ impl Environment {
     }
 
     /// Records up to an epoch's are durable.
-    pub fn durable(&mut self, _: Life, epoch: Epoch) {
+    pub fn durable(&mut self, life: Life, epoch: Epoch) {
         self.durable = self.durable.max(epoch);
+        let now = self.queue.now();
+        self.trace.event(now, [25, life.node as u64, epoch.0], || {
+            format!("{life} has synced its log: epoch {epoch} is durable")
+        });
     }
 
     /// A coordinator begins a generation.

@@ -24,6 +24,9 @@ use crate::thread::{Answer, Thread, Wait};
 /// What has come for a process, and what its threads have to say.
 pub type Inbox = Rc<RefCell<VecDeque<Input>>>;
 
+/// Bytes of a message that are told of it.
+const MESSAGE_TEXT_MAX: usize = 500;
+
 /// What a process has, whatever its role.
 #[derive(Debug)]
 pub struct Own {
@@ -158,16 +161,6 @@ impl Around<'_> {
         result
     }
 
-    /// Sends something, of which nothing is longer than what travels at once.
-    fn sending(
-        &mut self,
-        act: impl FnOnce(&mut Peers, &mut Vec<Outgoing>) -> Result<(), Unsent>,
-    ) -> Result<(), Unsent> {
-        let sent = self.network(act);
-        assert_ne!(sent, Err(Unsent::TooLarge), "{} sends more than travels at once", self.own.life);
-        sent
-    }
-
     fn carry_out(&mut self, out: Vec<Outgoing>) {
         let life = self.own.life;
         for outgoing in out {
@@ -193,6 +186,13 @@ impl Around<'_> {
 
     /// Something has happened to a connection.
     pub fn happened(&mut self, happening: Happening) {
+        if let Happening::Frame(connection, frame) = &happening
+            && let Some((generation, number)) = frame.message()
+            && let Some(from) = self.environment.network.other_end(*connection, self.own.life)
+        {
+            let (parcel, now) = ((from, self.own.peers.id(), generation, number), self.time());
+            self.environment.trace.arrives(parcel, self.own.life.node, now);
+        }
         let mut out = Vec::new();
         self.own.peers.take(happening, &mut self.environment.random, &mut out);
         self.carry_out(out);
@@ -203,19 +203,28 @@ impl Around<'_> {
     /// # Errors
     /// It is not sent, and nothing after it.
     pub fn send(&mut self, to: NodeId, message: &Message) -> Result<(), Unsent> {
-        self.says(to, message);
-        let body = message.encode();
-        self.sending(|peers, out| peers.send(to, Bytes::from(body), out))
+        let body = Bytes::from(message.encode());
+        self.say(to, message, |peers, out| peers.send(to, body, out))
     }
 
-    /// Notes that something is said.
-    fn says(&mut self, to: NodeId, said: &dyn std::fmt::Debug) {
+    /// Sends something, of which nothing is longer than what travels at once, and notes that.
+    fn say(
+        &mut self,
+        to: NodeId,
+        said: &dyn std::fmt::Debug,
+        send: impl FnOnce(&mut Peers, &mut Vec<Outgoing>) -> Result<(u64, u64), Unsent>,
+    ) -> Result<(), Unsent> {
         let (time, life) = (self.time(), self.own.life);
         self.environment.trace.event(time, [24, life.node as u64, to.0], || {
             let mut said = format!("{said:?}");
-            said.truncate(said.floor_char_boundary(100));
+            said.truncate(said.floor_char_boundary(MESSAGE_TEXT_MAX));
             format!("{life} to {}: {said}", to.0)
         });
+        let sent = self.network(send);
+        assert_ne!(sent, Err(Unsent::TooLarge), "{life} sends more than travels at once");
+        let (generation, number) = sent?;
+        self.environment.trace.is_sent((life.node, to, generation, number));
+        Ok(())
     }
 
     /// Sends a control message.
@@ -223,9 +232,8 @@ impl Around<'_> {
     /// # Errors
     /// It is not sent.
     pub fn send_control(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
-        self.says(to, envelope);
         let body = Bytes::from(envelope.encode());
-        self.sending(|peers, out| peers.send_control(to, body, out))
+        self.say(to, envelope, |peers, out| peers.send_control(to, body, out))
     }
 
     /// Sends a control message over a connection that is there.
@@ -233,9 +241,8 @@ impl Around<'_> {
     /// # Errors
     /// It is not sent.
     pub fn send_control_now(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
-        self.says(to, envelope);
         let body = Bytes::from(envelope.encode());
-        self.sending(|peers, out| peers.send_control_now(to, body, out))
+        self.say(to, envelope, |peers, out| peers.send_control_now(to, body, out))
     }
 
     /// From now on messages are of this generation.
