@@ -45,6 +45,9 @@ struct Options {
     plant: Option<String>,
 }
 
+/// Lines that are told of a world that has failed among others.
+const LINES: usize = 100;
+
 fn main() -> ExitCode {
     let options = Options::parse();
     #[cfg(feature = "mutants")]
@@ -73,7 +76,7 @@ fn one(seed: u64, options: &Options) -> ExitCode {
     let mut world = World::new(seed, true);
     let result = simulate(&mut world);
     if options.verbose || options.explain {
-        tell(&world, result.as_ref().err(), options.verbose);
+        tell(&world, result.as_ref().err(), options.verbose, usize::MAX);
     }
     if let Some(file) = &options.html {
         if let Err(error) = std::fs::write(file, page(seed, &world, result.as_ref().err())) {
@@ -96,12 +99,14 @@ fn one(seed: u64, options: &Options) -> ExitCode {
     }
 }
 
-/// Prints what happened.
-fn tell(world: &World, failure: Option<&Failure>, whole: bool) {
+/// Prints the last lines of what happened.
+fn tell(world: &World, failure: Option<&Failure>, whole: bool, last: usize) {
     let moments = world.moments();
     let about = failure.map_or_else(Vec::new, |failure| failure.tids.iter().map(|tid| format!("{tid:?}")).collect());
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    print!("{}", Timeline { moments: &moments, whole, coloured, about });
+    let told = Timeline { moments: &moments, whole, coloured, about }.to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    lines[lines.len().saturating_sub(last)..].iter().for_each(|line| println!("{line}"));
 }
 
 fn many(options: &Options) -> ExitCode {
@@ -117,7 +122,7 @@ fn many(options: &Options) -> ExitCode {
         let mut world = World::new(*seed, true);
         let failure = simulate(&mut world).err().unwrap_or_else(|| failure.clone());
         world.history(&failure).iter().for_each(|line| println!("{line}"));
-        tell(&world, Some(&failure), false);
+        tell(&world, Some(&failure), false, LINES);
         println!("broken: {}: {}", failure.check, failure.message);
         println!(
             "seed {}, world {seed}: styx-dst --world {seed} --explain, or --html FILE, shows it again",

@@ -331,15 +331,9 @@ impl Peers {
 
     /// Looks for a node elsewhere, and gives up the connection that there is.
     pub fn redirect(&mut self, peer: NodeId, address: usize, out: &mut Vec<Outgoing>) {
-        let known = self.peer(peer);
-        (known.address, known.failures) = (Some(address), 0);
-        if let Some(live) = known.live.take() {
-            out.push(Outgoing::Close(live.connection));
-            out.push(Outgoing::Tell(NetworkEvent::Lost { peer, why: "it is looked for elsewhere".into() }));
-        }
-        if !std::mem::replace(&mut known.is_dialing, true) {
-            out.push(Outgoing::Later(0, Happening::Dial(peer)));
-        }
+        // With a session of its own: what follows is not what the node before has been told.
+        self.forget(peer, out);
+        self.dial(peer, address, out);
     }
 
     /// Gives a connection up.

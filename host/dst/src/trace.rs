@@ -47,13 +47,13 @@ impl Kind {
     /// That of an event by the number that stands for it in the hash.
     fn of(event: u64) -> Self {
         match event {
-            7 | 16 | 20 | 27 => Kind::Fault,
+            7 | 16 | 20 => Kind::Fault,
             0 | 8 => Kind::Process,
-            11 | 13 | 14 | 15 => Kind::Generation,
+            11 | 13 | 14 | 15 | 26 => Kind::Generation,
             1 | 6 => Kind::Epoch,
             19 | 25 => Kind::Log,
             17 | 18 | 22 | 23 => Kind::Snapshot,
-            2 | 9 | 26 => Kind::Client,
+            2 | 9 => Kind::Client,
             24 => Kind::Message,
             _ => Kind::Diagnostic,
         }

@@ -484,7 +484,8 @@ impl World {
         }
         self.environment.causes.caused();
         self.environment.figures.disturbances += 1;
-        self.environment.trace.event(now, [16, fault as u64], || format!("disturbance: {fault:?} (n{at})"));
+        let life = self.nodes[at].life;
+        self.environment.trace.event(now, [16, fault as u64], || format!("{life} disturbance: {fault:?}"));
         Ok(())
     }
 

@@ -45,6 +45,9 @@ impl Timeline<'_> {
 
     fn fold(&self, f: &mut fmt::Formatter<'_>, folded: &[&Moment]) -> fmt::Result {
         let Some(first) = folded.first() else { return Ok(()) };
+        if folded.iter().all(|moment| is_beat(moment)) {
+            return Ok(());
+        }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let mut epochs = 0;
         for moment in folded {
