@@ -48,7 +48,7 @@ pub struct World {
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 4, 4];
+const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4];
 
 /// Result of a world.
 #[derive(Debug)]

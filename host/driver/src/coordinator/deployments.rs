@@ -74,6 +74,12 @@ impl<W> Deployments<W> {
         orders
     }
 
+    /// What a worker was told to compile, and has not.
+    pub(super) fn missing(&self, worker: NodeId) -> Vec<Digest> {
+        let missing = self.preparing.iter().filter_map(|preparing| preparing.missing.as_ref()).flatten();
+        missing.filter(|(node, _)| *node == worker).map(|(_, digest)| *digest).collect()
+    }
+
     /// A worker has compiled a component, or cannot: then those that need it have failed.
     pub(super) fn prepared(&mut self, worker: NodeId, digest: Digest, result: Result<(), String>) -> Vec<(W, Abort)> {
         let mut failed = Vec::new();

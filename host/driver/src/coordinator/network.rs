@@ -22,6 +22,12 @@ impl<W, R> CoordinatorDriver<W, R> {
             NetworkEvent::Connected { peer, restarted } => {
                 step.log(Diagnostic::debug("connected").node(peer));
                 self.workers.connected(peer);
+                if restarted {
+                    // What it was told before may be lost.
+                    for digest in self.deployments.missing(peer) {
+                        step.control(peer, Envelope::PrepareComponent(digest));
+                    }
+                }
                 self.route(step, |router, now, effects| router.connected(now, peer, restarted, effects));
             }
             NetworkEvent::Lost { peer, why } => {

@@ -317,6 +317,21 @@ fn a_deployment_is_sequenced_when_all_workers_have_compiled_it_and_told_when_gat
 }
 
 #[test]
+fn a_worker_that_is_connected_anew_is_told_again_what_it_has_not_compiled() {
+    let mut rig = Rig::live(false);
+    rig.slow_compilers = true;
+    rig.deploy("shop", "admin");
+    rig.envelope(NodeId(11), Envelope::ComponentPrepared(Digest([4; 32]), Ok(())));
+    rig.effects.clear();
+    for (node, restarted) in [(11, true), (12, false), (12, true)] {
+        rig.step(Event::Network(NetworkEvent::Connected { peer: NodeId(node), restarted }));
+        let told =
+            rig.has(|effect| matches!(effect, Effect::SendControl { envelope: Envelope::PrepareComponent(_), .. }));
+        assert_eq!(told, (node, restarted) == (12, true), "{node} {restarted}");
+    }
+}
+
+#[test]
 fn members_are_told_where_the_others_are_and_gateways_when_the_log_is_full() {
     let mut rig = Rig::live(false);
     assert_eq!(rig.addresses, [NodeId(11), NodeId(12)].map(|node| format!("host:{node}")));
