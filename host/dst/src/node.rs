@@ -281,11 +281,6 @@ impl Node {
         self.running.as_mut().map(|running| running.own.peers.session(peer))
     }
 
-    /// Whether the process has ended by itself.
-    pub fn has_ended(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.process.has_ended())
-    }
-
     /// Whether its process is all of a cluster, and serves.
     pub fn serves(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.process.serves())
