@@ -1,5 +1,7 @@
 //! What a person, or a program, sees.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -43,22 +45,22 @@ impl Output {
             return;
         }
         for line in detail.lines() {
-            eprintln!("  {}", self.paint("2", line));
+            eprintln!("  {}", self.paint("2", &harmless(line)));
         }
-        eprintln!("{} {error}", self.paint("1;31", "error"));
+        eprintln!("{} {}", self.paint("1;31", "error"), harmless(&error.to_string()));
     }
 
     /// A line about what has been done.
     pub(crate) fn done(&self, line: &str) {
         if !self.json && !self.silent {
-            eprintln!("{} {line}", self.paint("1;32", "✓"));
+            eprintln!("{} {}", self.paint("1;32", "✓"), harmless(line));
         }
     }
 
     /// A line of information.
     pub(crate) fn note(&self, line: &str) {
         if !self.json {
-            eprintln!("{}", self.paint("2", line));
+            eprintln!("{}", self.paint("2", &harmless(line)));
         }
     }
 
@@ -68,7 +70,8 @@ impl Output {
             return;
         }
         let text = if self.json { serde_json::to_string(value) } else { serde_json::to_string_pretty(value) };
-        println!("{}", text.expect("JSON can be written"));
+        // What is escaped can only stand in a string, where it means the same.
+        println!("{}", harmless(&text.expect("JSON can be written")));
     }
 
     /// Rows under a header; `value` instead, for programs.
@@ -81,7 +84,7 @@ impl Output {
             .load_style(presets::UTF8_FULL_CONDENSED)
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_header(header);
-        table.add_rows(rows);
+        table.add_rows(rows.iter().map(|row| row.iter().map(|cell| harmless(cell))));
         println!("{table}");
     }
 
@@ -109,5 +112,47 @@ impl Output {
         bar.set_message(line.to_string());
         bar.enable_steady_tick(Duration::from_millis(100));
         bar
+    }
+}
+
+/// Text that does nothing to a terminal: what would move its cursor, change its colours or turn the direction of what follows
+/// is escaped as in JSON. Keys, values and messages come from clients and guests.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let acts = |char: char| {
+        let turns =
+            matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        char.is_control() && !matches!(char, '\n' | '\t') || turns
+    };
+    if !text.contains(acts) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for char in text.chars() {
+        if acts(char) {
+            write!(shown, "\\u{:04x}", u32::from(char)).expect("a String takes everything");
+        } else {
+            shown.push(char);
+        }
+    }
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_the_terminal() {
+        for (text, shown) in [
+            ("plain ü 漢\n\tx", "plain ü 漢\n\tx"),
+            ("\x1b]0;title\x07", "\\u001b]0;title\\u0007"),
+            ("a\u{9b}31mb\r", "a\\u009b31mb\\u000d"),
+            ("user\u{202e}gpj.exe", "user\\u202egpj.exe"),
+        ] {
+            assert_eq!(harmless(text), shown);
+        }
+        let value = json!("\u{202e}\u{9b}\u{1b}");
+        let text = serde_json::to_string(&value).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&harmless(&text)).unwrap(), value);
     }
 }
