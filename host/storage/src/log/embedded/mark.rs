@@ -1,9 +1,10 @@
 //! The commit mark: the position up to which the log is known to be durable.
 //!
-//! `log.mark` is a header of 64 bytes, rewritten in place after every commit and, except when the log is opened,
-//! trimmed or closed, not synced: that would double the cost of a commit. So it never says more than is true. It is
-//! exact after the end of the process, however abrupt; after a power failure it may lag by what the kernel had not
-//! written back, and within that lag damage to the very last frame looks like a torn tail.
+//! `log.mark` has two places for a mark of 64 bytes, a sector apart, which are written in turn after every commit and, except
+//! when the log is opened, trimmed or closed, not synced: that would double the cost of a commit. So neither says more than
+//! is true, and the newer one counts; where one is damaged, the other does. It is exact after the end of the process,
+//! however abrupt; after a power failure it may lag by what the kernel had not written back, and where the newer one was
+//! damaged by one commit. Within that lag damage to the very last frame looks like a torn tail.
 //!
 //! It also carries the format's version and the log's id, and its lock keeps other processes out.
 
@@ -17,6 +18,8 @@ use super::format::{self, FORMAT, HEADER, HeaderError};
 use crate::files::{Opening, RandomAccessFile};
 
 pub(super) const NAME: &str = "log.mark";
+/// Where a mark may stand: what damages one sector seldom meets two.
+const PLACES: [u64; 2] = [0, 512];
 
 /// Contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub(super) struct MarkFile {
     path: PathBuf,
     file: Box<dyn RandomAccessFile>,
     mark: Mark,
+    /// Which of [`PLACES`] the next mark is written to.
+    place: usize,
 }
 
 impl MarkFile {
@@ -47,22 +52,39 @@ impl MarkFile {
             TryLockError::Error(error) => failed(error),
         })?;
 
-        let mut bytes = [0; HEADER];
-        let whole = match file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-            Err(error) => return Err(failed(error)),
-        };
-        let is_new = directory.segments()?.is_empty();
-        // After a power failure a file may be as long as it was written, and zeros.
-        if whole && !(is_new && bytes == [0; HEADER]) {
-            let mark = decode(&path, &bytes)?;
-            return Ok(Self { path, file, mark });
+        let mut found = Vec::new();
+        for (place, at) in PLACES.into_iter().enumerate() {
+            let mut bytes = [0; HEADER];
+            match file.read_exact_at(&mut bytes, at) {
+                // After a power failure a file may be as long as it was written, and zeros.
+                Ok(()) if bytes != [0; HEADER] => found.push((place, decode(&path, &bytes))),
+                Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(failed(error)),
+                Ok(()) | Err(_) => {}
+            }
         }
-        if !is_new {
-            return Err(LogError::corrupt(&path, 0, "shorter than a mark"));
+        let mut marks: Vec<(usize, Mark)> = Vec::new();
+        let mut problem = None;
+        for (place, mark) in found {
+            match mark {
+                Ok(mark) => marks.push((place, mark)),
+                Err(error @ LogError::Corrupt { .. }) => problem = Some(error),
+                // Another version's.
+                Err(error) => return Err(error),
+            }
         }
-        let mut this = Self { path, file, mark: Mark { log_id, committed: 0, first: 0 } };
+        if let Some((place, mark)) = marks.into_iter().max_by_key(|(_, mark)| (mark.committed, mark.first)) {
+            if let Some(problem) = problem {
+                tracing::warn!(%problem, "one of two marks of the log is damaged, the other counts");
+            }
+            return Ok(Self { path, file, mark, place: 1 - place });
+        }
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        if !directory.segments()?.is_empty() {
+            return Err(LogError::corrupt(&path, 0, "without a mark"));
+        }
+        let mut this = Self { path, file, mark: Mark { log_id, committed: 0, first: 0 }, place: 0 };
         // Durable before the first segment is: without it a log is taken for damaged.
         this.write(this.mark)?;
         this.sync()?;
@@ -79,13 +101,16 @@ impl MarkFile {
         assert!(mark.first <= mark.committed, "only durable records are trimmed");
         assert!(mark.committed >= self.mark.committed, "what is durable stays so");
         assert_eq!(mark.log_id, self.mark.log_id, "a log keeps its id");
-        self.file.write_all_at(&encode(mark), 0).map_err(|error| LogError::io(&self.path, error))?;
+        let (file, at) = (&self.file, PLACES[self.place]);
+        file.write_all_at(&encode(mark), at).map_err(|error| LogError::io(&self.path, error))?;
         self.mark = mark;
+        self.place = 1 - self.place;
         Ok(())
     }
 
-    /// Makes the last write durable.
-    pub(super) fn sync(&self) -> Result<(), LogError> {
+    /// Makes the last mark durable, in both places.
+    pub(super) fn sync(&mut self) -> Result<(), LogError> {
+        self.write(self.mark)?;
         self.file.sync_data().map_err(|error| LogError::io(&self.path, error))
     }
 }
