@@ -19,7 +19,7 @@ use crate::files::{Opening, RandomAccessFile};
 
 pub(super) const NAME: &str = "log.mark";
 /// Where a mark may stand: what damages one sector seldom meets two.
-const PLACES: [u64; 2] = [0, 512];
+pub(super) const PLACES: [u64; 2] = [0, 512];
 
 /// Contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
