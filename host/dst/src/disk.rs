@@ -15,27 +15,28 @@ use crate::thread::{Answer, DiskOperation, Wait, is_running, wait};
 pub struct Disk {
     files: MemoryFileSystem,
     log_id: u32,
-    capacity: u64,
+    /// Room that must be left, so that what is under way can be brought to its end.
+    reserve: u64,
 }
 
 /// Where the log is.
 const DIRECTORY: &str = "/log";
 
-/// Room that must be left, so that what is under way can be brought to its end.
-const RESERVE: u64 = 256 << 10;
-
 impl std::fmt::Debug for Disk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Disk").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("Disk").finish_non_exhaustive()
     }
 }
 
 impl Disk {
-    /// An empty disk of so many bytes.
-    pub fn new(log_id: u32, capacity: u64) -> Self {
-        let files = MemoryFileSystem::new(takes_time);
-        files.set_capacity(capacity);
-        Disk { files, log_id, capacity }
+    /// An empty disk.
+    pub fn new(log_id: u32, reserve: u64) -> Self {
+        Disk { files: MemoryFileSystem::new(takes_time), log_id, reserve }
+    }
+
+    /// Something else takes all the room but for so many bytes; none, if it is gone.
+    pub fn leave(&self, bytes: Option<u64>) {
+        self.files.set_free(bytes.unwrap_or(u64::MAX));
     }
 
     /// Opens the log.
@@ -48,7 +49,7 @@ impl Disk {
 
     /// Whether there is no room for what is new.
     pub fn is_nearly_full(&self) -> bool {
-        self.files.used() + RESERVE > self.capacity
+        self.files.free() < self.reserve
     }
 
     /// The process dies; with the power, what was not synced is lost but for a part that chance chooses.

@@ -59,6 +59,8 @@ pub enum Event {
     Quick(usize),
     /// A machine loses power.
     Outage(usize),
+    /// There is room on a node's disk again.
+    Emptied(usize),
     /// A worker is asked to end.
     Retire(usize),
     /// A process goes on that stood still.

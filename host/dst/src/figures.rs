@@ -51,6 +51,8 @@ pub struct Figures {
     pub longest_wait: u64,
     /// The longest that nobody served after the last fault, µs.
     pub longest_outage_us: u64,
+    /// Processes that ended because their log had no space left.
+    pub full_disks: u64,
     /// Workers refused because they run something else.
     pub refused: u64,
 }
@@ -81,6 +83,7 @@ impl Figures {
         add(&mut self.takeovers, other.takeovers);
         add(&mut self.late, other.late);
         add(&mut self.unsent, other.unsent);
+        add(&mut self.full_disks, other.full_disks);
         add(&mut self.refused, other.refused);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.longest_outage_us = self.longest_outage_us.max(other.longest_outage_us);

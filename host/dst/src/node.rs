@@ -8,6 +8,7 @@ use styx_protocol::ids::{Generation, NodeId};
 use crate::check::Checked;
 use crate::check::state::WorkerState;
 use crate::clock::Clock;
+use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::event::{Event, Life, Message, ThreadId, Work};
 use crate::network::{Happening, Peers};
@@ -159,6 +160,11 @@ impl Node {
             running.wakes_at = Some(at);
             running.wake(self.life, at, environment);
         }
+    }
+
+    /// The disk of its machine.
+    pub fn disk(&self) -> &Disk {
+        &self.directory.disk
     }
 
     /// It is woken: takes what has come, and does what is due.

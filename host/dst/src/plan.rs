@@ -68,8 +68,8 @@ pub struct Plan {
     pub epoch_max_wait: Duration,
     /// The most that one sync of the log writes, in bytes.
     pub group_bytes_max: u32,
-    /// Bytes of each machine's disk.
-    pub disk_bytes: u64,
+    /// Room on a disk below which nothing that writes is taken, in bytes.
+    pub disk_reserve: u64,
     /// Space of a segment of the log, in bytes.
     pub segment_bytes: u64,
     /// Fsyncs that fail, in a thousand.
@@ -124,6 +124,8 @@ pub enum Fault {
     Damage,
     /// A machine does not reach the store, or the brokers.
     Isolation,
+    /// The disk of a log fills, and is emptied again.
+    FullDisk,
 }
 
 /// All kinds.
@@ -140,10 +142,11 @@ pub const ALL_FAULTS: [Fault; FAULTS] = [
     Fault::Retire,
     Fault::Damage,
     Fault::Isolation,
+    Fault::FullDisk,
 ];
 
 /// Number of kinds of faults.
-pub const FAULTS: usize = 12;
+pub const FAULTS: usize = 13;
 
 /// The nodes of a world and what is between them.
 #[derive(Clone, Debug)]
@@ -305,6 +308,7 @@ impl Plan {
             fault(&[300_000, 1_000_000]),
             fault(&[300_000, 1_000_000]),
             fault(&[300_000, 1_000_000]),
+            fault(&[100_000, 500_000]),
         ];
         let snapshotting = SnapshotPlan {
             interval: Duration::from_millis(random.pick(&[5, 20, 100, 1_000])),
@@ -340,7 +344,7 @@ impl Plan {
             step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),
             epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000])),
             group_bytes_max,
-            disk_bytes: 1 << 40,
+            disk_reserve: random.pick(&[0, 256 << 10]),
             segment_bytes: random.pick(&[4 << 10, 64 << 10, 1 << 20]),
             sync_failures: random.pick(&[0, 0, 0, 5]),
             verified,

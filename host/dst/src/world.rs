@@ -48,7 +48,7 @@ pub struct World {
 }
 
 /// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4];
+const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6];
 
 /// Result of a world.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl World {
         let shared = Kept::default();
         let node = |(at, role): (usize, Role)| {
             let clock = Clock::draw(&mut environment.random);
-            let disk = Disk::new(environment.random.number() as u32, environment.plan.disk_bytes);
+            let disk = Disk::new(environment.random.number() as u32, environment.plan.disk_reserve);
             let directory = Directory::new(disk, &environment.store, &environment.names);
             // Coordinators share what is deployed.
             let directory = match role {
@@ -152,6 +152,7 @@ impl World {
         self.environment.calm = true;
         self.environment.network.heal();
         self.environment.slow_disks.clear();
+        self.nodes.iter().for_each(|node| node.disk().leave(None));
         self.environment.store_cut.clear();
         self.environment.brokers_cut.clear();
         let now = self.environment.queue.now();
@@ -338,6 +339,7 @@ impl World {
                 environment.slow_disks.remove(&node);
             }
             Event::Outage(node) => self.crash(node, true),
+            Event::Emptied(node) => nodes[node].disk().leave(None),
             Event::Retire(node) => nodes[node].retire(environment)?,
             Event::Awake(node) => self.awake(node)?,
             Event::Fault(_) if environment.calm => {}
@@ -427,6 +429,14 @@ impl World {
                 let (factor, time) = (environment.random.between(2, 50), environment.random.between(10_000, 300_000));
                 environment.slow_disks.insert(at, factor);
                 environment.after(time, Event::Quick(at));
+            }
+            Fault::FullDisk => {
+                // Below the reserve, above it, or so little that not even what is under way comes to its end.
+                let room = environment.random.pick(&[0, 2 << 10, 64 << 10, 512 << 10]);
+                let (room, time) = (environment.random.below(room + 1), environment.random.between(10_000, 500_000));
+                at = environment.leader().unwrap_or(0);
+                nodes[at].disk().leave(Some(room));
+                environment.after(time, Event::Emptied(at));
             }
             Fault::Deployment => clients.administer(environment),
             Fault::Cut => {

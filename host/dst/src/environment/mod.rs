@@ -225,7 +225,10 @@ impl Environment {
     pub fn halts(&mut self, life: Life, why: &str) -> Checked {
         let now = self.queue.now();
         self.trace.event(now, [20, life.node as u64], || format!("{life} halts: {why}"));
-        if !self.excused.contains(&life) {
+        if why.contains("no space left") {
+            // There is some for ever, unless a disk was filled.
+            self.figures.full_disks += 1;
+        } else if !self.excused.contains(&life) {
             return Err(Failure::new("halt", format!("{life}: {why}")));
         }
         self.halted.push(life);

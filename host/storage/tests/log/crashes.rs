@@ -349,7 +349,7 @@ fn a_mistake_is_found() {
 #[test]
 fn a_full_disk_loses_nothing_that_was_synced() {
     let files = MemoryFileSystem::default();
-    files.set_capacity(5 * OPTIONS.segment_bytes);
+    files.set_free(5 * OPTIONS.segment_bytes);
     let open = || EmbeddedLog::open_on(files.clone(), Path::new(DIRECTORY), OPTIONS, 0, 7).unwrap();
     let (mut log, mut synced) = (open(), 0);
     let error = loop {

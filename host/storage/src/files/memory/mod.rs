@@ -137,14 +137,16 @@ impl MemoryFileSystem {
         Self { state: Arc::new(Mutex::new(state)), before: Arc::new(before) }
     }
 
-    /// Bounds the sum of the lengths of all files, which are full from then on if they have more already.
-    pub fn set_capacity(&self, bytes: u64) {
-        self.state().capacity = bytes;
+    /// From now on there is room for so many bytes more, in all files together: reserved space counts.
+    pub fn set_free(&self, bytes: u64) {
+        let mut state = self.state();
+        state.capacity = state.used().saturating_add(bytes);
     }
 
-    /// Sum of the lengths of all files, bytes: reserved space counts.
-    pub fn used(&self) -> u64 {
-        self.state().used()
+    /// For how many bytes more there is room.
+    pub fn free(&self) -> u64 {
+        let state = self.state();
+        state.capacity.saturating_sub(state.used())
     }
 
     /// Loses what was not synced, but for what `choose` keeps, and whatever is open. `choose` is asked for numbers
@@ -333,11 +335,11 @@ mod tests {
     #[test]
     fn a_full_one_takes_no_more_and_a_removal_makes_room() {
         let (files, path) = files();
-        files.set_capacity(100);
+        files.set_free(100);
         let file = written(&files, &path, &[1; 60]);
         let other = files.open(Path::new("/log/other"), Opening::Empty).unwrap();
         other.reserve(40).unwrap();
-        assert_eq!(files.used(), 100);
+        assert_eq!(files.free(), 0);
         for full in [file.write_all_at(&[2; 2], 59), other.reserve(41)] {
             assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
         }
