@@ -34,6 +34,8 @@ impl Environment {
             format!("{life} has opened its log: epochs {} to {durable}", trimmed.0 + 1)
         });
         (self.durable, self.owner) = (durable, Some(life));
+        // What others have cut since is nobody's.
+        self.rounds.values_mut().for_each(|round| *round = round.filter(|epoch| *epoch <= durable));
         self.checker.opened(records, trimmed)
     }
 
