@@ -4,7 +4,7 @@
 //! Everything comes from one `u64`; the same seed gives the same run for ever. A run is many small worlds, each with a
 //! [`plan::Plan`] of its own. What a process does beside its driver (execution, writing the log and snapshots) runs on
 //! stacks of its own, one at a time, which [`thread`] switches where the real ones would wait. Guests, random numbers
-//! and general checks are those of [`styx_sim`], which simulates the protocol's machines without their drivers.
+//! and general checks are those of [`styx_sim`], with which machines are also tested without their drivers.
 
 pub mod check;
 pub mod clients;
@@ -13,6 +13,7 @@ pub mod disk;
 pub mod environment;
 pub mod event;
 pub mod explain;
+pub mod export;
 pub mod figures;
 #[cfg(feature = "mutants")]
 pub mod mutants;

@@ -283,10 +283,12 @@ impl Peer {
         self.control.weight() + self.data.as_ref().map_or(0, Link::weight)
     }
 
-    /// Says what has arrived and which generation this is; the answer is all that has not.
-    fn announce(&mut self, generation: u64, out: &mut Vec<Outgoing>) {
+    /// Says what has arrived and which generation this is; the answer is all that has not. What arrived last it may say
+    /// later, as links allow: then it comes once more.
+    fn announce(&mut self, generation: u64, unsaid: u64, out: &mut Vec<Outgoing>) {
         let Some(live) = &self.live else { return };
         let (control, data) = (self.control.acknowledge(), self.data.as_mut().map_or(0, Link::acknowledge));
+        let (control, data) = (control.saturating_sub(unsaid), data.saturating_sub(unsaid));
         let frame = |kind, generation, ack| Frame { kind, generation, number: 0, ack, body: Bytes::new() };
         out.push(Outgoing::Frame(live.connection, frame(Kind::Control, 0, control)));
         out.push(Outgoing::Frame(live.connection, frame(Kind::Resume, generation, data)));
@@ -356,7 +358,7 @@ impl Peers {
         self.generation = generation;
         for peer in self.peers.values_mut() {
             peer.data = Some(Link::new(generation, weigh));
-            peer.announce(generation, out);
+            peer.announce(generation, 0, out);
         }
     }
 
@@ -432,7 +434,7 @@ impl Peers {
                 if dialed.is_some_and(|dialed| self.is_elsewhere(peer, dialed, out)) {
                     out.push(Outgoing::Close(connection));
                 } else {
-                    self.connected(connection, peer, session, dialer, out);
+                    self.connected((connection, peer, session, dialer), random, out);
                 }
             }
             Happening::Closed(connection, why) => self.closed(connection, why, random, out),
@@ -483,7 +485,12 @@ impl Peers {
         }));
     }
 
-    fn connected(&mut self, connection: u64, peer: NodeId, session: u64, dialer: NodeId, out: &mut Vec<Outgoing>) {
+    fn connected(
+        &mut self,
+        (connection, peer, session, dialer): (u64, NodeId, u64, NodeId),
+        random: &mut Random,
+        out: &mut Vec<Outgoing>,
+    ) {
         let generation = self.generation;
         let known = self.peer(peer);
         let anew = known.their_session.is_some_and(|before| before != session);
@@ -506,7 +513,7 @@ impl Peers {
         }
         (known.their_session, known.is_dialing, known.failures) = (Some(session), false, 0);
         known.live = Some(Live { connection, dialer, theirs: None });
-        known.announce(generation, out);
+        known.announce(generation, random.pick(&[0, 0, 1, 3]), out);
         out.push(Outgoing::Tell(NetworkEvent::Connected { peer, restarted: anew }));
     }
 

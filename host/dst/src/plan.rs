@@ -10,7 +10,7 @@ use styx_protocol::machine::Config;
 use styx_protocol::membership::Patience;
 use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
-pub use styx_sim::plan::Workload;
+pub use styx_sim::toy::Workload;
 use styx_storage::log::EmbeddedOptions;
 use styx_storage::snapshot::Retention as KeptSnapshots;
 

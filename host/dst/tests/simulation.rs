@@ -64,3 +64,24 @@ fn notes_change_nothing() {
         assert_eq!(world(false), world(true));
     }
 }
+
+#[test]
+fn the_rating_of_leaks_names_bugs_that_can_be_planted() {
+    let bugs: Vec<String> = styx_protocol::mutants::Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+    let page = include_str!("../../protocol/DETERMINISM.md");
+    let quoted = page.split('`').skip(1).step_by(2);
+    let is_name = |word: &&str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric);
+    let types = ["BTreeMap", "Begin", "EntityMap"];
+    for name in quoted.filter(is_name).filter(|name| !types.contains(name)) {
+        assert!(bugs.iter().any(|bug| bug == name), "DETERMINISM.md names {name}, which is no planted bug");
+    }
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in styx_protocol::mutants::Bug::ALL {
+        let search = styx_dst::mutants::search(*bug, 1, 1_000_000);
+        assert!(search.caught.is_some(), "{bug:?} is not caught in {} transactions", search.transactions);
+    }
+}

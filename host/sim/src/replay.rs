@@ -13,7 +13,7 @@ use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::{LocalView, Task};
 
-use crate::check::checker::Ended;
+use crate::check::ended::Ended;
 use crate::check::{Checked, Failure, ensure};
 use crate::random::Random;
 use crate::threads::{ThreadPlan, Threads};

@@ -23,7 +23,7 @@ use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
 use styx_protocol::task::{GraphId, LocalView, Started, Task, TaskExecutor, TaskKind};
 use styx_protocol::transaction::Request;
-use styx_sim::check::checker::same;
+use styx_sim::check::ended::same;
 use styx_sim::check::oracle::Oracle;
 use styx_sim::random::Random;
 use styx_sim::toy::{self, Bound, Op, Place, Scan, Shape, Toy, keys};

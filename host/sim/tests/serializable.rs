@@ -15,7 +15,7 @@ use styx_protocol::catalog::Control;
 use styx_protocol::ids::Epoch;
 use styx_protocol::machine::coordinator;
 use styx_protocol::machine::worker::ClientRequest;
-use styx_sim::check::checker::same;
+use styx_sim::check::ended::same;
 use styx_sim::check::oracle::Oracle;
 use styx_sim::toy::{Bound, Call, Op, Place, Scan, deployment, show};
 

@@ -26,7 +26,7 @@ use super::snapshot::Snapshots;
 use super::waits::Waits;
 use super::{Checked, Failure, ensure};
 
-pub use styx_sim::check::checker::{End, Ended, Outcome, Sequenced, again, same, show};
+pub use styx_sim::check::ended::{End, Ended, Outcome, Sequenced, again, same, show};
 
 /// The log as far as it is known, and everything that must follow from it.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Sites of a file where something can be changed: a walk through its syntax.
 //!
 //! Left alone is what decides nothing, or cannot be switched while the program runs: constants, patterns, attributes, types;
-//! the inside of macros, so assertions too; what people are shown; planted bugs, which `styx-sim --mutants` switches.
+//! the inside of macros, so assertions too; what people are shown; planted bugs, which `just mutants` switches.
 
 mod asserted;
 mod expressions;

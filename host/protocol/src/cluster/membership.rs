@@ -99,8 +99,6 @@ pub enum Input<P> {
     Live(Generation),
     /// [`Action::Rest`] is done.
     Drained(Generation),
-    /// From now on there are at most so many members.
-    Resize(u16),
     /// Time goes on.
     Tick,
 }
@@ -110,7 +108,7 @@ pub enum Input<P> {
 pub enum Action<P> {
     /// Stop the generation that runs, if any: append nothing more. Make durable that lower generations
     /// may not append either, then say [`Input::Persisted`]. If another coordinator has taken the
-    /// number, or a higher one, by then ([`Fence`]), stop for good.
+    /// number, or a higher one, by then, stop for good.
     Persist(Generation),
     /// Begin a generation: read the log, invite the members, replay, go live.
     Begin {
@@ -147,7 +145,6 @@ pub struct Membership<P> {
     peers: BTreeMap<P, Peer>,
     /// So many members the last generation had, or the first one shall have.
     expected: usize,
-    workers_max: usize,
 }
 
 #[derive(Debug)]
@@ -182,15 +179,7 @@ impl<P: Ord + Clone> Membership<P> {
     /// A coordinator that knows nobody. `generation` is the highest one that was ever made durable;
     /// the first membership is awaited to have `expected` workers.
     pub fn new(build: Build, patience: Patience, generation: Generation, expected: usize, now_us: u64) -> Self {
-        Membership {
-            build,
-            patience,
-            generation,
-            phase: Phase::Gathering(now_us),
-            peers: BTreeMap::new(),
-            expected,
-            workers_max: usize::from(u16::MAX),
-        }
+        Membership { build, patience, generation, phase: Phase::Gathering(now_us), peers: BTreeMap::new(), expected }
     }
 
     /// The highest generation that is durable.
@@ -227,7 +216,6 @@ impl<P: Ord + Clone> Membership<P> {
                     *draining = Some(now_us);
                 }
             }
-            Input::Resize(most) => self.workers_max = usize::from(most.max(1)),
             Input::Tick => {}
         }
         self.review(now_us, actions);
@@ -308,7 +296,7 @@ impl<P: Ord + Clone> Membership<P> {
         let start = match &self.phase {
             Phase::Persisting(_) => false,
             Phase::Gathering(since) => {
-                let complete = able.len() >= self.expected.min(self.workers_max);
+                let complete = able.len() >= self.expected;
                 !able.is_empty() && (complete || now.saturating_sub(*since) >= self.patience.settle_us)
             }
             Phase::Running { members, live, draining } => {
@@ -360,7 +348,7 @@ impl<P: Ord + Clone> Membership<P> {
         let mut able: Vec<_> = self.peers.iter().filter(|(_, peer)| self.reaches(peer, now) && !peer.leaving).collect();
         able.sort_by_key(|(place, peer)| (place_of(place), peer.since));
         let seated = |(place, peer): (&P, &Peer)| Seated { place: place.clone(), life: peer.life };
-        able.into_iter().take(self.workers_max).map(seated).collect()
+        able.into_iter().map(seated).collect()
     }
 
     /// Whether a worker and this coordinator hear each other, and it may be a member.
@@ -473,36 +461,5 @@ impl Doubt {
             // It answers what was said since.
             Some(heard) => beat.answers >= heard,
         }
-    }
-}
-
-/// Guards a log against those that were replaced: who appends says its generation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fence {
-    generation: Generation,
-}
-
-impl Fence {
-    /// The fence that was durable.
-    pub fn at(generation: Generation) -> Self {
-        Fence { generation }
-    }
-
-    /// The lowest generation that may append.
-    pub fn generation(self) -> Generation {
-        self.generation
-    }
-
-    /// Raises it; lower generations may append no more. Fails if the number is taken.
-    #[must_use]
-    pub fn raise(&mut self, generation: Generation) -> bool {
-        let free = generation > self.generation;
-        self.generation = self.generation.max(generation);
-        free
-    }
-
-    /// Whether a generation may append.
-    pub fn admits(self, generation: Generation) -> bool {
-        generation >= self.generation || planted(Bug::FenceIgnored)
     }
 }

@@ -1,13 +1,10 @@
 //! Checkers of everything that must hold whatever happens, and how they report what does not.
 
 pub mod catalog;
-pub mod checker;
+pub mod ended;
 pub mod expected_replies;
-pub mod history;
 pub mod oracle;
 pub mod order;
-pub mod snapshot;
-pub mod state;
 
 use styx_protocol::ids::Tid;
 

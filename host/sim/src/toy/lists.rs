@@ -4,8 +4,16 @@
 use std::fmt;
 
 use super::{Call, OPERATORS, Op, Place, decode, keys};
-use crate::plan::Workload;
 use crate::random::Random;
+
+/// Programs whose histories say all: they name the keys that they touch, and show what they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Values are lists that grow.
+    Append,
+    /// Values are numbers, each written once.
+    Register,
+}
 
 /// Operation of a program on one entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ pub use code::{Bound, Call, Op, Place, Scan, decode, show};
 pub use executor::Toy;
 pub use generate::Shape;
 pub use interpret::{World, at_once, fold, interpret};
-pub use lists::{Entity, Lists, Micro, micros};
+pub use lists::{Entity, Lists, Micro, Workload, micros};
 
 use styx_protocol::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use styx_protocol::ids::Timestamp;

@@ -274,20 +274,6 @@ fn a_replaced_coordinator_learns_it_from_any_worker() {
 }
 
 #[test]
-fn members_go_when_there_are_to_be_fewer() {
-    let mut cluster = Cluster::new(3, Generation(0));
-    (1..=3).for_each(|place| cluster.join(place, 1));
-    cluster.pass(30);
-    cluster.input(Input::Resize(1));
-    cluster.pass(100);
-    assert_eq!(cluster.generations()[1..], [(2, vec![(1, 1)])]);
-    assert_eq!(cluster.members[&3].generation(), Generation(0), "it was told that it is none");
-    cluster.input(Input::Resize(9));
-    cluster.pass(100);
-    assert_eq!(cluster.generations()[2..], [(3, vec![(1, 1), (2, 1), (3, 1)])]);
-}
-
-#[test]
 fn nobody_left_means_no_generation() {
     let mut cluster = Cluster::new(1, Generation(0));
     cluster.join(1, 1);

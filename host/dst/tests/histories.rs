@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use adya::{History, Opts, Report, Valid, Workload as Model, check};
-use styx_sim::plan::{Plan, Workload};
+use styx_dst::plan::{Plan, Workload};
+use styx_dst::run::{simulate, world_seed};
+use styx_dst::world::World;
 use styx_sim::random::Random;
-use styx_sim::run::{simulate, world_seed};
-use styx_sim::world::World;
 
 /// The world number `at` of a workload.
 fn world(workload: Workload, at: u64, change: impl FnOnce(&mut Plan)) -> World {
@@ -65,12 +65,12 @@ fn violations(
 
 #[test]
 fn lists_are_strictly_serializable() {
-    assert_eq!(violations(200, Workload::Append, "strict-serializable", false, |_| {}), (0, vec![]));
+    assert_eq!(violations(100, Workload::Append, "strict-serializable", false, |_| {}), (0, vec![]));
 }
 
 #[test]
 fn registers_are_strictly_serializable() {
-    assert_eq!(violations(200, Workload::Register, "strict-serializable", false, |_| {}), (0, vec![]));
+    assert_eq!(violations(100, Workload::Register, "strict-serializable", false, |_| {}), (0, vec![]));
 }
 
 #[test]
