@@ -92,13 +92,8 @@ deny:
 links:
     @scripts/links.py
 
-# Simulate under faults, from a seed; every promise checked
+# Simulate whole processes under faults, from a seed: the drivers, the log and the snapshots that the server runs; every promise checked
 sim *args:
-    cargo build {{checked}} --quiet --workspace --bin styx-sim
-    target/release/styx-sim {{args}}
-
-# Simulate whole processes under faults: the drivers, the log and the snapshots that the server runs
-dst *args:
     cargo build {{checked}} --quiet --workspace --bin styx-dst
     target/release/styx-dst {{args}}
 
@@ -107,7 +102,7 @@ model *args:
     cargo build {{checked}} --quiet --workspace --bin styx-model
     target/release/styx-model {{args}}
 
-# Plant each bug, in the protocol and around it; a simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
+# Plant each bug, in the protocol and around it; the simulator must catch every one. `--sample 50`: small bugs by chance, in any deciding line
 [positional-arguments]
 mutants *args:
-    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-sim --bin styx-dst --features styx-sim/mutants,styx-dst/mutants && target/release/styx-sim --mutants && target/release/styx-dst --mutants" } }} "$@"
+    {{ if args =~ '--(sample|only|survivors-of|list|crate)' { "nice cargo run --release --quiet -p styx-mutants --" } else { "cargo build " + checked + " --quiet --workspace --bin styx-dst --features styx-dst/mutants && target/release/styx-dst --mutants" } }} "$@"

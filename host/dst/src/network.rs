@@ -65,19 +65,19 @@ pub enum Happening {
         session: u64,
         /// Who has dialed.
         dialer: NodeId,
-        /// Where, if it was this end.
-        dialed: Option<usize>,
+        /// In which session, if it was this end.
+        dialed: Option<u64>,
     },
     /// A connection has ended.
     Closed(u64, &'static str),
-    /// A node is dialed.
-    Dial(NodeId),
+    /// A node is dialed, in this session.
+    Dial(NodeId, u64),
     /// A dial has come to nothing.
     Undialed {
         /// As whom the other end is known.
         peer: NodeId,
-        /// Where it was dialed.
-        dialed: usize,
+        /// In which session it was dialed.
+        dialed: u64,
         /// What it said.
         refusal: Option<Refusal>,
         /// Nobody is there.
@@ -327,13 +327,15 @@ impl Peers {
         }
         known.address = Some(address);
         if known.live.is_none() && !std::mem::replace(&mut known.is_dialing, true) {
-            out.push(Outgoing::Later(0, Happening::Dial(peer)));
+            out.push(Outgoing::Later(0, Happening::Dial(peer, known.session)));
         }
     }
 
-    /// Looks for a node elsewhere, and gives up the connection that there is.
+    /// Looks for a node elsewhere, and gives up the connection that there is: it is another process there.
     pub fn redirect(&mut self, peer: NodeId, address: usize, out: &mut Vec<Outgoing>) {
-        // With a session of its own: what follows is not what the node before has been told.
+        if self.peers.get(&peer).is_some_and(|known| known.live.is_some()) {
+            out.push(Outgoing::Tell(NetworkEvent::Lost { peer, why: "it is looked for elsewhere".into() }));
+        }
         self.forget(peer, out);
         self.dial(peer, address, out);
     }
@@ -424,18 +426,18 @@ impl Peers {
     /// Takes what has happened to the connections.
     pub fn take(&mut self, happening: Happening, random: &mut Random, out: &mut Vec<Outgoing>) {
         match happening {
-            Happening::Dial(peer) => self.dial_now(peer, out),
+            Happening::Dial(peer, session) => self.dial_now(peer, session, out),
             Happening::Undialed { peer, dialed, refusal, gone } => {
-                if !self.is_elsewhere(peer, dialed, out) {
+                if self.is_session(peer, dialed) {
                     self.undialed(peer, refusal, gone, random, out);
                 }
             }
             Happening::Connected { connection, peer, session, dialer, dialed } => {
-                if dialed.is_some_and(|dialed| self.is_elsewhere(peer, dialed, out)) {
-                    out.push(Outgoing::Close(connection));
-                } else {
-                    self.connected((connection, peer, session, dialer), random, out);
+                if dialed.is_some_and(|dialed| !self.is_session(peer, dialed)) {
+                    // The other end is another process by now.
+                    return out.push(Outgoing::Close(connection));
                 }
+                self.connected((connection, peer, session, dialer), random, out);
             }
             Happening::Closed(connection, why) => self.closed(connection, why, random, out),
             Happening::Frame(connection, frame) => self.frame(connection, frame, out),
@@ -443,9 +445,9 @@ impl Peers {
         }
     }
 
-    fn dial_now(&mut self, peer: NodeId, out: &mut Vec<Outgoing>) {
+    fn dial_now(&mut self, peer: NodeId, session: u64, out: &mut Vec<Outgoing>) {
         let caller = self.id;
-        let Some(known) = self.peers.get_mut(&peer) else { return };
+        let Some(known) = self.peers.get_mut(&peer).filter(|known| known.session == session) else { return };
         let Some(to) = known.address.filter(|_| known.live.is_none()) else {
             known.is_dialing = false;
             return;
@@ -453,14 +455,8 @@ impl Peers {
         out.push(Outgoing::Dial(Dial { to, peer, caller, session: known.session }));
     }
 
-    /// Whether a node is looked for elsewhere than where it was dialed: then it is dialed there at once.
-    fn is_elsewhere(&mut self, peer: NodeId, dialed: usize, out: &mut Vec<Outgoing>) -> bool {
-        let known = self.peers.get(&peer).filter(|known| known.live.is_none());
-        let is_elsewhere = known.and_then(|known| known.address).is_some_and(|address| address != dialed);
-        if is_elsewhere {
-            out.push(Outgoing::Later(0, Happening::Dial(peer)));
-        }
-        is_elsewhere
+    fn is_session(&self, peer: NodeId, session: u64) -> bool {
+        self.peers.get(&peer).is_some_and(|known| known.session == session)
     }
 
     fn undialed(
@@ -475,7 +471,7 @@ impl Peers {
         known.failures += 1;
         let pause = (REDIAL.0 << known.failures.min(7)).min(REDIAL.1);
         let pause = random.between(pause / 2, pause);
-        out.push(Outgoing::Later(pause, Happening::Dial(peer)));
+        out.push(Outgoing::Later(pause, Happening::Dial(peer, known.session)));
         out.push(Outgoing::Tell(match refusal {
             None => NetworkEvent::Unreached { peer, gone, why: "nobody answers".into() },
             Some(refusal) => {
@@ -524,7 +520,7 @@ impl Peers {
         peer.live = None;
         out.push(Outgoing::Tell(NetworkEvent::Lost { peer: *id, why: why.into() }));
         if peer.address.is_some() && !std::mem::replace(&mut peer.is_dialing, true) {
-            out.push(Outgoing::Later(random.between(0, REDIAL.0), Happening::Dial(*id)));
+            out.push(Outgoing::Later(random.between(0, REDIAL.0), Happening::Dial(*id, peer.session)));
         }
     }
 

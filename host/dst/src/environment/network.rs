@@ -41,7 +41,7 @@ impl Environment {
     /// A call has come to nothing.
     pub fn hangs_up(&mut self, caller: Life, dial: &Dial, refusal: Option<Refusal>, gone: bool) {
         let delay = self.delay(self.plan.cluster.network);
-        let (peer, dialed) = (dial.peer, dial.to);
+        let (peer, dialed) = (dial.peer, dial.session);
         let delay = dial_timeout(gone || refusal.is_some(), delay);
         self.after(delay, Event::Network(caller, Happening::Undialed { peer, dialed, refusal, gone }));
     }
@@ -62,7 +62,10 @@ impl Environment {
         );
         self.after(
             delay,
-            Event::Network(caller, Happening::Connected { connection, peer, session, dialer, dialed: Some(dial.to) }),
+            Event::Network(
+                caller,
+                Happening::Connected { connection, peer, session, dialer, dialed: Some(dial.session) },
+            ),
         );
     }
 }
