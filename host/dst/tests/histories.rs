@@ -65,12 +65,12 @@ fn violations(
 
 #[test]
 fn lists_are_strictly_serializable() {
-    assert_eq!(violations(100, Workload::Append, "strict-serializable", false, |_| {}), (0, vec![]));
+    assert_eq!(violations(50, Workload::Append, "strict-serializable", false, |_| {}), (0, vec![]));
 }
 
 #[test]
 fn registers_are_strictly_serializable() {
-    assert_eq!(violations(100, Workload::Register, "strict-serializable", false, |_| {}), (0, vec![]));
+    assert_eq!(violations(50, Workload::Register, "strict-serializable", false, |_| {}), (0, vec![]));
 }
 
 #[test]

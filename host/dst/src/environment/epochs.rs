@@ -33,9 +33,16 @@ impl Environment {
         self.trace.event(now, [19, life.node as u64, durable.0], || {
             format!("{life} has opened its log: epochs {} to {durable}", trimmed.0 + 1)
         });
+        if let Some(before) = self.owner.filter(|_| self.checker.epoch() > durable) {
+            self.unheard.insert(before, true);
+        }
         (self.durable, self.owner) = (durable, Some(life));
         // What others have cut since is nobody's.
-        self.rounds.values_mut().for_each(|round| *round = round.filter(|epoch| *epoch <= durable));
+        for (other, round) in &mut self.rounds {
+            if round.take_if(|epoch| *epoch > durable).is_some() {
+                self.unheard.entry(*other).or_default();
+            }
+        }
         self.checker.opened(records, trimmed)
     }
 
@@ -118,6 +125,7 @@ impl Environment {
         let is_unheard = self.is_replaced(life) && !self.checker.knows(record);
         if is_unheard {
             self.rounds.insert(life, None);
+            self.unheard.entry(life).or_default();
         }
         is_unheard
     }
@@ -170,7 +178,7 @@ impl Environment {
 
     /// All workers have executed: what queries come to rests on the state of now.
     pub fn settles(&mut self, life: Life) {
-        let Some(generation) = self.led_by(life).filter(|_| !self.is_replaced(life)) else { return };
+        let Some(generation) = self.led_by(life).filter(|_| self.unheard.get(&life) != Some(&true)) else { return };
         let view = self.generations.get_mut(&generation);
         let queries = view.map_or_else(Vec::new, |view| std::mem::take(&mut view.queries));
         self.expect_queries(queries);
@@ -207,6 +215,7 @@ impl Environment {
             return Err(Failure::new("log", "a round has ended at the coordinator, and not at all workers"));
         };
         if round.is_none() && self.is_replaced(life) {
+            self.unheard.entry(life).and_modify(|ended| *ended = true);
             return Ok(());
         }
         let Some(view) = self.generations.get(&generation) else { return Ok(()) };

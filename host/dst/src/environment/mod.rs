@@ -74,6 +74,8 @@ pub struct Environment {
     catalog: Arc<Catalog>,
     /// Who has opened the log last: what others say of it, since they know no better, is of no account.
     owner: Option<Life>,
+    /// Who has cut what nobody will ever hear of; and whether it has ended, so that its state is nobody's.
+    unheard: BTreeMap<Life, bool>,
     /// The last epoch that is durable for whoever knows everything.
     pub durable: Epoch,
     /// Generations, and what called for them.
@@ -137,6 +139,7 @@ impl Environment {
             operators: Default::default(),
             catalog: Arc::default(),
             owner: None,
+            unheard: BTreeMap::new(),
             durable: Epoch(0),
             causes: Generations::default(),
             rounds: BTreeMap::new(),
