@@ -67,7 +67,7 @@ fn notes_change_nothing() {
 
 #[test]
 fn the_rating_of_leaks_names_bugs_that_can_be_planted() {
-    let bugs: Vec<String> = styx_protocol::mutants::Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+    let bugs: Vec<String> = styx_planted::Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
     let page = include_str!("../../protocol/DETERMINISM.md");
     let quoted = page.split('`').skip(1).step_by(2);
     let is_name = |word: &&str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric);
@@ -80,7 +80,7 @@ fn the_rating_of_leaks_names_bugs_that_can_be_planted() {
 #[cfg(feature = "mutants")]
 #[test]
 fn every_planted_bug_is_found() {
-    for bug in styx_protocol::mutants::Bug::ALL {
+    for bug in styx_planted::Bug::ALL {
         let search = styx_dst::mutants::search(*bug, 1, 1_000_000);
         assert!(search.caught.is_some(), "{bug:?} is not caught in {} transactions", search.transactions);
     }

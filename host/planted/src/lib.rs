@@ -1,36 +1,32 @@
-//! Planted bugs: each breaks one promise. The simulators must find all of them, or their silence means nothing.
+//! Planted bugs: each breaks one promise. The simulator must find all of them, or its silence means nothing.
 //!
 //! To plant one: name the promise here, break it at one place with `planted(Bug::Name)`, and run `just mutants`.
 //! Without the feature `mutants`, [`planted`] is `false` at compile time and leaves no code behind.
 
 macro_rules! bugs {
-    ($($(#[doc = $of:literal])* $place:ident: [$($(#[doc = $promise:literal])* $name:ident,)+])+) => {
+    ($($(#[doc = $promise:literal])* $name:ident,)+) => {
         /// A bug that can be planted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Bug { $($($(#[doc = $promise])* $name,)+)+ }
+        pub enum Bug { $($(#[doc = $promise])* $name,)+ }
 
         impl Bug {
-            $($(#[doc = $of])* pub const $place: &[Bug] = &[$(Bug::$name,)+];)+
-
             /// Every bug that can be planted.
-            pub const ALL: &[&[Bug]] = &[$(Bug::$place),+];
+            pub const ALL: &[Bug] = &[$(Bug::$name,)+];
 
             /// The promise that it breaks, and how.
             pub const fn promise(self) -> &'static str {
-                match self { $($(Bug::$name => concat!($($promise),*),)+)+ }
+                match self { $(Bug::$name => concat!($($promise),*),)+ }
             }
 
             /// The bug of a name.
             pub fn named(name: &str) -> Option<Bug> {
-                Bug::ALL.iter().copied().flatten().copied().find(|bug| format!("{bug:?}") == name)
+                Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == name)
             }
         }
     };
 }
 
 bugs! {
-    /// Those that the simulation of the protocol's machines finds.
-    MACHINES: [
     // Sequencing and the log.
     /// What an epoch executes is in its record: a replay runs exactly that. Planted: the record of a cut lacks its
     /// last request.
@@ -124,7 +120,7 @@ bugs! {
     /// requests with a key.
     KeysForgotten,
     // Messages and membership.
-    /// Messages of an earlier generation are dropped. Planted: a link delivers them.
+    /// Messages of an earlier generation are dropped. Planted: a link delivers them, and a worker takes them.
     OldGenerationDelivered,
     /// A link delivers each message once. Planted: it delivers again what is resent.
     DeliveredTwice,
@@ -144,9 +140,6 @@ bugs! {
     DeltaSeesLater,
     /// Replies are remembered as part of the state: a snapshot holds them. Planted: it does not.
     RepliesNotInSnapshot,
-    ]
-    /// Those that the simulation of whole processes finds.
-    PROCESSES: [
     // The protocol.
     /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
     WarConflicts,
@@ -208,7 +201,6 @@ bugs! {
     PartsOfOldDeleted,
     /// Where deltas are merged, what is newer hides what is older. Planted: the older value stays.
     OlderValueMerged,
-    ]
 }
 
 /// Whether a bug is planted: never, in a product.
