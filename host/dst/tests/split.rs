@@ -35,7 +35,6 @@ fn nobody_reads_what_is_over() {
         if let Err(failure) = simulate(&mut simulated) {
             let mut again = world(at, true);
             let _ = simulate(&mut again);
-            again.lines().iter().for_each(|line| println!("{line}"));
             again.history(&failure).iter().for_each(|line| println!("{line}"));
             panic!("world {at}: {failure:?}");
         }
