@@ -51,6 +51,9 @@ impl LeaseThread {
     fn keep(&self, mut claim: Claim, clock: &dyn Fn() -> Instant) -> Result<(), SnapshotError> {
         while let Some(due) = claim.due() {
             if self.0.borrow().stopping {
+                if let Some(leadership) = &mut self.0.borrow_mut().leadership {
+                    leadership.lose();
+                }
                 // Otherwise it runs out.
                 let _ = claim.release();
                 return Ok(());
