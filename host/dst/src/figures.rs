@@ -1,7 +1,7 @@
 //! Counters of what worlds did.
 
 /// Counters, added up over worlds.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Figures {
     /// Transactions and queries that ended, replays not counted.
     pub transactions: u64,

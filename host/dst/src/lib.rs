@@ -6,6 +6,7 @@
 //! stacks of its own, one at a time, which [`thread`] switches where the real ones would wait. Guests, random numbers
 //! and general checks are those of [`styx_sim`], with which machines are also tested without their drivers.
 
+pub mod campaign;
 pub mod check;
 pub mod clients;
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod event;
 pub mod explain;
 pub mod export;
 pub mod figures;
+pub mod minimise;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod network;

@@ -80,6 +80,8 @@ pub struct Plan {
     pub verified: [bool; 4],
     /// Mean time between faults of each [kind](Fault); 0: never.
     pub faults: [u64; FAULTS],
+    /// Most faults of each kind: every crash costs a replay, and enough is enough.
+    pub faults_max: [u32; FAULTS],
 }
 
 /// When snapshots are taken, if the configuration says so, and what the store of them is like.
@@ -349,6 +351,7 @@ impl Plan {
             sync_failures: random.pick(&[0, 0, 0, 5]),
             verified,
             faults,
+            faults_max: [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6],
         }
     }
 }

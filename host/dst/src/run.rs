@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use crate::check::{Checked, Failure};
 use crate::figures::Figures;
 use crate::world::{Report, World};
 
 /// Result of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Run {
     /// Counters.
     pub figures: Figures,
@@ -18,6 +20,7 @@ pub struct Run {
     /// Hash of all traces.
     pub trace: u64,
     /// The first broken check and the seed of its world.
+    #[serde(skip)]
     pub failure: Option<(u64, Failure)>,
 }
 
@@ -30,17 +33,23 @@ pub fn world_seed(seed: u64, at: u64) -> u64 {
 
 /// Simulates worlds until `transactions` have ended, or a check is broken. Tells of each world.
 pub fn run(seed: u64, transactions: u64, mut tell: impl FnMut(u64, &Report)) -> Run {
-    let mut run = Run { figures: Figures::default(), worlds: 0, trace: 0, failure: None };
+    let mut run = Run::default();
+    go_on(&mut run, seed, transactions, |world, report, _| tell(world, report));
+    run
+}
+
+/// Goes on with a run that has come so far.
+pub fn go_on(run: &mut Run, seed: u64, transactions: u64, mut tell: impl FnMut(u64, &Report, &Run)) {
     while run.figures.transactions < transactions {
         let world = world_seed(seed, run.worlds);
         run.worlds += 1;
         let mut simulated = World::new(world, false);
-        let result = simulate(&mut simulated);
+        let result = within_limit(world, || simulate(&mut simulated));
         run.figures.add(&simulated.figures());
         match result {
             Ok(report) => {
-                tell(world, &report);
                 run.trace = run.trace.rotate_left(7) ^ report.trace;
+                tell(world, &report, run);
             }
             Err(failure) => {
                 run.failure = Some((world, failure));
@@ -48,7 +57,25 @@ pub fn run(seed: u64, transactions: u64, mut tell: impl FnMut(u64, &Report)) -> 
             }
         }
     }
-    run
+}
+
+/// How long a world may take, really: a thousand times what most do.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Simulates a world; one that does not end is named, and ends the program.
+fn within_limit<T>(world: u64, simulate: impl FnOnce() -> T) -> T {
+    let (ended, waits) = channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        if waits.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("broken: time limit: world {world} has not ended after {} s", LIMIT.as_secs());
+            eprintln!("styx-dst --world {world} --verbose shows it again");
+            std::process::exit(1);
+        }
+    });
+    let result = simulate();
+    drop(ended);
+    watchdog.join().expect("it waits");
+    result
 }
 
 thread_local! {

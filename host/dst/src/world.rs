@@ -47,9 +47,6 @@ pub struct World {
     faults_left: [u32; FAULTS],
 }
 
-/// Most faults of each kind in a world: every crash costs a replay, and enough is enough.
-const FAULTS_MAX: [u32; FAULTS] = [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6];
-
 /// Result of a world.
 #[derive(Debug)]
 pub struct Report {
@@ -78,6 +75,7 @@ impl World {
             roles.extend((0..cluster.gateways).map(|_| Role::Gateway));
             roles.extend((1..cluster.coordinators).map(|_| Role::Coordinator));
         }
+        let faults_left = plan.faults_max;
         let mut environment = Environment::new(plan, random, notes);
         let clients = Clients::new(&mut environment);
         let shared = Kept::default();
@@ -98,7 +96,7 @@ impl World {
             environment.after(delay, Event::Start(at));
         }
         let asleep = nodes.iter().map(|_| VecDeque::new()).collect();
-        let mut world = World { environment, nodes, clients, asleep, faults_left: FAULTS_MAX };
+        let mut world = World { environment, nodes, clients, asleep, faults_left };
         (0..FAULTS).for_each(|kind| world.arm(kind));
         world
     }
