@@ -1,6 +1,7 @@
 //! Commit: the conflicts of an epoch decide which transactions commit; ack shares tell when a call
 //! graph is complete; replies are remembered for clients that ask again.
 
+mod ranges;
 pub mod replies;
 pub mod share;
 pub mod validate;

@@ -7,15 +7,13 @@
 //! lower TID wrote is tried again all the same: who asked for it first put things right, then
 //! relied on them, would be surprised.
 
-use std::collections::BTreeMap;
-
 use styx_planted::{Bug, planted};
 
+use super::ranges::{NOBODY, WrittenKeys};
 use crate::execute::attempt::Footprint;
-use crate::ids::{OperatorId, Tid};
+use crate::ids::Tid;
 use crate::modes::Modes;
-use crate::state::entity::{Entity, EntityMap, Key};
-use crate::state::range::RangeRead;
+use crate::state::entity::{Entity, EntityMap};
 
 /// What a transaction came to on the state of the epoch's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -100,8 +98,6 @@ struct Reservation {
     reader: Tid,
 }
 
-const NOBODY: Tid = Tid(u64::MAX);
-
 /// Finds the dependencies among the transactions of an epoch on one worker, given in TID order.
 pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
     debug_assert!(ranked.is_sorted_by(|a, b| a.tid < b.tid), "each transaction once, in TID order");
@@ -109,7 +105,6 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
 
     let accesses = of_writers().map(|ranked| ranked.footprint.accesses.len()).sum();
     let mut reservations: EntityMap<Reservation, &Entity> = EntityMap::with_capacity(accesses);
-    let mut ranges = RangeReservations::default();
     // Where each access of each writer stands in the table, so that it is looked up once.
     let mut places = Vec::with_capacity(accesses);
     for Ranked { tid, snapshot, footprint, .. } in of_writers() {
@@ -124,14 +119,14 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
                 reservation.reader = reservation.reader.min(*tid);
             }
         }
-        for read in footprint.ranges.iter().filter(|_| !snapshot) {
-            ranges.read(read, *tid);
-        }
     }
+    let mut ranges = WrittenKeys::default();
     if ranked.iter().any(|ranked| !ranked.footprint.ranges.is_empty()) {
-        for (entity, reservation) in reservations.iter().filter(|(_, reservation)| reservation.writer != NOBODY) {
-            ranges.wrote(entity.operator(), entity.key().clone(), reservation.writer);
-        }
+        let written = reservations.iter().filter(|(_, reservation)| reservation.writer != NOBODY);
+        let written = written.map(|(entity, reservation)| (entity.operator(), entity.key(), reservation.writer));
+        let reads = of_writers().filter(|ranked| !ranked.snapshot);
+        let reads = reads.flat_map(|ranked| ranked.footprint.ranges.iter().map(|read| (read, ranked.tid)));
+        ranges = WrittenKeys::new(written.collect(), reads);
     }
 
     let mut places = places.into_iter();
@@ -170,40 +165,4 @@ pub fn dependencies(ranked: &[Ranked<'_>]) -> Vec<Bits> {
         .collect();
     debug_assert!(bits.first().is_none_or(|lowest| lowest.is_empty()), "the lowest TID depends on nobody");
     bits
-}
-
-/// Reservations of ranges rather than of the keys found in them: no phantoms.
-#[derive(Default)]
-struct RangeReservations<'a> {
-    reads: Vec<(&'a RangeRead, Tid)>,
-    writes: BTreeMap<(OperatorId, Key), Tid>,
-}
-
-impl<'a> RangeReservations<'a> {
-    fn read(&mut self, read: &'a RangeRead, tid: Tid) {
-        debug_assert!(
-            self.reads.last().is_none_or(|(_, last)| *last <= tid),
-            "the first reader of a range is the lowest"
-        );
-        if !self.reads.iter().any(|(known, _)| *known == read) {
-            self.reads.push((read, tid));
-        }
-    }
-
-    fn wrote(&mut self, operator: OperatorId, key: Key, tid: Tid) {
-        self.writes.insert((operator, key), tid);
-    }
-
-    /// The lowest reader of a range that holds a key.
-    fn reader(&self, operator: OperatorId, key: &str) -> Tid {
-        let holding = self.reads.iter().filter(|(read, _)| read.operator == operator && read.range.contains(key));
-        holding.map(|(_, tid)| *tid).min().unwrap_or(NOBODY)
-    }
-
-    /// The lowest writer inside a range.
-    fn writer(&self, read: &RangeRead) -> Tid {
-        let all_of_operator = (read.operator, Key::from(""))..(OperatorId(read.operator.0 + 1), Key::from(""));
-        let inside = self.writes.range(all_of_operator).filter(|((_, key), _)| read.range.contains(key));
-        inside.map(|(_, tid)| *tid).min().unwrap_or(NOBODY)
-    }
 }
