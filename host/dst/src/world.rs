@@ -128,6 +128,10 @@ impl World {
                 break;
             }
         }
+        if self.environment.calm && self.clients.are_done() && self.is_quiet() {
+            // Nothing will ever happen again.
+            return self.end();
+        }
         let waiting = self.clients.waiting();
         let up: Vec<bool> = self.nodes.iter().map(Node::is_up).collect();
         let under_way: Vec<usize> = self.nodes.iter().map(Node::under_way).collect();

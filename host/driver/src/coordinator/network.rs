@@ -29,11 +29,6 @@ impl<W, R> CoordinatorDriver<W, R> {
                     }
                 }
                 self.route(step, |router, now, effects| router.connected(now, peer, restarted, effects));
-                if restarted && self.leader.as_ref().is_some_and(|leader| leader.nodes().contains(&peer)) {
-                    // It may have looked for a leader elsewhere and has come back: what was on its way is lost.
-                    self.deployments.restart();
-                    self.prepare(step);
-                }
             }
             NetworkEvent::Lost { peer, why } => {
                 step.log(Diagnostic::info(format!("connection lost: {why}")).node(peer));

@@ -621,14 +621,3 @@ fn a_deployment_whose_generation_ends_before_it_is_durable_is_not_waited_for_for
     rig.step(Event::Network(NetworkEvent::Unreached { peer: NodeId(12), gone: true, why }));
     assert!(rig.has(is_unknown), "{:?}", rig.effects);
 }
-
-#[test]
-fn a_worker_to_which_messages_were_lost_is_told_again_what_to_compile() {
-    let mut rig = Rig::live(false);
-    rig.slow_compilers = true;
-    rig.deploy("shop", "admin");
-    rig.slow_compilers = false;
-    rig.step(Event::Network(NetworkEvent::Connected { peer: NodeId(12), restarted: true }));
-    rig.advance();
-    assert_eq!(rig.log.len(), 1);
-}
