@@ -30,7 +30,7 @@ fn nothing_breaks(seed: u64) {
         figures.refused,
     ];
     assert!(rare.iter().all(|count| *count > 50), "the worlds are adversarial: {figures:?}");
-    assert!(figures.damaged > 1, "snapshots turn out damaged: {figures:?}");
+    assert!(figures.damaged > 0, "snapshots turn out damaged: {figures:?}");
     assert!(figures.clustered > figures.transactions / 3, "most worlds are clusters: {figures:?}");
     assert!(figures.verified > figures.transactions, "every log is read again: {figures:?}");
 }
