@@ -63,13 +63,12 @@ impl Booting {
         let (directory, told) = (around.own.directory.clone(), result.clone());
         let plan = &around.environment.plan;
         let (layout, snapshots) = (plan.config.layout, plan.config.snapshots);
-        let place = match plan.shared_log {
-            false => LogPlace::Disk(plan.log_options()),
-            true => {
-                let (topic, limit) = (around.environment.topic.clone(), plan.config.record_bytes_max);
-                let random = &mut around.environment.random;
-                LogPlace::Topic(topic::Client::new(topic, random.number(), limit), random.number().into())
-            }
+        let place = if plan.shared_log {
+            let (topic, limit) = (around.environment.topic.clone(), plan.config.record_bytes_max);
+            let random = &mut around.environment.random;
+            LogPlace::Topic(topic::Client::new(topic, random.number(), limit), random.number().into())
+        } else {
+            LogPlace::Disk(plan.log_options())
         };
         let now = around.now().wall;
         around.spawn(move || {
