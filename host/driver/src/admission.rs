@@ -39,6 +39,12 @@ impl From<&View> for LogCondition {
     }
 }
 
+/// How many requests may be under way before one is refused, where new ones may be `backlog_max`. What may be known
+/// under its key goes on to whoever knows, who refuses it if it is new.
+pub fn backlog_for(retained: bool, backlog_max: usize) -> usize {
+    if retained { backlog_max.saturating_mul(2) } else { backlog_max }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

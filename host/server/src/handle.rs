@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use styx_driver::client;
+use styx_driver::admission::backlog_for;
 pub use styx_driver::client::{Answer, Failure};
 use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::abort::{Abort, Code};
@@ -69,6 +70,15 @@ pub enum Waiter {
         /// The connection. Answers arrive in commit order.
         to: mpsc::UnboundedSender<(u64, Answer)>,
     },
+    /// Whoever asks again for a request that cannot be taken now: its end is asked for instead.
+    Again {
+        /// Waits for the answer.
+        to: Box<Waiter>,
+        /// A receipt is wanted, not the end.
+        receipt: bool,
+        /// What is said if nothing is known of the request.
+        unknown: Answer,
+    },
 }
 
 impl Waiter {
@@ -81,6 +91,11 @@ impl Waiter {
             Waiter::Stream { ticket, to } => {
                 let _ = to.send((ticket, answer));
             }
+            Waiter::Again { to, receipt, unknown } => to.answer(match answer {
+                Answer::Unknown => unknown,
+                Answer::Reply(reply) if receipt => Answer::Accepted(reply.id),
+                answer => answer,
+            }),
         }
     }
 }
@@ -162,13 +177,24 @@ impl Handle {
         taken.await.unwrap_or(Err(NoSnapshot::ServerStops))
     }
 
-    /// Sends a request that may write; refused while [`Admission`] says so. With `receipt` the answer is
-    /// [`Answer::Accepted`], once durable.
+    /// Sends a request that may write; refused while [`Admission`] says so, unless it is known under its key. With
+    /// `receipt` the answer is [`Answer::Accepted`], once durable.
     pub fn submit(&self, request: Arc<Request>, waiter: Waiter, receipt: bool) {
-        if let Some(failure) = self.admission.refuses_writes() {
-            return waiter.answer(Answer::Failed(failure));
+        let (id, retained) = (request.id, request.retained);
+        match self.admission.refuses_writes().map(Answer::Failed) {
+            None => {
+                self.request(id, retained, waiter, |waiter| ClientRequest::Submit { request, waiter, receipt });
+            }
+            Some(refused) if retained => self.ask_end(id, waiter, receipt, refused),
+            Some(refused) => waiter.answer(refused),
         }
-        self.request(request.id, waiter, |waiter| ClientRequest::Submit { request, waiter, receipt });
+    }
+
+    /// Asks for the end of an earlier request for somebody who repeats it and cannot be served; or for its receipt.
+    /// Where nothing is known of it, the answer is `unknown`.
+    pub fn ask_end(&self, id: RequestId, waiter: Waiter, receipt: bool, unknown: Answer) {
+        let waiter = Waiter::Again { to: Box::new(waiter), receipt, unknown };
+        self.inbox.client(ClientMessage::Request(ClientRequest::Await { id, waiter }));
     }
 
     /// Sends a request to a read-only function; refused while what it would read cannot become durable.
@@ -176,11 +202,17 @@ impl Handle {
         if let Some(failure) = self.admission.refuses_reads() {
             return waiter.answer(Answer::Failed(failure));
         }
-        self.request(request.id, waiter, |waiter| ClientRequest::Query { request, waiter });
+        self.request(request.id, false, waiter, |waiter| ClientRequest::Query { request, waiter });
     }
 
-    fn request(&self, id: RequestId, waiter: Waiter, request: impl FnOnce(Waiter) -> ClientRequest<Waiter>) {
-        if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queued_max {
+    fn request(
+        &self,
+        id: RequestId,
+        retained: bool,
+        waiter: Waiter,
+        request: impl FnOnce(Waiter) -> ClientRequest<Waiter>,
+    ) {
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= backlog_for(retained, self.queued_max) {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             return waiter.answer(Answer::overloaded(id));
         }

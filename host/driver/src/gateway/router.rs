@@ -19,6 +19,7 @@ use styx_protocol::route::{memory_of, sequencer_of};
 use super::outbox::Outbox;
 use super::scatter::ScatterGather;
 use crate::COORDINATOR;
+use crate::admission::backlog_for;
 use crate::client::{Answer, ClientMessage, Failure};
 use crate::diagnostic::Diagnostic;
 use crate::time::Instant;
@@ -138,20 +139,19 @@ impl<W, R> Router<W, R> {
 
     /// Takes a client's message.
     pub fn client(&mut self, now: Instant, message: ClientMessage<W, R>, effects: &mut Vec<RouterEffect<W, R>>) {
-        let (question, waiter, counts) = match message {
+        let (question, waiter) = match message {
             ClientMessage::Request(ClientRequest::Submit { request, waiter, receipt }) => {
-                (Question::Submit(request, receipt), waiter, true)
+                (Question::Submit(request, receipt), waiter)
             }
             ClientMessage::Request(ClientRequest::Query { request, waiter }) => {
-                (Question::Query(Arc::new(request)), waiter, true)
+                (Question::Query(Arc::new(request)), waiter)
             }
-            ClientMessage::Request(ClientRequest::Await { id, waiter }) => (Question::Await(id), waiter, false),
+            ClientMessage::Request(ClientRequest::Await { id, waiter }) => (Question::Await(id), waiter),
             ClientMessage::Read(query, to) => return self.ask(now, false, Asked::Admin(query, to), effects),
         };
-        if counts
-            && self.in_flight.len() + self.postponed.len() >= self.backlog_max
+        if let Question::Submit(request, _) | Question::Query(request) = &question
+            && self.in_flight.len() + self.postponed.len() >= backlog_for(request.retained, self.backlog_max)
             && !planted(Bug::BacklogIgnored)
-            && let Question::Submit(request, _) | Question::Query(request) = &question
         {
             return effects.push(RouterEffect::Answer(waiter, Answer::overloaded(request.id)));
         }

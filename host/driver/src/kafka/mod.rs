@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::abort::Code;
+use styx_protocol::ids::RequestId;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
@@ -44,15 +45,23 @@ pub struct Place {
     pub offset: i64,
 }
 
-/// A record's request.
+/// What is asked for a record.
 #[derive(Clone, Debug)]
-pub struct Prepared {
-    /// The id in the client's words, or one made of the record's place.
-    pub id: String,
-    /// The request; its reply is remembered.
-    pub request: Arc<Request>,
-    /// Its function only reads.
-    pub read_only: bool,
+pub enum Prepared<C> {
+    /// Its request.
+    Request {
+        /// The request; its reply is remembered.
+        request: Arc<Request>,
+        /// Its function only reads.
+        read_only: bool,
+    },
+    /// The record is no request now; it may have been one and have ended when another front read it.
+    Refused {
+        /// What its request's id was.
+        request: RequestId,
+        /// The record.
+        record: C,
+    },
 }
 
 /// Reason for which a front ends.
@@ -69,8 +78,8 @@ pub enum Ending {
 pub enum FrontEvent<C, P> {
     /// Records were read, in order.
     Read(Vec<(Place, C)>),
-    /// [`FrontEffect::Prepare`]: it is a request.
-    Prepared(Place, Prepared),
+    /// [`FrontEffect::Prepare`]: this is to be asked; with the id in the client's words, or one made of the record's place.
+    Prepared(Place, String, Prepared<C>),
     /// [`FrontEffect::Prepare`]: nothing has been deployed yet, so that nobody knows what is unknown.
     TooEarly(Place, C),
     /// A request was answered.
@@ -90,9 +99,11 @@ pub enum FrontEvent<C, P> {
 /// Something that a front wants done.
 #[derive(Debug)]
 pub enum FrontEffect<C, P> {
-    /// Make a request of a record: say [`FrontEvent::Prepared`] or [`FrontEvent::TooEarly`], or keep it as no
-    /// request, and later [`FrontEvent::Write`] its refusal.
+    /// Make a request of a record: say [`FrontEvent::Prepared`] or [`FrontEvent::TooEarly`], or keep it as what cannot
+    /// have been a request, and later [`FrontEvent::Write`] its refusal.
     Prepare(Place, C),
+    /// The same of a record of which nothing is known: it may be kept as no request.
+    Refuse(Place, C),
     /// Ask for a request to be carried out; then say [`FrontEvent::Answered`].
     Ask {
         /// Comes back with the answer.
@@ -101,6 +112,13 @@ pub enum FrontEffect<C, P> {
         request: Arc<Request>,
         /// It only reads.
         read_only: bool,
+    },
+    /// Ask for the end of an earlier request; then say [`FrontEvent::Answered`].
+    AskEnd {
+        /// Comes back with the answer.
+        ticket: u64,
+        /// The request.
+        request: RequestId,
     },
     /// A request has ended: write its reply, by [`FrontEvent::Write`].
     Reply {
@@ -141,17 +159,27 @@ struct Partition<C> {
 
 /// A request under way.
 #[derive(Debug)]
-struct InFlight {
+struct InFlight<C> {
     place: Place,
-    prepared: Prepared,
+    id: String,
+    prepared: Prepared<C>,
     started: Instant,
+}
+
+impl<C> InFlight<C> {
+    fn bytes(&self) -> usize {
+        match &self.prepared {
+            Prepared::Request { request, .. } => request.args.len(),
+            Prepared::Refused { .. } => 0,
+        }
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub struct FrontDriver<C, P> {
     partitions: BTreeMap<i32, Partition<C>>,
-    in_flight: BTreeMap<u64, InFlight>,
+    in_flight: BTreeMap<u64, InFlight<C>>,
     in_flight_bytes: usize,
     next_ticket: u64,
     /// Requests to be asked again, and when.
@@ -201,10 +229,11 @@ impl<C, P> FrontDriver<C, P> {
             FrontEvent::Read(records) => {
                 records.into_iter().for_each(|(place, record)| self.read(place, record, effects));
             }
-            FrontEvent::Prepared(place, prepared) => {
+            FrontEvent::Prepared(place, id, prepared) => {
                 self.next_ticket += 1;
-                self.in_flight_bytes += prepared.request.args.len();
-                self.in_flight.insert(self.next_ticket, InFlight { place, prepared, started: now });
+                let in_flight = InFlight { place, id, prepared, started: now };
+                self.in_flight_bytes += in_flight.bytes();
+                self.in_flight.insert(self.next_ticket, in_flight);
                 self.ask(self.next_ticket, effects);
             }
             FrontEvent::TooEarly(place, record) => self.postponed.push_back((place, record)),
@@ -266,21 +295,33 @@ impl<C, P> FrontDriver<C, P> {
     }
 
     fn ask(&self, ticket: u64, effects: &mut Effects<C, P>) {
-        let Some(InFlight { prepared, .. }) = self.in_flight.get(&ticket) else { return };
-        let (request, read_only) = (prepared.request.clone(), prepared.read_only);
-        effects.push(FrontEffect::Ask { ticket, request, read_only });
+        let Some(in_flight) = self.in_flight.get(&ticket) else { return };
+        effects.push(match &in_flight.prepared {
+            Prepared::Request { request, read_only } => {
+                FrontEffect::Ask { ticket, request: request.clone(), read_only: *read_only }
+            }
+            Prepared::Refused { request, .. } => FrontEffect::AskEnd { ticket, request: *request },
+        });
     }
 
     fn answered(&mut self, now: Instant, ticket: u64, answer: Answer, effects: &mut Effects<C, P>) {
-        let reply = match answer {
-            Answer::Reply(reply) if !is_overloaded(&reply) => reply,
+        let Some(in_flight) = self.in_flight.remove(&ticket) else { return };
+        let bytes = in_flight.bytes();
+        let InFlight { place, id, prepared, started } = in_flight;
+        let duration = now.since(started);
+        effects.push(match (answer, prepared) {
+            (Answer::Reply(reply), prepared) if !is_overloaded(&reply) => {
+                let read_only = matches!(prepared, Prepared::Request { read_only: true, .. });
+                FrontEffect::Reply { place, id, reply, read_only, duration }
+            }
+            (Answer::Unknown, Prepared::Refused { record, .. }) => FrontEffect::Refuse(place, record),
             // What nobody can say is asked again, under the same id.
-            _ => return self.again.push_back((now.after(ASK_AGAIN), ticket)),
-        };
-        let Some(InFlight { place, prepared, started }) = self.in_flight.remove(&ticket) else { return };
-        self.in_flight_bytes -= prepared.request.args.len();
-        let (id, read_only, duration) = (prepared.id, prepared.read_only, now.since(started));
-        effects.push(FrontEffect::Reply { place, id, reply, read_only, duration });
+            (_, prepared) => {
+                self.in_flight.insert(ticket, InFlight { place, id, prepared, started });
+                return self.again.push_back((now.after(ASK_AGAIN), ticket));
+            }
+        });
+        self.in_flight_bytes -= bytes;
     }
 
     fn write(&mut self, place: Place, reply: P, effects: &mut Effects<C, P>) {

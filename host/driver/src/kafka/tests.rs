@@ -13,6 +13,7 @@ struct Rig {
     deployed: bool,
     full: bool,
     asked: Vec<(u64, RequestId)>,
+    refused: Vec<(Place, i64)>,
     written: Vec<(Place, i64)>,
     paused: Vec<i32>,
 }
@@ -30,6 +31,7 @@ impl Rig {
             deployed: true,
             full: false,
             asked: Vec::new(),
+            refused: Vec::new(),
             written: Vec::new(),
             paused: Vec::new(),
         }
@@ -42,9 +44,15 @@ impl Rig {
             self.front.step(self.now, event, &mut effects);
             for effect in effects {
                 match effect {
-                    FrontEffect::Prepare(place, record) if self.deployed => {
-                        events.push_back(FrontEvent::Prepared(place, prepared(record)));
+                    FrontEffect::Prepare(place, record) if record < 0 => {
+                        let refused = Prepared::Refused { request: RequestId(7), record };
+                        events.push_back(FrontEvent::Prepared(place, record.to_string(), refused));
                     }
+                    FrontEffect::Prepare(place, record) if self.deployed => {
+                        events.push_back(FrontEvent::Prepared(place, record.to_string(), prepared(record)));
+                    }
+                    FrontEffect::AskEnd { ticket, request } => self.asked.push((ticket, request)),
+                    FrontEffect::Refuse(place, record) => self.refused.push((place, record)),
                     FrontEffect::Prepare(place, record) => events.push_back(FrontEvent::TooEarly(place, record)),
                     FrontEffect::Ask { ticket, request, .. } => self.asked.push((ticket, request.id)),
                     FrontEffect::Reply { place, id, .. } => events.push_back(FrontEvent::Write(place, id)),
@@ -78,11 +86,11 @@ impl Rig {
     }
 }
 
-fn prepared(record: i64) -> Prepared {
+fn prepared(record: i64) -> Prepared<i64> {
     let (id, operator) = (RequestId(record as u128), OperatorId(0));
     let (function, key, args) = ("f".into(), "a".into(), b"[]"[..].into());
     let request = Arc::new(Request { id, operator, function, key, args, retained: true });
-    Prepared { id: record.to_string(), request, read_only: false }
+    Prepared::Request { request, read_only: false }
 }
 
 fn reply() -> Answer {
@@ -111,6 +119,21 @@ fn what_nobody_can_say_is_asked_again_under_the_same_id_and_answered_once() {
     rig.answer(1, reply());
     rig.answer(1, reply());
     assert_eq!(rig.written, [(place(0), 0)]);
+}
+
+#[test]
+fn what_is_no_request_any_more_has_the_reply_that_it_had() {
+    let mut rig = Rig::new();
+    rig.step(FrontEvent::Read(vec![(place(0), -1), (place(1), -2)]));
+    assert_eq!(rig.asked, [(1, RequestId(7)), (2, RequestId(7))]);
+    rig.answer(1, reply());
+    assert_eq!((rig.written.len(), rig.refused.len()), (1, 0));
+    rig.answer(2, Answer::Failed(Failure::Unavailable));
+    rig.later(ASK_AGAIN);
+    assert_eq!((rig.asked.len(), rig.refused.len()), (3, 0), "nobody can say yet");
+    rig.answer(2, Answer::Unknown);
+    assert_eq!(rig.refused, [(place(1), -2)]);
+    assert_eq!(rig.front.in_flight_bytes, 0);
 }
 
 #[test]

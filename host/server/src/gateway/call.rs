@@ -12,13 +12,14 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use styx_protocol::ids::RequestId;
 use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
 use tokio::sync::oneshot;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Ingress;
 use super::json::is_json;
-use super::path;
-use super::request::{Call, check_idempotency_key, parse_id, prepare};
+use super::path::{self, CallPath};
+use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
 use crate::handle::{Answer, Failure, Waiter};
 use crate::http::{ApiError, BodyLimits, Options, Outcome, PathParts, read_body, refuse};
 use styx_driver::wire::AdminQuery;
@@ -84,7 +85,8 @@ async fn respond(
 }
 
 /// Validates a request, gives it to the worker and waits for the answer; `Err(None)` if the worker
-/// is gone. Also says whether the function is read-only.
+/// is gone. Also says whether the function is read-only. What is no request any more may have been one when it came first:
+/// under a key its end is asked for.
 async fn submit(
     ingress: &Ingress,
     uri: &Uri,
@@ -93,14 +95,47 @@ async fn submit(
     body: Body,
     receipt: bool,
 ) -> Result<(Answer, bool), Option<ApiError>> {
-    let directory = ingress.directories.of(ingress.handle.catalog());
-    let found = path::parse(uri.path(), prefix).and_then(|path| {
-        let target = directory.resolve(&path.app, &path.operator, &path.function)?;
-        Ok((target, path.key, idempotency_key(headers)?))
-    });
-    let (target, key, idempotency_key) = match found {
+    let found = path::parse(uri.path(), prefix).and_then(|path| Ok((path, idempotency_key(headers)?)));
+    let (path, idempotency_key) = match found {
         Ok(found) => found,
         Err(error) => return Err(Some(refuse(error, headers, body).await)),
+    };
+    let (to, answered) = oneshot::channel();
+    let (refused, read_only) = match read(ingress, &path, idempotency_key, headers, body, receipt).await {
+        Ok((request, read_only)) => {
+            if read_only && !receipt {
+                ingress.handle.query(request, Waiter::Once(to));
+            } else {
+                ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
+            }
+            (None, read_only)
+        }
+        Err(error) => {
+            let Some(key) = idempotency_key else { return Err(Some(error)) };
+            ingress.handle.ask_end(derived_id(&path.app, key), Waiter::Once(to), receipt, Answer::Unknown);
+            (Some(error), false)
+        }
+    };
+    match (answered.await, refused) {
+        (Ok(Answer::Unknown), Some(error)) => Err(Some(error)),
+        (Ok(answer), _) => Ok((answer, read_only)),
+        (Err(_), _) => Err(None),
+    }
+}
+
+/// Reads and validates a request; also says whether the function is read-only.
+async fn read(
+    ingress: &Ingress,
+    path: &CallPath<'_>,
+    idempotency_key: Option<&str>,
+    headers: &HeaderMap,
+    body: Body,
+    receipt: bool,
+) -> Result<(Request, bool), ApiError> {
+    let directory = ingress.directories.of(ingress.handle.catalog());
+    let target = match directory.resolve(&path.app, &path.operator, &path.function) {
+        Ok(target) => target,
+        Err(error) => return Err(refuse(error, headers, body).await),
     };
     let limits = BodyLimits {
         bytes: u64::from(target.operator.payload).min(ingress.options.body_bytes_max),
@@ -108,17 +143,8 @@ async fn submit(
     };
     let body = read_body(headers, body, "the arguments", limits).await?;
     let mut scratch = Vec::with_capacity(body.len() + 2);
-    let call = Call { key: &key, args: &body, idempotency_key, retained: receipt };
-    let request = prepare(target, call, &mut scratch)?;
-    let read_only = target.function.read_only;
-    let (to, answered) = oneshot::channel();
-    if read_only && !receipt {
-        ingress.handle.query(request, Waiter::Once(to));
-    } else {
-        ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
-    }
-    let answer = answered.await.map_err(|_| None)?;
-    Ok((answer, read_only))
+    let call = Call { key: &path.key, args: &body, idempotency_key, retained: receipt };
+    Ok((prepare(target, call, &mut scratch)?, target.function.read_only))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {

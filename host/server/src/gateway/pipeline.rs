@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::Ingress;
 use super::json::compact;
 use super::reply::{refusal, reply};
-use super::request::{Call, prepare};
+use super::request::{Call, check_idempotency_key, derived_id, prepare};
 use crate::handle::{Answer, Waiter};
 use crate::http::{ApiError, Outcome};
 
@@ -62,6 +62,8 @@ struct Slot {
     id: String,
     started: Instant,
     read_only: bool,
+    /// It is no request: why, unless it was one when it came first.
+    refused: Option<ApiError>,
 }
 
 /// The requests under way on one connection. Replies are appended to the caller's buffer, each
@@ -197,21 +199,29 @@ impl Pipeline {
             };
             Ok((prepare(target, call, &mut self.scratch)?, target.function.read_only))
         });
-        let (request, read_only) = prepared.map_err(|why| (echo(envelope.id), why))?;
-        let ticket = self.slot(envelope.id, started, read_only);
-        let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-        if read_only {
-            self.ingress.handle.query(request, waiter);
-        } else {
-            self.ingress.handle.submit(Arc::new(request), waiter, false);
+        let key = envelope.idempotency_key.as_deref().and_then(|key| check_idempotency_key(key).ok());
+        match (prepared, key) {
+            (Ok((request, read_only)), _) => {
+                let waiter = self.slot(envelope.id, started, read_only, None);
+                if read_only {
+                    self.ingress.handle.query(request, waiter);
+                } else {
+                    self.ingress.handle.submit(Arc::new(request), waiter, false);
+                }
+            }
+            (Err(why), Some(key)) => {
+                let waiter = self.slot(envelope.id, started, false, Some(why));
+                self.ingress.handle.ask_end(derived_id(&envelope.app, key), waiter, false, Answer::Unknown);
+            }
+            (Err(why), None) => return Err((echo(envelope.id), why)),
         }
         Ok(())
     }
 
-    /// A slot for a request. Slots and the memory of their ids are used again.
-    fn slot(&mut self, id: Option<&RawValue>, started: Instant, read_only: bool) -> u64 {
+    /// A slot for a request, and who waits in it. Slots and the memory of their ids are used again.
+    fn slot(&mut self, id: Option<&RawValue>, started: Instant, read_only: bool, refused: Option<ApiError>) -> Waiter {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { id: String::new(), started, read_only });
+            self.slots.push(Slot { id: String::new(), started, read_only, refused: None });
             self.slots.len() - 1
         });
         let slot = &mut self.slots[at];
@@ -220,8 +230,8 @@ impl Pipeline {
             Some(id) if !id.get().contains(['\n', '\r']) => slot.id.push_str(id.get()),
             id => slot.id.push_str(&echo(id)),
         }
-        (slot.started, slot.read_only) = (started, read_only);
-        at as u64
+        (slot.started, slot.read_only, slot.refused) = (started, read_only, refused);
+        Waiter::Stream { ticket: at as u64, to: self.to.clone() }
     }
 
     /// Appends the replies that have come; ready with their number, or with 0 when the worker is gone.
@@ -232,7 +242,7 @@ impl Pipeline {
         let now = Instant::now();
         for (ticket, answer) in taken.drain(..) {
             let at = ticket as usize;
-            let slot = &self.slots[at];
+            let slot = &mut self.slots[at];
             let outcome = match answer {
                 Answer::Reply(end) => {
                     // Jumps up, and comes down slowly.
@@ -252,8 +262,9 @@ impl Pipeline {
                     Outcome::of_error(error.status)
                 }
                 Answer::Accepted(_) | Answer::Unknown | Answer::Controlled(_) => {
-                    refusal(&slot.id, &ApiError::shutting_down(), out);
-                    Outcome::Overloaded
+                    let error = slot.refused.take().unwrap_or_else(ApiError::shutting_down);
+                    refusal(&slot.id, &error, out);
+                    Outcome::of_error(error.status)
                 }
             };
             out.push(b'\n');

@@ -3,11 +3,12 @@
 use rdkafka::Message;
 use rdkafka::message::{BorrowedMessage, Headers, OwnedHeaders};
 use styx_driver::kafka::Place;
+use styx_protocol::ids::RequestId;
 use styx_protocol::transaction::Request;
 
 use super::topics::INGRESS;
 use crate::gateway::Ingress;
-use crate::gateway::{Call, prepare};
+use crate::gateway::{Call, check_idempotency_key, derived_id, prepare};
 use crate::http::ApiError;
 
 pub(super) const APP: &str = "styx-app";
@@ -75,6 +76,11 @@ impl Record {
         let call = Call { key, args: &self.value, idempotency_key: Some(id), retained: true };
         let request = prepare(target, call, scratch)?;
         Ok(Asked { request, read_only: target.function.read_only })
+    }
+
+    /// The id of the request that it was, if it was one.
+    pub fn request_id(&self, id: &str) -> Option<RequestId> {
+        Some(derived_id(self.required(APP).ok()?, check_idempotency_key(id).ok()?))
     }
 
     fn required(&self, name: &str) -> Result<&str, ApiError> {

@@ -143,7 +143,8 @@ impl Session {
     /// Carries out an effect; gives what came of it at once.
     fn perform(&mut self, effect: FrontEffect<Record, Answered>) -> anyhow::Result<Option<Event>> {
         match effect {
-            FrontEffect::Prepare(place, record) => return self.prepare(place, record),
+            FrontEffect::Prepare(place, record) => return self.prepare(place, record, false),
+            FrontEffect::Refuse(place, record) => return self.prepare(place, record, true),
             FrontEffect::Ask { ticket, request, read_only } => {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 if read_only {
@@ -151,6 +152,10 @@ impl Session {
                 } else {
                     self.ingress.handle.submit(request, waiter, false);
                 }
+            }
+            FrontEffect::AskEnd { ticket, request } => {
+                let waiter = Waiter::Stream { ticket, to: self.to.clone() };
+                self.ingress.handle.ask_end(request, waiter, false, Answer::Unknown);
             }
             FrontEffect::Reply { place, id, reply, read_only, duration } => {
                 let outcome = match &reply.outcome {
@@ -172,18 +177,21 @@ impl Session {
         Ok(None)
     }
 
-    /// Makes a request of a record, or says why it is none.
-    fn prepare(&mut self, place: Place, record: Record) -> anyhow::Result<Option<Event>> {
+    /// Makes a request of a record, or says why it is none; unless nothing is known of it, it may have been one.
+    fn prepare(&mut self, place: Place, record: Record, is_unknown: bool) -> anyhow::Result<Option<Event>> {
         if self.ingress.handle.catalog().version() == 0 {
             return Ok(Some(FrontEvent::TooEarly(place, record)));
         }
         let (id, started) = (record.id(), Instant::now());
         match record.request(&self.ingress, &id, &mut self.scratch) {
             Ok(Asked { request, read_only }) => {
-                let prepared = Prepared { id, request: Arc::new(request), read_only };
-                Ok(Some(FrontEvent::Prepared(place, prepared)))
+                let prepared = Prepared::Request { request: Arc::new(request), read_only };
+                Ok(Some(FrontEvent::Prepared(place, id, prepared)))
             }
             Err(why) => {
+                if let Some(request) = record.request_id(&id).filter(|_| !is_unknown) {
+                    return Ok(Some(FrontEvent::Prepared(place, id, Prepared::Refused { request, record })));
+                }
                 self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
                 let refusal = Answered::refusal(place, id, &why);
                 self.egress.dead_letter(&record, &why, refusal)?;
