@@ -19,6 +19,7 @@ pub mod gateway;
 pub mod kafka;
 pub mod leader_search;
 pub mod leadership;
+mod log_time;
 pub mod network;
 pub mod single;
 pub mod snapshots;

@@ -28,6 +28,8 @@ use crate::trace::Moment;
 
 /// Once faults have stopped, an epoch ends or a client is answered at least so often, in microseconds.
 const PAUSE_MAX: u64 = 100_000_000;
+/// A day, in microseconds.
+const DAY: u64 = 86_400_000_000;
 /// When faults stop at the latest.
 const FAULTS_END: u64 = 10_000_000;
 /// Nothing has happened for so long when all is quiet.
@@ -426,7 +428,11 @@ impl World {
                 nodes[at].paused_until = now + duration;
                 nodes[at].clock.suspend(duration);
             }
-            Fault::ClockJump => nodes[at].clock.jump(environment.random.between(0, 2_000_000) as i64 - 1_000_000),
+            Fault::ClockJump => {
+                // Mostly a second; sometimes days, forward.
+                let days = if environment.random.chance(200) { environment.random.between(1, 20) * DAY } else { 0 };
+                nodes[at].clock.jump((environment.random.between(0, 2_000_000) + days) as i64 - 1_000_000);
+            }
             Fault::SlowDisk => {
                 let (factor, time) = (environment.random.between(2, 50), environment.random.between(10_000, 300_000));
                 environment.slow_disks.insert(at, factor);

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use styx_driver::client;
 use styx_driver::admission::backlog_for;
+use styx_driver::client;
 pub use styx_driver::client::{Answer, Failure};
 use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::abort::{Abort, Code};

@@ -73,6 +73,8 @@ pub struct Stats {
     pub entities: AtomicU64,
     /// Bytes of keys and values in the committed state.
     pub state_bytes: AtomicU64,
+    /// Replies forgotten before their age was reached, since the worker's machine began.
+    pub replies_forgotten_early: AtomicU64,
     /// Messages of peers that could not be read or were for somebody else.
     pub peer_errors: AtomicU64,
     /// Snapshots taken.

@@ -175,6 +175,11 @@ impl<W> LeaderState<W> {
         self.machine.position()
     }
 
+    /// The time that the log has come to.
+    pub(super) fn log_time(&self) -> Timestamp {
+        self.machine.time()
+    }
+
     /// What of the log is durable.
     pub(super) fn log_position(&self) -> LogPosition {
         self.position
@@ -292,10 +297,10 @@ impl<W> LeaderState<W> {
     }
 
     /// The machine's input that cuts an epoch.
-    pub(super) fn cut(&mut self, now: Instant, wall: Timestamp) -> Input<W> {
+    pub(super) fn cut(&mut self, now: Instant, time: Timestamp) -> Input<W> {
         self.pace.cut();
         self.round_began = now;
-        Input::Tick { now: wall }
+        Input::Tick { now: time }
     }
 
     fn fills_until(&mut self, config: &CoordinatorConfig, hurry: bool, now: Instant) -> Option<Instant> {

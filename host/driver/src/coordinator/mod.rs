@@ -56,6 +56,7 @@ use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::gateway::{Router, RouterEffect};
 use crate::leadership::Leadership;
+use crate::log_time::LogTime;
 use crate::snapshots::SnapshotSummary;
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, CatalogVersion, Envelope, Response};
@@ -75,6 +76,7 @@ pub struct CoordinatorDriver<W, R> {
     /// For queries of this process's admin endpoints.
     router: Router<W, R>,
     log: LogCondition,
+    log_time: LogTime,
     /// The last snapshot that this process has taken.
     last_snapshot: Option<SnapshotSummary>,
     reviewed: Instant,
@@ -94,6 +96,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             gateways: Gateways::default(),
             router: Router::new(config.backlog_max),
             log: LogCondition::default(),
+            log_time: LogTime::default(),
             last_snapshot: None,
             reviewed: now,
             shutdown: Shutdown::default(),

@@ -22,7 +22,8 @@ impl<W, R> CoordinatorDriver<W, R> {
                 Next::Wait => return,
                 Next::Read => return step.push(Effect::NextRecord),
                 Next::Cut => {
-                    let input = leader.cut(step.time(), step.now.wall);
+                    let time = self.log_time.at(step.now, leader.log_time());
+                    let input = leader.cut(step.time(), time);
                     self.machine(input, step);
                 }
             }

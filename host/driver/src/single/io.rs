@@ -130,6 +130,8 @@ pub enum SingleEffect<W, R, S> {
         entities: usize,
         /// Bytes of keys and values in it.
         state_bytes: u64,
+        /// Replies forgotten before their age was reached, since this machine began.
+        forgotten_early: u64,
     },
     /// Count how long an epoch that had ended waited for its record to be durable.
     WaitedForLog(Duration),

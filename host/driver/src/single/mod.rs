@@ -25,6 +25,7 @@ use self::pace::Pace;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
+use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, Overview, Response};
@@ -58,6 +59,7 @@ pub struct SingleDriver<W, R, S> {
     machine: Machine<W>,
     engine: EngineHash,
     pace: Pace,
+    log_time: LogTime,
     snapshots: Option<SnapshotScheduler<S>>,
     /// Reads of entities that wait for the end of the round, in order.
     reads: VecDeque<(R, AdminQuery)>,
@@ -92,6 +94,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             engine: machine.engine,
             pace: Pace::new(machine.epoch_size_max, epoch_max_wait),
             machine: Machine::new(machine),
+            log_time: LogTime::default(),
             snapshots: None,
             reads: VecDeque::new(),
             undurable_reads: VecDeque::new(),
@@ -253,7 +256,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
             self.cut_due = hold.filter(|_| !self.stopping);
             if self.cut_due.is_none() {
                 self.pace.cut();
-                self.machine_step(now, coordinator::Input::Tick { now: now.wall }, effects);
+                let time = self.log_time.at(now, self.machine.time());
+                self.machine_step(now, coordinator::Input::Tick { now: time }, effects);
                 // What was executed at once may leave the next one to be cut.
                 self.cut_due = Some(now.monotonic);
             }
@@ -392,6 +396,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
                     duration: now.monotonic.since(self.cut_at),
                     entities: self.machine.state().len(),
                     state_bytes: self.machine.state().bytes(),
+                    forgotten_early: self.machine.forgotten_early(),
                 });
             }
         }

@@ -242,6 +242,8 @@ pub enum WorkerEffect<L, R> {
         entities: usize,
         /// Bytes of keys and values in it.
         state_bytes: u64,
+        /// Replies forgotten before their age was reached, since this machine began.
+        forgotten_early: u64,
     },
     /// Count a message that could not be read or was not for a worker.
     PeerError,

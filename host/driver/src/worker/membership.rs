@@ -397,6 +397,7 @@ impl<L, R> Membership<L, R> {
                     duration: now.since(self.began),
                     entities: self.machine.state().len(),
                     state_bytes: self.machine.state().bytes(),
+                    forgotten_early: self.machine.forgotten_early(),
                 });
             }
             Action::Fault(fault) => {

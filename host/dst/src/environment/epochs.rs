@@ -15,6 +15,9 @@ use crate::check::state::WorkerState;
 use crate::check::{Checked, Failure, ensure};
 use crate::event::Life;
 
+/// The longest that a round takes until its record is there, in microseconds.
+const ROUND_MAX: u64 = 60_000_000;
+
 impl Environment {
     /// A process has opened its log, which holds these epochs, behind those that are trimmed.
     ///
@@ -152,6 +155,12 @@ impl Environment {
             )
         });
         self.figures.deployments += record.controls.iter().filter(|control| control.is_deployment()).count() as u64;
+        let (first, logged) = *self.cut_at.entry(life).or_insert((now, record.time));
+        let (passed, counted) = (now - first, record.time.0.saturating_sub(logged.0));
+        // A round may have begun a while before its record is there; a clock that jumps does so for longer.
+        ensure(counted <= passed + passed / 4 + ROUND_MAX, "log time", || {
+            format!("log time goes on by {counted} us at {life} while {passed} us pass")
+        })?;
         self.rounds.insert(life, Some(record.epoch));
         self.checker.cut(record)
     }

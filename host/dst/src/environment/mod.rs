@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{Epoch, Generation, OperatorId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, OperatorId, Timestamp, WorkerId};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::placement::Placement;
 use styx_protocol::transaction::Transaction;
@@ -82,6 +82,8 @@ pub struct Environment {
     pub causes: Generations,
     /// The epoch of the round under way, by who leads.
     rounds: BTreeMap<Life, Option<Epoch>>,
+    /// When a process cut its first epoch, and the log time of that.
+    cut_at: BTreeMap<Life, (u64, Timestamp)>,
     /// A generation whose round has just ended: its workers can be looked at.
     pub round_ended: Option<Generation>,
     /// Manifests in the store.
@@ -143,6 +145,7 @@ impl Environment {
             durable: Epoch(0),
             causes: Generations::default(),
             rounds: BTreeMap::new(),
+            cut_at: BTreeMap::new(),
             round_ended: None,
             manifests: Manifests::default(),
             damaged: BTreeMap::new(),

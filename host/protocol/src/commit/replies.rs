@@ -101,6 +101,8 @@ pub struct ReplyTable {
     /// Ended requests, oldest first.
     ended: VecDeque<(Timestamp, RequestId)>,
     bytes: u64,
+    /// So many were forgotten for their number or their bytes.
+    forgotten_early: u64,
     /// Since the last snapshot, oldest first; `None` while changes are not tracked.
     changes: Option<Vec<ReplyChange>>,
 }
@@ -111,7 +113,14 @@ const ENTRY_BYTES: u64 = 128;
 impl ReplyTable {
     /// An empty table.
     pub fn new(retention: Retention) -> Self {
-        ReplyTable { retention, entries: BTreeMap::new(), ended: VecDeque::new(), bytes: 0, changes: None }
+        ReplyTable {
+            retention,
+            entries: BTreeMap::new(),
+            ended: VecDeque::new(),
+            bytes: 0,
+            forgotten_early: 0,
+            changes: None,
+        }
     }
 
     /// What is known of a request, and the hash of its body.
@@ -122,6 +131,11 @@ impl ReplyTable {
     /// Number of requests known.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Replies forgotten before their age was reached.
+    pub fn forgotten_early(&self) -> u64 {
+        self.forgotten_early
     }
 
     /// Whether none are known.
@@ -163,6 +177,7 @@ impl ReplyTable {
                 break;
             }
             self.ended.pop_front();
+            self.forgotten_early += u64::from(!old);
             if let Some(Entry { known: Known::Done(reply), .. }) = self.entries.remove(&id) {
                 self.bytes -= size(&reply);
                 if let Some(changes) = &mut self.changes {
@@ -218,4 +233,29 @@ impl Kept {
 
 fn size(reply: &Reply) -> u64 {
     ENTRY_BYTES + reply.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_for_lack_of_room_is_counted_and_what_is_old_is_not() {
+        let roomy = Retention { age_us: 100, count: 10, bytes: 1 << 20 };
+        for (retention, early) in
+            [(roomy, 0), (Retention { count: 2, ..roomy }, 3), (Retention { bytes: 4 * (ENTRY_BYTES + 1), ..roomy }, 1)]
+        {
+            let mut table = ReplyTable::new(retention);
+            for number in 0..5 {
+                let id = RequestId(number);
+                table.begin(id, 0);
+                let reply = Reply { id, tid: Tid(1), epoch: Epoch(1), outcome: Ok(b"1"[..].into()) };
+                table.end(&reply, Timestamp(0));
+            }
+            table.trim(Timestamp(100));
+            assert_eq!((table.forgotten_early(), table.len() as u64), (early, 5 - early), "{retention:?}");
+            table.trim(Timestamp(101));
+            assert_eq!((table.forgotten_early(), table.len()), (early, 0), "{retention:?}");
+        }
+    }
 }

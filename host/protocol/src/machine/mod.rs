@@ -22,7 +22,7 @@ pub use worker::Worker;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::Retention;
 use crate::execute::task::LocalView;
-use crate::ids::{EngineHash, Epoch, Generation, WorkerId};
+use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
 use crate::modes::Modes;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::record::Chain;
@@ -175,6 +175,10 @@ impl<W> Machine<W> {
     pub fn position(&self) -> (Epoch, Chain) {
         self.coordinator.position()
     }
+    /// The time of the last epoch that ended.
+    pub fn time(&self) -> Timestamp {
+        self.coordinator.time()
+    }
     /// Whether no epoch is under way.
     pub fn is_idle(&self) -> bool {
         self.coordinator.is_idle()
@@ -190,6 +194,10 @@ impl<W> Machine<W> {
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
         self.worker.remembered()
+    }
+    /// Replies forgotten before their age was reached.
+    pub fn forgotten_early(&self) -> u64 {
+        self.worker.forgotten_early()
     }
 
     /// Takes one input; pushes what is to be done.

@@ -41,6 +41,7 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
 const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
 const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
+const FORGOTTEN: &str = "Replies forgotten before --reply-retention, because of --reply-max or --reply-bytes-max; its worker's, since it joined";
 const DISK_FULL: &str =
     "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
 const LOG_STALLED: &str = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
@@ -82,6 +83,7 @@ impl Collector for Everything {
             ("styx_snapshot_bytes", "Bytes written for snapshots", None, of(&stats.snapshots.written_bytes)),
             ("styx_log_sync", "Time spent making the log durable", seconds, of(&stats.log_sync_us) / 1e6),
             ("styx_queue", QUEUE, seconds, of(&stats.queue) / 1e9),
+            ("styx_replies_forgotten_early", FORGOTTEN, None, of(&stats.replies_forgotten_early)),
         ] {
             counter(&mut encoder, name, help, unit, value)?;
         }

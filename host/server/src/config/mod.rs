@@ -163,9 +163,12 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "24h")]
     #[serde(serialize_with = "humantime_serde::serialize")]
     pub reply_retention: Duration,
-    /// How many replies are remembered at most
+    /// How many replies are remembered at most by each worker
     #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "1000000")]
     pub reply_max: usize,
+    /// Most bytes of replies that are remembered
+    #[arg(help_heading = roles::LOG, long, value_name = "SIZE", value_parser = bytes, default_value = "256MiB")]
+    pub reply_bytes_max: u64,
 
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]

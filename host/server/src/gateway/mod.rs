@@ -28,9 +28,7 @@ pub use json::is_json;
 pub use loopback::Loopback;
 pub use parameter::Parameter;
 pub use path::decode;
-pub use request::{
-    Call, IDEMPOTENCY_KEY_BYTES_MAX, check_idempotency_key, derived_id, fresh_id, parse_id, prepare,
-};
+pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, check_idempotency_key, derived_id, fresh_id, parse_id, prepare};
 
 use std::sync::Arc;
 

@@ -79,7 +79,11 @@ impl Surface {
 
 /// How long replies are remembered.
 pub(super) fn retention(config: &ServerConfig) -> Retention {
-    Retention { age_us: config.reply_retention.as_micros() as u64, count: config.reply_max, ..Retention::default() }
+    Retention {
+        age_us: config.reply_retention.as_micros() as u64,
+        count: config.reply_max,
+        bytes: config.reply_bytes_max,
+    }
 }
 
 /// Options of snapshots, as the configuration has them.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use styx_server::admission::DiskWatch;
 use styx_server::http::HttpOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -122,6 +123,42 @@ async fn replies_say_which_transaction_they_are_of() {
     let records = server.handle().stats().log_records.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(server.call("a", "load", "[0]").await.text(), "[10000000000000000000001]");
     assert_eq!(server.handle().stats().log_records.load(std::sync::atomic::Ordering::Relaxed), records);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_told_its_reply_when_its_function_is_gone_or_nothing_new_is_taken() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let keyed = async |path: &str, key: &str, args: &str| {
+        told(server.to_ingress(Method::POST, path).header("idempotency-key", key).body(args.to_owned())).await
+    };
+    let (call, send) = ("/v1/call/app/item/a/store", "/v1/send/app/item/a/store");
+    let first = keyed(call, "one", "[1]").await;
+    let unchanged = async || {
+        let again = keyed(call, "one", "[1]").await;
+        assert_eq!((again.status, again.text()), (200, "[1]".into()));
+        assert_eq!(again.header("styx-tid"), first.header("styx-tid"));
+        assert_eq!(keyed(send, "one", "[1]").await.status, 202);
+    };
+    let line = |key: &str| {
+        let mut line = crate::server::envelope(json!(1), "a", "store", json!([1]));
+        line["idempotency_key"] = json!(key);
+        server.to_ingress(Method::POST, "/v1/batch").body(line.to_string())
+    };
+
+    let full = DiskWatch::start(std::path::Path::new("/"), u64::MAX, server.handle().admission().clone()).unwrap();
+    unchanged().await;
+    assert_eq!(keyed(call, "two", "[1]").await.error(), (503, "DISK_FULL".into()));
+    drop(full);
+    drop(DiskWatch::start(std::path::Path::new("/"), 0, server.handle().admission().clone()).unwrap());
+
+    // The arguments are no longer what it takes.
+    assert_eq!(keyed(call, "three", "[1,2]").await.error(), (400, "BAD_ARGUMENTS".into()));
+    assert_eq!(keyed(call, "one", "[1,2]").await.text(), "[1]");
+    assert_eq!(told(server.to_admin(Method::DELETE, "/v1/apps/app")).await.status, 200);
+    unchanged().await;
+    assert_eq!(keyed(call, "three", "[1]").await.error(), (404, "UNKNOWN_APP".into()));
+    assert_eq!(told(line("one")).await.json()["tid"].to_string(), first.header("styx-tid"));
+    assert_eq!(told(line("three")).await.json()["error"]["code"], "UNKNOWN_APP");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,6 +104,10 @@ impl<W> Coordinator<W> {
     pub fn position(&self) -> (Epoch, Chain) {
         (self.epoch, self.chain)
     }
+    /// The time of the last epoch that ended.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
     /// Whether no round is under way.
     pub fn is_idle(&self) -> bool {
         self.current.is_none()

@@ -38,6 +38,10 @@ impl<W> Egress<W> {
         self.replies.len()
     }
 
+    pub fn forgotten_early(&self) -> u64 {
+        self.replies.forgotten_early()
+    }
+
     /// A request whose reply is kept is sequenced.
     pub fn begin(&mut self, id: RequestId, body: u64) {
         self.replies.begin(id, body);

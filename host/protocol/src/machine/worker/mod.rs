@@ -153,6 +153,10 @@ impl<W> Worker<W> {
     pub fn remembered(&self) -> usize {
         self.egress.remembered()
     }
+    /// Replies forgotten before their age was reached, for their number or their bytes.
+    pub fn forgotten_early(&self) -> u64 {
+        self.egress.forgotten_early()
+    }
 
     /// Takes one input; pushes what is to be done. What a peer sends and cannot be applied is a
     /// [`Action::Fault`].
