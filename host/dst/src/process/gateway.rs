@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use styx_driver::COORDINATOR;
-use styx_driver::admission::LogCondition;
+use styx_driver::admission::{LogCondition, backlog_for};
 use styx_driver::client::{Answer, ClientMessage};
 use styx_driver::gateway::{GatewayDriver, GatewayEffect, GatewayEvent, TICK};
 use styx_driver::time::Instant;
@@ -68,7 +68,9 @@ impl Gateway {
         let counts = !matches!(request, ClientRequest::Await { .. });
         self.asked.extend(counts.then_some(attempt));
         self.step(GatewayEvent::Client(ClientMessage::Request(request)), around)?;
-        let (asked, most) = (self.asked.len(), around.environment.plan.cluster.gateway_backlog_max);
+        // Those with a key may be known to a worker: more of them are passed on.
+        let most = backlog_for(true, around.environment.plan.cluster.gateway_backlog_max);
+        let asked = self.asked.len();
         ensure(asked <= most, "bounded", || format!("{asked} requests are under way, and {most} may be"))
     }
 
