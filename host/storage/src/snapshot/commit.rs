@@ -51,13 +51,21 @@ pub(crate) struct Head {
     highest: u64,
     /// The snapshot that the next one continues.
     manifest: Option<Manifest>,
+    /// Generation and number of the manifest of the highest generation that was read, be it passed over.
+    written: (u64, u64),
     /// Manifests whose puts failed without an answer: they may be there, or may come still. Number and hash.
     unconfirmed: HashSet<(u64, u128)>,
 }
 
 impl Head {
     pub(crate) fn at(highest: u64, manifest: Option<Manifest>) -> Self {
-        Self { known: true, highest, manifest, unconfirmed: HashSet::new() }
+        let written = manifest.as_ref().map_or((0, 0), |manifest| (manifest.generation, manifest.sequence));
+        Self { known: true, highest, manifest, written, unconfirmed: HashSet::new() }
+    }
+
+    /// A manifest was read that the next one does not continue.
+    pub(crate) fn passed_over(&mut self, manifest: &Manifest) {
+        self.written = self.written.max((manifest.generation, manifest.sequence));
     }
 }
 
@@ -220,9 +228,8 @@ impl SnapshotStore {
         let mut head = self.lock_head();
         self.learn(&mut head)?;
         let manifest = loop {
-            let stands = |newest: &&Manifest| newest.generation > generation && !planted(Bug::EarlierGenerationWrites);
-            if let Some(newest) = head.manifest.as_ref().filter(stands) {
-                let (theirs, sequence) = (newest.generation, newest.sequence);
+            let (theirs, sequence) = head.written;
+            if theirs > generation && !planted(Bug::EarlierGenerationWrites) {
                 return Err(SnapshotError::Fenced { ours: generation, theirs, sequence });
             }
             let mut manifest = make(head.manifest.as_ref())?;
@@ -250,8 +257,10 @@ impl SnapshotStore {
             }
             return Err(error);
         }
-        head.highest = manifest.sequence;
-        head.manifest = Some(manifest.clone());
+        *head = Head {
+            unconfirmed: std::mem::take(&mut head.unconfirmed),
+            ..Head::at(manifest.sequence, Some(manifest.clone()))
+        };
         self.abandon(manifest.parts());
         Ok(manifest)
     }

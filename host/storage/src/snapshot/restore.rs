@@ -96,14 +96,23 @@ impl SnapshotStore {
     }
 
     /// Makes the next snapshot of this store continue `manifest`, which was restored, although newer ones may be
-    /// there that could not be.
+    /// there that could not be, or that somebody has written meanwhile.
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if the store does not answer.
     pub fn continue_from(&self, manifest: &Manifest) -> Result<(), SnapshotError> {
         let mut head = self.lock_head();
-        let highest = self.sequences()?.last().copied().unwrap_or(0).max(manifest.sequence);
-        *head = Head::at(highest, Some(manifest.clone()));
+        let newer: Vec<u64> = self.sequences()?.into_iter().filter(|sequence| *sequence > manifest.sequence).collect();
+        let mut continued = Head::at(newer.last().copied().unwrap_or(manifest.sequence), Some(manifest.clone()));
+        for sequence in newer {
+            match self.read_manifest(sequence) {
+                Ok(newer) => continued.passed_over(&newer),
+                Err(SnapshotError::NoSuchSnapshot { .. }) => {}
+                Err(error) if error.is_damage() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        *head = continued;
         Ok(())
     }
 

@@ -159,6 +159,28 @@ fn an_older_generation_is_fenced() {
 }
 
 #[test]
+fn a_restore_that_slept_through_a_takeover_is_fenced() {
+    on_each_location(|location| {
+        let (model, zombie, new) = (sample(5, 2, 5), open(&location), open(&location));
+        zombie.commit(whole(&zombie, &model, 1, 1)).unwrap();
+        let (found, _) = open(&location).newest_complete(None).unwrap().unwrap();
+        new.take_over(3, 77).unwrap();
+        // It continues what it has found, behind a snapshot that it has not looked at.
+        let late = open(&location);
+        late.continue_from(&found).unwrap();
+        let fenced = |result: Result<Manifest, SnapshotError>| {
+            assert!(matches!(result, Err(SnapshotError::Fenced { ours: 2, theirs: 3, sequence: 2 })), "{result:?}");
+        };
+        fenced(late.reinstate(found.sequence, 2, 7, 78));
+        fenced(late.commit(whole(&late, &model, 2, 2)));
+        assert_eq!(new.latest().unwrap().unwrap().sequence, 2);
+        // One of a later generation does so: what it passes over could not be restored.
+        late.continue_from(&found).unwrap();
+        assert_eq!(late.reinstate(found.sequence, 4, 7, 79).unwrap().sequence, 3);
+    });
+}
+
+#[test]
 fn a_writer_that_slept_through_a_collection_is_fenced() {
     let location = StoreLocation::in_memory(&Default::default());
     let (model, zombie, new) = (sample(6, 2, 5), open(&location), open(&location));
