@@ -43,7 +43,7 @@ struct Options {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// The simulator's largest dose
-    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     transactions: u64,
 }
 
