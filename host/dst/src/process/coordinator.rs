@@ -236,7 +236,7 @@ impl Coordinator {
                 self.next_record = false;
             }
             Effect::TrimLog(until) => {
-                around.environment.trims(until)?;
+                around.environment.trims(life, until)?;
                 self.log.trim(until, around);
             }
 

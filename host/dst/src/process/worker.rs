@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use styx_driver::COORDINATOR;
+use styx_driver::network::NetworkEvent;
 use styx_driver::time::Instant;
 use styx_driver::wire::Envelope;
 use styx_driver::worker::{WorkerConfig, WorkerDriver, WorkerEffect, WorkerEvent};
 use styx_protocol::catalog::Digest;
-use styx_protocol::ids::Generation;
-use styx_protocol::membership::Build;
+use styx_protocol::ids::{Generation, NodeId};
+use styx_protocol::membership::{Build, Hello};
 
 use super::around::{Around, address_of};
 use super::pool::{ExecutionPool, Finished};
@@ -31,6 +32,8 @@ pub struct Worker {
     store: restoring::KnownStore,
     /// Components that are compiled.
     compiled: BTreeSet<Digest>,
+    /// Nodes to or from which messages of a generation are lost: each heartbeat in it says so.
+    broken: BTreeSet<(Generation, NodeId)>,
     has_ended: bool,
 }
 
@@ -57,8 +60,8 @@ impl Worker {
         around.connect(COORDINATOR, &coordinators[0]);
         let pool = ExecutionPool::new(deviating, 0, around.environment);
         let driver = WorkerDriver::new(around.now(), config);
-        let (store, compiled) = (restoring::KnownStore::default(), BTreeSet::new());
-        Worker { driver, pool, parts: None, store, compiled, has_ended: false }
+        let (store, compiled, broken) = (restoring::KnownStore::default(), BTreeSet::new(), BTreeSet::new());
+        Worker { driver, pool, parts: None, store, compiled, broken, has_ended: false }
     }
 
     /// Whether the process has ended by itself.
@@ -108,6 +111,11 @@ impl Worker {
             if let WorkerEvent::ComponentPrepared(digest, Ok(())) = &event {
                 self.compiled.insert(*digest);
             }
+            let lost = match &event {
+                WorkerEvent::Network(NetworkEvent::Broken { peer, generation, .. }) => Some((*generation, *peer)),
+                WorkerEvent::Unsent { to, .. } => self.driver.generation().map(|generation| (generation, *to)),
+                _ => None,
+            };
             let mut effects = Vec::new();
             // Some of the effects are of the generation that a step has ended.
             let before = self.driver.generation();
@@ -115,8 +123,20 @@ impl Worker {
             for effect in effects {
                 events.extend(self.perform(effect, before, around)?);
             }
+            self.broken.extend(lost.filter(|(generation, _)| self.driver.generation() == Some(*generation)));
         }
         Ok(())
+    }
+
+    /// Checks that a heartbeat names every member to or from which messages are lost.
+    fn reports(&self, hello: &Hello, around: &Around<'_>) -> Checked {
+        let Some(view) = around.environment.generations.get(&hello.generation) else { return Ok(()) };
+        let lost = self.broken.iter().filter(|(generation, _)| *generation == hello.generation);
+        let members = lost.filter_map(|(_, node)| view.worker_on((node.0 - 1) as usize));
+        let unsaid = members.into_iter().find(|member| !hello.silent.contains(member));
+        ensure(unsaid.is_none(), "loss reported", || {
+            format!("{} has lost messages of {unsaid:?}, and does not say so", around.own.life)
+        })
     }
 
     fn perform(
@@ -134,8 +154,10 @@ impl Worker {
                 }));
             }
             WorkerEffect::SendControl { to, envelope } => {
-                if let Envelope::Responses(responses) = &envelope {
-                    around.environment.leaves(life, responses)?;
+                match &envelope {
+                    Envelope::Responses(responses) => around.environment.leaves(life, responses)?,
+                    Envelope::Hello { hello, .. } => self.reports(hello, around)?,
+                    _ => {}
                 }
                 return Ok(around.send_control(to, &envelope).err().map(|why| {
                     around.environment.figures.unsent += 1;
