@@ -43,7 +43,7 @@ struct Options {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// The simulator's largest dose
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     transactions: u64,
 }
 
@@ -51,7 +51,7 @@ struct Options {
 const SUBJECTS: [&str; 4] = ["styx-protocol", "styx-driver", "styx-storage", "styx-durability"];
 /// Tests of what is not compiled in: S3.
 const SKIPPED: [&str; 1] = ["opening::what_is_no_place"];
-const SIMULATOR: &str = "styx-dst";
+const SIMULATOR: &str = "styx-sim";
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {

@@ -186,8 +186,6 @@ bugs! {
     NameNotSynced,
     /// The mark says no more than is durable. Planted: it is written before the data.
     MarkBeforeData,
-    /// What is trimmed is deleted when the mark durably says so. Planted: the mark is not synced.
-    TrimmedBeforeMarked,
     /// An unfinished write at the log's end is cut off. Planted: checksums of frames are not compared.
     ChecksumIgnored,
     // Storage: snapshots.

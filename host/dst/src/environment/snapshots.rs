@@ -9,7 +9,7 @@ use styx_storage::snapshot::{Manifest, Memory, SnapshotStore, StoreLocation};
 use super::Environment;
 use crate::check::manifests::Mentioned;
 use crate::check::{Checked, Failure};
-use crate::event::{Event, Life};
+use crate::event::Life;
 
 const MANIFESTS: &str = "manifests/";
 const PARTS: &str = "parts/";
@@ -135,12 +135,7 @@ impl Environment {
     ///
     /// # Errors
     /// A snapshot that is kept goes on before it.
-    pub fn trims(&mut self, life: Life, until: LogPosition) -> Checked {
-        if !self.calm && self.random.chance(20) {
-            // What is deleted need not be gone when the power is.
-            let soon = self.random.between(0, 20_000);
-            self.after(soon, Event::Outage(life.node));
-        }
+    pub fn trims(&mut self, until: LogPosition) -> Checked {
         self.manifests.trimmed(until)
     }
 

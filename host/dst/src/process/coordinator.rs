@@ -236,7 +236,7 @@ impl Coordinator {
                 self.next_record = false;
             }
             Effect::TrimLog(until) => {
-                around.environment.trims(life, until)?;
+                around.environment.trims(until)?;
                 self.log.trim(until, around);
             }
 

@@ -250,7 +250,7 @@ impl Single {
                 self.log.append(record, around);
             }
             SingleEffect::TrimLog(until) => {
-                around.environment.trims(life, until)?;
+                around.environment.trims(until)?;
                 self.log.trim(until, around);
             }
             SingleEffect::Execute(batch) => {
