@@ -61,6 +61,8 @@ pub struct Environment {
     pub topic: Topic,
     /// Who has written the last fence.
     writer: Option<Life>,
+    /// Generation of the fence by which it became that; one that is not higher counts for nothing.
+    writer_generation: u64,
     /// Until when machines do not reach the brokers.
     pub brokers_cut: BTreeMap<usize, u64>,
     /// The same of the store.
@@ -134,6 +136,7 @@ impl Environment {
             names: Arc::default(),
             topic: Topic::default(),
             writer: None,
+            writer_generation: 0,
             brokers_cut: BTreeMap::new(),
             store_cut: BTreeMap::new(),
             network: Network::default(),

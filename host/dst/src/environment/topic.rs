@@ -65,7 +65,11 @@ impl Environment {
         self.figures.late += u64::from(writer.is_some_and(|writer| writer != life));
         self.trace
             .event(now, [25, life.node as u64, offset as u64], || format!("{offset} is {:?} of {life}", message.stamp));
-        if message.is_fence() {
+        if message.is_fence() && message.stamp.generation <= self.writer_generation {
+            // It was replaced before its fence came.
+            self.excuse(life);
+        } else if message.is_fence() {
+            self.writer_generation = message.stamp.generation;
             // Whoever wrote before has no reason to go on.
             let replaced = self.writer.replace(life).filter(|writer| *writer != life);
             replaced.into_iter().for_each(|replaced| self.excuse(replaced));
