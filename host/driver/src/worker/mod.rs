@@ -24,6 +24,7 @@ mod membership;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::Digest;
@@ -53,7 +54,13 @@ pub struct WorkerDriver<L, R> {
     components: Components,
     membership: Option<Box<Membership<L, R>>>,
     handover: Handover<L>,
+    /// Gateways to which answers could not be sent, and since when. What waits for them already gets this time to leave:
+    /// cut off at once, a gateway that asks for more than fits would ask for the same for ever.
+    overfull: BTreeMap<NodeId, Instant>,
 }
+
+/// How long a gateway may take what waits for it before it is made to ask again for the rest.
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// What lies between two memberships.
 #[derive(Debug)]
@@ -79,6 +86,7 @@ impl<L, R> WorkerDriver<L, R> {
             components: Components::default(),
             membership: None,
             handover: Handover { is_executing: false, invite: None, postponed: Vec::new(), former: None },
+            overfull: BTreeMap::new(),
             config,
         }
     }
@@ -109,6 +117,8 @@ impl<L, R> WorkerDriver<L, R> {
     /// When an invariant of this process is broken.
     pub fn step(&mut self, now: Now, event: WorkerEvent<L, R>, effects: &mut Effects<L, R>) {
         self.say_hello(now.monotonic, effects);
+        let drained = self.overfull.extract_if(.., |_, since| now.monotonic.since(*since) >= DRAIN);
+        effects.extend(drained.map(|(gateway, _)| WorkerEffect::Disconnect(gateway)));
         match event {
             WorkerEvent::Client(message) => {
                 if let Some(membership) = &mut self.membership {
@@ -124,9 +134,11 @@ impl<L, R> WorkerDriver<L, R> {
             }
             WorkerEvent::ControlUnsent { to, why } => {
                 // The coordinator is told again. A gateway asks again on its next connection what it may.
-                if to != COORDINATOR {
-                    let diagnostic = Diagnostic::warn(format!("its answers are dropped: {why}")).node(to);
-                    effects.extend([WorkerEffect::Diagnostic(diagnostic), WorkerEffect::Disconnect(to)]);
+                if to != COORDINATOR && !self.overfull.contains_key(&to) {
+                    self.overfull.insert(to, now.monotonic);
+                    let diagnostic =
+                        Diagnostic::warn(format!("answers are dropped, it must ask again: {why}")).node(to);
+                    effects.push(WorkerEffect::Diagnostic(diagnostic));
                 }
             }
             WorkerEvent::Executed(executed) => self.step_machine(now, Input::Executed(executed), effects),

@@ -110,9 +110,9 @@ fn is_late(moment: &Moment) -> bool {
 fn fate(moment: &Moment) -> String {
     match moment.arrival {
         Some((node, arrived)) if is_late(moment) => {
-            format!(" → n{node} LATE, after {:.1} ms", (arrived - moment.time) as f64 / 1e3)
+            format!(" → n{node} LATE, after {:.1} ms", arrived.saturating_sub(moment.time) as f64 / 1e3)
         }
-        Some((node, arrived)) => format!(" → n{node} +{} µs", arrived - moment.time),
+        Some((node, arrived)) => format!(" → n{node} +{} µs", arrived.saturating_sub(moment.time)),
         None if moment.kind == Kind::Message => " → LOST".into(),
         None => String::new(),
     }

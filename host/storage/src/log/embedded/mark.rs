@@ -76,7 +76,13 @@ impl MarkFile {
             if let Some(problem) = problem {
                 tracing::warn!(%problem, "one of two marks of the log is damaged, the other counts");
             }
-            return Ok(Self { path, file, mark, place: 1 - place });
+            let mut this = Self { path, file, mark, place: 1 - place };
+            if directory.segments()?.is_empty() {
+                // Of a process that was killed before it had synced it.
+                this.sync()?;
+                directory.sync()?;
+            }
+            return Ok(this);
         }
         if let Some(problem) = problem {
             return Err(problem);
