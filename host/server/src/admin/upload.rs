@@ -194,7 +194,7 @@ fn limits(given: &manifest::Limits, most: &Limits) -> Result<Limits, ApiError> {
     let within = |name: &str, given: Option<u64>, default: u64, most: u64| match given {
         Some(value) if value > most => Err(refused(
             format!("limits.{name} is {value}, and this server allows at most {most}"),
-            format!("lower it in styx.toml, or raise the server's --max-{}", name.replace('_', "-")),
+            format!("lower it in styx.toml, or raise max_{name} of the server"),
         )),
         given => Ok(given.unwrap_or(default.min(most))),
     };

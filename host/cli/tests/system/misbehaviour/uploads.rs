@@ -122,7 +122,7 @@ async fn too_large(server: &Process) {
 
     let mut socket = tokio::net::TcpStream::connect(server.admin()).await.unwrap();
     let head = format!(
-        "POST {deployments} HTTP/1.1\r\nhost: x\r\ncontent-type: {WASM}\r\ncontent-length: 999999999999\r\n\r\n"
+        "POST {deployments} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {WASM}\r\ncontent-length: 999999999999\r\n\r\n"
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     let mut answer = String::new();
