@@ -57,6 +57,8 @@ pub struct WorkerDriver<L, R> {
     /// Gateways to which answers could not be sent, and since when. What waits for them already gets this time to leave:
     /// cut off at once, a gateway that asks for more than fits would ask for the same for ever.
     overfull: BTreeMap<NodeId, Instant>,
+    /// Something could not be sent to the coordinator, perhaps that a component is wanted.
+    unsent: bool,
 }
 
 /// How long a gateway may take what waits for it before it is made to ask again for the rest.
@@ -87,6 +89,7 @@ impl<L, R> WorkerDriver<L, R> {
             membership: None,
             handover: Handover { is_executing: false, invite: None, postponed: Vec::new(), former: None },
             overfull: BTreeMap::new(),
+            unsent: false,
             config,
         }
     }
@@ -134,7 +137,9 @@ impl<L, R> WorkerDriver<L, R> {
             }
             WorkerEvent::ControlUnsent { to, why } => {
                 // The coordinator is told again. A gateway asks again on its next connection what it may.
-                if to != COORDINATOR && !self.overfull.contains_key(&to) {
+                if to == COORDINATOR {
+                    self.unsent = true;
+                } else if !self.overfull.contains_key(&to) {
                     self.overfull.insert(to, now.monotonic);
                     let diagnostic =
                         Diagnostic::warn(format!("answers are dropped, it must ask again: {why}")).node(to);
@@ -203,6 +208,9 @@ impl<L, R> WorkerDriver<L, R> {
         {
             let envelope = Envelope::Hello { hello, address: self.config.address.clone() };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+            if std::mem::take(&mut self.unsent) {
+                self.components.fetching().for_each(|digest| fetch(digest, effects));
+            }
         }
     }
 

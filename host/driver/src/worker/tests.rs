@@ -568,6 +568,19 @@ fn a_gateway_whose_answers_are_not_taken_is_made_to_ask_again() {
 }
 
 #[test]
+fn a_component_is_asked_for_again_when_the_coordinator_could_not_be_told() {
+    let mut rig = Rig::live();
+    rig.step(WorkerEvent::ComponentAbsent(Digest([7; 32])));
+    let asked =
+        |rig: &Rig| rig.controls.iter().filter(|(_, envelope)| matches!(envelope, Envelope::FetchComponent(_))).count();
+    let before = asked(&rig);
+    rig.step(WorkerEvent::ControlUnsent { to: COORDINATOR, why: "too much waits".into() });
+    rig.now.monotonic = rig.now.monotonic.after(HEARTBEAT);
+    rig.step(WorkerEvent::Tick);
+    assert_eq!((before, asked(&rig)), (1, 2));
+}
+
+#[test]
 fn what_cannot_be_sent_to_the_coordinator_ends_the_membership() {
     let mut rig = Rig::live();
     let life = rig.hellos.last().expect("it has said hello").life;
