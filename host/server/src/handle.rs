@@ -26,7 +26,7 @@ pub(crate) type ClientMessage = client::ClientMessage<Waiter, oneshot::Sender<Re
 /// A message of an operator of this process, where there is a log.
 pub(crate) enum OperatorMessage {
     /// Sequence a deployment.
-    Deploy(Control, Waiter),
+    Deploy(Box<Control>, Waiter),
     /// Take a snapshot now.
     Snapshot(oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>),
 }
@@ -232,7 +232,7 @@ impl Handle {
     /// Why it was refused.
     pub async fn control(&self, control: Control) -> Result<(), Abort> {
         let (to, answer) = oneshot::channel();
-        self.inbox.operator(OperatorMessage::Deploy(control, Waiter::Once(to)));
+        self.inbox.operator(OperatorMessage::Deploy(Box::new(control), Waiter::Once(to)));
         match answer.await {
             Ok(Answer::Controlled(result)) => result,
             Ok(Answer::Failed(Failure::OutcomeUnknown)) => {

@@ -26,10 +26,13 @@ pub struct Look {
     pub epochs: RangeInclusive<Epoch>,
 }
 
+/// Values of an entity, each with the epoch from which on it had it.
+type Versions = Vec<(Epoch, Option<u64>)>;
+
 /// Every value that an entity had, from which epoch on.
 #[derive(Debug, Default)]
 pub struct Looks {
-    versions: BTreeMap<(u32, &'static str), Vec<(Epoch, Option<u64>)>>,
+    versions: BTreeMap<(u32, &'static str), Versions>,
     last: (Epoch, Entities),
     waiting: Vec<Look>,
 }

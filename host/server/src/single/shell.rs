@@ -171,7 +171,9 @@ impl<E: Executor + TaskExecutor> Shell<E> {
                 self.handle.taken(&message);
                 SingleEvent::Client(message)
             }
-            Event::Operator(OperatorMessage::Deploy(control, waiter)) => SingleEvent::Deploy { control, waiter },
+            Event::Operator(OperatorMessage::Deploy(control, waiter)) => {
+                SingleEvent::Deploy { control: *control, waiter }
+            }
             Event::Operator(OperatorMessage::Snapshot(waiter)) => SingleEvent::TakeSnapshot(waiter),
             Event::Completed(completion) => match self.dispatcher.take(completion) {
                 Some(finished) => event_of(finished),

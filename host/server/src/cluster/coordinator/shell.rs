@@ -198,7 +198,7 @@ impl Shell {
     fn serve_one(&mut self, request: Request) {
         match request {
             Request::Operator(OperatorMessage::Deploy(control, waiter)) => {
-                self.step(Event::Deploy { control, waiter: Requester::Client(waiter) });
+                self.step(Event::Deploy { control: *control, waiter: Requester::Client(waiter) });
             }
             Request::Operator(OperatorMessage::Snapshot(to)) => {
                 self.step(Event::TakeSnapshot { waiter: Requester::Snapshot(to) });
