@@ -23,7 +23,7 @@ mod membership;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
@@ -139,8 +139,8 @@ impl<L, R> WorkerDriver<L, R> {
                 // The coordinator is told again. A gateway asks again on its next connection what it may.
                 if to == COORDINATOR {
                     self.unsent = true;
-                } else if !self.overfull.contains_key(&to) {
-                    self.overfull.insert(to, now.monotonic);
+                } else if let btree_map::Entry::Vacant(since) = self.overfull.entry(to) {
+                    since.insert(now.monotonic);
                     let diagnostic =
                         Diagnostic::warn(format!("answers are dropped, it must ask again: {why}")).node(to);
                     effects.push(WorkerEffect::Diagnostic(diagnostic));
