@@ -31,8 +31,6 @@ bugs! {
     /// What an epoch executes is in its record: a replay runs exactly that. Planted: the record of a cut lacks its
     /// last request.
     RecordIncomplete,
-    /// Logged time never runs backwards. Planted: logged time follows the clock, even back.
-    TimeBackwards,
     /// A transaction that arrives later than another has ended gets a higher TID: sequencers level their counters
     /// at every epoch. Planted: they do not.
     NotLevelled,
@@ -191,8 +189,6 @@ bugs! {
     // Storage: snapshots.
     /// A manifest that was put though nobody said so is known by its writer as its own. Planted: it is another's.
     ManifestNotRecognized,
-    /// A writer of an earlier generation writes no snapshot any more. Planted: it takes the next number.
-    EarlierGenerationWrites,
     /// Manifests are deleted before the parts that they mention. Planted: after.
     PartsBeforeManifests,
     /// Parts that a kept snapshot mentions are kept. Planted: those of the newest alone are.

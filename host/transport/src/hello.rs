@@ -204,15 +204,15 @@ mod tests {
         check(r#"{"version":1,"kind":"worker"}"#, "protocol version: mine 2, yours 1");
         check(r#"{"version":3,"node":"a name"}"#, "protocol version: mine 2, yours 3");
         check(
-            r#"{"version":2,"messages":3,"control_messages":1,"node":"a name"}"#,
-            "version of messages: mine 3, yours 3",
+            r#"{"version":2,"messages":4,"control_messages":1,"node":"a name"}"#,
+            "version of messages: mine 3, yours 4",
         );
         check(
-            r#"{"version":2,"messages":2,"control_messages":2,"node":"a name"}"#,
-            "version of control messages: mine 1, yours 2",
+            r#"{"version":2,"messages":3,"control_messages":3,"node":"a name"}"#,
+            "version of control messages: mine 2, yours 3",
         );
         let mine = Hello::new(NodeKind::Gateway, NodeId(1), "a", 1);
-        let written = r#"{"version":2,"messages":2,"control_messages":1,"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}"#;
+        let written = r#"{"version":2,"messages":3,"control_messages":2,"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}"#;
         assert_eq!(String::from_utf8(mine.encode()).unwrap(), written);
         assert_eq!(Hello::decode(written.as_bytes()), Ok(mine));
     }

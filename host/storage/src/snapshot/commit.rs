@@ -229,7 +229,7 @@ impl SnapshotStore {
         self.learn(&mut head)?;
         let manifest = loop {
             let (theirs, sequence) = head.written;
-            if theirs > generation && !planted(Bug::EarlierGenerationWrites) {
+            if theirs > generation {
                 return Err(SnapshotError::Fenced { ours: generation, theirs, sequence });
             }
             let mut manifest = make(head.manifest.as_ref())?;
@@ -319,9 +319,7 @@ impl SnapshotStore {
         }
         let is_own = head.unconfirmed.contains(&(sequence, theirs));
         match Manifest::decode(sequence, &found.bytes) {
-            Ok(other) if other.generation < manifest.generation || planted(Bug::EarlierGenerationWrites) => {
-                Ok(PutOutcome::Taken)
-            }
+            Ok(other) if other.generation < manifest.generation => Ok(PutOutcome::Taken),
             Ok(other) if other.generation == manifest.generation && is_own => Ok(PutOutcome::Taken),
             Ok(other) => {
                 head.known = false;
