@@ -71,14 +71,17 @@ pub enum Waiter {
         to: mpsc::UnboundedSender<(u64, Answer)>,
     },
     /// Whoever asks again for a request that cannot be taken now: its end is asked for instead.
-    Again {
-        /// Waits for the answer.
-        to: Box<Waiter>,
-        /// A receipt is wanted, not the end.
-        receipt: bool,
-        /// What is said if nothing is known of the request.
-        unknown: Answer,
-    },
+    Again(Box<Again>),
+}
+
+/// What waits for the end of an earlier request. Boxed: it is rare, and every request carries a [`Waiter`].
+#[derive(Debug)]
+pub struct Again {
+    to: Waiter,
+    /// A receipt is wanted, not the end.
+    receipt: bool,
+    /// What is said if nothing is known of the request.
+    unknown: Answer,
 }
 
 impl Waiter {
@@ -91,9 +94,9 @@ impl Waiter {
             Waiter::Stream { ticket, to } => {
                 let _ = to.send((ticket, answer));
             }
-            Waiter::Again { to, receipt, unknown } => to.answer(match answer {
-                Answer::Unknown => unknown,
-                Answer::Reply(reply) if receipt => Answer::Accepted(reply.id),
+            Waiter::Again(again) => again.to.answer(match answer {
+                Answer::Unknown => again.unknown,
+                Answer::Reply(reply) if again.receipt => Answer::Accepted(reply.id),
                 answer => answer,
             }),
         }
@@ -193,7 +196,7 @@ impl Handle {
     /// Asks for the end of an earlier request for somebody who repeats it and cannot be served; or for its receipt.
     /// Where nothing is known of it, the answer is `unknown`.
     pub fn ask_end(&self, id: RequestId, waiter: Waiter, receipt: bool, unknown: Answer) {
-        let waiter = Waiter::Again { to: Box::new(waiter), receipt, unknown };
+        let waiter = Waiter::Again(Box::new(Again { to: waiter, receipt, unknown }));
         self.inbox.client(ClientMessage::Request(ClientRequest::Await { id, waiter }));
     }
 

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use rkyv::with::{Map, Unshare};
+use rkyv::rancor::Fallible;
+use rkyv::vec::{ArchivedVec, VecResolver};
+use rkyv::with::{ArchiveWith, DeserializeWith, Map, SerializeWith, Unshare};
+use rkyv::{Deserialize, Place};
 
 use crate::format::{FormatError, LOG_RECORD};
 use crate::ids::{EngineHash, Epoch, Generation, SequencerCounter, Tid, Timestamp};
 use crate::sequence::catalog::Control;
 use crate::sequence::sequencer::Sequencer;
-use crate::sequence::transaction::Request;
+use crate::sequence::transaction::{ArchivedRequest, Request};
 use crate::state::StateHash;
 use crate::state::entity::Layout;
 
@@ -74,8 +77,53 @@ pub struct EpochRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Sequence {
     /// Requests in order.
-    #[rkyv(with = Map<Unshare>)]
+    #[rkyv(with = SharedNames)]
     pub requests: Vec<Arc<Request>>,
+}
+
+/// Archives requests by content. What is read shares the names of functions: those that stand side by side mostly
+/// call the same one, and a string less to allocate is an eighth of what reading a request takes.
+struct SharedNames;
+
+impl ArchiveWith<Vec<Arc<Request>>> for SharedNames {
+    type Archived = ArchivedVec<ArchivedRequest>;
+    type Resolver = VecResolver;
+    fn resolve_with(field: &Vec<Arc<Request>>, resolver: Self::Resolver, out: Place<Self::Archived>) {
+        Map::<Unshare>::resolve_with(field, resolver, out);
+    }
+}
+
+impl<S: Fallible + ?Sized> SerializeWith<Vec<Arc<Request>>, S> for SharedNames
+where
+    Map<Unshare>: SerializeWith<Vec<Arc<Request>>, S, Resolver = VecResolver>,
+{
+    fn serialize_with(field: &Vec<Arc<Request>>, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
+        Map::<Unshare>::serialize_with(field, serializer)
+    }
+}
+
+impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<ArchivedRequest>, Vec<Arc<Request>>, D> for SharedNames {
+    fn deserialize_with(
+        field: &ArchivedVec<ArchivedRequest>,
+        deserializer: &mut D,
+    ) -> Result<Vec<Arc<Request>>, D::Error> {
+        let mut requests: Vec<Arc<Request>> = Vec::with_capacity(field.len());
+        for archived in field.iter() {
+            let function = match requests.last() {
+                Some(before) if *before.function == *archived.function.as_str() => before.function.clone(),
+                _ => archived.function.as_str().into(),
+            };
+            requests.push(Arc::new(Request {
+                id: archived.id.deserialize(deserializer)?,
+                operator: archived.operator.deserialize(deserializer)?,
+                function,
+                key: archived.key.as_str().into(),
+                args: archived.args.as_slice().into(),
+                retained: archived.retained,
+            }));
+        }
+        Ok(requests)
+    }
 }
 
 impl EpochRecord {

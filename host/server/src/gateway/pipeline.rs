@@ -63,7 +63,7 @@ struct Slot {
     started: Instant,
     read_only: bool,
     /// It is no request: why, unless it was one when it came first.
-    refused: Option<ApiError>,
+    refused: Option<Box<ApiError>>,
 }
 
 /// The requests under way on one connection. Replies are appended to the caller's buffer, each
@@ -199,9 +199,8 @@ impl Pipeline {
             };
             Ok((prepare(target, call, &mut self.scratch)?, target.function.read_only))
         });
-        let key = envelope.idempotency_key.as_deref().and_then(|key| check_idempotency_key(key).ok());
-        match (prepared, key) {
-            (Ok((request, read_only)), _) => {
+        match prepared {
+            Ok((request, read_only)) => {
                 let waiter = self.slot(envelope.id, started, read_only, None);
                 if read_only {
                     self.ingress.handle.query(request, waiter);
@@ -209,17 +208,24 @@ impl Pipeline {
                     self.ingress.handle.submit(Arc::new(request), waiter, false);
                 }
             }
-            (Err(why), Some(key)) => {
-                let waiter = self.slot(envelope.id, started, false, Some(why));
+            Err(why) => {
+                let key = envelope.idempotency_key.as_deref().and_then(|key| check_idempotency_key(key).ok());
+                let Some(key) = key else { return Err((echo(envelope.id), why)) };
+                let waiter = self.slot(envelope.id, started, false, Some(Box::new(why)));
                 self.ingress.handle.ask_end(derived_id(&envelope.app, key), waiter, false, Answer::Unknown);
             }
-            (Err(why), None) => return Err((echo(envelope.id), why)),
         }
         Ok(())
     }
 
     /// A slot for a request, and who waits in it. Slots and the memory of their ids are used again.
-    fn slot(&mut self, id: Option<&RawValue>, started: Instant, read_only: bool, refused: Option<ApiError>) -> Waiter {
+    fn slot(
+        &mut self,
+        id: Option<&RawValue>,
+        started: Instant,
+        read_only: bool,
+        refused: Option<Box<ApiError>>,
+    ) -> Waiter {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { id: String::new(), started, read_only, refused: None });
             self.slots.len() - 1
@@ -262,7 +268,7 @@ impl Pipeline {
                     Outcome::of_error(error.status)
                 }
                 Answer::Accepted(_) | Answer::Unknown | Answer::Controlled(_) => {
-                    let error = slot.refused.take().unwrap_or_else(ApiError::shutting_down);
+                    let error = slot.refused.take().map_or_else(ApiError::shutting_down, |error| *error);
                     refusal(&slot.id, &error, out);
                     Outcome::of_error(error.status)
                 }
