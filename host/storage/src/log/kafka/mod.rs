@@ -5,10 +5,11 @@
 //!
 //! A broker that does not answer is waited for, by the clock of this process: [`Stall`] tells whether.
 //!
-//! Kafka's brokers do not sync their disks before they confirm. With three replicas that is no
-//! matter; with one, the topic is created with a sync for every message.
+//! Kafka's brokers do not sync their disks before they confirm. Where two must confirm, that is no matter; with one
+//! replica, the topic is created with a sync for every message. A topic that exists must have such settings ([`demands`]).
 
 mod client;
+mod demands;
 mod options;
 mod reader;
 mod settings;
@@ -76,7 +77,10 @@ impl KafkaBroker {
         }
         let client = |error| KafkaProblem::Client { topic: name.clone(), detail: topic::cause(&error) };
         let admin = AdminClient::from_config_and_context(&options.client(), TracedContext).map_err(client)?;
-        if let Some(limit) = topic::message_bytes_max(&admin, &name) {
+        let settings = topic::settings(&admin, &name)?;
+        let value_of = |setting: &str| settings.get(setting)?.value.as_deref();
+        demands::check(&name, value_of)?;
+        if let Some(limit) = value_of("max.message.bytes").and_then(|limit| limit.parse().ok()) {
             options.fit(limit);
         }
         let (reader, writer) = (Reader::new(&options)?, Writer::new(&options)?);

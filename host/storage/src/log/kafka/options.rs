@@ -17,7 +17,7 @@ pub struct KafkaOptions {
     pub cluster: u128,
     /// The writer's generation, above all in the topic; `None` takes the next.
     pub generation: Option<u64>,
-    /// On how many brokers a new topic is kept. From 3 on, one less must confirm a record.
+    /// On how many brokers a new topic is kept. From 3 on, one less must confirm a record; of fewer, all.
     pub replication: i32,
     /// Further settings of all clients.
     pub settings: Settings,

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -21,7 +21,7 @@ pub struct Topic {
     pub name: String,
     /// Into how many partitions.
     pub partitions: i32,
-    /// On how many brokers. From 3 on, one less must confirm what is written.
+    /// On how many brokers. From 3 on, one less must confirm what is written; of fewer, all.
     pub replication: i32,
     /// Settings that differ from the broker's defaults.
     pub settings: Vec<(&'static str, String)>,
@@ -72,7 +72,7 @@ impl Topic {
 
     fn create(&self, config: &ClientConfig) -> Result<(), KafkaProblem> {
         let admin = AdminClient::from_config_and_context(config, TracedContext).map_err(|error| self.client(&error))?;
-        let confirmed_by = (self.replication - 1).max(1).to_string();
+        let confirmed_by = (self.replication - 1).max(self.replication.min(2)).to_string();
         let mut topic = NewTopic::new(&self.name, self.partitions, TopicReplication::Fixed(self.replication))
             .set("min.insync.replicas", &confirmed_by)
             .set("unclean.leader.election.enable", "false");
@@ -105,12 +105,19 @@ impl Topic {
     }
 }
 
-/// The longest message that a topic takes, in bytes, if its brokers tell.
-pub(super) fn message_bytes_max(admin: &AdminClient<TracedContext>, topic: &str) -> Option<usize> {
+/// The settings of a topic that exists, with the brokers' own where it has none.
+///
+/// # Errors
+/// The brokers do not tell.
+pub(super) fn settings(admin: &AdminClient<TracedContext>, topic: &str) -> Result<ConfigResource, KafkaProblem> {
     let options = AdminOptions::new().request_timeout(Some(Duration::from_secs(15)));
+    let untold = |detail| KafkaProblem::Client {
+        topic: topic.to_owned(),
+        detail: format!("its settings cannot be read, which takes DescribeConfigs: {detail}"),
+    };
     let described = pollster::block_on(admin.describe_configs(&[ResourceSpecifier::Topic(topic)], &options));
-    let settings = described.ok()?.into_iter().next()?.ok()?;
-    settings.get("max.message.bytes")?.value.as_ref()?.parse().ok()
+    let first = described.map_err(|error| untold(cause(&error)))?.into_iter().next();
+    first.unwrap_or(Err(RDKafkaErrorCode::UnknownTopicOrPartition)).map_err(|code| untold(code.to_string()))
 }
 
 /// A deletion under way.

@@ -25,6 +25,22 @@ pub enum KafkaProblem {
         found: usize,
     },
 
+    /// A setting of the topic lets it lose records that were confirmed.
+    #[error(
+        "topic {topic} has {setting}={found}, with which records that were confirmed can be lost; \
+         set it to {wanted} with kafka-configs --alter, or name another topic"
+    )]
+    Setting {
+        /// The topic.
+        topic: String,
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        found: String,
+        /// What it must be.
+        wanted: &'static str,
+    },
+
     /// The topic is another cluster's log.
     #[error(
         "topic {topic} is the log of cluster {theirs:032x}, and this is cluster {ours:032x}; \

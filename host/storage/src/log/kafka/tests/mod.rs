@@ -86,13 +86,35 @@ fn a_record_above_the_limit_is_refused_and_others_go_on() {
 fn a_topic_that_takes_short_messages_makes_the_limit_lower() {
     let Some(broker) = broker::shared() else { return };
     let options = options(broker);
-    let short = Topic { settings: vec![("max.message.bytes", "200000".into())], ..log_topic(&options) };
+    let mut short = log_topic(&options);
+    short.settings.retain(|(setting, _)| *setting != "max.message.bytes");
+    short.settings.push(("max.message.bytes", "200000".into()));
     short.ensure(&options.client(), options.open_wait).unwrap();
     let mut log = KafkaLog::open(options).unwrap();
     assert!(matches!(log.append(&[7; 200_000]), Err(LogError::TooLarge { limit: 134_464, .. })));
     log.append(&[7; 134_464]).unwrap();
     log.sync().unwrap();
     assert_eq!(records(&mut log), [[7; 134_464]]);
+}
+
+/// A topic made by hand has the brokers' defaults: it forgets what is a week old, and one broker confirms unsynced.
+#[test]
+fn a_topic_whose_settings_can_lose_records_is_refused_before_anything_is_written() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let mut topic = log_topic(&options);
+    for setting in ["retention.ms", "flush.messages"] {
+        topic = Topic { name: format!("{}-{setting}", options.topic), ..topic };
+        let removed: Vec<_> = topic.settings.extract_if(.., |(name, _)| *name == setting).collect();
+        topic.ensure(&options.client(), options.open_wait).unwrap();
+        topic.settings.extend(removed);
+        let options = KafkaOptions { topic: topic.name.clone(), ..options.clone() };
+        let refused = KafkaLog::open(options.clone()).err().expect("it can lose records").to_string();
+        let named = if setting == "retention.ms" { "retention.ms=604800000" } else { "min.insync.replicas=1" };
+        assert!(refused.contains(named) && !refused.contains('\n'), "{refused}");
+        let (reader, stall) = (Reader::new(&options).unwrap(), Stall::default());
+        assert_eq!(reader.bounds(&mut BrokerWait::new(&stall, &options, options.open_wait)).unwrap(), (0, 0));
+    }
 }
 
 #[test]
