@@ -10,7 +10,9 @@
 mod cluster;
 mod ports;
 mod process;
+mod time_limit;
 
 pub use cluster::{Cluster, Log, Options, Position, RECOVERY_MAX, Role, Store};
 pub use ports::free_port;
 pub use process::{Process, Program};
+pub use time_limit::{TimeLimit, waits_for};

@@ -11,6 +11,8 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout, Command};
 
+use crate::time_limit::waits_for;
+
 /// Longer than any start takes on a busy machine.
 const START_MAX: Duration = Duration::from_secs(120);
 
@@ -78,6 +80,7 @@ impl Process {
 
     /// Waits until it is ready.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
+        waits_for(format!("{} to be ready", self.name()));
         let Ok(ready) = tokio::time::timeout(START_MAX, self.wait_ready()).await else {
             bail!("{} is not ready after {START_MAX:?}: {}", self.name(), self.last_line())
         };
@@ -182,6 +185,7 @@ impl Process {
     /// Waits until it ends by itself: its status, and the last line of its standard output as JSON.
     pub async fn ended(&mut self) -> anyhow::Result<(ExitStatus, Value)> {
         let name = self.program.name.clone();
+        waits_for(format!("{name} to end"));
         let mut running = self.running.take().with_context(|| format!("{name} does not run"))?;
         let status = tokio::time::timeout(START_MAX, running.child.wait()).await;
         let status = status.with_context(|| format!("{name} does not end"))??;

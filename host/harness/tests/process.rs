@@ -1,6 +1,9 @@
 //! Processes that a shell stands in for.
 
-use styx_harness::{Process, Program};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use styx_harness::{Process, Program, TimeLimit, waits_for};
 
 fn shell(script: &str) -> Program {
     Program {
@@ -53,4 +56,17 @@ async fn an_end_is_told_with_what_was_said_last() {
     process.ready().await.unwrap();
     let (status, last) = process.ended().await.unwrap();
     assert_eq!((status.code(), last["last"].as_u64()), (Some(4), Some(1)));
+}
+
+#[test]
+fn who_does_not_end_in_time_is_named_with_what_it_waits_for() {
+    let (late, told) = mpsc::channel();
+    let ended = late.clone();
+    drop(TimeLimit::new(Duration::from_secs(60), move |what| ended.send(what).unwrap()));
+    waits_for("something else");
+    waits_for("an answer");
+    let _limit = TimeLimit::new(Duration::from_millis(20), move |what| late.send(what).unwrap());
+    let said = told.recv().unwrap();
+    assert!(said.contains("who_does_not_end") && said.ends_with("it waits for an answer"), "{said}");
+    assert!(told.recv().is_err(), "nothing is told of what has ended");
 }

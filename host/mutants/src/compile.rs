@@ -113,6 +113,9 @@ impl Compiler<'_> {
         let mut programs = self.programs(&["build", "--workspace", "--lib", "--bins"])?;
         let simulator = programs.iter().position(|program| Some(program.name.as_str()) == self.simulator);
         let simulator = simulator.map(|at| programs.swap_remove(at));
+        if let Some(name) = self.simulator.filter(|_| simulator.is_none()) {
+            bail!("{name} is no program, so that nothing is simulated");
+        }
         let mut arguments = vec!["test", "--no-run"];
         for subject in &self.subjects {
             arguments.extend(["--package", &subject.package]);

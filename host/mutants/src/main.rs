@@ -51,7 +51,7 @@ struct Options {
 const SUBJECTS: [&str; 4] = ["styx-protocol", "styx-driver", "styx-storage", "styx-durability"];
 /// Tests of what is not compiled in: S3.
 const SKIPPED: [&str; 1] = ["opening::what_is_no_place"];
-const SIMULATOR: &str = "styx-sim";
+const SIMULATOR: &str = "styx-dst";
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use driver::{Driver, config, request};
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::Control;
+use styx_protocol::catalog::{Control, Parameter};
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Config, coordinator};
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
-use styx_sim::toy::{Op, Place};
+use styx_sim::toy::{self, Op, Place};
 
 /// Adds to what it finds.
 fn add() -> Vec<u8> {
@@ -96,6 +96,37 @@ fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
     submit(&mut driver, request(7, 0, 0, &wander(), true), 3);
     let codes: Vec<_> = told(&driver).into_iter().map(|(waiter, outcome)| (waiter, outcome.err())).collect();
     assert_eq!(codes, [(2, Some(Code::IdempotencyMismatch)), (1, None), (3, Some(Code::IdempotencyMismatch))]);
+}
+
+#[test]
+fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_declared_otherwise() {
+    let mut driver = driver();
+    let mut again = |driver: &mut Driver, request, waiter| {
+        submit(driver, request, waiter);
+        told(driver).pop().unwrap().1.err()
+    };
+    submit(&mut driver, request(7, 0, 0, &add(), true), 1);
+    driver.tick();
+    driver.step(coordinator::Input::Durable(Epoch(2)));
+    let deploy = |driver: &mut Driver, number, parameters: &[&str]| {
+        let declared = |name: &&str| Parameter { name: (*name).to_owned(), schema: "{}".to_owned(), required: true };
+        let mut deployment = toy::deployment(number);
+        let functions = deployment.operators.iter_mut().flat_map(|operator| &mut operator.functions);
+        let called = functions.filter(|function| function.name == "f");
+        called.for_each(|function| function.parameters = parameters.iter().map(declared).collect());
+        driver.step(coordinator::Input::Control { control: Control::Deploy(deployment), waiter: u64::MAX });
+        driver.tick();
+    };
+    deploy(&mut driver, 9, &[]);
+    let mismatch = Some(Code::IdempotencyMismatch);
+    assert_eq!(again(&mut driver, request(7, 0, 0, &wander(), true), 2), mismatch, "they are what they were");
+    deploy(&mut driver, 17, &["a", "b"]);
+    assert_eq!(again(&mut driver, request(7, 0, 0, &wander(), true), 3), None);
+    // What is called tells more.
+    assert_eq!(again(&mut driver, request(7, 0, 1, &add(), true), 4), mismatch);
+    assert_eq!(again(&mut driver, request(7, 1, 0, &add(), true), 5), mismatch);
+    assert_eq!(again(&mut driver, Request { function: "s".into(), ..request(7, 0, 0, &add(), true) }, 6), mismatch);
+    assert_eq!(driver.order.len(), 1, "it ran once");
 }
 
 #[test]

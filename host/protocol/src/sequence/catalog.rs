@@ -415,6 +415,14 @@ impl Catalog {
     pub fn app(&self, name: &str) -> Option<&App> {
         self.apps.get(name)
     }
+    /// Whether versions of an app, of those that are kept, declare a function with different parameters.
+    pub fn redeclares(&self, operator: OperatorId, function: &str) -> bool {
+        let Some(operator) = self.operators.get(operator.0 as usize).and_then(Option::as_ref) else { return false };
+        let versions = self.apps[&operator.app].deployments.iter().flat_map(|deployment| &deployment.operators);
+        let functions = versions.filter(|spec| spec.name == *operator.name).flat_map(|spec| &spec.functions);
+        let mut declared = functions.filter(|spec| spec.name == function).map(|spec| &spec.parameters);
+        declared.next().is_some_and(|first| declared.any(|other| other != first))
+    }
     /// Live operators by id.
     pub fn operators(&self) -> impl Iterator<Item = &Arc<Operator>> {
         self.operators.iter().flatten()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::ids::{OperatorId, RequestId, Tid, Timestamp};
 use crate::state::entity::{Key, Value};
@@ -27,16 +27,25 @@ pub struct Request {
     pub retained: bool,
 }
 
+/// The part of a body's hash that is of arguments.
+const ARGUMENTS: u64 = u32::MAX as u64;
+
 impl Request {
-    /// Hash of what is asked, to tell a retry from another request under the same id.
+    /// Hash of what is asked, to tell a retry from another request under the same id: of the call in its upper half, of
+    /// the arguments in its lower one.
     pub fn body_hash(&self) -> u64 {
         let mut hasher = Xxh3::new();
         hasher.update(&self.operator.0.to_le_bytes());
-        for part in [self.function.as_bytes(), self.key.as_bytes(), &self.args[..]] {
+        for part in [self.function.as_bytes(), self.key.as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        hasher.digest()
+        hasher.digest() & !ARGUMENTS | xxh3_64(&self.args) & ARGUMENTS
+    }
+
+    /// Whether `body` is the hash of the same function on the same entity, with whatever arguments.
+    pub fn calls_as(&self, body: u64) -> bool {
+        (self.body_hash() ^ body) & !ARGUMENTS == 0
     }
 }
 

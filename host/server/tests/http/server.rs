@@ -14,6 +14,7 @@ use styx_server::gateway::{self, Ingress};
 use styx_server::handle::Handle;
 use styx_server::http::{ConnectionLimits, HttpOptions, Shutdown, serve};
 use styx_server::single::{SingleNode, SingleOptions};
+use styx_harness::{TimeLimit, waits_for};
 use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -29,6 +30,7 @@ pub struct Server {
     worker: SingleNode,
     serving: Vec<JoinHandle<()>>,
     directory: tempfile::TempDir,
+    _limit: TimeLimit,
 }
 
 /// A reply, read to its end.
@@ -69,7 +71,7 @@ impl Server {
     }
 
     pub async fn with(options: HttpOptions) -> Server {
-        let directory = tempfile::tempdir().unwrap();
+        let (directory, limit) = (tempfile::tempdir().unwrap(), TimeLimit::of_test());
         let engine = Engine::new(EngineOptions {
             cache_dir: directory.path().join("cache"),
             determinism: Determinism::Off,
@@ -110,7 +112,7 @@ impl Server {
             tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), ConnectionLimits::default())),
         ];
         let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
-        Server { ingress: ingress_addr, admin: admin_addr, client, shutdown, worker, serving, directory }
+        Server { ingress: ingress_addr, admin: admin_addr, client, shutdown, worker, serving, directory, _limit: limit }
     }
 
     /// A server with the guest [`item`] deployed as `app`.
@@ -172,7 +174,10 @@ async fn listen() -> (TcpListener, SocketAddr) {
 
 /// Sends a request and reads the reply.
 pub async fn told(request: RequestBuilder) -> Told {
-    let response = request.send().await.unwrap();
+    let (http, request) = request.build_split();
+    let request = request.unwrap();
+    waits_for(format!("the answer to {} {}", request.method(), request.url()));
+    let response = http.execute(request).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Told { status, headers, body: response.bytes().await.unwrap().to_vec() }
 }

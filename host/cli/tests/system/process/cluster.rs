@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqwest::{Client, Method, RequestBuilder};
 use styx_client::Retry;
-use styx_harness::{Options, Process, Role};
+use styx_harness::{Options, Process, Role, TimeLimit, waits_for};
 
 use super::{Endpoints, testkit};
 
@@ -17,6 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cluster {
     processes: styx_harness::Cluster,
     http: Client,
+    _limit: TimeLimit,
 }
 
 impl Deref for Cluster {
@@ -64,8 +65,9 @@ pub fn options(workers: usize, more: &[&str]) -> Options {
 impl Cluster {
     /// A cluster of which nothing runs yet.
     pub fn prepare(options: Options) -> Cluster {
+        let limit = TimeLimit::of_test();
         let processes = styx_harness::Cluster::prepare(options).unwrap();
-        Cluster { processes, http: Client::builder().timeout(PATIENCE).build().unwrap() }
+        Cluster { processes, http: Client::builder().timeout(PATIENCE).build().unwrap(), _limit: limit }
     }
 
     /// A cluster that serves.
@@ -102,6 +104,7 @@ impl Cluster {
 
     /// Waits until a later generation than `after` serves with so many workers; returns its number.
     pub async fn settles(&mut self, workers: usize, after: u64) -> u64 {
+        waits_for(format!("a cluster of {workers} workers later than generation {after}"));
         let settled = tokio::time::timeout(PATIENCE, self.processes.settle_with(workers, after)).await;
         settled.expect("the cluster serves in time").unwrap()["generation"].as_u64().unwrap()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use styx_client::Retry;
-use styx_harness::Program;
+use styx_harness::{Program, TimeLimit, waits_for};
 
 /// Any free port.
 pub const FREE: &str = "127.0.0.1:0";
@@ -23,6 +23,7 @@ pub struct Process {
     http: Client,
     data: PathBuf,
     _logs: tempfile::TempDir,
+    _limit: TimeLimit,
 }
 
 /// An answer, read to its end.
@@ -176,7 +177,7 @@ impl Process {
     async fn start_at(ingress: &str, admin: &str, data: &Path, more: &[&str]) -> Process {
         let own = ["server", "--json", "--determinism-check", "all", "--ingress-addr", ingress, "--admin-addr", admin];
         let all = [&own[..], &["--data-dir", data.to_str().unwrap()], more].concat();
-        let logs = tempfile::tempdir().unwrap();
+        let (logs, limit) = (tempfile::tempdir().unwrap(), TimeLimit::of_test());
         let process = started(logs.path(), "server", "error", &all).await;
         Process {
             epochs_replayed: process.number("epochs_replayed"),
@@ -185,6 +186,7 @@ impl Process {
             process,
             data: data.to_owned(),
             _logs: logs,
+            _limit: limit,
         }
     }
 
@@ -247,7 +249,10 @@ pub async fn started(directory: &Path, name: &str, level: &str, arguments: &[&st
 
 /// Sends and reads the answer.
 pub async fn told(request: RequestBuilder) -> Told {
-    let response = request.send().await.unwrap();
+    let (http, request) = request.build_split();
+    let request = request.unwrap();
+    waits_for(format!("the answer to {} {}", request.method(), request.url()));
+    let response = http.execute(request).await.unwrap();
     let status = response.status().as_u16();
     let bytes = response.bytes().await.unwrap();
     let body = serde_json::from_slice(&bytes)

@@ -11,6 +11,7 @@ use crate::abort::{Abort, Code};
 use crate::commit::replies::{Known, Reply};
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::sequence::budget::RecordBudget;
+use crate::sequence::catalog::Catalog;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{Request, Transaction};
 
@@ -84,11 +85,12 @@ impl<W> Ingress<W> {
         &mut self,
         request: ClientRequest<W>,
         current: Epoch,
+        catalog: &Catalog,
         egress: &mut Egress<W>,
     ) -> Result<(), ClientResponse<W>> {
         match request {
             ClientRequest::Submit { request, waiter, receipt } if request.retained => {
-                self.submit_retained(request, waiter, receipt, current, egress)
+                self.submit_retained((request, waiter, receipt), current, catalog, egress)
             }
             ClientRequest::Submit { request, waiter, receipt } => self.admit(request, waiter, receipt),
             ClientRequest::Query { request, waiter } => {
@@ -103,10 +105,9 @@ impl<W> Ingress<W> {
     /// Takes a request whose reply is kept. A duplicate waits for the first one's end.
     fn submit_retained(
         &mut self,
-        request: Arc<Request>,
-        waiter: W,
-        receipt: bool,
+        (request, waiter, receipt): (Arc<Request>, W, bool),
         current: Epoch,
+        catalog: &Catalog,
         egress: &mut Egress<W>,
     ) -> Result<(), ClientResponse<W>> {
         let id = request.id;
@@ -114,7 +115,9 @@ impl<W> Ingress<W> {
         // `None`: admitted, and not yet sequenced.
         let admitted = || self.bodies.get(&id).filter(|_| !planted(Bug::DuplicatesAdmitted)).map(|body| (None, *body));
         let Some((known, body)) = seen.or_else(admitted) else { return self.admit(request, waiter, receipt) };
-        if body != request.body_hash() && !planted(Bug::BodiesNotCompared) {
+        // The same arguments by name are others by place once the parameters are.
+        let same = || request.calls_as(body) && catalog.redeclares(request.operator, &request.function);
+        if body != request.body_hash() && !same() && !planted(Bug::BodiesNotCompared) {
             let why = "this idempotency key was used before with another request; use a new key";
             return Err(refusal(id, waiter, Abort::new(Code::IdempotencyMismatch, why)));
         }
