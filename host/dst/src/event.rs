@@ -63,6 +63,8 @@ pub enum Event {
     Emptied(usize),
     /// A worker is asked to end.
     Retire(usize),
+    /// Somebody wants a snapshot of a process.
+    TakeSnapshot(usize),
     /// A process goes on that stood still.
     Awake(usize),
     /// A fault of this kind.

@@ -268,6 +268,18 @@ impl Node {
         .map(drop)
     }
 
+    /// Somebody wants a snapshot.
+    ///
+    /// # Errors
+    /// A check is broken.
+    pub fn take_snapshot(&mut self, environment: &mut Environment) -> Checked {
+        self.with(environment, |process, around| {
+            process.take_snapshot(around);
+            Ok(())
+        })
+        .map(drop)
+    }
+
     /// Whether it takes the call of another.
     ///
     /// # Errors

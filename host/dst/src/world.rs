@@ -165,6 +165,7 @@ impl World {
         self.nodes.iter().for_each(|node| node.disk().leave(None));
         self.environment.store_cut.clear();
         self.environment.brokers_cut.clear();
+        (0..self.nodes.len()).for_each(|node| self.environment.after(0, Event::TakeSnapshot(node)));
         let now = self.environment.queue.now();
         let awake = self.nodes.iter().map(|node| node.paused_until).max().unwrap_or_default();
         self.environment.causes.calm(awake.max(now));
@@ -184,7 +185,11 @@ impl World {
         let is_done =
             checker.is_between_epochs() && checker.carried().is_empty() && self.environment.durable == checker.epoch();
         // What nobody waits for any more is given up some time.
-        is_done && self.nodes.iter().all(|node| node.under_way() == 0)
+        is_done
+            && self
+                .nodes
+                .iter()
+                .all(|node| node.under_way() == 0 && !(node.is_up() && self.environment.wishes.wait_for(node.life)))
     }
 
     fn end(&mut self) -> Checked<Report> {
@@ -351,6 +356,7 @@ impl World {
             Event::Outage(node) => self.crash(node, true),
             Event::Emptied(node) => nodes[node].disk().leave(None),
             Event::Retire(node) => nodes[node].retire(environment)?,
+            Event::TakeSnapshot(node) => nodes[node].take_snapshot(environment)?,
             Event::Awake(node) => self.awake(node)?,
             Event::Fault(_) if environment.calm => {}
             Event::Fault(kind) => {
@@ -452,7 +458,12 @@ impl World {
                 nodes[at].disk().leave(Some(room));
                 environment.after(time, Event::Emptied(at));
             }
-            Fault::Deployment => clients.administer(environment),
+            Fault::Deployment => {
+                clients.administer(environment);
+                let soon = environment.random.between(0, 50_000);
+                at = environment.leader().unwrap_or(0);
+                environment.after(soon, Event::TakeSnapshot(at));
+            }
             Fault::Cut => {
                 let duration = environment.random.between(10_000, 2_000_000);
                 let other = environment.random.below(nodes.len() as u64) as usize;

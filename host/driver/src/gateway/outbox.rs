@@ -40,3 +40,41 @@ impl Outbox {
         std::mem::take(&mut self.batches).into_iter().map(|(to, batch)| (to, batch.queries))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use styx_protocol::ids::{Generation, OperatorId, PlacementVersion, RequestId};
+    use styx_protocol::transaction::Request;
+
+    use super::*;
+
+    fn query(ticket: u64, question: Question) -> Query {
+        Query { ticket, generation: Generation(1), placement: PlacementVersion(1), question }
+    }
+
+    fn with_arguments(bytes: usize) -> Query {
+        let (id, operator, function, key) = (RequestId(1), OperatorId(1), "f".into(), "k".into());
+        let args = vec![7; bytes - 1].into();
+        query(9, Question::Query(Arc::new(Request { id, operator, function, key, args, retained: false })))
+    }
+
+    #[test]
+    fn questions_leave_when_they_are_enough_or_all_are_taken() {
+        let mut outbox = Outbox::default();
+        let (one, other) = (NodeId(1), NodeId(2));
+        assert!(outbox.push(other, query(0, Question::Await(RequestId(1)))).is_none());
+        for ticket in 1..BATCH_MAX as u64 {
+            assert!(outbox.push(one, query(ticket, Question::Await(RequestId(1)))).is_none());
+        }
+        let full = outbox.push(one, query(0, Question::Await(RequestId(1)))).unwrap();
+        assert_eq!((full.len(), full[0].ticket), (BATCH_MAX, 1));
+        assert!(outbox.push(one, with_arguments(BATCH_BYTES_MAX / 2)).is_none());
+        assert!(outbox.push(one, with_arguments(BATCH_BYTES_MAX / 2 - 1)).is_none());
+        assert_eq!(outbox.push(one, with_arguments(1)).map(|full| full.len()), Some(3));
+        assert!(outbox.push(one, with_arguments(1)).is_none(), "it begins anew");
+        let left: Vec<_> = outbox.drain().map(|(node, queries)| (node, queries.len())).collect();
+        assert_eq!((left, outbox.drain().count()), (vec![(one, 1), (other, 1)], 0));
+    }
+}

@@ -10,5 +10,6 @@ pub mod manifests;
 pub mod snapshot;
 pub mod state;
 pub mod waits;
+pub mod wishes;
 
 pub use styx_sim::check::{Checked, Failure, catalog, ensure, expected_replies, oracle, order};

@@ -21,6 +21,7 @@ use crate::check::checker::Checker;
 use crate::check::generations::Generations;
 use crate::check::history::History;
 use crate::check::manifests::Manifests;
+use crate::check::wishes::Wishes;
 use crate::check::{Checked, Failure};
 use crate::event::{Event, Life};
 use crate::figures::Figures;
@@ -90,6 +91,8 @@ pub struct Environment {
     pub round_ended: Option<Generation>,
     /// Manifests in the store.
     manifests: Manifests,
+    /// Snapshots that are wanted.
+    pub wishes: Wishes,
     /// Objects that are damaged, and what they were.
     damaged: BTreeMap<String, bytes::Bytes>,
     /// Processes that may end because of a fault that was injected.
@@ -151,6 +154,7 @@ impl Environment {
             cut_at: BTreeMap::new(),
             round_ended: None,
             manifests: Manifests::default(),
+            wishes: Wishes::default(),
             damaged: BTreeMap::new(),
             excused: BTreeSet::new(),
             halted: Vec::new(),

@@ -255,7 +255,11 @@ impl Coordinator {
 
             Effect::Answer(attempt, answer) => around.answer(attempt, answer)?,
             Effect::Respond(attempt, seen) => around.show(attempt, seen)?,
-            Effect::SnapshotAnswer { .. } | Effect::SnapshotTaken(_) => {}
+            Effect::SnapshotAnswer { waiter, result } => {
+                let snapshots = around.environment.plan.config.snapshots;
+                around.environment.wishes.answered(waiter, &result, snapshots)?;
+            }
+            Effect::SnapshotTaken(_) => {}
             Effect::PublishCatalog(catalog) => around.environment.learn(&catalog),
 
             Effect::EpochEnded { summary, .. } => around.environment.ended(life, &summary)?,

@@ -25,7 +25,7 @@ use styx_driver::single::SingleEvent;
 use styx_driver::time::Instant;
 use styx_driver::worker::WorkerEvent;
 use styx_protocol::catalog::Digest;
-use styx_protocol::ids::{EngineHash, Generation};
+use styx_protocol::ids::{EngineHash, Epoch, Generation};
 
 pub use around::{Around, Inbox, Own};
 pub use booting::Booting;
@@ -222,6 +222,20 @@ impl Process {
             _ => return,
         };
         around.own.inbox.borrow_mut().push_back(input);
+    }
+
+    /// An administrator wants a snapshot of it, if it can be asked.
+    pub fn take_snapshot(&mut self, around: &mut Around<'_>) {
+        match self {
+            Process::Single(single) if single.serves() => single.take_snapshot(around),
+            Process::Coordinator(_) => {
+                // How far its generation has come is known to itself only.
+                let waiter = around.environment.wishes.ask(around.own.life, Epoch(0));
+                let event = Box::new(CoordinatorEvent::TakeSnapshot { waiter });
+                around.own.inbox.borrow_mut().push_back(Input::Coordinator(event));
+            }
+            _ => {}
+        }
     }
 
     /// Whether it has ended by itself.

@@ -142,6 +142,13 @@ impl Single {
         self.step(SingleEvent::Client(ClientMessage::Request(request)), around)
     }
 
+    /// An administrator wants a snapshot.
+    pub fn take_snapshot(&self, around: &mut Around<'_>) {
+        let wish = around.environment.wishes.ask(around.own.life, self.driver.position().0);
+        let event = SingleEvent::TakeSnapshot(wish);
+        around.own.inbox.borrow_mut().push_back(Input::Single(Box::new(event)));
+    }
+
     /// Whether clients are served.
     pub fn serves(&self) -> bool {
         self.recovering.is_none()
@@ -268,7 +275,10 @@ impl Single {
             SingleEffect::PutManifest(draft) => self.store().put(draft, around),
             SingleEffect::MaintainSnapshots => self.store().maintain(around),
             SingleEffect::CutMaintenanceShort => self.store().cut_short(),
-            SingleEffect::SnapshotTaken(_) | SingleEffect::SnapshotAnswer { .. } | SingleEffect::WaitedForLog(_) => {}
+            SingleEffect::SnapshotAnswer { waiter, result } => {
+                around.environment.wishes.answered(waiter, &result, self.store.is_some())?;
+            }
+            SingleEffect::SnapshotTaken(_) | SingleEffect::WaitedForLog(_) => {}
             SingleEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
             SingleEffect::AnswerAll(responses) => {
                 around.environment.leaves_alone(&responses)?;

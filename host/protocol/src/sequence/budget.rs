@@ -118,6 +118,8 @@ mod tests {
                 let best = (0..workers as u64).map(|round| shares(round).next().unwrap()).max().unwrap();
                 assert!(best >= budget.request_max(), "{bytes} {workers}: {best}");
                 assert!(room >= budget.control_max());
+                // Nor is what has room refused.
+                assert!(budget.request_max() + EMPTY >= bytes / 8 * 3 && budget.control_max() + EMPTY >= bytes / 2);
             }
         }
     }
