@@ -109,7 +109,8 @@ mod tests {
             let mut again = again(&cached);
             assert!(order.into_iter().all(|at| again.has_issued(&calls[at]) && again.has_scanned(&scans[at])));
         }
-        let others = [call(2, "a", 1, b"[1]"), call(2, "b", 0, b"[1]"), call(2, "b", 1, b"[2]"), call(4, "b", 1, b"[1]")];
+        let others =
+            [call(2, "a", 1, b"[1]"), call(2, "b", 0, b"[1]"), call(2, "b", 1, b"[2]"), call(4, "b", 1, b"[1]")];
         assert!(others.iter().all(|other| !again(&cached).has_issued(other)));
         // Less may be observed than before.
         assert!(again(&cached).has_scanned(&scan(1, 2, "c")));
