@@ -73,6 +73,7 @@ fn request(last: &mut u128, function: &Arc<str>, key: &str, arguments: &str) -> 
         key: key.into(),
         args: arguments.as_bytes().into(),
         retained: false,
+        origin: None,
     })
 }
 

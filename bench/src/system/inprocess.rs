@@ -230,6 +230,7 @@ impl Connection for Direct {
             key: call.key.as_str().into(),
             args: call.arguments.as_bytes().into(),
             retained: false,
+            origin: None,
         };
         let waiter = Waiter::Stream { ticket, to: self.to.clone() };
         if call.read_only {

@@ -7,6 +7,7 @@ use styx_driver::wire::AdminQuery;
 use styx_protocol::abort::Code;
 use styx_protocol::catalog::{Activation, Control};
 use styx_protocol::ids::{OperatorId, RequestId};
+use styx_protocol::origin::Origin;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
@@ -42,6 +43,8 @@ pub struct Clients {
     keyed: Vec<usize>,
     next_id: u128,
     next_deployment: u64,
+    /// Requests that come from records, by partition of their topic.
+    records: [Vec<usize>; 2],
     answers: u64,
     /// Programs whose histories others can judge, if these are wanted.
     lists: Option<Lists>,
@@ -62,6 +65,7 @@ impl Clients {
             keyed: Vec::new(),
             next_id: 0,
             next_deployment: 0,
+            records: Default::default(),
             answers: 0,
             lists,
         };
@@ -160,7 +164,10 @@ impl Clients {
             (6, Some(of)) => (of, Kind::Await),
             (choice, _) => {
                 let (retained, query) = (matches!(choice, 1 | 2), choice == 3);
-                let request = self.request(operators, retained, query, environment);
+                let mut request = self.request(operators, retained, query, environment);
+                if retained && environment.random.chance(300) {
+                    request.origin = Some(Box::new(self.record(environment)));
+                }
                 let of = self.ask(request, environment);
                 let kind = match choice {
                     2 => Kind::Send,
@@ -202,7 +209,19 @@ impl Clients {
             key: toy::keys::name(u64::from(shape.key(random))).into(),
             args: toy::args(random.below(4) as u8, shape.keys, &code).into(),
             retained,
+            origin: None,
         }
+    }
+
+    /// The next record of a topic. Those before it that have been told their end are answered.
+    fn record(&mut self, environment: &mut Environment) -> Origin {
+        let requests = &environment.history.requests;
+        let partition = environment.random.below(self.records.len() as u64) as usize;
+        let records = &mut self.records[partition];
+        let answered = |of: &&usize| requests[**of].told.iter().any(|(_, reply)| !refused(reply));
+        let answered = records.iter().take_while(answered).count() as u64;
+        records.push(requests.len());
+        Origin { topic: 1, partition: partition as u32, offset: records.len() as u64 - 1, answered }
     }
 
     fn ask(&mut self, request: Request, environment: &mut Environment) -> usize {

@@ -61,12 +61,12 @@ mod tests {
 
     use super::*;
 
-    const FIXTURE: &[u8] = include_bytes!("../fixtures/snapshot-head-2.bin");
+    const FIXTURE: &[u8] = include_bytes!("../fixtures/snapshot-head-3.bin");
 
     fn metadata() -> SnapshotMetadata {
         let (function, key) = ("transfer".into(), "alice".into());
         let (operator, args) = (OperatorId(3), vec![1, 2, 3].into());
-        let request = Request { id: RequestId(5), operator, function, key, args, retained: true };
+        let request = Request { id: RequestId(5), operator, function, key, args, retained: true, origin: None };
         SnapshotMetadata {
             genesis: Genesis { layout: Layout { seed: 77, partitions: 4 }, created: Timestamp(1_700_000_000) },
             header: SnapshotHeader {
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     #[ignore = "writes the fixture: only together with a new version of the format"]
     fn write_the_fixture() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/snapshot-head-2.bin");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/snapshot-head-3.bin");
         std::fs::write(path, metadata().encode()).unwrap();
     }
 
     #[test]
     fn what_was_written_in_this_format_is_read_and_written_alike() {
-        assert_eq!(SNAPSHOT_HEAD.version, 2, "a new format needs a fixture of its own");
+        assert_eq!(SNAPSHOT_HEAD.version, 3, "a new format needs a fixture of its own");
         assert_eq!(SnapshotMetadata::decode(FIXTURE), Ok(metadata()));
         assert!(
             metadata().encode() == FIXTURE,
@@ -108,12 +108,14 @@ mod tests {
         let refused = |bytes: &[u8]| SnapshotMetadata::decode(bytes).unwrap_err().to_string();
         // Version 1 had no header.
         let older = refused(&FIXTURE[16..]);
-        assert!(older.contains("snapshot head of format version 1") && older.contains("reads version 2"), "{older}");
+        assert!(older.contains("snapshot head of format version 1") && older.contains("reads version 3"), "{older}");
+        let older = refused(include_bytes!("../fixtures/snapshot-head-2.bin"));
+        assert!(older.contains("format version 2") && older.contains("reads version 3"), "{older}");
         let mut newer = FIXTURE.to_vec();
-        newer[6] = 3;
+        newer[6] = 4;
         let newer = refused(&newer);
         assert!(
-            newer.contains("snapshot head of format version 3") && newer.contains("install the release"),
+            newer.contains("snapshot head of format version 4") && newer.contains("install the release"),
             "{newer}"
         );
         let cut_off = refused(&FIXTURE[..FIXTURE.len() - 8]);

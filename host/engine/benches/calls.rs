@@ -131,6 +131,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
                 key: "user1".into(),
                 args: args.into(),
                 retained: false,
+                origin: None,
             };
             Transaction {
                 tid: Tid(1),

@@ -33,6 +33,8 @@ pub enum Code {
     Overloaded,
     /// It does not fit into a record of the log.
     TooLarge,
+    /// It was executed, and its reply is not kept any more.
+    ReplyForgotten,
 }
 
 impl Code {
@@ -52,6 +54,7 @@ impl Code {
             Code::IdempotencyMismatch => "IDEMPOTENCY_MISMATCH",
             Code::Overloaded => "OVERLOADED",
             Code::TooLarge => "TOO_LARGE",
+            Code::ReplyForgotten => "REPLY_FORGOTTEN",
         }
     }
 }

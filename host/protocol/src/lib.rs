@@ -37,8 +37,8 @@ pub mod state;
 pub mod wire;
 
 pub use cluster::{link, membership, placement, worker_set};
-pub use commit::{replies, share, validate};
+pub use commit::{replies, share, validate, watermark};
 pub use execute::{attempt, effect, executor, task};
-pub use sequence::{budget, catalog, record, route, sequencer, system, transaction};
+pub use sequence::{budget, catalog, origin, record, route, sequencer, system, transaction};
 pub use state::{entity, range};
 pub use wire::{fault, message};

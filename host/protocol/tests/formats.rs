@@ -12,6 +12,7 @@ use styx_protocol::format::{FormatError, LOG_RECORD};
 use styx_protocol::ids::{
     EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, SequencerCounter, Tid, Timestamp, WorkerId,
 };
+use styx_protocol::origin::Origin;
 use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, Sequence};
 use styx_protocol::transaction::Request;
@@ -37,6 +38,7 @@ fn epoch() -> Record {
             key: key.into(),
             args: vec![1, 2, 3].into(),
             retained: id > 5,
+            origin: (id > 5).then(|| Box::new(Origin { topic: 1 << 100, partition: 3, offset: 8, answered: 7 })),
         })
     };
     let placement = Placement::round_robin(3, 2).next(vec![WorkerId(1), WorkerId(0), WorkerId(1)]);
@@ -60,7 +62,7 @@ fn epoch() -> Record {
 
 #[test]
 fn a_log_of_this_version_is_read() {
-    let read = |name, record: fn() -> Record| Record::decode(&fixture(2, name, || record().encode())).unwrap();
+    let read = |name, record: fn() -> Record| Record::decode(&fixture(3, name, || record().encode())).unwrap();
     let Record::Genesis(first) = read("genesis", genesis) else { panic!("the log's first record") };
     assert_eq!((first.layout.seed, first.layout.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
 
@@ -79,6 +81,8 @@ fn a_log_of_this_version_is_read() {
     let transactions: Vec<_> = record.transactions().collect();
     let keys = transactions.iter().map(|(tid, request)| (tid.0, &*request.key, request.retained));
     assert_eq!(keys.collect::<Vec<_>>(), [(41, "alice", false), (43, "bob", true)]);
+    let origins = transactions.iter().map(|(_, request)| request.origin.as_deref().map(|origin| origin.offset));
+    assert_eq!(origins.collect::<Vec<_>>(), [None, Some(8)]);
     assert_eq!(&*transactions[0].1.function, "transfer");
     assert_eq!(&*transactions[0].1.args, [1, 2, 3]);
 
@@ -92,7 +96,7 @@ fn what_is_written_now_is_what_the_fixtures_hold() {
         [("genesis", genesis()), ("epoch", epoch()), ("generation", Record::Generation(Generation(12)))]
     {
         let message = "a change of the format needs its next version, and fixtures of that beside these";
-        assert!(record.encode() == fixture(2, name, || record.encode()), "{name}: {message}");
+        assert!(record.encode() == fixture(3, name, || record.encode()), "{name}: {message}");
     }
 }
 
@@ -138,19 +142,22 @@ fn records_of_other_versions_are_refused_by_name() {
     });
     let old = fixture(1, "genesis", || rkyv::to_bytes::<rkyv::rancor::Error>(&old).unwrap().to_vec());
     let refused = Record::decode(&old).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 2 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 3 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 1, or none at all; this program reads version 2: start it with the release that wrote it, or begin with an empty directory"
+        "this is a log record of format version 1, or none at all; this program reads version 3: start it with the release that wrote it, or begin with an empty directory"
     );
 
+    let refused = Record::decode(&fixture(2, "epoch", Vec::new)).unwrap_err();
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 3 });
+
     let mut new = genesis().encode();
-    new[6] = 3;
+    new[6] = 4;
     let refused = Record::decode(&new).unwrap_err();
-    assert_eq!(refused, FormatError::Newer { name: "log record", found: 3, expected: 2 });
+    assert_eq!(refused, FormatError::Newer { name: "log record", found: 4, expected: 3 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 3; this program reads version 2: install the release that wrote it, or a later one"
+        "this is a log record of format version 4; this program reads version 3: install the release that wrote it, or a later one"
     );
 }
 

@@ -109,8 +109,15 @@ fn step(machine: &mut Machine<u64>, said: &mut Said, input: impl Into<Input<u64>
 
 fn submit(machine: &mut Machine<u64>, said: &mut Said, id: u128, function: &str) {
     let (key, args) = ("k".into(), Value::default());
-    let request =
-        Request { id: RequestId(id), operator: OperatorId(0), function: function.into(), key, args, retained: false };
+    let request = Request {
+        id: RequestId(id),
+        operator: OperatorId(0),
+        function: function.into(),
+        key,
+        args,
+        retained: false,
+        origin: None,
+    };
     step(machine, said, ClientRequest::Submit { request: Arc::new(request), waiter: 0, receipt: false });
 }
 

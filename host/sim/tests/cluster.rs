@@ -356,6 +356,7 @@ fn check(seed: u64, late: bool) -> [usize; 5] {
                 key,
                 args: toy::args(0, shape.keys, &program).into(),
                 retained: random.chance(200),
+                origin: None,
             };
             let worker = if random.chance(900) {
                 sequencer_of(&request, &layout, live.coordinator.catalog(), &live.placement)
@@ -517,7 +518,15 @@ fn a_scan_of_too_many_bytes_fails_wherever_entities_live() {
     for (id, args) in programs.enumerate() {
         let (operator, function, key) = (OperatorId(0), "f".into(), keys::name(0).into());
         let id = id as u64;
-        let request = Request { id: RequestId(id.into()), operator, function, key, args: args.into(), retained: false };
+        let request = Request {
+            id: RequestId(id.into()),
+            operator,
+            function,
+            key,
+            args: args.into(),
+            retained: false,
+            origin: None,
+        };
         let worker = sequencer_of(&request, &config.layout, live.coordinator.catalog(), &live.placement);
         let request = ClientRequest::Submit { request: Arc::new(request), waiter: id, receipt: false };
         live.work(usize::from(worker.0), worker::Input::Client(request));

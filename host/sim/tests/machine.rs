@@ -10,7 +10,8 @@ use styx_protocol::abort::Code;
 use styx_protocol::catalog::{Control, Parameter};
 use styx_protocol::ids::{Epoch, RequestId, Timestamp};
 use styx_protocol::machine::worker::ClientRequest;
-use styx_protocol::machine::{Config, coordinator};
+use styx_protocol::machine::{Config, coordinator, worker};
+use styx_protocol::origin::Origin;
 use styx_protocol::record::Record;
 use styx_protocol::replies::Retention;
 use styx_protocol::transaction::Request;
@@ -84,6 +85,51 @@ fn a_retry_gets_the_first_answer_and_changes_nothing() {
     assert!(told.iter().all(|(_, outcome)| *outcome == told[0].1));
     assert_eq!(driver.order.len(), 1, "it ran once");
     assert_eq!(driver.machine.position().0, Epoch(2), "retries make no epochs");
+}
+
+/// Replies are forgotten for their number; what is known of records is not.
+#[test]
+fn a_record_that_is_read_again_is_executed_once_however_much_was_forgotten_meanwhile() {
+    let record = |offset: u64, answered| {
+        let origin = Some(Box::new(Origin { topic: 1, partition: 3, offset, answered }));
+        Request { origin, ..request(u128::from(offset), 0, 0, &add(), true) }
+    };
+    let config =
+        Config { retention: Retention { count: 0, ..Retention::default() }, snapshots: true, ..config(true, true) };
+    let mut driver = Driver::deployed(config);
+    for offset in 0..20 {
+        submit(&mut driver, record(offset, offset / 2), offset);
+        if offset % 3 == 0 {
+            driver.tick();
+        }
+        if offset == 12 {
+            driver.step(coordinator::Input::Snapshot);
+            while driver.taken.is_under_way() {
+                driver.step(worker::Input::HandOver);
+            }
+        }
+    }
+    driver.tick();
+    let mut replayed = Driver::new(config);
+    replayed.replay(&driver.log);
+    let restored = Driver::restored(config, &driver);
+    for mut driver in [driver, replayed, restored] {
+        let before = (driver.machine.position(), driver.machine.state().hash());
+        driver.step(coordinator::Input::Durable(Epoch(100)));
+        driver.replies.clear();
+        (0..20).for_each(|offset| submit(&mut driver, record(offset, 0), 100 + offset));
+        driver.tick();
+        driver.step(coordinator::Input::Durable(Epoch(100)));
+        // The replies of the last epoch are still there.
+        let (kept, forgotten): (Vec<_>, Vec<_>) = told(&driver).into_iter().partition(|(_, outcome)| outcome.is_ok());
+        assert_eq!((kept.len(), forgotten.len()), (1, 19));
+        assert!(forgotten.iter().all(|(_, outcome)| *outcome == Err(Code::ReplyForgotten)), "{forgotten:?}");
+        assert_eq!((driver.machine.position(), driver.machine.state().hash()), before, "nothing ran again");
+        // One that nobody has read yet.
+        submit(&mut driver, record(20, 15), 1);
+        driver.tick();
+        assert_ne!(driver.machine.position(), before.0);
+    }
 }
 
 #[test]

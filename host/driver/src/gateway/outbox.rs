@@ -57,7 +57,10 @@ mod tests {
     fn with_arguments(bytes: usize) -> Query {
         let (id, operator, function, key) = (RequestId(1), OperatorId(1), "f".into(), "k".into());
         let args = vec![7; bytes - 1].into();
-        query(9, Question::Query(Arc::new(Request { id, operator, function, key, args, retained: false })))
+        query(
+            9,
+            Question::Query(Arc::new(Request { id, operator, function, key, args, retained: false, origin: None })),
+        )
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Rig {
 
 fn request(id: u128, key: &str, retained: bool) -> Request {
     let (id, operator) = (RequestId(id), OperatorId(0));
-    Request { id, operator, function: "f".into(), key: key.into(), args: b"[]"[..].into(), retained }
+    Request { id, operator, function: "f".into(), key: key.into(), args: b"[]"[..].into(), retained, origin: None }
 }
 
 fn view(generation: u64, live: bool, members: &[NodeId]) -> View {

@@ -101,7 +101,14 @@ pub enum FrontEvent<C, P> {
 pub enum FrontEffect<C, P> {
     /// Make a request of a record: say [`FrontEvent::Prepared`] or [`FrontEvent::TooEarly`], or keep it as what cannot
     /// have been a request, and later [`FrontEvent::Write`] its refusal.
-    Prepare(Place, C),
+    Prepare {
+        /// Its place.
+        place: Place,
+        /// The record.
+        record: C,
+        /// Everything below this offset of its partition has been answered.
+        watermark: i64,
+    },
     /// The same of a record of which nothing is known: it may be kept as no request.
     Refuse(Place, C),
     /// Ask for a request to be carried out; then say [`FrontEvent::Answered`].
@@ -254,8 +261,9 @@ impl<C, P> FrontDriver<C, P> {
                 while let Some((_, ticket)) = self.again.pop_front_if(|(when, _)| *when <= now) {
                     self.ask(ticket, effects);
                 }
-                let postponed = std::mem::take(&mut self.postponed).into_iter();
-                effects.extend(postponed.map(|(place, record)| FrontEffect::Prepare(place, record)));
+                for (place, record) in std::mem::take(&mut self.postponed) {
+                    self.prepare(place, record, effects);
+                }
                 for (place, reply) in std::mem::take(&mut self.unwritten) {
                     self.write(place, reply, effects);
                 }
@@ -269,7 +277,7 @@ impl<C, P> FrontDriver<C, P> {
             return partition.held.push_back((place.offset, record));
         }
         match partition.progress.meet(place.offset) {
-            Admission::Taken => effects.push(FrontEffect::Prepare(place, record)),
+            Admission::Taken => self.prepare(place, record, effects),
             Admission::Answered => {}
             Admission::Held => {
                 partition.held.push_back((place.offset, record));
@@ -286,12 +294,21 @@ impl<C, P> FrontDriver<C, P> {
             match partition.progress.meet(offset) {
                 Admission::Held => return partition.held.push_front((offset, record)),
                 Admission::Answered => {}
-                Admission::Taken => effects.push(FrontEffect::Prepare(Place { partition: number, offset }, record)),
+                Admission::Taken => {
+                    let (place, watermark) = (Place { partition: number, offset }, partition.progress.watermark());
+                    effects.push(FrontEffect::Prepare { place, record, watermark });
+                }
             }
         }
         if std::mem::take(&mut partition.paused) {
             effects.push(FrontEffect::Resume(number));
         }
+    }
+
+    fn prepare(&self, place: Place, record: C, effects: &mut Effects<C, P>) {
+        let Some(partition) = self.partitions.get(&place.partition) else { return };
+        let watermark = partition.progress.watermark();
+        effects.push(FrontEffect::Prepare { place, record, watermark });
     }
 
     fn ask(&self, ticket: u64, effects: &mut Effects<C, P>) {

@@ -44,16 +44,16 @@ impl Rig {
             self.front.step(self.now, event, &mut effects);
             for effect in effects {
                 match effect {
-                    FrontEffect::Prepare(place, record) if record < 0 => {
+                    FrontEffect::Prepare { place, record, .. } if record < 0 => {
                         let refused = Prepared::Refused { request: RequestId(7), record };
                         events.push_back(FrontEvent::Prepared(place, record.to_string(), refused));
                     }
-                    FrontEffect::Prepare(place, record) if self.deployed => {
+                    FrontEffect::Prepare { place, record, .. } if self.deployed => {
                         events.push_back(FrontEvent::Prepared(place, record.to_string(), prepared(record)));
                     }
                     FrontEffect::AskEnd { ticket, request } => self.asked.push((ticket, request)),
                     FrontEffect::Refuse(place, record) => self.refused.push((place, record)),
-                    FrontEffect::Prepare(place, record) => events.push_back(FrontEvent::TooEarly(place, record)),
+                    FrontEffect::Prepare { place, record, .. } => events.push_back(FrontEvent::TooEarly(place, record)),
                     FrontEffect::Ask { ticket, request, .. } => self.asked.push((ticket, request.id)),
                     FrontEffect::Reply { place, id, .. } => events.push_back(FrontEvent::Write(place, id)),
                     FrontEffect::Write { place, reply, .. } if self.full => {
@@ -89,7 +89,7 @@ impl Rig {
 fn prepared(record: i64) -> Prepared<i64> {
     let (id, operator) = (RequestId(record as u128), OperatorId(0));
     let (function, key, args) = ("f".into(), "a".into(), b"[]"[..].into());
-    let request = Arc::new(Request { id, operator, function, key, args, retained: true });
+    let request = Arc::new(Request { id, operator, function, key, args, retained: true, origin: None });
     Prepared::Request { request, read_only: false }
 }
 

@@ -97,7 +97,7 @@ impl Rig {
     fn submit(&mut self, waiter: u64) {
         let (id, operator) = (RequestId(u128::from(waiter)), OperatorId(0));
         let (function, key, args) = ("f".into(), "a".into(), b"[]"[..].into());
-        let request = Arc::new(Request { id, operator, function, key, args, retained: false });
+        let request = Arc::new(Request { id, operator, function, key, args, retained: false, origin: None });
         let request = ClientRequest::Submit { request, waiter, receipt: false };
         self.step(SingleEvent::Client(ClientMessage::Request(request)));
     }

@@ -238,7 +238,15 @@ fn submit(id: u128) -> Question {
 
 fn request(id: u128) -> Request {
     let (id, operator) = (RequestId(id), OperatorId(0));
-    Request { id, operator, function: "f".into(), key: "a".into(), args: b"[]"[..].into(), retained: false }
+    Request {
+        id,
+        operator,
+        function: "f".into(),
+        key: "a".into(),
+        args: b"[]"[..].into(),
+        retained: false,
+        origin: None,
+    }
 }
 
 #[test]

@@ -267,6 +267,14 @@ impl Checker {
                 let message = format!("request {} is sequenced again as {tid} after {tids:?}", request.id);
                 return Err(Failure::new("applied twice", message).about(tids));
             }
+            let read_before = |tid: &Tid| {
+                record_of(request).is_some() && record_of(&self.sequenced[tid].request) == record_of(request)
+            };
+            if tids.iter().any(read_before) {
+                let message =
+                    format!("the record of request {} is sequenced again as {tid} after {tids:?}", request.id);
+                return Err(Failure::new("applied twice", message).about(tids));
+            }
             tids.push(tid);
             let (time, epoch) = (record.time, record.epoch);
             let known = Sequenced { request: request.clone(), time, epoch, end: None, touched: Vec::new() };
@@ -385,6 +393,9 @@ impl Checker {
             );
             return Err(Failure::new("serial order", message).about(&[tid]));
         }
+        if let Some(origin) = &request.origin {
+            self.oracle.records.executed(self.config.layout, request.id, origin);
+        }
         sequenced.end = Some(End { epoch: record.epoch, rank: at, outcome: outcome.clone() });
         Ok(())
     }
@@ -419,4 +430,9 @@ impl Checker {
         };
         self.sequenced.iter().rev().filter(|(_, known)| touches(known)).map(|(tid, _)| *tid).take(3).collect()
     }
+}
+
+/// Place of the record that a request comes from.
+pub fn record_of(request: &Request) -> Option<(u128, u32, u64)> {
+    request.origin.as_ref().map(|origin| (origin.topic, origin.partition, origin.offset))
 }

@@ -10,7 +10,7 @@ use styx_protocol::ids::{Epoch, RequestId, Tid};
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 
-use super::checker::{Checker, same};
+use super::checker::{Checker, record_of, same};
 use super::order::{Interval, real_time};
 use super::{Checked, Failure, ensure};
 
@@ -162,6 +162,12 @@ impl History {
             let reason = match code_of(reply) {
                 Some(Code::Overloaded) => true,
                 Some(Code::TooLarge) => request.weight() > checker.request_max(),
+                Some(Code::ReplyForgotten) => {
+                    let tids = checker.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
+                    let ended = |tid| checker.sequenced[tid].end.is_some();
+                    tids.iter()
+                        .any(|tid| ended(tid) && record_of(&checker.sequenced[tid].request) == record_of(request))
+                }
                 _ => self.requests.iter().any(used),
             };
             return ensure(reason, "own reply", || format!("{request:?} is refused without reason: {reply:?}"));
@@ -313,13 +319,13 @@ impl History {
     }
 }
 
-/// Whether a reply says that a request was not taken.
+/// Whether a reply says that a request was not taken now.
 pub fn refused(reply: &Reply) -> bool {
     code_of(reply).is_some_and(is_refusal)
 }
 
 fn is_refusal(code: Code) -> bool {
-    matches!(code, Code::Overloaded | Code::IdempotencyMismatch | Code::TooLarge)
+    matches!(code, Code::Overloaded | Code::IdempotencyMismatch | Code::TooLarge | Code::ReplyForgotten)
 }
 
 fn code_of(reply: &Reply) -> Option<Code> {

@@ -195,6 +195,7 @@ pub fn transaction(catalog: &Catalog, tid: u64, operator: &str, key: &str, funct
         key: key.into(),
         args: args.into(),
         retained: false,
+        origin: None,
     };
     Transaction { tid: Tid(tid), time: Timestamp(1_700_000_000_000_000), request: Arc::new(request), query: false }
 }

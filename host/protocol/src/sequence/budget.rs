@@ -76,7 +76,15 @@ mod tests {
     fn request(bytes: usize) -> Arc<Request> {
         let args = vec![7; bytes].into();
         let (function, key) = ("f".repeat(bytes % 7).into(), "k".repeat(bytes % 5).into());
-        Arc::new(Request { id: RequestId(1), operator: OperatorId(1), function, key, args, retained: true })
+        Arc::new(Request {
+            id: RequestId(1),
+            operator: OperatorId(1),
+            function,
+            key,
+            args,
+            retained: true,
+            origin: None,
+        })
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod catalog;
+pub mod origin;
 pub mod record;
 pub mod route;
 pub mod sequencer;

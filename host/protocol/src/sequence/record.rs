@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rkyv::rancor::Fallible;
+use rkyv::rancor::{Fallible, Source};
 use rkyv::vec::{ArchivedVec, VecResolver};
 use rkyv::with::{ArchiveWith, DeserializeWith, Map, SerializeWith, Unshare};
 use rkyv::{Deserialize, Place};
@@ -102,7 +102,10 @@ where
     }
 }
 
-impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<ArchivedRequest>, Vec<Arc<Request>>, D> for SharedNames {
+impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<ArchivedRequest>, Vec<Arc<Request>>, D> for SharedNames
+where
+    D::Error: Source,
+{
     fn deserialize_with(
         field: &ArchivedVec<ArchivedRequest>,
         deserializer: &mut D,
@@ -120,6 +123,7 @@ impl<D: Fallible + ?Sized> DeserializeWith<ArchivedVec<ArchivedRequest>, Vec<Arc
                 key: archived.key.as_str().into(),
                 args: archived.args.as_slice().into(),
                 retained: archived.retained,
+                origin: archived.origin.deserialize(deserializer)?,
             }));
         }
         Ok(requests)

@@ -18,8 +18,11 @@ pub struct SystemOperator {
 /// Effects that transactions left behind, until they are done: see [`crate::execute::effect`].
 pub const EFFECTS: SystemOperator = SystemOperator { name: "styx.effects", id: OperatorId(FIRST) };
 
+/// Which records of topics were executed: see [`crate::commit::watermark`].
+pub const WATERMARKS: SystemOperator = SystemOperator { name: "styx.watermarks", id: OperatorId(FIRST + 1) };
+
 /// All of them.
-pub const ALL: [SystemOperator; 1] = [EFFECTS];
+pub const ALL: [SystemOperator; 2] = [EFFECTS, WATERMARKS];
 
 /// Names with these beginnings are the system's.
 pub const RESERVED_PREFIXES: [&str; 2] = ["styx.", "_"];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::ids::{OperatorId, RequestId, Tid, Timestamp};
+use crate::sequence::origin::Origin;
 use crate::state::entity::{Key, Value};
 
 /// A request as the gateway has validated it and as it stands in the log.
@@ -25,6 +26,8 @@ pub struct Request {
     pub args: Value,
     /// Whether the reply is kept, by id: the client brought an idempotency key, or will ask later.
     pub retained: bool,
+    /// The record that it was read from, if it can be read again; its reply is kept.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// The part of a body's hash that is of arguments.

@@ -52,6 +52,7 @@ pub fn prepare(target: Target<'_>, call: Call<'_>, scratch: &mut Vec<u8>) -> Res
         key: call.key.into(),
         args: scratch.as_slice().into(),
         retained: call.retained || call.idempotency_key.is_some(),
+        origin: None,
     })
 }
 

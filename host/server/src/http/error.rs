@@ -148,7 +148,7 @@ pub fn status_of(code: Code) -> StatusCode {
     match code {
         Code::BadArguments => StatusCode::BAD_REQUEST,
         Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => StatusCode::NOT_FOUND,
-        Code::IdempotencyMismatch => StatusCode::CONFLICT,
+        Code::IdempotencyMismatch | Code::ReplyForgotten => StatusCode::CONFLICT,
         Code::Aborted => StatusCode::UNPROCESSABLE_ENTITY,
         Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -172,6 +172,7 @@ fn hint_of(code: Code) -> &'static str {
             "keep results free of globals: instances are reused; or set isolation = \"fresh\" for the operator"
         }
         Code::IdempotencyMismatch => "use a new idempotency key for a new request",
+        Code::ReplyForgotten => "look at the state; more replies are kept with --reply-max and --reply-bytes-max",
         Code::Overloaded => "wait a moment, then send it again",
         Code::TooLarge => "send less; of a log on Kafka, `max.message.bytes` of its topic is the limit",
     }

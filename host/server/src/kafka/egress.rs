@@ -6,6 +6,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
 use styx_driver::kafka::Place;
+use styx_protocol::abort::{Abort, Code};
 use styx_protocol::replies::Reply;
 use tokio::sync::mpsc;
 
@@ -41,7 +42,8 @@ impl Answered {
         let (status, value) = match reply.outcome {
             Ok(value) if value.is_empty() => ("committed", b"null".to_vec()),
             Ok(value) => ("committed", value.to_vec()),
-            Err(abort) => ("aborted", ApiError::from(abort).to_json().to_string().into_bytes()),
+            Err(abort) if abort.code == Code::ReplyForgotten => ("forgotten", error(abort)),
+            Err(abort) => ("aborted", error(abort)),
         };
         Answered { place, id, status, sequenced, value }
     }
@@ -185,6 +187,10 @@ impl Egress {
             (Ticket::DeadLetter(refusal), _) => Sent::DeadLetter(refusal),
         }
     }
+}
+
+fn error(abort: Abort) -> Vec<u8> {
+    ApiError::from(abort).to_json().to_string().into_bytes()
 }
 
 fn is_full(error: &KafkaError) -> bool {

@@ -10,6 +10,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 use styx_driver::kafka::progress::Progress;
 use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, Place, Prepared};
+use styx_protocol::origin::Origin;
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
 
@@ -58,6 +59,8 @@ pub(super) struct Session {
     reader: Reader,
     to: mpsc::UnboundedSender<(u64, Answer)>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
+    /// Id of the topic of requests.
+    topic: u128,
     scratch: Vec<u8>,
 }
 
@@ -72,7 +75,8 @@ impl Session {
         let reader = Reader::start(topics, &resumed)?;
         let (to, answers) = mpsc::unbounded_channel();
         let (front, clock) = (FrontDriver::new(resumed), MonotonicClock::start());
-        Ok(Session { ingress, front, clock, egress, delivered, reader, to, answers, scratch: Vec::new() })
+        let (topic, scratch) = (topics.ingress_id, Vec::new());
+        Ok(Session { ingress, front, clock, egress, delivered, reader, to, answers, topic, scratch })
     }
 
     /// Serves until it is over.
@@ -143,8 +147,8 @@ impl Session {
     /// Carries out an effect; gives what came of it at once.
     fn perform(&mut self, effect: FrontEffect<Record, Answered>) -> anyhow::Result<Option<Event>> {
         match effect {
-            FrontEffect::Prepare(place, record) => return self.prepare(place, record, false),
-            FrontEffect::Refuse(place, record) => return self.prepare(place, record, true),
+            FrontEffect::Prepare { place, record, watermark } => return self.prepare(place, record, Some(watermark)),
+            FrontEffect::Refuse(place, record) => return self.prepare(place, record, None),
             FrontEffect::Ask { ticket, request, read_only } => {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 if read_only {
@@ -177,19 +181,26 @@ impl Session {
         Ok(None)
     }
 
-    /// Makes a request of a record, or says why it is none; unless nothing is known of it, it may have been one.
-    fn prepare(&mut self, place: Place, record: Record, is_unknown: bool) -> anyhow::Result<Option<Event>> {
+    /// Makes a request of a record, or says why it is none; it may have been one, unless nothing is known of it:
+    /// then there is no watermark.
+    fn prepare(&mut self, place: Place, record: Record, watermark: Option<i64>) -> anyhow::Result<Option<Event>> {
         if self.ingress.handle.catalog().version() == 0 {
             return Ok(Some(FrontEvent::TooEarly(place, record)));
         }
         let (id, started) = (record.id(), Instant::now());
         match record.request(&self.ingress, &id, &mut self.scratch) {
-            Ok(Asked { request, read_only }) => {
+            Ok(Asked { mut request, read_only }) => {
+                request.origin = Some(Box::new(Origin {
+                    topic: self.topic,
+                    partition: place.partition as u32,
+                    offset: place.offset as u64,
+                    answered: watermark.unwrap_or(0) as u64,
+                }));
                 let prepared = Prepared::Request { request: Arc::new(request), read_only };
                 Ok(Some(FrontEvent::Prepared(place, id, prepared)))
             }
             Err(why) => {
-                if let Some(request) = record.request_id(&id).filter(|_| !is_unknown) {
+                if let Some(request) = record.request_id(&id).filter(|_| watermark.is_some()) {
                     return Ok(Some(FrontEvent::Prepared(place, id, Prepared::Refused { request, record })));
                 }
                 self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());

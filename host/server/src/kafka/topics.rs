@@ -6,7 +6,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::KafkaError;
-use styx_storage::log::kafka::{KafkaProblem, Settings, Topic, TracedContext};
+use styx_storage::log::kafka::{KafkaProblem, Settings, Topic, TracedContext, topic_id};
 
 /// Requests.
 pub const INGRESS: &str = "styx-ingress";
@@ -41,6 +41,8 @@ const RECORD_BYTES_MAX: usize = (64 << 20) + (64 << 10);
 #[derive(Debug, Clone)]
 pub(super) struct Topics {
     pub options: KafkaOptions,
+    /// Id of the topic of requests: another one if it is created anew.
+    pub ingress_id: u128,
     /// Partitions of requests.
     pub ingress: i32,
     /// Partitions of replies.
@@ -64,7 +66,8 @@ impl Topics {
         let ingress = create(INGRESS, options.partitions, 7)?;
         let egress = create(EGRESS, ingress, 30)?;
         create(DEAD_LETTER, 1, 30)?;
-        Ok(Topics { options, ingress, egress })
+        let ingress_id = topic_id(&config, INGRESS, WAIT)?;
+        Ok(Topics { options, ingress_id, ingress, egress })
     }
 
     /// The partition for replies to requests of another: always the same, so that they stand in order.
@@ -138,7 +141,7 @@ mod tests {
     fn nobody_can_set_what_the_front_sets() {
         let settings = Settings::read(["client.rack=r"]).unwrap();
         let options = KafkaOptions { brokers: "a:1".into(), settings, partitions: 1, replication: 1 };
-        let topics = Topics { options, ingress: 1, egress: 1 };
+        let topics = Topics { options, ingress_id: 1, ingress: 1, egress: 1 };
         assert_eq!(topics.producer().get("client.rack"), Some("r"));
         for config in [topics.producer(), topics.reading()] {
             for key in config.config_map().keys().filter(|key| !key.starts_with("socket.") && **key != "client.rack") {

@@ -5,6 +5,7 @@ pub mod ended;
 pub mod expected_replies;
 pub mod oracle;
 pub mod order;
+pub mod records;
 
 use styx_protocol::ids::Tid;
 

@@ -13,6 +13,7 @@ use styx_protocol::state::State;
 use styx_protocol::transaction::Request;
 
 use super::catalog::{Deployed, Live};
+use super::records::Records;
 use crate::toy::{World, at_once, interpret, keys};
 
 /// Access to an entity, for the history of a failure.
@@ -76,6 +77,8 @@ pub struct Oracle {
     seed: u64,
     /// Entities by operator and key.
     pub state: Entities,
+    /// Records of topics that were executed.
+    pub records: Records,
     deployed: Deployed,
     /// The state at the start of the epoch, if somebody asks for a snapshot in it.
     base: Option<Entities>,
@@ -248,12 +251,13 @@ impl Oracle {
         for (entity, operator, key) in self.entities(layout) {
             state.apply((entity, Some(self.state[&operator][key].to_le_bytes().into())));
         }
+        self.records.entities(layout).for_each(|write| state.apply(write));
         state
     }
 
     /// Number of entities.
     pub fn len(&self) -> usize {
-        self.state.values().map(BTreeMap::len).sum()
+        self.state.values().map(BTreeMap::len).sum::<usize>() + self.records.len()
     }
 
     /// Whether there are none.

@@ -47,6 +47,7 @@ pub fn request(id: u128, operator: u8, key: u8, program: &[u8], retained: bool) 
         key: keys::name(u64::from(key % KEYS)).into(),
         args: toy::args(0, KEYS, program).into(),
         retained,
+        origin: None,
     }
 }
 

@@ -30,6 +30,7 @@ fn share(round: u64) -> Message {
         key: "a".into(),
         args: b"[]"[..].into(),
         retained: false,
+        origin: None,
     };
     Message::Share { round: Round(round), requests: vec![Arc::new(request)] }
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use styx_planted::{Bug, planted};
 
 use super::egress::Egress;
+use super::ground::Ground;
 use super::{ClientRequest, ClientResponse, Config};
 use crate::abort::{Abort, Code};
 use crate::commit::replies::{Known, Reply};
+use crate::commit::watermark;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::sequence::budget::RecordBudget;
-use crate::sequence::catalog::Catalog;
+use crate::sequence::origin::Origin;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{Request, Transaction};
 
@@ -85,12 +87,12 @@ impl<W> Ingress<W> {
         &mut self,
         request: ClientRequest<W>,
         current: Epoch,
-        catalog: &Catalog,
+        ground: &Ground,
         egress: &mut Egress<W>,
     ) -> Result<(), ClientResponse<W>> {
         match request {
             ClientRequest::Submit { request, waiter, receipt } if request.retained => {
-                self.submit_retained((request, waiter, receipt), current, catalog, egress)
+                self.submit_retained((request, waiter, receipt), current, ground, egress)
             }
             ClientRequest::Submit { request, waiter, receipt } => self.admit(request, waiter, receipt),
             ClientRequest::Query { request, waiter } => {
@@ -107,16 +109,24 @@ impl<W> Ingress<W> {
         &mut self,
         (request, waiter, receipt): (Arc<Request>, W, bool),
         current: Epoch,
-        catalog: &Catalog,
+        ground: &Ground,
         egress: &mut Egress<W>,
     ) -> Result<(), ClientResponse<W>> {
         let id = request.id;
         let seen = egress.known(id).map(|(known, body)| (Some(known.clone()), body));
         // `None`: admitted, and not yet sequenced.
         let admitted = || self.bodies.get(&id).filter(|_| !planted(Bug::DuplicatesAdmitted)).map(|body| (None, *body));
-        let Some((known, body)) = seen.or_else(admitted) else { return self.admit(request, waiter, receipt) };
+        let Some((known, body)) = seen.or_else(admitted) else {
+            let is_over = |origin: &Origin| watermark::is_over(ground.state(), id, origin);
+            if request.origin.as_deref().is_some_and(is_over) {
+                let abort = Abort::new(Code::ReplyForgotten, "this was executed, and its reply is not kept any more");
+                egress.hold(current, refusal(id, waiter, abort));
+                return Ok(());
+            }
+            return self.admit(request, waiter, receipt);
+        };
         // The same arguments by name are others by place once the parameters are.
-        let same = || request.calls_as(body) && catalog.redeclares(request.operator, &request.function);
+        let same = || request.calls_as(body) && ground.catalog().redeclares(request.operator, &request.function);
         if body != request.body_hash() && !same() && !planted(Bug::BodiesNotCompared) {
             let why = "this idempotency key was used before with another request; use a new key";
             return Err(refusal(id, waiter, Abort::new(Code::IdempotencyMismatch, why)));

@@ -228,7 +228,7 @@ impl<W> Worker<W> {
     fn client(&mut self, request: ClientRequest<W>, actions: &mut Vec<Action<W>>) {
         // What is remembered and has not ended belongs to this epoch.
         let current = self.rounds.epoch().unwrap_or(self.position.epoch);
-        if let Err(response) = self.ingress.take(request, current, self.ground.catalog(), &mut self.egress) {
+        if let Err(response) = self.ingress.take(request, current, &self.ground, &mut self.egress) {
             actions.push(Action::Respond(vec![response]));
         }
         self.egress.respond(actions);

@@ -47,6 +47,7 @@ fn submit(worker: &mut Worker<u64>, waiter: u64) -> Vec<Action<u64>> {
         key: "a".into(),
         args: b"[]"[..].into(),
         retained: true,
+        origin: None,
     };
     let request = ClientRequest::Submit { request: Arc::new(request), waiter, receipt: false };
     step(worker, Input::Client(request))

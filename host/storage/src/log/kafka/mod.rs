@@ -16,6 +16,7 @@ mod settings;
 mod stall;
 mod stamp;
 mod topic;
+mod topic_id;
 mod writer;
 
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use client::TracedContext;
 pub use options::KafkaOptions;
 pub use settings::{SettingProblem, Settings};
 pub use topic::Topic;
+pub use topic_id::topic_id;
 
 use std::time::Duration;
 

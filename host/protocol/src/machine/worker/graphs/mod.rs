@@ -326,6 +326,7 @@ fn transaction_of(header: &Header) -> Transaction {
         key: Arc::default(),
         args: Value::default(),
         retained: false,
+        origin: None,
     };
     Transaction { tid: header.tid, time: header.time, request: Arc::new(request), query: header.query }
 }

@@ -14,9 +14,11 @@ use super::roots::Roots;
 use super::settled::{Foreign, Judged, Settled};
 use crate::commit::replies::Reply;
 use crate::commit::validate::{Bits, Kind, Verdict};
-use crate::ids::{Epoch, Round, Tid, Timestamp};
+use crate::commit::watermark;
+use crate::ids::{Epoch, RequestId, Round, Tid, Timestamp};
 use crate::machine::{EpochSummary, Rank};
 use crate::modes::Modes;
+use crate::sequence::origin::Origin;
 use crate::state::entity::Value;
 use crate::wire::message::GraphEnd;
 
@@ -44,6 +46,8 @@ pub(super) struct CurrentRound<W> {
     pub stage: Stage<W>,
     /// Transactions that move to the next epoch.
     rescheduled: Vec<Slot<W>>,
+    /// Requests that ended, and the records that they came from.
+    records: Vec<(RequestId, Origin)>,
     summary: EpochSummary,
     /// Whether the summary says in which order transactions are claimed to have run.
     claim_order: bool,
@@ -87,6 +91,7 @@ impl<W> CurrentRound<W> {
             roots: Roots::new(slots),
             stage: Stage::Execute(Executing::new(Roots::new(queries))),
             rescheduled: Vec::new(),
+            records: Vec::new(),
             summary: EpochSummary { epoch, time, ..EpochSummary::default() },
             claim_order,
         }
@@ -237,6 +242,7 @@ impl<W> CurrentRound<W> {
         let reply = Reply { id: request.id, tid, epoch, outcome };
         if request.retained {
             egress.end(&reply, self.time);
+            self.records.extend(request.origin.as_deref().map(|origin| (request.id, *origin)));
         }
         if !execution.logs.is_empty() {
             actions.push(Action::Logs { tid, lines: std::mem::take(&mut execution.logs).into() });
@@ -244,6 +250,14 @@ impl<W> CurrentRound<W> {
         if let Some(waiter) = slot.waiter.take() {
             let epoch = if shared && planted(Bug::DurableAssumed) { Epoch(0) } else { epoch };
             egress.hold(epoch, ClientResponse::Reply { waiter, reply });
+        }
+    }
+
+    /// Keeps in mind which records were executed: with the last of an epoch's writes.
+    pub fn mark_records(&self, ground: &mut Ground) {
+        if !self.records.is_empty() {
+            let writes = watermark::writes(ground.state(), &self.records);
+            writes.into_iter().for_each(|write| ground.state_mut().apply(write));
         }
     }
 

@@ -322,6 +322,7 @@ impl<W> Rounds<W> {
     pub fn take_ended(&mut self, scope: &mut Scope<'_, W>) -> Option<Ended<W>> {
         let current = self.current.take_if(|current| current.is_over())?;
         self.last = current.round;
+        current.mark_records(scope.ground);
         if scope.ground.is_shared() {
             self.graphs.rest(current.round);
             self.receive_early(scope);

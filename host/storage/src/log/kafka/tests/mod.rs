@@ -137,6 +137,24 @@ fn what_is_trimmed_is_deleted_at_the_brokers() {
 }
 
 #[test]
+fn a_topic_that_is_created_again_has_another_id() {
+    let Some(broker) = broker::shared() else { return };
+    let options = options(broker);
+    let admin: AdminClient<_> = options.client().create().unwrap();
+    let id = || topic_id(&options.client(), &options.topic, Duration::from_secs(2));
+    assert!(id().is_err(), "it does not exist");
+    let created = || {
+        log_topic(&options).ensure(&options.client(), options.open_wait).unwrap();
+        id().unwrap()
+    };
+    let first = created();
+    assert_eq!((first != 0, id().unwrap()), (true, first));
+    pollster::block_on(admin.delete_topics(&[&options.topic], &AdminOptions::new())).unwrap()[0].as_ref().unwrap();
+    while id().is_ok() {}
+    assert_ne!(created(), first);
+}
+
+#[test]
 fn another_number_of_partitions_is_refused_before_anything_is_written() {
     let Some(broker) = broker::shared() else { return };
     let options = options(broker);

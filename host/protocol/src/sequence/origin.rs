@@ -1,0 +1,14 @@
+//! Origin of a request: the record of a topic that it was read from, and may be read from again.
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Origin {
+    /// The topic's id: one that is created anew has another.
+    pub topic: u128,
+    /// The topic's partition.
+    pub partition: u32,
+    /// The record's offset in it.
+    pub offset: u64,
+    /// Everything below this offset has its reply where nobody loses it.
+    pub answered: u64,
+}
