@@ -258,3 +258,31 @@ impl PartialEq for Head<'_> {
     }
 }
 impl Eq for Head<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_changed_since_its_snapshot_is_none() {
+        let layout = Layout { seed: 1, partitions: 8 };
+        let entity = Entity::new(&layout, OperatorId(1), false, "k".into());
+        let changed = entity.partition();
+        let others: Vec<_> = (0..8).map(PartitionId).filter(|id| *id != changed).collect();
+        let written = || {
+            let mut state = State::new(layout);
+            state.track();
+            state.apply((entity.clone(), Some(b"v"[..].into())));
+            state
+        };
+        let snapshots = |state: State| state.into_snapshots().map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!(snapshots(written()), others);
+        let mut cut = written();
+        cut.cut_delta();
+        assert!(!snapshots(cut).contains(&changed), "it has not left");
+        let mut left = written();
+        left.cut_delta();
+        assert!(left.hand_over(9, &mut Vec::new()));
+        assert_eq!(snapshots(left).len(), 8);
+    }
+}

@@ -11,6 +11,11 @@ use crate::wire::message::Mail;
 
 /// The first of two workers.
 fn worker() -> Worker<u64> {
+    worker_with(false)
+}
+
+/// The same, of which snapshots are taken or not.
+fn worker_with(snapshots: bool) -> Worker<u64> {
     let layout = Layout { seed: 1, partitions: 4 };
     let config = Config {
         layout,
@@ -21,7 +26,7 @@ fn worker() -> Worker<u64> {
         suspended_max: 100,
         retention: Retention::default(),
         generation: Generation(1),
-        snapshots: false,
+        snapshots,
         hand_over_max: HAND_OVER_MAX,
         claim_order: false,
     };
@@ -120,6 +125,18 @@ fn a_message_in_another_phase_is_a_fault() {
                 is_fault(name, &mut worker, Node::Coordinator, message);
             }
         }
+    }
+}
+
+#[test]
+fn a_snapshot_is_not_begun_before_the_last_one_has_left() {
+    let mut worker = worker_with(true);
+    for _ in 0..2 {
+        let begun = say(&mut worker, Node::Coordinator, Message::Snapshot);
+        assert!(matches!(&begun[..], [Action::WorkerSnapshot(_)]), "{begun:?}");
+        is_fault("handing over", &mut worker, Node::Coordinator, Message::Snapshot);
+        let left = step(&mut worker, Input::HandOver);
+        assert!(matches!(&left[..], [Action::Changes { last: true, .. }]), "{left:?}");
     }
 }
 
