@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn what_was_done_before_is_no_drift_in_whatever_order_and_all_else_is() {
         let calls = vec![call(1, "a", 0, b"[]"), call(2, "b", 1, b"[1]"), call(3, "a", 0, b"[]")];
-        let scans = vec![scan(1, 1, "k"), scan(1, 2, "m"), scan(2, 1, "z")];
+        let scans = [scan(1, 1, "k"), scan(1, 2, "m"), scan(2, 1, "z")];
         let mut cached = Execution { calls: calls.clone(), ..Execution::default() };
         scans.iter().for_each(|scan| cached.scans.push(scan.clone()));
         for (issued, place) in [(2, 1), (0, 2)] {
