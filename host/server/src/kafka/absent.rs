@@ -13,6 +13,7 @@ pub struct KafkaOptions {
     pub settings: Settings,
     pub partitions: i32,
     pub replication: i32,
+    pub shared: bool,
 }
 
 /// A front, of which there is none.

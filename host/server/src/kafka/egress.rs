@@ -1,13 +1,18 @@
 //! Replies and dead letters on their way to their topics.
+//!
+//! Each partition of requests has a writer of its own, under a name that only the last front that took it can write
+//! under: a reply of one that was replaced and does not know it is nowhere. A dead letter and its refusal are written together.
 
-use rdkafka::ClientContext;
-use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::{collections::BTreeMap, thread};
+
+use anyhow::Context;
+use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
 use styx_driver::kafka::Place;
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::replies::Reply;
+use styx_storage::log::kafka::{AppendProblem, ExclusiveWriter, Outgoing};
 use tokio::sync::mpsc;
 
 use super::record::{REQUEST_ID, Record};
@@ -23,6 +28,10 @@ pub(super) const PARTITION: &str = "styx-ingress-partition";
 pub(super) const OFFSET: &str = "styx-ingress-offset";
 pub(super) const WATERMARK: &str = "styx-ingress-watermark";
 
+/// Replies of a partition that wait for its writer, and those that are written at once.
+const WAITING_MAX: usize = 1024;
+const BATCH_MAX: usize = 256;
+
 /// A reply that waits to be sent.
 #[derive(Debug, Clone)]
 pub(super) struct Answered {
@@ -32,6 +41,8 @@ pub(super) struct Answered {
     /// TID and epoch, if it was sequenced.
     sequenced: Option<(u64, u64)>,
     value: Vec<u8>,
+    /// The record, if it is no request.
+    letter: Option<Box<Outgoing>>,
 }
 
 impl Answered {
@@ -45,12 +56,25 @@ impl Answered {
             Err(abort) if abort.code == Code::ReplyForgotten => ("forgotten", error(abort)),
             Err(abort) => ("aborted", error(abort)),
         };
-        Answered { place, id, status, sequenced, value }
+        Answered { place, id, status, sequenced, value, letter: None }
     }
 
     /// A record that is no request.
-    pub fn refusal(place: Place, id: String, why: &ApiError) -> Self {
-        Answered { place, id, status: "refused", sequenced: None, value: why.to_json().to_string().into_bytes() }
+    pub fn refusal(record: &Record, id: String, why: &ApiError) -> Self {
+        let reason = format!("{}: {}", why.code, why.message);
+        let place = format!("{INGRESS}:{}:{}", record.partition, record.offset);
+        let headers = record.headers.clone();
+        let headers = headers.insert(Header { key: REASON, value: Some(&reason) });
+        let letter = Outgoing {
+            topic: DEAD_LETTER,
+            partition: None,
+            key: record.key.clone(),
+            headers: headers.insert(Header { key: "styx-place", value: Some(&place) }),
+            value: record.value.clone(),
+        };
+        let value = why.to_json().to_string().into_bytes();
+        let (place, letter) = (record.place(), Some(Box::new(letter)));
+        Answered { place, id, status: "refused", sequenced: None, value, letter }
     }
 
     /// The same without its result, which the topic does not take.
@@ -59,133 +83,23 @@ impl Answered {
             .hint("the request had its effect, but its result is longer than the topic's max.message.bytes");
         self.value = why.to_json().to_string().into_bytes();
     }
-}
 
-/// What has become of something that was sent.
-#[derive(Debug)]
-pub(super) enum Sent {
-    /// The reply is durable.
-    Reply(Place),
-    /// The dead letter is durable, or cannot be kept; its refusal may follow.
-    DeadLetter(Box<Answered>),
-    /// Nothing more can be sent.
-    Failed(String),
-}
-
-/// What the library carries with a message.
-pub(super) enum Ticket {
-    Reply(Answered),
-    DeadLetter(Box<Answered>),
-}
-
-struct Told(mpsc::UnboundedSender<Delivered>);
-
-/// What the library says of a message.
-pub(super) struct Delivered(Ticket, Result<(), KafkaError>);
-
-impl ClientContext for Told {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        tracing::debug!(target: "librdkafka", ?level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!(target: "librdkafka", %error, reason);
-    }
-}
-
-impl ProducerContext for Told {
-    type DeliveryOpaque = Box<Ticket>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, ticket: Box<Ticket>) {
-        let result = result.as_ref().map(|_| ()).map_err(|(error, _)| error.clone());
-        // A session that has ended hears no more.
-        drop(self.0.send(Delivered(*ticket, result)));
-    }
-}
-
-/// The way out.
-pub(super) struct Egress {
-    producer: ThreadedProducer<Told>,
-    topics: Topics,
-}
-
-impl Egress {
-    /// Connects, and returns where deliveries are told.
-    pub fn new(topics: &Topics) -> Result<(Self, mpsc::UnboundedReceiver<Delivered>), KafkaError> {
-        let (to, delivered) = mpsc::unbounded_channel();
-        let producer = ThreadedProducer::from_config_and_context(&topics.producer(), Told(to))?;
-        Ok((Egress { producer, topics: topics.clone() }, delivered))
-    }
-
-    /// Sends a reply; gives it back when there is no room at the moment.
-    pub fn reply(&self, answered: Answered, watermark: i64) -> Result<(), Result<Answered, KafkaError>> {
+    fn message(&self, partition: i32, watermark: i64) -> Outgoing {
         let mut headers = OwnedHeaders::new_with_capacity(7);
         let mut add = |key: &str, value: &str| {
             headers = std::mem::take(&mut headers).insert(Header { key, value: Some(value) });
         };
-        add(REQUEST_ID, &answered.id);
-        add(STATUS, answered.status);
-        if let Some((tid, epoch)) = answered.sequenced {
+        add(REQUEST_ID, &self.id);
+        add(STATUS, self.status);
+        if let Some((tid, epoch)) = self.sequenced {
             add(TID, &tid.to_string());
             add(EPOCH, &epoch.to_string());
         }
-        add(PARTITION, &answered.place.partition.to_string());
-        add(OFFSET, &answered.place.offset.to_string());
+        add(PARTITION, &self.place.partition.to_string());
+        add(OFFSET, &self.place.offset.to_string());
         add(WATERMARK, &watermark.to_string());
-        let partition = self.topics.egress_of(answered.place.partition);
-        let (key, value) = (answered.id.clone(), answered.value.clone());
-        let record = BaseRecord::with_opaque_to(EGRESS, Box::new(Ticket::Reply(answered)))
-            .partition(partition)
-            .key(key.as_bytes())
-            .payload(&value[..])
-            .headers(headers);
-        self.producer.send(record).map_err(|(error, record)| match *record.delivery_opaque {
-            Ticket::Reply(answered) if is_full(&error) => Ok(answered),
-            Ticket::Reply(mut answered) if is_too_large(&error) => {
-                answered.too_large();
-                Ok(answered)
-            }
-            _ => Err(error),
-        })
-    }
-
-    /// Keeps a record that is no request; its refusal is told by [`Sent::DeadLetter`] then.
-    pub fn dead_letter(&self, record: &Record, why: &ApiError, refusal: Answered) -> Result<(), KafkaError> {
-        let reason = format!("{}: {}", why.code, why.message);
-        let place = format!("{INGRESS}:{}:{}", record.partition, record.offset);
-        let headers = record
-            .headers
-            .clone()
-            .insert(Header { key: REASON, value: Some(&reason) })
-            .insert(Header { key: "styx-place", value: Some(&place) });
-        let ticket = Box::new(Ticket::DeadLetter(Box::new(refusal)));
-        let mut letter = BaseRecord::with_opaque_to(DEAD_LETTER, ticket).payload(&record.value[..]).headers(headers);
-        if let Some(key) = &record.key {
-            letter = letter.key(&key[..]);
-        }
-        match self.producer.send(letter) {
-            Ok(()) => Ok(()),
-            Err((error, letter)) => {
-                // Without a copy, but not without an answer.
-                tracing::warn!(place, %error, "a dead letter cannot be kept");
-                let told = Delivered(*letter.delivery_opaque, Err(error));
-                drop(rdkafka::producer::Producer::context(&self.producer).0.send(told));
-                Ok(())
-            }
-        }
-    }
-
-    /// What became of a message, in words of the front.
-    pub fn judge(&self, Delivered(ticket, result): Delivered) -> Sent {
-        match (ticket, result) {
-            (Ticket::Reply(answered), Ok(())) => Sent::Reply(answered.place),
-            (Ticket::Reply(mut answered), Err(error)) if is_too_large(&error) => {
-                answered.too_large();
-                Sent::DeadLetter(Box::new(answered))
-            }
-            (Ticket::Reply(_), Err(error)) => Sent::Failed(error.to_string()),
-            (Ticket::DeadLetter(refusal), _) => Sent::DeadLetter(refusal),
-        }
+        let (key, value) = (Some(self.id.clone().into_bytes()), self.value.clone());
+        Outgoing { topic: EGRESS, partition: Some(partition), key, headers, value }
     }
 }
 
@@ -193,13 +107,90 @@ fn error(abort: Abort) -> Vec<u8> {
     ApiError::from(abort).to_json().to_string().into_bytes()
 }
 
-fn is_full(error: &KafkaError) -> bool {
-    error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
+/// What has become of replies.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// The reply to a record is durable.
+    Reply(Place),
+    /// Nothing more can be sent.
+    Failed(KafkaError),
 }
 
-fn is_too_large(error: &KafkaError) -> bool {
-    matches!(
-        error.rdkafka_error_code(),
-        Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize)
-    )
+/// The way out, by partition of requests. Whoever had it before has lost it.
+pub(super) struct Egress(BTreeMap<i32, SyncSender<(Answered, i64)>>);
+
+impl Egress {
+    /// Takes the names of partitions, and returns where is told what was written. Blocks.
+    pub fn take(topics: &Topics, partitions: &[i32]) -> anyhow::Result<(Self, mpsc::UnboundedReceiver<Sent>)> {
+        let take = |partition: i32| {
+            let name = format!("{INGRESS}:{:032x}:{partition}", topics.ingress_id);
+            ExclusiveWriter::take(topics.producer(), &name, topics.message_bytes_max)
+                .with_context(|| format!("{name} cannot be taken"))
+        };
+        // All at once: brokers take their time with each.
+        let writers: Vec<_> = thread::scope(|scope| {
+            let taking: Vec<_> = partitions.iter().map(|partition| scope.spawn(move || take(*partition))).collect();
+            taking.into_iter().map(|taking| taking.join().expect("it says what is wrong")).collect()
+        });
+        let (to, sent) = mpsc::unbounded_channel();
+        let mut all = BTreeMap::new();
+        for (partition, writer) in partitions.iter().zip(writers) {
+            let (writer, to, egress) = (writer?, to.clone(), topics.egress_of(*partition));
+            let (replies, waiting) = sync_channel(WAITING_MAX);
+            thread::Builder::new()
+                .name("styx-kafka-out".into())
+                .spawn(move || write_all(&writer, egress, &waiting, &to))?;
+            all.insert(*partition, replies);
+        }
+        Ok((Egress(all), sent))
+    }
+
+    /// Has a reply written; gives it back when there is no room at the moment.
+    pub fn reply(&self, answered: Answered, watermark: i64) -> Result<(), Answered> {
+        match self.0[&answered.place.partition].try_send((answered, watermark)) {
+            Err(TrySendError::Full((answered, _))) => Err(answered),
+            // One that has failed has said so.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    }
+}
+
+/// Writes what comes, until nobody listens or it fails.
+fn write_all(
+    writer: &ExclusiveWriter,
+    partition: i32,
+    waiting: &Receiver<(Answered, i64)>,
+    to: &mpsc::UnboundedSender<Sent>,
+) {
+    while let Ok(first) = waiting.recv() {
+        let mut batch: Vec<_> = std::iter::once(first).chain(waiting.try_iter().take(BATCH_MAX - 1)).collect();
+        if let Err(error) = write(writer, partition, &mut batch) {
+            let _ = to.send(Sent::Failed(error));
+            return;
+        }
+        for (answered, _) in batch {
+            let _ = to.send(Sent::Reply(answered.place));
+        }
+    }
+}
+
+/// Writes a batch; what its topics do not take is left out of it or said in fewer words.
+fn write(writer: &ExclusiveWriter, partition: i32, batch: &mut [(Answered, i64)]) -> Result<(), KafkaError> {
+    loop {
+        let with_letter = |(answered, _): &&mut (Answered, i64)| answered.letter.is_some();
+        let letters = batch.iter_mut().filter(with_letter).count();
+        let messages = batch.iter().filter_map(|(answered, _)| answered.letter.as_deref().cloned());
+        let replies = batch.iter().map(|(answered, watermark)| answered.message(partition, *watermark));
+        match writer.append(&messages.chain(replies).collect::<Vec<_>>()) {
+            Ok(()) => return Ok(()),
+            Err(AppendProblem::Failed(error)) => return Err(error),
+            Err(AppendProblem::TooLarge(index)) if index >= letters => batch[index - letters].0.too_large(),
+            Err(AppendProblem::TooLarge(index)) => {
+                let (answered, _) = batch.iter_mut().filter(with_letter).nth(index).expect("it was counted");
+                // Without a copy, but not without an answer.
+                tracing::warn!(id = answered.id, "a dead letter is too large to be kept");
+                answered.letter = None;
+            }
+        }
+    }
 }

@@ -5,15 +5,17 @@
 //! over HTTP is, and its reply becomes a record of `styx-egress` ([`egress`]). What is no request is
 //! answered there too, and kept in `styx-dead-letter` with the reason.
 //!
-//! **Exactly once.** Every request has an id under which the reply is remembered: its own, or one
-//! made of its place in the topic. So it may be asked again, which happens whenever nobody can say
-//! what became of it. Every reply says which record it answers and below which offset all have been
+//! **Exactly once.** Every request has an id under which the reply is remembered, its own or one made of its place in the
+//! topic, and says from which record it comes: it has one effect, and may be asked again, which happens whenever nobody
+//! can say what became of it. Every reply says which record it answers and below which offset all have been
 //! answered ([`styx_driver::kafka`]); a front that starts reads the last replies ([`resume`]), goes on from
-//! there, and passes over what has its reply already. The broker remembers nothing for it.
+//! there, and passes over what has its reply already.
 //!
-//! One process runs the front of a pair of topics: the one that holds the log, or one gateway.
+//! Several gateways share the partitions out among them ([`assigned`]). A session serves them until they are others. It begins
+//! by taking the right to write their replies ([`egress`]), so that whoever served them before can write none any more.
 //! A broker that goes away is waited for; a session that fails begins again from the replies.
 
+mod assigned;
 mod egress;
 mod record;
 mod resume;
@@ -29,6 +31,7 @@ use styx_storage::log::kafka::KafkaProblem;
 use tokio::task::JoinHandle;
 
 use crate::gateway::Ingress;
+use assigned::Assigned;
 use session::{End, Session};
 use topics::Topics;
 
@@ -61,15 +64,21 @@ impl Front {
 }
 
 async fn serve(mut topics: Topics, ingress: Arc<Ingress>) {
+    let mut assigned = None;
     while !ingress.shutdown.begun() {
-        let ended = match Session::begin(&topics, ingress.clone()).await {
-            Ok(session) => session.run().await,
-            Err(why) => End::Failed(why),
-        };
+        let ended = session(&topics, &ingress, &mut assigned).await.unwrap_or_else(End::Failed);
         match ended {
             End::Shutdown => return,
-            End::Repartitioned => tracing::info!(topic = INGRESS, "the topic has other partitions now"),
-            End::Failed(why) => tracing::warn!(error = %why, "the Kafka front begins again"),
+            End::Reassigned => continue,
+            End::Repartitioned => {
+                tracing::info!(topic = INGRESS, "the topic has other partitions now");
+                assigned = None;
+            }
+            End::Failed(why) => {
+                tracing::warn!(error = %why, "the Kafka front begins again");
+                // Whoever is alone may find another topic; a member of a group stays one.
+                assigned = assigned.filter(|_| topics.options.shared);
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
@@ -80,6 +89,19 @@ async fn serve(mut topics: Topics, ingress: Arc<Ingress>) {
             topics = found;
         }
     }
+}
+
+/// Serves what is assigned, until it is over.
+async fn session(topics: &Topics, ingress: &Arc<Ingress>, assigned: &mut Option<Assigned>) -> anyhow::Result<End> {
+    let assigned = match assigned {
+        Some(assigned) => assigned,
+        None => assigned.insert(Assigned::join(topics)?),
+    };
+    let partitions = tokio::select! {
+        partitions = assigned.partitions() => partitions,
+        () = ingress.shutdown.wait() => return Ok(End::Shutdown),
+    };
+    Ok(Session::begin(topics, ingress.clone(), partitions).await?.run(assigned).await)
 }
 
 /// Runs what waits for a broker where it may.

@@ -17,15 +17,31 @@ use super::topics::{EGRESS, INGRESS, Incoming, Topics};
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Where to go on, by partition of requests. Blocks.
-pub(super) fn resume(topics: &Topics) -> anyhow::Result<BTreeMap<i32, Progress>> {
+/// Where to go on, by partition of requests, of those whose names were taken. Blocks.
+pub(super) fn resume(topics: &Topics, partitions: &[i32]) -> anyhow::Result<BTreeMap<i32, Progress>> {
     let consumer = topics.consumer()?;
     let mut all = BTreeMap::new();
     for egress in 0..topics.egress {
-        let partitions = (0..topics.ingress).filter(|ingress| topics.egress_of(*ingress) == egress);
-        all.extend(resume_from(&consumer, egress, &partitions.collect::<Vec<_>>())?);
+        let here = partitions.iter().copied().filter(|ingress| topics.egress_of(*ingress) == egress);
+        let here: Vec<i32> = here.collect();
+        if !here.is_empty() {
+            wait_for_others(topics, &consumer, egress)?;
+            all.extend(resume_from(&consumer, egress, &here)?);
+        }
     }
     Ok(all)
+}
+
+/// Waits until all that was sent is committed or not: another partition's replies may be under way before those that are
+/// looked for, and nothing behind them can be read.
+fn wait_for_others(topics: &Topics, consumer: &Incoming, egress: i32) -> anyhow::Result<()> {
+    let (_, sent) = topics.consumer_of_all()?.fetch_watermarks(EGRESS, egress, PATIENCE)?;
+    let started = Instant::now();
+    while consumer.fetch_watermarks(EGRESS, egress, PATIENCE)?.1 < sent {
+        anyhow::ensure!(started.elapsed() < PATIENCE, "replies of another front are not decided");
+        std::thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// The same for the partitions whose replies stand in one.

@@ -14,8 +14,9 @@ use styx_protocol::origin::Origin;
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
 
+use super::assigned::Assigned;
 use super::blocking;
-use super::egress::{Answered, Delivered, Egress, Sent};
+use super::egress::{Answered, Egress, Sent};
 use super::record::{Asked, Record};
 use super::resume::resume;
 use super::topics::{INGRESS, Incoming, Topics};
@@ -37,6 +38,8 @@ const REVIEW: Duration = Duration::from_secs(30);
 pub(super) enum End {
     Shutdown,
     Repartitioned,
+    /// This front is to serve other partitions.
+    Reassigned,
     Failed(anyhow::Error),
 }
 
@@ -55,7 +58,7 @@ pub(super) struct Session {
     front: FrontDriver<Record, Answered>,
     clock: MonotonicClock,
     egress: Egress,
-    delivered: mpsc::UnboundedReceiver<Delivered>,
+    sent: mpsc::UnboundedReceiver<Sent>,
     reader: Reader,
     to: mpsc::UnboundedSender<(u64, Answer)>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
@@ -65,27 +68,28 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Finds out where to go on, and connects.
-    pub async fn begin(topics: &Topics, ingress: Arc<Ingress>) -> anyhow::Result<Self> {
-        let resumed = {
+    /// Takes partitions, finds out where to go on, and connects. After that nobody else's replies come there, so that none is
+    /// overlooked.
+    pub async fn begin(topics: &Topics, ingress: Arc<Ingress>, partitions: Vec<i32>) -> anyhow::Result<Self> {
+        let begin = {
             let topics = topics.clone();
-            blocking(move || resume(&topics)).await?
+            move || anyhow::Ok((Egress::take(&topics, &partitions)?, resume(&topics, &partitions)?))
         };
-        let (egress, delivered) = Egress::new(topics)?;
+        let ((egress, sent), resumed) = blocking(begin).await?;
         let reader = Reader::start(topics, &resumed)?;
         let (to, answers) = mpsc::unbounded_channel();
         let (front, clock) = (FrontDriver::new(resumed), MonotonicClock::start());
         let (topic, scratch) = (topics.ingress_id, Vec::new());
-        Ok(Session { ingress, front, clock, egress, delivered, reader, to, answers, topic, scratch })
+        Ok(Session { ingress, front, clock, egress, sent, reader, to, answers, topic, scratch })
     }
 
-    /// Serves until it is over.
-    pub async fn run(mut self) -> End {
+    /// Serves until it is over; also when partitions are `assigned` anew.
+    pub async fn run(mut self, assigned: &mut Assigned) -> End {
         let shutdown = self.ingress.shutdown.clone();
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut shutting_down = false;
-        let (mut delivered, mut answers) = (Vec::new(), Vec::new());
+        let (mut sent, mut answers) = (Vec::new(), Vec::new());
         loop {
             let room = self.front.has_room();
             let worked = tokio::select! {
@@ -94,9 +98,11 @@ impl Session {
                     shutting_down = true;
                     self.step(FrontEvent::End(Ending::Shutdown))
                 }
-                1.. = self.delivered.recv_many(&mut delivered, TAKEN_MAX) => {
-                    delivered.drain(..).try_for_each(|delivered| self.delivered(delivered))
-                }
+                () = assigned.changed() => return End::Reassigned,
+                1.. = self.sent.recv_many(&mut sent, TAKEN_MAX) => sent.drain(..).try_for_each(|sent| match sent {
+                    Sent::Reply(place) => self.step(FrontEvent::Written(place)),
+                    Sent::Failed(why) => Err(anyhow::anyhow!("replies cannot be written: {why}")),
+                }),
                 1.. = self.answers.recv_many(&mut answers, TAKEN_MAX) => {
                     let mut answered = |(ticket, answer)| self.step(FrontEvent::Answered(ticket, answer));
                     answers.drain(..).try_for_each(&mut answered)
@@ -119,15 +125,6 @@ impl Session {
                 Some(Ending::Repartitioned) => return End::Repartitioned,
                 None => {}
             }
-        }
-    }
-
-    /// The broker has said something of a message.
-    fn delivered(&mut self, delivered: Delivered) -> anyhow::Result<()> {
-        match self.egress.judge(delivered) {
-            Sent::Reply(place) => self.step(FrontEvent::Written(place)),
-            Sent::DeadLetter(refusal) => self.step(FrontEvent::Write(refusal.place, *refusal)),
-            Sent::Failed(why) => anyhow::bail!("replies cannot be written: {why}"),
         }
     }
 
@@ -170,11 +167,10 @@ impl Session {
                 self.ingress.latencies.record(outcome, duration);
                 return Ok(Some(FrontEvent::Write(place, Answered::reply(place, id, reply))));
             }
-            FrontEffect::Write { place, reply, watermark } => match self.egress.reply(reply, watermark) {
-                Ok(()) => {}
-                Err(Ok(reply)) => return Ok(Some(FrontEvent::Unwritten(place, reply))),
-                Err(Err(error)) => return Err(error.into()),
-            },
+            FrontEffect::Write { place, reply, watermark } => {
+                let unwritten = self.egress.reply(reply, watermark).err();
+                return Ok(unwritten.map(|reply| FrontEvent::Unwritten(place, reply)));
+            }
             FrontEffect::Pause(partition) => self.reader.pause(partition)?,
             FrontEffect::Resume(partition) => self.reader.resume(partition)?,
         }
@@ -204,9 +200,7 @@ impl Session {
                     return Ok(Some(FrontEvent::Prepared(place, id, Prepared::Refused { request, record })));
                 }
                 self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
-                let refusal = Answered::refusal(place, id, &why);
-                self.egress.dead_letter(&record, &why, refusal)?;
-                Ok(None)
+                Ok(Some(FrontEvent::Write(place, Answered::refusal(&record, id, &why))))
             }
         }
     }
@@ -229,7 +223,7 @@ impl Reader {
         consumer.assign(&assignment)?;
         let (consumer, stop) = (Arc::new(consumer), Arc::new(AtomicBool::new(false)));
         let (to, news) = mpsc::channel(READ_AHEAD);
-        let (reading, stopped, partitions) = (consumer.clone(), stop.clone(), resumed.len());
+        let (reading, stopped, partitions) = (consumer.clone(), stop.clone(), topics.ingress as usize);
         std::thread::Builder::new()
             .name("styx-kafka".into())
             .spawn(move || read(&reading, &stopped, &to, partitions))?;

@@ -26,6 +26,8 @@ pub struct KafkaOptions {
     pub partitions: i32,
     /// On how many brokers a topic is kept.
     pub replication: i32,
+    /// Others may serve the same topic.
+    pub shared: bool,
 }
 
 /// Reads topics.
@@ -47,6 +49,8 @@ pub(super) struct Topics {
     pub ingress: i32,
     /// Partitions of replies.
     pub egress: i32,
+    /// The longest message that replies and dead letters may be, in bytes.
+    pub message_bytes_max: usize,
 }
 
 impl Topics {
@@ -60,14 +64,15 @@ impl Topics {
                 ("segment.bytes", (256 << 20).to_string()),
             ];
             let topic = Topic { name: name.into(), partitions, replication: options.replication, settings };
-            topic.ensure(&config, WAIT).map(|found| found as i32)
+            Ok((topic.ensure(&config, WAIT)? as i32, topic.message_bytes_max(&config)?))
         };
         // Replies outlive requests: from them the front knows what has been answered.
-        let ingress = create(INGRESS, options.partitions, 7)?;
-        let egress = create(EGRESS, ingress, 30)?;
-        create(DEAD_LETTER, 1, 30)?;
+        let (ingress, _) = create(INGRESS, options.partitions, 7)?;
+        let (egress, reply_bytes_max) = create(EGRESS, ingress, 30)?;
+        let (_, letter_bytes_max) = create(DEAD_LETTER, 1, 30)?;
+        let message_bytes_max = reply_bytes_max.min(letter_bytes_max);
         let ingress_id = topic_id(&config, INGRESS, WAIT)?;
-        Ok(Topics { options, ingress_id, ingress, egress })
+        Ok(Topics { options, ingress_id, ingress, egress, message_bytes_max })
     }
 
     /// The partition for replies to requests of another: always the same, so that they stand in order.
@@ -75,15 +80,31 @@ impl Topics {
         ingress % self.egress
     }
 
-    /// For reading: no group, nothing remembered at the broker.
+    /// For reading what is committed; nothing is remembered at the broker.
     pub fn consumer(&self) -> Result<Incoming, KafkaError> {
         BaseConsumer::from_config_and_context(&self.reading(), TracedContext)
+    }
+
+    /// The same, of what is not committed as well.
+    pub fn consumer_of_all(&self) -> Result<Incoming, KafkaError> {
+        let mut config = self.reading();
+        config.set("isolation.level", "read_uncommitted");
+        BaseConsumer::from_config_and_context(&config, TracedContext)
+    }
+
+    /// For being told which partitions to serve, with others that serve the same topic. It reads nothing.
+    pub fn member(&self) -> ClientConfig {
+        let mut config = self.reading();
+        config
+            .set("session.timeout.ms", "10000")
+            .set("max.poll.interval.ms", "60000")
+            .set("auto.offset.reset", "latest");
+        config
     }
 
     fn reading(&self) -> ClientConfig {
         let mut config = client(&self.options);
         config
-            // The library wants a name for a group; this one is never joined.
             .set("group.id", "styx-front")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -101,14 +122,10 @@ impl Topics {
         config
     }
 
-    /// For replies: confirmed by all replicas, once, in order.
+    /// For replies.
     pub fn producer(&self) -> ClientConfig {
         let mut config = client(&self.options);
         config
-            .set("acks", "all")
-            .set("enable.idempotence", "true")
-            // A reply is never given up.
-            .set("message.timeout.ms", "0")
             .set("retry.backoff.ms", "50")
             .set("retry.backoff.max.ms", "1000")
             .set("linger.ms", "3")
@@ -140,10 +157,10 @@ mod tests {
     #[test]
     fn nobody_can_set_what_the_front_sets() {
         let settings = Settings::read(["client.rack=r"]).unwrap();
-        let options = KafkaOptions { brokers: "a:1".into(), settings, partitions: 1, replication: 1 };
-        let topics = Topics { options, ingress_id: 1, ingress: 1, egress: 1 };
+        let options = KafkaOptions { brokers: "a:1".into(), settings, partitions: 1, replication: 1, shared: true };
+        let topics = Topics { options, ingress_id: 1, ingress: 1, egress: 1, message_bytes_max: 1 };
         assert_eq!(topics.producer().get("client.rack"), Some("r"));
-        for config in [topics.producer(), topics.reading()] {
+        for config in [topics.producer(), topics.member()] {
             for key in config.config_map().keys().filter(|key| !key.starts_with("socket.") && **key != "client.rack") {
                 let read = Settings::read([format!("{key}=1")]);
                 assert!(matches!(read, Err(SettingProblem::Reserved(_))), "{key}: {read:?}");

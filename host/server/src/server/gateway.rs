@@ -37,7 +37,7 @@ impl GatewayServer {
     pub async fn start(config: &ServerConfig) -> Result<GatewayServer, ServerError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
         // Before anything starts that would have to be stopped.
-        let front = kafka_front(config).await?;
+        let front = kafka_front(config, true).await?;
         let admin = Surface::admin(config).await?;
         let options = GatewayNodeOptions {
             name: config.name.clone().unwrap_or_else(|| "gateway".into()),

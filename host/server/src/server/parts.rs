@@ -251,12 +251,12 @@ pub(super) fn store_error(error: &SnapshotError) -> ServerError {
     ServerError::new("SNAPSHOT_STORE", error.to_string(), "")
 }
 
-/// Connects the front for Kafka clients, if there is to be one.
-pub(super) async fn kafka_front(config: &ServerConfig) -> Result<Option<Front>, ServerError> {
+/// Connects the front for Kafka clients, if there is to be one; others may be beside it if `shared`.
+pub(super) async fn kafka_front(config: &ServerConfig, shared: bool) -> Result<Option<Front>, ServerError> {
     let Some(brokers) = config.kafka.clone() else { return Ok(None) };
     let (partitions, replication) = (config.kafka_partitions as i32, config.kafka_replication as i32);
     let settings = config.kafka_settings();
-    let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication };
+    let options = crate::kafka::KafkaOptions { brokers, settings, partitions, replication, shared };
     let front = Front::connect(options).await;
     front.map(Some).map_err(|error| ServerError::new("KAFKA", error.to_string(), ""))
 }

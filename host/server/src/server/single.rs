@@ -40,7 +40,7 @@ impl Server {
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, ServerError> {
         let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
         // Before anything starts that would have to be stopped.
-        let front = kafka_front(config).await?;
+        let front = kafka_front(config, false).await?;
         let admin = Surface::admin(config).await?;
         let log = open_log(config, None)?;
         let components = components(config)?;

@@ -73,7 +73,7 @@ async fn a_coordinator_that_is_stopped_and_started_again_fails_no_request() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_is_stopped_fails_no_request() {
     let mut cluster = Cluster::with_testkit(2).await;
-    let other = cluster.another_gateway().await;
+    let other = cluster.another_gateway(&[]).await;
     let urls = [cluster.ingress(), other.text("ingress")]
         .map(|address| format!("http://{address}/v1/call/testkit/a/counted/append"));
     let (moved, mut clients) = (Arc::<AtomicUsize>::default(), JoinSet::new());

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use client::{Client, Reply};
 use serde_json::{Value, json};
+use styx_harness::{Options, Role};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::broker::{self, Broker};
-use crate::process::{Endpoints, Process};
+use crate::process::cluster::{Cluster, options};
+use crate::process::{Endpoints, Process, testkit};
 
 /// Two at a time: brokers and servers are large.
 static BROKERS: Semaphore = Semaphore::const_new(2);
@@ -39,7 +41,7 @@ fn ask(client: &Client, elements: std::ops::Range<u64>) -> BTreeMap<String, BTre
 }
 
 /// Every record has one reply, and every list what it was asked to hold, once.
-async fn check(client: &Client, server: &Process, lists: &BTreeMap<String, BTreeSet<u64>>) {
+async fn check(client: &Client, server: &impl Endpoints, lists: &BTreeMap<String, BTreeSet<u64>>) {
     let count = lists.values().map(BTreeSet::len).sum();
     let replies = client.replies(count, Duration::from_secs(120));
     let places = replies.iter().map(Reply::place).collect::<BTreeSet<_>>();
@@ -146,6 +148,37 @@ async fn a_server_that_is_killed_answers_every_record_once() {
     assert!(kills_amid >= 3, "{kills_amid} kills while requests came");
     let lists = asking.join().unwrap();
     check(&client, &server, &lists).await;
+}
+
+/// One of two is paused for so long that the other serves its records, and goes on; then the other is killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateways_share_the_records_and_one_that_was_replaced_answers_none() {
+    let Some((_few, broker)) = own_broker().await else { return };
+    let gateway_flags = vec!["--kafka".to_owned(), broker.address.clone()];
+    let mut cluster = Cluster::start(Options { gateway_flags, ..options(1, &[]) }).await;
+    cluster.deploy("testkit", "application/zip", testkit().await).await.is_deployed();
+    let other = cluster.another_gateway(&["--kafka", &broker.address]).await;
+    let client = Client::new(&broker.address);
+    let mut lists: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    let mut asked = 0;
+    let mut ask_more = |count: u64| {
+        for (key, elements) in ask(&client, asked..asked + count) {
+            lists.entry(key).or_default().extend(elements);
+        }
+        asked += count;
+        asked as usize
+    };
+    client.replies_begun(ask_more(200), Duration::from_secs(60));
+    ask_more(500);
+    other.pause().unwrap();
+    client.replies_begun(ask_more(300), Duration::from_secs(60));
+    other.resume().unwrap();
+    ask_more(300);
+    cluster.kill(&[Role::Gateway]).await;
+    client.replies_begun(ask_more(200), Duration::from_secs(60));
+    cluster.run(&[Role::Gateway]).await;
+    ask_more(200);
+    check(&client, &cluster, &lists).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -127,10 +127,10 @@ impl Cluster {
         self.process_mut(role).stop().await.unwrap();
     }
 
-    /// Another gateway of this cluster.
-    pub async fn another_gateway(&self) -> Process {
+    /// Another gateway of this cluster, with more arguments.
+    pub async fn another_gateway(&self, more: &[&str]) -> Process {
         let flags = ["--coordinator", self.coordinators(), "--ingress-addr", super::FREE, "--admin-addr", super::FREE];
-        let all = [&["server", "--json", "--role", "gateway"], &flags[..]].concat();
+        let all = [&["server", "--json", "--role", "gateway"], &flags[..], more].concat();
         super::started(self.directory(), "gateway-2", "info", &all).await
     }
 }

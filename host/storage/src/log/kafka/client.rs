@@ -4,6 +4,7 @@ use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::KafkaError;
+use rdkafka::producer::{DeliveryResult, ProducerContext};
 
 /// Sends the library's messages to the trace at level debug: the caller that waits for a broker reports it, once,
 /// rather than every client at every attempt to connect.
@@ -21,6 +22,12 @@ impl ClientContext for TracedContext {
 }
 
 impl ConsumerContext for TracedContext {}
+
+impl ProducerContext for TracedContext {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
+}
 
 pub(super) fn trace(level: RDKafkaLogLevel, facility: &str, message: &str) {
     tracing::debug!(target: "librdkafka", ?level, facility, message);

@@ -10,6 +10,7 @@
 
 mod client;
 mod demands;
+mod exclusive;
 mod options;
 mod reader;
 mod settings;
@@ -23,6 +24,7 @@ mod writer;
 mod tests;
 
 pub use client::TracedContext;
+pub use exclusive::{AppendProblem, ExclusiveWriter, Outgoing};
 pub use options::KafkaOptions;
 pub use settings::{SettingProblem, Settings};
 pub use topic::Topic;

@@ -42,7 +42,7 @@ pub enum SettingProblem {
 const TLS: bool = cfg!(feature = "kafka-tls");
 
 /// Settings that only Styx sets, for the clients of the log and of the front.
-const RESERVED: [&str; 35] = [
+const RESERVED: [&str; 37] = [
     "acks",
     "auto.offset.reset",
     "batch.size",
@@ -75,8 +75,10 @@ const RESERVED: [&str; 35] = [
     "request.timeout.ms",
     "retry.backoff.max.ms",
     "retry.backoff.ms",
+    "session.timeout.ms",
     "topic.metadata.propagation.max.ms",
     "topic.metadata.refresh.fast.interval.ms",
+    "transaction.timeout.ms",
     "transactional.id",
 ];
 

@@ -70,6 +70,20 @@ impl Topic {
         }
     }
 
+    /// The longest message that the topic takes, in bytes.
+    ///
+    /// # Errors
+    /// The brokers do not tell.
+    pub fn message_bytes_max(&self, config: &ClientConfig) -> Result<usize, KafkaProblem> {
+        let admin = AdminClient::from_config_and_context(config, TracedContext).map_err(|error| self.client(&error))?;
+        let limit = settings(&admin, &self.name)?;
+        let limit = limit.get("max.message.bytes").and_then(|limit| limit.value.as_ref()?.parse().ok());
+        limit.ok_or_else(|| KafkaProblem::Client {
+            topic: self.name.clone(),
+            detail: "the brokers do not tell its max.message.bytes".into(),
+        })
+    }
+
     fn create(&self, config: &ClientConfig) -> Result<(), KafkaProblem> {
         let admin = AdminClient::from_config_and_context(config, TracedContext).map_err(|error| self.client(&error))?;
         let confirmed_by = (self.replication - 1).max(self.replication.min(2)).to_string();

@@ -19,7 +19,7 @@ use rdkafka::types::RDKafkaRespErr;
 use super::KafkaProblem;
 use super::client::TracedContext;
 
-/// The id of a topic that exists; 0 of brokers that give none, which are older than Kafka 2.8.
+/// The id of a topic that exists.
 ///
 /// # Errors
 /// Nobody tells within `wait`.
@@ -35,7 +35,7 @@ pub fn topic_id(config: &ClientConfig, topic: &str, wait: Duration) -> Result<u1
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    Err(problem("no broker tells its id".into()))
+    Err(problem("no broker tells its id, as Kafka does from version 2.8 on".into()))
 }
 
 fn ask(admin: &AdminClient<TracedContext>, name: &CString, wait: Duration) -> Option<u128> {
@@ -78,6 +78,7 @@ unsafe fn told(event: *mut rd_kafka_event_t) -> Option<u128> {
         }
         let id = rd_kafka_TopicDescription_topic_id(*described);
         let (high, low) = (rd_kafka_Uuid_most_significant_bits(id), rd_kafka_Uuid_least_significant_bits(id));
-        Some(u128::from(high as u64) << 64 | u128::from(low as u64))
+        // Older brokers give none.
+        Some(u128::from(high as u64) << 64 | u128::from(low as u64)).filter(|id| *id != 0)
     }
 }

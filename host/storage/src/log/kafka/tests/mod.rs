@@ -1,6 +1,7 @@
 //! The log on Kafka against real brokers. Where none can be started the tests say so and pass.
 
 pub(crate) mod broker;
+mod exclusive;
 mod fencing;
 mod login;
 mod measure;
