@@ -138,6 +138,9 @@ bugs! {
     DeltaSeesLater,
     /// Replies are remembered as part of the state: a snapshot holds them. Planted: it does not.
     RepliesNotInSnapshot,
+    /// A record of a topic that was executed is never executed again, however few replies are remembered. Planted: it is
+    /// once its reply is forgotten.
+    RecordsForgotten,
     // The protocol.
     /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
     WarConflicts,
