@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
+use styx_protocol::entity::{Entity, Layout};
 use styx_protocol::ids::{EngineHash, Epoch, Generation, SequencerCounter, Timestamp};
+use styx_protocol::outcome::{EpochChanges, EpochOutcome};
 use styx_protocol::record::{Chain, EpochRecord, Record, Sequence};
+use styx_protocol::transaction::Request;
+use styx_protocol::writes::PackedWrites;
 
 use super::Work;
 use super::below::EPOCH;
 use super::transfers::Transfers;
 
-/// Calls to bytes, an epoch at a time.
+const LAYOUT: Layout = Layout { seed: 1, partitions: Layout::PARTITIONS_DEFAULT };
+
+/// Calls to bytes, with what they came to, an epoch at a time.
 pub fn encode(calls: usize) -> anyhow::Result<Work> {
     let records = records(calls)?;
     records[0].1.encode();
@@ -35,7 +41,14 @@ pub fn decode(calls: usize) -> anyhow::Result<Work> {
 /// Records, and how many calls each holds.
 fn records(calls: usize) -> anyhow::Result<Vec<(usize, Record)>> {
     let requests = Transfers::new()?.requests(calls);
-    let record = |(at, requests): (usize, &[_])| {
+    let record = |(at, requests): (usize, &[Arc<Request>])| {
+        let mut writes = PackedWrites::default();
+        // A transfer writes two entities.
+        for request in requests.iter().chain(requests) {
+            let entity = Entity::new(&LAYOUT, request.operator, false, request.key.clone());
+            writes.push(&entity, Some(b"1000000"));
+        }
+        let changes = EpochChanges { writes, ..EpochChanges::default() };
         let record = EpochRecord {
             epoch: Epoch(at as u64 + 1),
             generation: Generation(1),
@@ -47,6 +60,7 @@ fn records(calls: usize) -> anyhow::Result<Vec<(usize, Record)>> {
             before: Chain::default(),
             controls: Vec::new(),
             sequences: vec![Sequence { requests: requests.to_vec() }],
+            outcome: Some(Box::new(EpochOutcome { chain: Chain::default(), changes })),
         };
         (requests.len(), Record::Epoch(Arc::new(record)))
     };

@@ -31,7 +31,7 @@ pub struct QueryView<'a> {
 
 impl QueryView<'_> {
     /// The worker's own part of an answer. What only a coordinator knows is no worker's to say:
-    /// it answers [`Response::Unknown`].
+    /// it answers [`Response::Unknown`]; what another worker holds, by what is deployed now, is to be asked there.
     pub fn answer(&self, query: &AdminQuery) -> Response {
         match query {
             AdminQuery::Cluster => Response::Unknown,
@@ -45,6 +45,9 @@ impl QueryView<'_> {
                     self.catalog.is_composite(operator),
                     key.as_str().into(),
                 );
+                if !(self.owns)(entity.partition()) {
+                    return Response::WrongGeneration;
+                }
                 Response::Value {
                     value: self.state.get(&entity).cloned().map(Bytes),
                     partition: entity.partition().0,
@@ -56,6 +59,9 @@ impl QueryView<'_> {
                 let lower = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str().into()));
                 let range = KeyRange::new(prefix, lower, Bound::Unbounded);
                 let partition = self.state.layout().partition_of_prefix(prefix, self.catalog.is_composite(operator));
+                if partition.is_some_and(|partition| !(self.owns)(partition)) {
+                    return Response::WrongGeneration;
+                }
                 // One more than asked for tells whether there are more.
                 let found = self.state.scan(operator, &range, partition, limit + 1, false);
                 let mut page = Page::new(limit, *bytes);

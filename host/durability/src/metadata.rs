@@ -3,8 +3,9 @@
 use styx_protocol::format::{FormatError, SNAPSHOT_HEAD};
 use styx_protocol::ids::PartitionId;
 use styx_protocol::record::Genesis;
-use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
+use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::state::StateHash;
+use styx_protocol::transaction::CarriedTransaction;
 
 /// All that a snapshot holds besides partitions and components.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

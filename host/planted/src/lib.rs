@@ -28,8 +28,12 @@ macro_rules! bugs {
 
 bugs! {
     // Sequencing and the log.
-    /// What an epoch executes is in its record: a replay runs exactly that. Planted: the record of a cut lacks its
-    /// last request.
+    /// All that an epoch wrote is in its record. Planted: what its fallback wrote is not.
+    FallbackUnlogged,
+    /// What all workers changed is in the record of an epoch. Planted: what one worker says takes the place of what
+    /// another said.
+    ChangesOfOneWorker,
+    /// What an epoch executes is in its record. Planted: the record of a cut lacks its last request.
     RecordIncomplete,
     /// A transaction that arrives later than another has ended gets a higher TID: sequencers level their counters
     /// at every epoch. Planted: they do not.
@@ -37,8 +41,8 @@ bugs! {
     /// A rescheduled transaction keeps its TID, so that it grows older and ends. Planted: it gets a new one in the
     /// next epoch.
     TidsReassigned,
-    /// A rescheduled transaction is executed by a replay in the epoch to which it was carried. Planted: a replay
-    /// forgets it.
+    /// A rescheduled transaction is executed in the epoch to which it was carried, also after a recovery between the
+    /// two. Planted: a recovery forgets it.
     CarriedForgotten,
     /// A coordinator that has been replaced can append nothing more. Planted: the log takes what it appends.
     FenceIgnored,

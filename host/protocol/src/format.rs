@@ -22,7 +22,7 @@ pub struct Format {
     pub version: u16,
 }
 
-/// A record of the log. Version 1 had no header.
+/// A record of the log. Version 1 had no header; version 2 did not say what an epoch came to.
 pub const LOG_RECORD: Format = Format { name: "log record", tag: *b"styx-r", version: 3 };
 
 /// The part of a snapshot besides its partitions. Version 1 had no header.

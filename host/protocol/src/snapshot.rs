@@ -6,9 +6,7 @@
 //! comes to the same as whoever never stopped, under any membership.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use rkyv::with::Unshare;
 use styx_planted::{Bug, planted};
 
 use crate::commit::replies::{Kept, ReplyChange};
@@ -16,7 +14,7 @@ use crate::ids::{Epoch, Generation, PartitionId, Tid, Timestamp};
 use crate::sequence::catalog::CatalogImage;
 use crate::sequence::record::Chain;
 use crate::sequence::route::partition_of;
-use crate::sequence::transaction::Request;
+use crate::sequence::transaction::CarriedTransaction;
 use crate::state::{Partition, StateHash};
 
 /// The coordinator's part.
@@ -47,18 +45,6 @@ pub struct WorkerSnapshot {
     pub carried: Vec<CarriedTransaction>,
     /// What has become of replies since the last snapshot; of one reply the last change counts.
     pub replies: Vec<ReplyChange>,
-}
-
-/// A transaction that was moved to the next epoch.
-#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct CarriedTransaction {
-    /// Its TID, which it keeps.
-    pub tid: Tid,
-    /// When it was first sequenced.
-    pub time: Timestamp,
-    /// What is asked.
-    #[rkyv(with = Unshare)]
-    pub request: Arc<Request>,
 }
 
 /// What a worker still holds of a generation that has ended where a snapshot was taken: it need not
@@ -104,7 +90,7 @@ pub struct RestoredState {
     pub frame: SnapshotHeader,
     /// Its partitions, by id; those that are not named are empty.
     pub partitions: Vec<(PartitionId, Partition)>,
-    /// CarriedTransaction transactions, of all workers.
+    /// Transactions that were moved to the next epoch, of all workers.
     pub carried: Vec<CarriedTransaction>,
     /// Replies whose ids belong to its partitions, in any order.
     pub replies: Vec<Kept>,

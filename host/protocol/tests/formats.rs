@@ -6,16 +6,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Activation, Control};
-use styx_protocol::entity::{Entity, Layout};
+use styx_protocol::entity::{Entity, Layout, Payload};
 use styx_protocol::format::{FormatError, LOG_RECORD};
 use styx_protocol::ids::{
     EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, SequencerCounter, Tid, Timestamp, WorkerId,
 };
 use styx_protocol::origin::Origin;
+use styx_protocol::outcome::{EpochChanges, EpochOutcome, RetainedEnd};
 use styx_protocol::placement::Placement;
-use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, Sequence};
-use styx_protocol::transaction::Request;
+use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, RecordAssembler, RecordPart, Sequence};
+use styx_protocol::transaction::{CarriedTransaction, Request};
+use styx_protocol::writes::PackedWrites;
 
 fn fixture(version: u32, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/v{version}/{name}.bin"));
@@ -27,6 +30,28 @@ fn fixture(version: u32, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Vec<u8>
 
 fn genesis() -> Record {
     Record::Genesis(Genesis { layout: Layout { seed: 77, partitions: 65_536 }, created: Timestamp(1_700_000_000) })
+}
+
+fn outcome(carried: Arc<Request>) -> EpochOutcome {
+    let layout = Layout { seed: 77, partitions: 1024 };
+    let mut writes = PackedWrites::default();
+    for (key, value) in [("alice", Some(&b"7"[..])), ("bob", None)] {
+        writes.push(&Entity::new(&layout, OperatorId(3), false, key.into()), value);
+    }
+    let abort = Abort::new(Code::TooLarge, "sold out");
+    let end = |tid, outcome| RetainedEnd { fell_back: tid > 40, tid: Tid(tid), id: RequestId(tid.into()), outcome };
+    EpochOutcome {
+        chain: Chain(1 << 90),
+        changes: EpochChanges {
+            writes,
+            ends: vec![end(38, Ok(Payload(b"done".as_slice().into()))), end(43, Err(abort))],
+            carried: vec![CarriedTransaction { tid: Tid(41), time: Timestamp(1_700_000_000), request: carried }],
+        },
+    }
+}
+
+fn part() -> Record {
+    Record::Part(RecordPart { index: 2, last: true, bytes: vec![7; 5] })
 }
 
 fn epoch() -> Record {
@@ -57,6 +82,7 @@ fn epoch() -> Record {
             Sequence { requests: vec![request(5, "alice"), request(6, "bob")] },
             Sequence { requests: vec![] },
         ],
+        outcome: Some(Box::new(outcome(request(4, "carol")))),
     }))
 }
 
@@ -85,6 +111,17 @@ fn a_log_of_this_version_is_read() {
     assert_eq!(origins.collect::<Vec<_>>(), [None, Some(8)]);
     assert_eq!(&*transactions[0].1.function, "transfer");
     assert_eq!(&*transactions[0].1.args, [1, 2, 3]);
+    let EpochOutcome { chain, changes } = &**record.outcome.as_ref().unwrap();
+    let writes =
+        changes.writes.iter().map(|write| write.unwrap().unpack(&Layout { seed: 77, partitions: 1024 }).unwrap());
+    let writes: Vec<_> = writes.map(|(entity, value)| (entity.key().to_string(), value)).collect();
+    assert_eq!(writes, [("alice".to_owned(), Some(b"7"[..].into())), ("bob".to_owned(), None)]);
+    let ends = changes.ends.iter().map(|end| (end.fell_back, end.tid.0, end.id.0, end.outcome.is_ok()));
+    assert_eq!(ends.collect::<Vec<_>>(), [(false, 38, 38, true), (true, 43, 43, false)]);
+    let carried: Vec<_> = changes.carried.iter().map(|carried| (carried.tid.0, &*carried.request.key)).collect();
+    assert_eq!((*chain, carried), (Chain(1 << 90), vec![(41, "carol")]));
+
+    assert_eq!(read("part", part), part());
 
     let fence = read("generation", || Record::Generation(Generation(12)));
     assert_eq!(fence, Record::Generation(Generation(12)));
@@ -92,11 +129,37 @@ fn a_log_of_this_version_is_read() {
 
 #[test]
 fn what_is_written_now_is_what_the_fixtures_hold() {
-    for (name, record) in
-        [("genesis", genesis()), ("epoch", epoch()), ("generation", Record::Generation(Generation(12)))]
-    {
+    for (name, record) in [
+        ("genesis", genesis()),
+        ("epoch", epoch()),
+        ("part", part()),
+        ("generation", Record::Generation(Generation(12))),
+    ] {
         let message = "a change of the format needs its next version, and fixtures of that beside these";
         assert!(record.encode() == fixture(3, name, || record.encode()), "{name}: {message}");
+    }
+}
+
+#[test]
+fn a_record_that_is_longer_than_the_log_takes_is_read_from_its_parts_and_not_without_one_of_them() {
+    let (record, bytes) = (epoch(), epoch().encode());
+    for most in [300, 301, 400, 777, bytes.len() - 1, bytes.len()] {
+        let pieces = record.encode_within(most);
+        assert_eq!(pieces.len() == 1, most == bytes.len());
+        assert!(pieces.iter().all(|piece| piece.len() <= most), "{most}");
+        let read = |pieces: &mut dyn Iterator<Item = &Vec<u8>>| {
+            let mut assembler = RecordAssembler::default();
+            let taken = pieces.map(|piece| assembler.take(Record::decode(piece).unwrap()).unwrap());
+            taken.last().flatten()
+        };
+        let all = || pieces.iter();
+        assert_eq!(read(&mut all()), Some(record.clone()));
+        // Whoever wrote some of them and ended is followed by somebody who writes all of them.
+        assert_eq!(read(&mut all().take(pieces.len() - 1).chain(all())), Some(record.clone()));
+        for missing in 0..pieces.len() {
+            let rest = all().enumerate().filter(|(at, _)| *at != missing).map(|(_, piece)| piece);
+            assert_eq!(read(&mut rest.into_iter()), None, "{missing} of {} is missing", pieces.len());
+        }
     }
 }
 
@@ -150,6 +213,10 @@ fn records_of_other_versions_are_refused_by_name() {
 
     let refused = Record::decode(&fixture(2, "epoch", Vec::new)).unwrap_err();
     assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 3 });
+    for name in ["genesis", "epoch", "generation"] {
+        let refused = Record::decode(&fixture(2, name, || panic!("they are there"))).unwrap_err();
+        assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 3 });
+    }
 
     let mut new = genesis().encode();
     new[6] = 4;

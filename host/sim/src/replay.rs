@@ -28,7 +28,7 @@ pub fn one(
     threads: &mut Threads,
     random: &mut Random,
 ) -> Checked<Ended> {
-    let mut inputs: Vec<Input<u64>> = vec![coordinator::Input::Replay(record.clone()).into()];
+    let mut inputs: Vec<Input<u64>> = vec![coordinator::Input::Replay(without_outcome(record)).into()];
     let mut ended = None;
     let mut actions = Vec::new();
     while let Some(input) = inputs.pop() {
@@ -46,6 +46,11 @@ pub fn one(
         }
     }
     ended.ok_or_else(|| Failure::new("replay", format!("epoch {} never ends", record.epoch)))
+}
+
+/// The record with which a replay executes its requests again.
+pub fn without_outcome(record: &EpochRecord) -> Arc<EpochRecord> {
+    Arc::new(EpochRecord { outcome: None, ..record.clone() })
 }
 
 fn speaks(action: &impl std::fmt::Debug) -> Failure {
@@ -149,7 +154,7 @@ impl Cluster {
     /// # Errors
     /// A machine speaks to the world, or the epoch never ends.
     pub fn replay(&mut self, record: &Arc<EpochRecord>) -> Checked<Ended> {
-        self.step_coordinator(coordinator::Input::Replay(record.clone()))?;
+        self.step_coordinator(coordinator::Input::Replay(without_outcome(record)))?;
         while self.ended.is_none() {
             let things = (self.ready.len() + self.work.len()) as u64;
             ensure(things > 0, "liveness", || format!("epoch {} never ends in a replay", record.epoch))?;

@@ -147,7 +147,7 @@ fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
 #[test]
 fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_declared_otherwise() {
     let mut driver = driver();
-    let mut again = |driver: &mut Driver, request, waiter| {
+    let again = |driver: &mut Driver, request, waiter| {
         submit(driver, request, waiter);
         told(driver).pop().unwrap().1.err()
     };
@@ -260,6 +260,9 @@ fn replies_are_forgotten_by_age_and_count_and_bytes_alike_in_a_replay() {
         let mut replay = Driver::new(config);
         replay.replay(&driver.log);
         assert_eq!(replay.machine.remembered(), kept, "{retention:?}");
+        let mut recovered = Driver::new(config);
+        recovered.recover(&driver.log);
+        assert_eq!(recovered.machine.remembered(), kept, "{retention:?}");
     }
 }
 
@@ -280,10 +283,13 @@ fn a_deployment_takes_effect_with_an_epoch_and_a_removed_app_takes_its_state_alo
     let mut replay = Driver::new(config(true, true));
     replay.replay(&driver.log);
     assert_eq!(replay.machine.position(), driver.machine.position());
+    let mut recovered = Driver::new(config(true, true));
+    recovered.recover(&driver.log);
+    assert_eq!(recovered.machine.position(), driver.machine.position());
 }
 
 #[test]
-#[should_panic(expected = "state diverged from the log before epoch 3")]
+#[should_panic(expected = "the state before epoch 3 is not the one that the log was written on")]
 fn a_replay_that_differs_halts() {
     let mut driver = driver();
     for id in 1..=3 {

@@ -1,9 +1,9 @@
-//! The coordinator of one generation: cuts epochs or replays them, keeps the barrier, ORs the
-//! conflict bits. And, for the checker: the serial execution that an epoch claims to be.
+//! The coordinator of one generation: cuts epochs, keeps the barrier, ORs the conflict bits, and appends what each
+//! epoch came to. And, for the checker: the serial execution that an epoch claims to be.
 
 use crate::message::{Batch, Body, Cut, End, Generation, Members, Message, Record, To};
 use crate::program::{Bits, Execution, KEYS, Values, Verdict, judge};
-use crate::scenario::Protocol;
+use crate::scenario::{Planted, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Awaits {
@@ -15,6 +15,7 @@ enum Awaits {
 /// The epoch under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Round {
+    requests: Batch,
     batch: Batch,
     awaits: Awaits,
     heard: Members,
@@ -32,12 +33,12 @@ pub struct Coordinator {
     pub generation: Generation,
     /// Whom it counts on.
     pub members: Members,
-    /// The durable prefix from which it began, then its own cuts.
+    /// The durable prefix from which it began, then its own epochs that are finished.
     pub records: Vec<Record>,
-    /// How many epochs are finished.
-    pub finished: usize,
     /// Drifted transactions, for the next epoch.
     pub carried: Batch,
+    /// What all keys held when it began.
+    initial: Values,
     /// The state after the serial execution of all that was finished.
     serial: Values,
     round: Option<Round>,
@@ -46,13 +47,15 @@ pub struct Coordinator {
 impl Coordinator {
     /// Begins a generation from what is durable.
     pub fn new(generation: Generation, members: Members, durable: &[Record], initial: Values) -> Self {
-        let records = durable.to_vec();
-        Coordinator { generation, members, records, finished: 0, carried: Vec::new(), serial: initial, round: None }
+        let last = durable.last();
+        let initial = last.map_or(initial, |record| record.values);
+        let carried = last.map_or_else(Vec::new, |record| record.carried.clone());
+        Coordinator { generation, members, records: durable.to_vec(), carried, initial, serial: initial, round: None }
     }
 
-    /// Whether it has nothing under way and nothing to replay.
+    /// Whether it has nothing under way.
     pub fn is_idle(&self) -> bool {
-        self.round.is_none() && self.finished == self.records.len()
+        self.round.is_none()
     }
 
     /// Whether a request is in a record that it knows.
@@ -65,9 +68,6 @@ impl Coordinator {
         if self.round.is_some() {
             return Vec::new();
         }
-        if let Some(record) = self.records.get(self.finished) {
-            return vec![record.requests.iter().map(|(_, request)| *request).collect()];
-        }
         let mut openings: Vec<Vec<usize>> = Vec::new();
         for order in protocol.scenario.orders {
             let requests: Vec<usize> = order.iter().copied().filter(|request| !self.has_cut(*request)).collect();
@@ -78,22 +78,19 @@ impl Coordinator {
         openings
     }
 
-    /// Begins an epoch; gives the record to append if it is a new one.
-    pub fn open(&mut self, requests: &[usize], out: &mut Vec<Message>) -> Option<Record> {
-        let mut appended = None;
-        if self.finished == self.records.len() {
-            let used: usize = self.records.iter().map(|record| record.requests.len()).sum();
-            let tids = (used as u8 + 1)..;
-            let cut = Cut { generation: self.generation, epoch: self.finished as u8 };
-            let record = Record { cut, requests: tids.zip(requests.iter().copied()).collect() };
-            self.records.push(record.clone());
-            appended = Some(record);
-        }
-        let record = &self.records[self.finished];
-        let batch: Batch = self.carried.drain(..).chain(record.requests.iter().copied()).collect();
+    fn cut(&self) -> Cut {
+        Cut { generation: self.generation, epoch: self.records.len() as u8 }
+    }
+
+    /// Begins an epoch.
+    pub fn open(&mut self, requests: &[usize], out: &mut Vec<Message>) {
+        let used: usize = self.records.iter().map(|record| record.requests.len()).sum();
+        let requests: Batch = ((used as u8 + 1)..).zip(requests.iter().copied()).collect();
+        let batch: Batch = self.carried.drain(..).chain(requests.iter().copied()).collect();
         let n = batch.len();
-        let begin = Body::Begin { cut: record.cut, members: self.members, batch: batch.clone() };
+        let begin = Body::Begin { cut: self.cut(), members: self.members, batch: batch.clone(), values: self.initial };
         self.round = Some(Round {
+            requests,
             batch,
             awaits: Awaits::Executed,
             heard: Members::NONE,
@@ -104,20 +101,19 @@ impl Coordinator {
             ends: vec![None; n],
         });
         self.tell_all(begin, out);
-        appended
     }
 
     fn tell_all(&self, body: Body, out: &mut Vec<Message>) {
-        let (generation, epoch) = (self.generation, self.finished as u8);
+        let Cut { generation, epoch } = self.cut();
         let to_one = |worker| Message { generation, epoch, to: To::Worker(worker), body: body.clone() };
         out.extend(self.members.iter().map(to_one));
     }
 
     /// Takes a message. `None`, and nothing changes, if it does not fit; false if an epoch ends
-    /// that is not the serial execution it claims to be.
+    /// that is not the serial execution it claims to be. The last record is new if there is one more than before.
     pub fn receive(&mut self, protocol: &Protocol, message: &Message, out: &mut Vec<Message>) -> Option<bool> {
         let members = self.members;
-        let round = self.round.as_mut().filter(|_| message.epoch as usize == self.finished)?;
+        let round = self.round.as_mut().filter(|_| message.epoch as usize == self.records.len())?;
         let from = match (&message.body, round.awaits) {
             (Body::Executed(from, values), Awaits::Executed) if !round.heard.contains(*from) => {
                 take(&mut round.start, values, *from, members);
@@ -159,7 +155,18 @@ impl Coordinator {
                 let round = self.round.take().expect("a round is under way");
                 let rescheduled = |(entry, end): (_, &Option<End>)| (*end == Some(End::Rescheduled)).then_some(entry);
                 self.carried = round.batch.iter().copied().zip(&round.ends).filter_map(rescheduled).collect();
-                self.finished += 1;
+                let ended = |((_, request), end): (&(_, usize), &Option<End>)| match end {
+                    Some(End::Ended(outcome)) => Some((*request, *outcome)),
+                    Some(End::Rescheduled) | None => None,
+                };
+                let forgets = protocol.planted(Planted::CarriedUnlogged);
+                self.records.push(Record {
+                    cut: self.cut(),
+                    requests: round.requests.clone(),
+                    values: round.values,
+                    ends: round.batch.iter().zip(&round.ends).filter_map(ended).collect(),
+                    carried: if forgets { Vec::new() } else { self.carried.clone() },
+                });
                 Some(self.is_serial(protocol, &round))
             }
         }

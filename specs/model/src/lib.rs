@@ -8,8 +8,8 @@
 //!
 //! # What is modelled
 //!
-//! - A **cut** takes the requests that wait, in any of the scenario's orders. It is appended at
-//!   once and durable at some later step; epochs go on meanwhile, several cuts may be in flight.
+//! - A **cut** takes the requests that wait, in any of the scenario's orders. When its epoch has ended, it is appended
+//!   with what it came to, and durable at some later step; epochs go on meanwhile, several records may be in flight.
 //! - **Execute** on the state of the epoch's start; the barrier; conflict **bits** per worker, ORed
 //!   by the coordinator; verdicts with deterministic reordering. Each worker applies in its own time.
 //! - **Fallback**: per worker and transaction, locks of the cached RW set in TID order. When they
@@ -24,7 +24,7 @@
 //!   nothing, it is no step: in every state, what might be shown must be right.
 //! - **Membership**: a worker or the coordinator is taken for dead at any step. A new generation
 //!   begins with what is durable at that moment; later appends of older generations are refused by
-//!   the log. A worker joins, empty, with the first `Begin` that it gets, and all is replayed. Until
+//!   the log. A worker joins with the first `Begin` that it gets, and begins with what the log says. Until
 //!   then it goes on in the old generation, and so does, for ever, who is taken for dead: worker or
 //!   coordinator. Having stopped is the case in which it takes no further step.
 //!
@@ -47,7 +47,7 @@
 //! - *Decisions without the coordinator* for transactions of a single worker: all go through it.
 //! - *Blind writes, deletes, ranges*: a function reads its key.
 //! - *Unlogged read-only requests, idempotency keys, snapshots, trimming, moving state online,
-//!   workers that come*: a generation only ever loses a worker, and replays from the beginning.
+//!   workers that come*: a generation only ever loses a worker.
 //! - *Lost messages*: a connection that breaks is a lost worker. Messages may overtake each other.
 //!
 //! Two kinds of step are skipped because they change nothing: the arrival of a message whose
@@ -57,7 +57,6 @@ pub mod coordinator;
 pub mod explore;
 pub mod message;
 pub mod program;
-pub mod replay;
 pub mod scenario;
 pub mod worker;
 pub mod world;

@@ -50,7 +50,7 @@ pub type Batch = Vec<(Tid, usize)>;
 /// Which cut: who appended it, for which epoch. There is at most one such record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cut {
-    /// The generation whose coordinator appended it; a replay does not change it.
+    /// The generation whose coordinator appended it.
     pub generation: Generation,
     /// Counted from the beginning of the log.
     pub epoch: u8,
@@ -63,6 +63,12 @@ pub struct Record {
     pub cut: Cut,
     /// New requests with their TIDs. Rescheduled ones are in an older record.
     pub requests: Batch,
+    /// What all keys hold after it.
+    pub values: Values,
+    /// How requests ended in it.
+    pub ends: Vec<(usize, Outcome)>,
+    /// Those that run in the next epoch again.
+    pub carried: Batch,
 }
 
 /// How a transaction ended in an epoch.
@@ -107,6 +113,8 @@ pub enum Body {
         members: Members,
         /// New and rescheduled transactions.
         batch: Batch,
+        /// What all keys held when the generation began: whoever joins with this message begins with it.
+        values: Values,
     },
     /// Worker to coordinator: what its keys held at the epoch's start. Stands for all calls and
     /// answers between workers while they execute.

@@ -37,6 +37,8 @@ pub enum Planted {
     LookByEpoch,
     /// State is shown while an epoch's writes are applied.
     LookMidway,
+    /// A record does not say what moves to the next epoch.
+    CarriedUnlogged,
 }
 
 /// A small world.
@@ -311,5 +313,6 @@ pub const HUNTS: &[Hunt] = &[
     Hunt { mistake: Planted::ResultsByPlace, scenario: "results", crashes: 0, breaks: &[SERIAL] },
     Hunt { mistake: Planted::LookEarly, scenario: "looks", crashes: 0, breaks: &[LOOKS] },
     Hunt { mistake: Planted::LookByEpoch, scenario: "looks", crashes: 1, breaks: &[LOOKS] },
+    Hunt { mistake: Planted::CarriedUnlogged, scenario: "reordering", crashes: 1, breaks: &[GOES_ON, ENDS] },
     Hunt { mistake: Planted::LookMidway, scenario: "drift", crashes: 0, breaks: &[LOOKS] },
 ];

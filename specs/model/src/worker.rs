@@ -69,6 +69,8 @@ pub struct Worker {
     pub generation: Generation,
     /// That generation's members.
     pub members: Members,
+    /// The first epoch that it takes part in.
+    pub first: u8,
     /// Its keys' values; those of others' keys are 0.
     pub values: Values,
     /// The epoch under way or just finished.
@@ -84,7 +86,7 @@ impl Worker {
     pub fn new(id: usize, generation: Generation, members: Members, initial: &Values) -> Self {
         let mut values = *initial;
         (0..KEYS).filter(|key| members.owner(*key) != id).for_each(|key| values[key] = 0);
-        Worker { id, generation, members, values, epoch: None, finished: None, outbox: Vec::new() }
+        Worker { id, generation, members, first: 0, values, epoch: None, finished: None, outbox: Vec::new() }
     }
 
     fn epoch(&self) -> &Epoch {
@@ -107,8 +109,8 @@ impl Worker {
 
     /// Takes a message; false if it does not fit, and what has become of the worker is to be forgotten.
     pub fn receive(&mut self, protocol: &Protocol, message: &Message, out: &mut Vec<Message>) -> bool {
-        if let (Body::Begin { members, .. }, true) = (&message.body, message.generation > self.generation) {
-            *self = Worker::new(self.id, message.generation, *members, &protocol.scenario.initial);
+        if let (Body::Begin { members, values, .. }, true) = (&message.body, message.generation > self.generation) {
+            *self = Worker { first: message.epoch, ..Worker::new(self.id, message.generation, *members, values) };
         }
         let stale = message.generation < self.generation && protocol.planted(Planted::OldMessages);
         if message.generation != self.generation && !stale {
@@ -153,7 +155,7 @@ impl Worker {
 
     fn next(&self) -> u8 {
         match &self.epoch {
-            None => 0,
+            None => self.first,
             Some(epoch) if epoch.phase == Phase::Finished => epoch.number + 1,
             Some(_) => u8::MAX,
         }

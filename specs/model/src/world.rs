@@ -7,8 +7,7 @@ use stateright::{Model, Property};
 
 use crate::coordinator::Coordinator;
 use crate::message::{Body, Cut, Generation, Members, Message, Record, To, WORKERS};
-use crate::program::{KEYS, Outcome, Values, Verdict};
-use crate::replay::replay;
+use crate::program::{KEYS, Outcome, Verdict};
 use crate::scenario::{Planted, Protocol};
 use crate::worker::{Phase, Stage, Worker};
 
@@ -17,8 +16,6 @@ use crate::worker::{Phase, Stage, Worker};
 pub struct Log {
     /// What every later generation begins with.
     pub durable: Vec<Record>,
-    /// What the keys hold after each of these.
-    pub states: Vec<Values>,
     /// Appended, in order, and lost if a new generation comes first.
     pub in_flight: VecDeque<Record>,
 }
@@ -58,6 +55,8 @@ pub enum Step {
     RunAgain(usize, usize),
     /// A worker sends the replies that wait for nothing any more.
     Reply(usize),
+    /// A client whose worker was lost asks again, and is told what the log says.
+    AskAgain(usize),
     /// A worker is taken for dead: a new generation without it. It may live on.
     LoseWorker(usize),
     /// The coordinator is taken for dead: another one begins a new generation. It may live on.
@@ -99,7 +98,7 @@ impl World {
         self.coordinators.last().and_then(Option::as_deref).expect("the latest generation has a coordinator")
     }
 
-    /// Whether all is done: clients answered, log replayed, nothing under way in the latest generation.
+    /// Whether all is done: clients answered, nothing under way in the latest generation.
     pub fn ended(&self) -> bool {
         let latest = self.latest();
         let under_way = |message: &Arc<Message>| message.generation == latest.generation;
@@ -119,8 +118,13 @@ impl World {
                     at = self.coordinators.len() - 1;
                 }
                 let coordinator = self.coordinators[at].as_mut().map(Arc::make_mut);
-                let taken = coordinator.and_then(|coordinator| coordinator.receive(protocol, message, out));
+                let Some(coordinator) = coordinator else { return false };
+                let finished = coordinator.records.len();
+                let taken = coordinator.receive(protocol, message, out);
                 self.unserializable |= taken == Some(false);
+                if coordinator.records.len() > finished {
+                    Arc::make_mut(&mut self.log).in_flight.extend(coordinator.records.last().cloned());
+                }
                 taken.is_some()
             }
         }
@@ -139,6 +143,19 @@ impl World {
             self.replies[*request] = Some(*outcome);
         }
         !going.is_empty()
+    }
+
+    /// The end of a request that the log says, if nobody else is about to tell its client.
+    fn recalled(&self, request: usize) -> Option<Outcome> {
+        let generation = self.latest().generation;
+        let about_to = |worker: &Arc<Worker>| {
+            worker.generation == generation && worker.outbox.iter().any(|(_, known, _)| *known == request)
+        };
+        if self.replies[request].is_some() || self.workers.iter().any(about_to) {
+            return None;
+        }
+        let mut ends = self.log.durable.iter().flat_map(|record| &record.ends);
+        ends.find(|(ended, _)| *ended == request).map(|(_, outcome)| *outcome)
     }
 
     fn new_generation(&mut self, protocol: &Protocol, members: Members) {
@@ -182,7 +199,7 @@ impl World {
             let is_durable = self.log.durable.iter().any(|record| record.cut == cut)
                 || protocol.planted(Planted::LookEarly)
                 || protocol.planted(Planted::LookByEpoch) && self.log.durable.len() > cut.epoch as usize;
-            let state = self.log.states.get(cut.epoch as usize);
+            let state = self.log.durable.get(cut.epoch as usize).map(|record| record.values);
             let own = |key: &usize| worker.members.owner(*key) == worker.id;
             !is_durable || state.is_some_and(|state| (0..KEYS).filter(own).all(|key| state[key] == worker.values[key]))
         };
@@ -251,6 +268,8 @@ impl Model for Protocol {
                 steps.push(Step::Reply(worker.id));
             }
         }
+        let requests = 0..world.replies.len();
+        steps.extend(requests.filter(|request| world.recalled(*request).is_some()).map(Step::AskAgain));
         if world.crashes > 0 {
             let members = world.latest().members;
             if members.iter().count() > 1 {
@@ -270,9 +289,7 @@ impl Model for Protocol {
             }
             Step::Open(generation, requests) => {
                 let coordinator = Arc::make_mut(next.coordinators[generation as usize].as_mut()?);
-                if let Some(record) = coordinator.open(&requests, &mut out) {
-                    Arc::make_mut(&mut next.log).in_flight.push_back(record);
-                }
+                coordinator.open(&requests, &mut out);
             }
             Step::Persist => {
                 let latest = next.latest().generation;
@@ -280,11 +297,11 @@ impl Model for Protocol {
                 let record = log.in_flight.pop_front()?;
                 if record.cut.generation == latest || self.planted(Planted::OldAppends) {
                     log.durable.push(record);
-                    log.states.push(replay(self, &log.durable));
                 }
             }
             Step::RunAgain(worker, at) => Arc::make_mut(&mut next.workers[worker]).run_again(self, at, &mut out),
             Step::Reply(worker) => next.reply(self, worker).then_some(())?,
+            Step::AskAgain(request) => next.replies[request] = Some(next.recalled(request)?),
             Step::LoseWorker(worker) => {
                 let members = next.latest().members.without(worker);
                 *next.coordinators.last_mut()? = None;

@@ -9,6 +9,7 @@ mod cluster;
 mod hints;
 mod kafka;
 mod kill;
+mod leaks;
 mod misbehaviour;
 mod process;
 mod snapshots;

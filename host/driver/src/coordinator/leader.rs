@@ -175,6 +175,11 @@ impl<W> LeaderState<W> {
         self.machine.position()
     }
 
+    /// The record of the round under way without what it comes to, once it is known that it will have one.
+    pub(super) fn record_cut(&self) -> Option<&Arc<EpochRecord>> {
+        self.machine.cut()
+    }
+
     /// The time that the log has come to.
     pub(super) fn log_time(&self) -> Timestamp {
         self.machine.time()

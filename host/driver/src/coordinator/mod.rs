@@ -34,6 +34,7 @@ mod views;
 mod workers;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
@@ -43,6 +44,7 @@ use styx_protocol::catalog::Control;
 use styx_protocol::ids::Generation;
 use styx_protocol::machine::coordinator::Input;
 use styx_protocol::membership;
+use styx_protocol::record::EpochRecord;
 
 use self::deployments::Deployments;
 use self::gateways::Gateways;
@@ -107,6 +109,11 @@ impl<W, R> CoordinatorDriver<W, R> {
     /// What somebody here waits for: nothing when all is quiet.
     pub fn under_way(&self) -> usize {
         self.deferred.len() + self.deployments.len() + self.router.under_way()
+    }
+
+    /// The record of the round under way without what it comes to, once it is known that it will have one.
+    pub fn cut(&self) -> Option<&Arc<EpochRecord>> {
+        self.leader.as_ref().and_then(|leader| leader.record_cut())
     }
 
     /// Something has happened. The driver says what is to be done at once; what it made possible, [`Self::advance`] says.

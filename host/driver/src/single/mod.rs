@@ -9,6 +9,7 @@ mod pace;
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
@@ -24,7 +25,6 @@ pub use io::{SingleEffect, SingleEvent};
 use self::pace::Pace;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage};
-use crate::diagnostic::Diagnostic;
 use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
@@ -76,8 +76,6 @@ pub struct SingleDriver<W, R, S> {
     cut_at: Instant,
     /// When an epoch that may be cut is to be cut.
     cut_due: Option<Instant>,
-    /// The log was written under another engine.
-    warned: bool,
     replaying: bool,
     stopping: bool,
     /// Empty between steps; its memory is used again.
@@ -104,7 +102,6 @@ impl<W, R, S> SingleDriver<W, R, S> {
             prepared: 0,
             cut_at: Instant(0),
             cut_due: None,
-            warned: false,
             replaying: true,
             stopping: false,
             actions: Vec::new(),
@@ -145,6 +142,11 @@ impl<W, R, S> SingleDriver<W, R, S> {
     /// The committed state.
     pub fn state(&self) -> &State {
         self.machine.state()
+    }
+
+    /// The record of the round under way without what it comes to, once it is known that it will have one.
+    pub fn cut(&self) -> Option<&Arc<EpochRecord>> {
+        self.machine.cut()
     }
 
     /// Tells whether no epoch is under way.
@@ -218,16 +220,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
         }
     }
 
-    fn replay(&mut self, now: Now, record: std::sync::Arc<EpochRecord>, effects: &mut Effects<W, R, S>) {
+    fn replay(&mut self, now: Now, record: Arc<EpochRecord>, effects: &mut Effects<W, R, S>) {
         assert!(self.replaying && self.is_idle(), "records are replayed one after the other, before clients come");
-        if record.engine != self.engine && !std::mem::replace(&mut self.warned, true) {
-            let message = format!(
-                "the log was written under another engine configuration, from epoch {} on at least; the state is \
-                 checked after every epoch",
-                record.epoch
-            );
-            effects.push(SingleEffect::Diagnostic(Diagnostic::warn(message)));
-        }
         self.durable = record.epoch;
         self.machine_step(now, coordinator::Input::Durable(record.epoch), effects);
         self.machine_step(now, coordinator::Input::Replay(record), effects);
@@ -256,6 +250,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             self.cut_due = hold.filter(|_| !self.stopping);
             if self.cut_due.is_none() {
                 self.pace.cut();
+                self.cut_at = now.monotonic;
                 let time = self.log_time.at(now, self.machine.time());
                 self.machine_step(now, coordinator::Input::Tick { now: time }, effects);
                 // What was executed at once may leave the next one to be cut.
@@ -364,7 +359,6 @@ impl<W, R, S> SingleDriver<W, R, S> {
         match action {
             Action::Worker(action) => self.perform_for_worker(action, effects),
             Action::Coordinator(coordinator::Action::Append(record)) => {
-                self.cut_at = now.monotonic;
                 effects.push(SingleEffect::Append(record));
             }
             Action::Coordinator(coordinator::Action::Controlled { waiter, result }) => {

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, LogPosition, PartitionId, WorkerId};
-use styx_protocol::snapshot::{CarriedTransaction, SnapshotHeader};
+use styx_protocol::snapshot::SnapshotHeader;
 use styx_protocol::state::StateHash;
+use styx_protocol::transaction::CarriedTransaction;
 
 use crate::diagnostic::Diagnostic;
 use crate::time::Instant;

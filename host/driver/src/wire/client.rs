@@ -98,7 +98,7 @@ pub enum Response {
         /// As of this epoch; of several workers, the earliest.
         epoch: Epoch,
     },
-    /// This is another generation: ask again where the newest view says. Nothing has happened.
+    /// This is another generation, or another catalog: ask again where the newest view says. Nothing has happened.
     WrongGeneration,
 }
 

@@ -23,8 +23,8 @@ use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, WorkerId};
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
-use styx_protocol::snapshot::CarriedTransaction;
 use styx_protocol::state::StateHash;
+use styx_protocol::transaction::CarriedTransaction;
 
 /// A member of a generation, and where others reach it.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::membership::{Beat, Doubt};
-use styx_protocol::wire::pieces::in_pieces;
+use styx_protocol::pieces::in_pieces;
 
 use super::io::{Asker, WorkerEffect};
 use crate::client::Answer;

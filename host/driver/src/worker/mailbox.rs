@@ -45,7 +45,8 @@ impl Mailbox {
 
 #[cfg(test)]
 mod tests {
-    use styx_protocol::attempt::{Payload, RemoteResponse};
+    use styx_protocol::attempt::RemoteResponse;
+    use styx_protocol::entity::Payload;
     use styx_protocol::ids::Round;
     use styx_protocol::message::{CachedResult, Decision};
     use styx_protocol::task::GraphId;

@@ -179,6 +179,11 @@ impl Checker {
             return Ok(());
         }
         ensure(end < self.records.len(), "log", || format!("the log is trimmed up to epoch {trimmed}"))?;
+        self.rewind(end)
+    }
+
+    /// Forgets epochs behind the first so many.
+    fn rewind(&mut self, end: usize) -> Checked {
         // What was lost was told to nobody; it has not happened.
         let notes = self.oracle.touched.is_some();
         let mut checker = Checker::new(&self.config, self.remembered.placement().clone(), notes);
@@ -228,6 +233,35 @@ impl Checker {
             return ensure(known == record, log, || format!("epoch {} is {record:?}, and was {known:?}", at + 1));
         }
         self.take(record, true)
+    }
+
+    /// Whether this is the record of the epoch under way, or would be but for its outcome.
+    pub fn is_cut(&self, record: &EpochRecord) -> bool {
+        self.current().is_some_and(|cut| is_same_cut(cut, record))
+    }
+
+    /// The epoch under way has ended, and its record says what it came to.
+    ///
+    /// # Errors
+    /// Another one is under way.
+    pub fn appends(&mut self, record: &Arc<EpochRecord>) -> Checked {
+        ensure(self.is_cut(record) && record.outcome.is_some(), "log", || {
+            format!("{record:?} is appended, and {:?} was cut", self.current())
+        })?;
+        let at = self.ended.len();
+        self.records[at] = record.clone();
+        Ok(())
+    }
+
+    /// The epoch under way will not end: it has not happened.
+    ///
+    /// # Errors
+    /// The epochs before it are not what they were.
+    pub fn abandon(&mut self) -> Checked {
+        match self.current() {
+            Some(cut) if cut.outcome.is_none() => self.rewind(self.ended.len()),
+            _ => Ok(()),
+        }
     }
 
     /// Another epoch begins; under the membership that was asked to remember requests, if `fresh`.
@@ -320,7 +354,9 @@ impl Checker {
             return ensure(ended.order.is_empty(), "log", || "a round without a record ran transactions".into());
         };
         if let Some(first) = self.ended.get(epoch.0 as usize - 1) {
-            return if self.lenient { Ok(()) } else { again(epoch, first, &ended) };
+            return ensure(self.lenient || first.chain == ended.chain, "replay", || {
+                format!("the chain after epoch {epoch} was {}, and is {} in a replay", first.chain, ended.chain)
+            });
         }
         let at = self.ended.len();
         let Some(record) = self.current().filter(|record| record.epoch == epoch).cloned() else {
@@ -350,6 +386,10 @@ impl Checker {
         })?;
         self.carried = open.into_keys().collect();
         self.waits.ended(epoch, &self.live, &self.carried)?;
+        let logged = record.outcome.as_ref().map(|outcome| outcome.chain);
+        ensure(logged == Some(ended.chain), "log", || {
+            format!("the record of epoch {epoch} says {logged:?}; it came to {}", ended.chain)
+        })?;
         self.ended.push(ended);
         self.remember_ends(at);
         if self.lenient { Ok(()) } else { self.looks.ended(epoch, &self.oracle.state) }
@@ -435,4 +475,10 @@ impl Checker {
 /// Place of the record that a request comes from.
 pub fn record_of(request: &Request) -> Option<(u128, u32, u64)> {
     request.origin.as_ref().map(|origin| (origin.topic, origin.partition, origin.offset))
+}
+
+/// Whether two records are the same but for what they came to.
+fn is_same_cut(a: &EpochRecord, b: &EpochRecord) -> bool {
+    let cut = |record: &EpochRecord| (record.epoch, record.generation, record.counter, record.sequences.clone());
+    cut(a) == cut(b) && a.controls == b.controls && a.carried == b.carried && a.before == b.before
 }

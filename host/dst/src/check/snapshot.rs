@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use styx_protocol::attempt::Payload;
 use styx_protocol::catalog::Catalog;
+use styx_protocol::entity::Payload;
 use styx_protocol::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp};
 use styx_protocol::record::Chain;
 use styx_protocol::replies::Kept;

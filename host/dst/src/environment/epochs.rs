@@ -78,6 +78,9 @@ impl Environment {
         if self.is_replaced(life) {
             return Ok(());
         }
+        // What was cut and did not end has not happened.
+        self.rounds.insert(life, None);
+        self.checker.abandon()?;
         let newest = self.newest().unwrap_or_default();
         ensure(generation > newest, "membership", || format!("generation {generation} begins after {newest}"))
     }
@@ -133,7 +136,7 @@ impl Environment {
         is_unheard
     }
 
-    /// A record is about to be appended.
+    /// A round is known to be an epoch.
     ///
     /// # Errors
     /// It is not what follows.
@@ -165,6 +168,18 @@ impl Environment {
         self.checker.cut(record)
     }
 
+    /// A record is about to be appended: its epoch is about to end.
+    ///
+    /// # Errors
+    /// It is not what was cut.
+    pub fn appends(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
+        if !self.checker.is_cut(record) {
+            // An epoch that executes nothing ends at once.
+            self.cut(life, &Arc::new(EpochRecord { outcome: None, ..(**record).clone() }))?;
+        }
+        if self.is_replaced(life) && !self.checker.is_cut(record) { Ok(()) } else { self.checker.appends(record) }
+    }
+
     /// A record has been read again.
     ///
     /// # Errors
@@ -176,6 +191,15 @@ impl Environment {
         self.figures.replayed += 1;
         self.rounds.insert(life, Some(record.epoch));
         self.checker.cut(record)
+    }
+
+    /// A worker executes something.
+    ///
+    /// # Errors
+    /// Its generation recovers.
+    pub fn executes(&self, generation: Generation) -> Checked {
+        let live = self.generations.get(&generation).is_none_or(|view| view.live);
+        ensure(live, "recovery", || format!("a function runs while generation {generation} recovers"))
     }
 
     /// A worker executes read-only requests in the round under way.

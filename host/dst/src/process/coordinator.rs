@@ -1,5 +1,6 @@
 //! A process that coordinates: the product's driver, and what its shell does for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use styx_driver::admission::LogCondition;
@@ -13,6 +14,7 @@ use styx_durability::log::LogReport;
 use styx_protocol::ids::NodeId;
 use styx_protocol::membership::Build;
 use styx_protocol::message::Message as Told;
+use styx_protocol::record::EpochRecord;
 
 use super::Input;
 use super::around::Around;
@@ -37,6 +39,8 @@ pub struct Coordinator {
     /// What a generation begins with, being looked for; and what was found last.
     finding: Finding,
     next_record: bool,
+    /// The record that was cut last.
+    cut: Option<Arc<EpochRecord>>,
     /// Nodes that shall have received everything.
     awaited: Vec<NodeId>,
     has_ended: bool,
@@ -69,7 +73,17 @@ impl Coordinator {
         let log = LogThread::start(log, around);
         let finding = Finding::new(store, genesis);
         let awaited = Vec::new();
-        Coordinator { driver, log, lease, store: None, finding, next_record: false, awaited, has_ended: false }
+        Coordinator {
+            driver,
+            log,
+            lease,
+            store: None,
+            finding,
+            next_record: false,
+            cut: None,
+            awaited,
+            has_ended: false,
+        }
     }
 
     /// Whether it may act now, and so receives others.
@@ -182,11 +196,23 @@ impl Coordinator {
         effects.into_iter().try_for_each(|effect| self.perform(effect, around))
     }
 
+    /// Tells of a cut that is new.
+    fn note_cut(&mut self, around: &mut Around<'_>) -> Checked {
+        if let Some(record) = self.driver.cut()
+            && self.cut.as_ref().is_none_or(|known| !Arc::ptr_eq(known, record))
+        {
+            around.environment.cut(around.own.life, record)?;
+            self.cut = Some(record.clone());
+        }
+        Ok(())
+    }
+
     fn perform(&mut self, effect: DriverEffect, around: &mut Around<'_>) -> Checked {
         let life = around.own.life;
         match effect {
             Effect::Send { to, message } => {
                 if let Told::Settle { .. } = message {
+                    self.note_cut(around)?;
                     around.environment.settles(life);
                 }
                 if around.send(to, &message).is_err() {
@@ -221,7 +247,7 @@ impl Coordinator {
             Effect::AwaitDelivery(nodes) => self.awaited = nodes,
 
             Effect::Append { record, .. } => {
-                around.environment.cut(life, &record)?;
+                around.environment.appends(life, &record)?;
                 self.log.append(record, around);
             }
             Effect::Raise(generation) => self.log.raise(generation, around),

@@ -12,6 +12,7 @@ use styx_durability::log::LogReport;
 use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::machine::Config;
 use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::record::EpochRecord;
 
 use super::Input;
 use super::around::Around;
@@ -43,6 +44,8 @@ pub struct Single {
     recovering: Option<Recovering>,
     /// The epoch under way, if the round is one.
     round: Option<Epoch>,
+    /// The record that was cut last.
+    cut: Option<Arc<EpochRecord>>,
     has_ended: bool,
 }
 
@@ -95,6 +98,7 @@ impl Single {
             store: stores,
             recovering: Some(Recovering { snapshots, end }),
             round: None,
+            cut: None,
             has_ended: false,
         };
         around.environment.begins_alone(around.own.life, after)?;
@@ -248,11 +252,23 @@ impl Single {
         Ok(())
     }
 
+    /// Tells of a cut that is new.
+    fn note_cut(&mut self, around: &mut Around<'_>) -> Checked {
+        let Some(record) = self.driver.cut() else { return Ok(()) };
+        if self.cut.as_ref().is_some_and(|known| Arc::ptr_eq(known, record)) {
+            return Ok(());
+        }
+        around.environment.cut(around.own.life, record)?;
+        self.round = Some(record.epoch);
+        self.cut = Some(record.clone());
+        Ok(())
+    }
+
     fn perform(&mut self, effect: DriverEffect, around: &mut Around<'_>) -> Checked<Option<DriverEvent>> {
         let life = around.own.life;
         match effect {
             SingleEffect::Append(record) => {
-                around.environment.cut(life, &record)?;
+                around.environment.appends(life, &record)?;
                 self.round = Some(record.epoch);
                 self.log.append(record, around);
             }
@@ -261,6 +277,8 @@ impl Single {
                 self.log.trim(until, around);
             }
             SingleEffect::Execute(batch) => {
+                ensure(self.recovering.is_none(), "recovery", || format!("{life} runs a function to recover"))?;
+                self.note_cut(around)?;
                 around.environment.expect_queries(batch.queries.iter().cloned());
                 return Ok(self.pool.execute(batch, around).map(event_of));
             }

@@ -173,6 +173,7 @@ impl Worker {
             WorkerEffect::Redirect(address) => around.redirect(COORDINATOR, &address),
             WorkerEffect::Execute(batch) => {
                 if let Some(generation) = self.driver.generation() {
+                    around.environment.executes(generation)?;
                     around.environment.queries(generation, &batch.queries);
                 }
                 let absent = batch.catalog.operators().find(|operator| !self.compiled.contains(&operator.component));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{Epoch, LogPosition, Timestamp};
-use styx_protocol::record::{EpochRecord, Genesis, Record};
+use styx_protocol::record::{EpochRecord, Genesis, Record, RecordAssembler};
 use styx_storage::log::{Log, LogError};
 
 pub use orders::{LogOrder, LogReport, serve};
@@ -59,9 +59,12 @@ pub fn begin(log: &mut dyn Log, genesis: Genesis) -> Result<(), LogError> {
     log.sync()
 }
 
-/// Appends a record, which is durable after the next sync only.
+/// Appends a record, in parts if it is long; it is durable after the next sync only.
 fn append(log: &mut dyn Log, record: &Record) -> Result<(), LogError> {
-    log.append(&record.encode()).map(drop)
+    for bytes in record.encode_within(log.record_bytes_max()) {
+        log.append(&bytes)?;
+    }
+    Ok(())
 }
 
 /// Reads a record of the log.
@@ -83,13 +86,14 @@ pub fn replay(
     after: Epoch,
     take: &mut dyn FnMut(LogPosition, Arc<EpochRecord>) -> anyhow::Result<bool>,
 ) -> Result<(), LogError> {
-    let mut is_enough = false;
+    let (mut is_enough, mut assembler) = (false, RecordAssembler::default());
     // The first record is no epoch's.
     let read = log.replay(from.0.max(1), &mut |position, bytes| {
-        match read_record(bytes)? {
-            Record::Epoch(record) if record.epoch > after => is_enough = !take(LogPosition(position), record)?,
-            Record::Epoch(_) | Record::Generation(_) => {}
-            Record::Genesis(_) => anyhow::bail!("a second beginning"),
+        match assembler.take(read_record(bytes)?)? {
+            Some(Record::Epoch(record)) if record.epoch > after => is_enough = !take(LogPosition(position), record)?,
+            None | Some(Record::Epoch(_) | Record::Generation(_)) => {}
+            Some(Record::Part(_)) => anyhow::bail!("a part of a part"),
+            Some(Record::Genesis(_)) => anyhow::bail!("a second beginning"),
         }
         anyhow::ensure!(!is_enough, "nobody reads any more");
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use styx_protocol::catalog::{Control, Digest};
 use styx_protocol::ids::{Generation, LogPosition};
-use styx_protocol::record::Record;
+use styx_protocol::record::{Record, RecordAssembler};
 use styx_storage::log::{Log, LogError};
 
 use super::read_record;
@@ -23,10 +23,10 @@ pub struct Survey {
 /// # Errors
 /// It cannot be read.
 pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> {
-    let mut survey = Survey::default();
+    let (mut survey, mut assembler) = (Survey::default(), RecordAssembler::default());
     log.replay(from.0, &mut |_, bytes| {
-        match read_record(bytes)? {
-            Record::Epoch(record) => {
+        match assembler.take(read_record(bytes)?)? {
+            Some(Record::Epoch(record)) => {
                 survey.generation = survey.generation.max(record.generation);
                 for control in &record.controls {
                     if let Control::Deploy(deployment) = control {
@@ -34,8 +34,8 @@ pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> 
                     }
                 }
             }
-            Record::Generation(generation) => survey.generation = survey.generation.max(generation),
-            Record::Genesis(_) => {}
+            Some(Record::Generation(generation)) => survey.generation = survey.generation.max(generation),
+            None | Some(Record::Genesis(_) | Record::Part(_)) => {}
         }
         Ok(())
     })?;

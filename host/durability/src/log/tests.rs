@@ -15,6 +15,7 @@ fn record(generation: u64, epoch: u64) -> Arc<EpochRecord> {
         before: Default::default(),
         controls: Vec::new(),
         sequences: Vec::new(),
+        outcome: None,
     })
 }
 

@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use styx_engine::{Cluster, Determinism, Engine, Executor};
 use styx_protocol::abort::Abort;
-use styx_protocol::attempt::{
-    Attempt, Execution, Mode, Operation, Payload, RemoteRequests, RemoteResponse, Report, Target,
-};
+use styx_protocol::attempt::{Attempt, Execution, Mode, Operation, RemoteRequests, RemoteResponse, Report, Target};
 use styx_protocol::catalog::{Catalog, Limits};
-use styx_protocol::entity::{Entity, Value};
+use styx_protocol::entity::{Entity, Payload, Value};
 use styx_protocol::ids::WorkerId;
 use styx_protocol::placement::Placement;
 use styx_protocol::state::State;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use styx_planted::{Bug, planted};
 
 use crate::abort::Abort;
-use crate::execute::attempt::Payload;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+use crate::state::entity::Payload;
 use crate::state::entity::Value;
 
 /// The end of a request, as its client is told.

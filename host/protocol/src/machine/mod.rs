@@ -3,7 +3,7 @@
 //! One epoch at a time: cut, Execute, validate, commit, fall back (Styx §4.2, §6). Drivers execute
 //! batches on threads, append records, carry messages and tell what has become durable; they decide
 //! nothing. Execution does not wait for durability; replies do: those of epoch *e* are held until
-//! the record of *e* is durable.
+//! the record of *e*, which says what it came to, is durable. A recovery applies records and executes nothing.
 //!
 //! A cluster has one [`Coordinator`] and several [`Worker`]s, each with inputs, actions and settings
 //! of its own. Where one process does everything, [`Machine`] is both.
@@ -25,7 +25,7 @@ use crate::execute::task::LocalView;
 use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
 use crate::modes::Modes;
 use crate::sequence::catalog::Catalog;
-use crate::sequence::record::Chain;
+use crate::sequence::record::{Chain, EpochRecord};
 use crate::snapshot::RestoredState;
 use crate::state::State;
 use crate::state::entity::Layout;
@@ -178,6 +178,10 @@ impl<W> Machine<W> {
     /// The time of the last epoch that ended.
     pub fn time(&self) -> Timestamp {
         self.coordinator.time()
+    }
+    /// The record of the round under way without what it comes to, once it is known that it will have one.
+    pub fn cut(&self) -> Option<&Arc<EpochRecord>> {
+        self.coordinator.cut()
     }
     /// Whether no epoch is under way.
     pub fn is_idle(&self) -> bool {

@@ -105,6 +105,7 @@ mod tests {
                 before: Chain::default(),
                 controls: vec![control.clone(); 3],
                 sequences,
+                outcome: None,
             }));
             let filled = 3 * control.weight() + usize::from(workers) * weight;
             let length = record.encode().len();

@@ -6,8 +6,10 @@
 pub mod budget;
 pub mod catalog;
 pub mod origin;
+pub mod outcome;
 pub mod record;
 pub mod route;
 pub mod sequencer;
 pub mod system;
 pub mod transaction;
+pub mod writes;

@@ -10,6 +10,7 @@ use rkyv::{Deserialize, Place};
 use crate::format::{FormatError, LOG_RECORD};
 use crate::ids::{EngineHash, Epoch, Generation, SequencerCounter, Tid, Timestamp};
 use crate::sequence::catalog::Control;
+use crate::sequence::outcome::EpochOutcome;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{ArchivedRequest, Request};
 use crate::state::StateHash;
@@ -46,9 +47,8 @@ pub struct Genesis {
     pub created: Timestamp,
 }
 
-/// An epoch's requests and its cut: which of them, in which order, hence with which TIDs, on
-/// which membership and engine. Durable before any reply: the same requests cut otherwise
-/// give another state.
+/// An epoch: its requests and its cut, which says which of them, in which order, hence with which TIDs, ran on which
+/// membership and engine; and what it came to. Durable before any reply.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct EpochRecord {
     /// The epoch.
@@ -71,6 +71,9 @@ pub struct EpochRecord {
     pub controls: Vec<Control>,
     /// The requests of each sequencer, in order.
     pub sequences: Vec<Sequence>,
+    /// What it came to, in every record of the log. Without it, a replay executes the requests again: to check that
+    /// it comes to the same.
+    pub outcome: Option<Box<EpochOutcome>>,
 }
 
 /// What one sequencer adds to an epoch.
@@ -161,6 +164,20 @@ pub enum Record {
     Epoch(#[rkyv(with = Unshare)] Arc<EpochRecord>),
     /// A generation begins: lower ones append nothing after this.
     Generation(Generation),
+    /// A part of a record that is longer than the log takes. The others of its parts stand beside it, in order; if some
+    /// are missing, so is the record.
+    Part(RecordPart),
+}
+
+/// See [`Record::Part`].
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct RecordPart {
+    /// So many of its parts stand before it.
+    pub index: u32,
+    /// Whether it is the last one.
+    pub last: bool,
+    /// Some of the record's bytes.
+    pub bytes: Vec<u8>,
 }
 
 impl Record {
@@ -169,11 +186,61 @@ impl Record {
         LOG_RECORD.encode(self)
     }
 
+    /// Bytes of the record, in pieces of at most `most` bytes that are to be appended one after the other.
+    pub fn encode_within(&self, most: usize) -> Vec<Vec<u8>> {
+        let bytes = self.encode();
+        if bytes.len() <= most {
+            return vec![bytes];
+        }
+        let part_bytes = most.saturating_sub(PART_OVERHEAD).max(1);
+        let parts = bytes.len().div_ceil(part_bytes);
+        let part = |(index, bytes): (usize, &[u8])| {
+            let part = RecordPart { index: index as u32, last: index + 1 == parts, bytes: bytes.to_vec() };
+            Record::Part(part).encode()
+        };
+        bytes.chunks(part_bytes).enumerate().map(part).collect()
+    }
+
     /// Reads a record, validating it before it is believed.
     ///
     /// # Errors
     /// The bytes are not a record of this version of the format.
     pub fn decode(bytes: &[u8]) -> Result<Record, FormatError> {
         LOG_RECORD.decode(bytes)
+    }
+}
+
+/// The most bytes that a part of a record takes beside those that it holds.
+const PART_OVERHEAD: usize = 256;
+
+/// Puts records together whose parts are read one after the other.
+#[derive(Debug, Default)]
+pub struct RecordAssembler {
+    /// Parts before the next one.
+    parts: u32,
+    bytes: Vec<u8>,
+}
+
+impl RecordAssembler {
+    /// Takes the next record of the log; gives it, or what it is the last part of.
+    ///
+    /// # Errors
+    /// The parts are not a record of this version of the format.
+    pub fn take(&mut self, record: Record) -> Result<Option<Record>, FormatError> {
+        let Record::Part(RecordPart { index, last, bytes }) = record else {
+            // Whoever wrote parts before ended before the last one.
+            *self = RecordAssembler::default();
+            return Ok(Some(record));
+        };
+        if index == 0 {
+            *self = RecordAssembler::default();
+        }
+        if index != self.parts {
+            // The first ones are not there: the reading began behind them.
+            return Ok(None);
+        }
+        self.parts += 1;
+        self.bytes.extend(bytes);
+        if last { Record::decode(&std::mem::take(self).bytes).map(Some) } else { Ok(None) }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rkyv::with::Unshare;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::ids::{OperatorId, RequestId, Tid, Timestamp};
@@ -50,6 +51,18 @@ impl Request {
     pub fn calls_as(&self, body: u64) -> bool {
         (self.body_hash() ^ body) & !ARGUMENTS == 0
     }
+}
+
+/// A transaction that was moved to the next epoch.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CarriedTransaction {
+    /// Its TID, which it keeps.
+    pub tid: Tid,
+    /// When it was first sequenced.
+    pub time: Timestamp,
+    /// What is asked.
+    #[rkyv(with = Unshare)]
+    pub request: Arc<Request>,
 }
 
 /// A sequenced request.

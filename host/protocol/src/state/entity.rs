@@ -13,6 +13,10 @@ pub type Key = Arc<str>;
 /// Value of an entity, arguments or result of a call. Shared, never copied, between versions.
 pub type Value = Arc<[u8]>;
 
+/// Bytes of a result or of a value, as they are archived.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Payload(#[rkyv(with = crate::archive::Plain)] pub Value);
+
 /// How keys are spread over partitions. Fixed when a cluster is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Layout {

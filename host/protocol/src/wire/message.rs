@@ -15,11 +15,12 @@ use crate::commit::validate::{Bits, Kind};
 use crate::execute::attempt::{Mode, RemoteRequest, RemoteResponse, Report, Usage};
 use crate::execute::task::GraphId;
 use crate::ids::{Epoch, OperatorId, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
+use crate::pieces::in_pieces;
 use crate::sequence::catalog::Control;
+use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
-use crate::wire::pieces::in_pieces;
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +86,14 @@ pub enum Message {
         /// Those that have any, in TID order.
         bits: Vec<(Tid, Bits)>,
     },
+    /// To the coordinator, before [`Message::Finished`]: some of what the epoch changed here. To a worker, before
+    /// [`Replay::Apply`]: some of what it changed there.
+    Changes {
+        /// The round.
+        round: Round,
+        /// Of one entity or reply the last counts.
+        changes: EpochChanges,
+    },
     /// To the coordinator: the round is over here.
     Finished(Finished),
     /// To all workers: the record of an epoch is durable.
@@ -114,6 +123,7 @@ impl Message {
             Message::Settle { .. } => "Settle",
             Message::Bits { .. } => "Bits",
             Message::Decide { .. } => "Decide",
+            Message::Changes { .. } => "Changes",
             Message::Finished(_) => "Finished",
             Message::Durable(_) => "Durable",
             Message::Snapshot => "Snapshot",
@@ -135,6 +145,7 @@ impl Message {
             Message::Share { requests, .. } => requests.len() * 128,
             Message::Executed { ends, .. } | Message::Settle { ends, .. } => ends.len() * 32,
             Message::Graphs(mail) => mail.weight(),
+            Message::Changes { changes, .. } => changes.weight(),
             _ => 0,
         };
         256 + entries
@@ -166,8 +177,20 @@ pub struct Begin {
     pub controls: Vec<Control>,
     /// Bytes that what this worker adds may weigh.
     pub room: u64,
-    /// In a replay: what is rooted at this worker.
-    pub replay: Option<Vec<Replayed>>,
+    /// What to do instead of cutting, if the epoch is one of the log.
+    pub replay: Option<Replay>,
+}
+
+/// What becomes of an epoch of the log.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Replay {
+    /// What is rooted here is executed again.
+    Execute(Vec<Replayed>),
+    /// What it changed here is applied, which was told before.
+    Apply {
+        /// Requests that were sequenced here and whose replies are kept, with the hashes of their bodies.
+        begun: Vec<(RequestId, u64)>,
+    },
 }
 
 /// A transaction of the log.
@@ -461,7 +484,7 @@ pub struct Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execute::attempt::Payload;
+    use crate::state::entity::Payload;
 
     fn decision(graph: u64) -> Decision {
         Decision { graph: GraphId(graph), number: 1, commits: true }

@@ -3,4 +3,3 @@
 
 pub mod fault;
 pub mod message;
-pub mod pieces;

@@ -165,5 +165,6 @@ pub(crate) fn record(epoch: u64) -> std::sync::Arc<styx_protocol::record::EpochR
         before: Default::default(),
         controls: Vec::new(),
         sequences: Vec::new(),
+        outcome: None,
     })
 }

@@ -4,6 +4,8 @@
 
 pub mod taken;
 
+use std::sync::Arc;
+
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
@@ -12,7 +14,7 @@ use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, RequestId, T
 use styx_protocol::machine::worker::{ClientResponse, Executed};
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::modes::Modes;
-use styx_protocol::record::Record;
+use styx_protocol::record::{EpochRecord, Record};
 use styx_protocol::replies::{Reply, Retention};
 use styx_protocol::task::Started;
 use styx_protocol::transaction::Request;
@@ -100,17 +102,20 @@ impl Driver {
         driver.machine.restore(from.taken.restored(|_| true));
         driver.now = from.now;
         let epoch = driver.machine.position().0;
-        driver.replay(&from.log[epoch.0 as usize..]);
+        driver.recover(&from.log[epoch.0 as usize..]);
         driver
     }
 
-    /// Recovers from another driver's log.
+    /// Recovers from another driver's log: executes nothing.
+    pub fn recover(&mut self, log: &[Vec<u8>]) {
+        records(log).for_each(|record| self.step(coordinator::Input::Replay(record)));
+    }
+
+    /// Executes the requests of another driver's log again.
     pub fn replay(&mut self, log: &[Vec<u8>]) {
-        for record in log {
-            let Ok(Record::Epoch(record)) = Record::decode(record) else {
-                panic!("a record that was written can be read")
-            };
-            self.step(coordinator::Input::Replay(record));
+        for record in records(log) {
+            let record = EpochRecord { outcome: None, ..(*record).clone() };
+            self.step(coordinator::Input::Replay(record.into()));
         }
     }
 
@@ -182,4 +187,12 @@ impl Driver {
             ClientResponse::Returned { .. } => unreachable!("nobody told it to drain"),
         }
     }
+}
+
+/// Records of a log.
+fn records(log: &[Vec<u8>]) -> impl Iterator<Item = Arc<EpochRecord>> {
+    log.iter().map(|record| match Record::decode(record) {
+        Ok(Record::Epoch(record)) => record,
+        _ => panic!("a record that was written can be read"),
+    })
 }

@@ -6,8 +6,9 @@ use styx_protocol::entity::Key;
 use styx_protocol::ids::{Epoch, OperatorId, PartitionId, RequestId};
 use styx_protocol::replies::{Kept, ReplyChange};
 use styx_protocol::route::partition_of;
-use styx_protocol::snapshot::{CarriedTransaction, RestoredState, SnapshotHeader, WorkerSnapshot};
+use styx_protocol::snapshot::{RestoredState, SnapshotHeader, WorkerSnapshot};
 use styx_protocol::state::{Partition, StateHash, Write};
+use styx_protocol::transaction::CarriedTransaction;
 
 /// A snapshot that is whole.
 struct Whole {

@@ -162,7 +162,8 @@ impl Endpoints for Process {
 }
 
 impl Process {
-    /// Starts a server that checks every transaction's determinism, with more arguments; returns once it is ready.
+    /// Starts a server that checks every transaction's determinism unless `more` says otherwise; returns once it is
+    /// ready.
     pub async fn start(data: &Path, more: &[&str]) -> Process {
         Process::start_at(FREE, FREE, data, more).await
     }
@@ -175,8 +176,9 @@ impl Process {
     }
 
     async fn start_at(ingress: &str, admin: &str, data: &Path, more: &[&str]) -> Process {
-        let own = ["server", "--json", "--determinism-check", "all", "--ingress-addr", ingress, "--admin-addr", admin];
-        let all = [&own[..], &["--data-dir", data.to_str().unwrap()], more].concat();
+        let check: &[&str] = if more.contains(&"--determinism-check") { &[] } else { &["--determinism-check", "all"] };
+        let own = ["server", "--json", "--ingress-addr", ingress, "--admin-addr", admin];
+        let all = [&own[..], check, &["--data-dir", data.to_str().unwrap()], more].concat();
         let (logs, limit) = (tempfile::tempdir().unwrap(), TimeLimit::of_test());
         let process = started(logs.path(), "server", "error", &all).await;
         Process {

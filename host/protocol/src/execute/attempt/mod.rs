@@ -37,7 +37,7 @@ pub use path::{ASYNC, Path};
 pub use quota::{KEY_BYTES_MAX, Usage};
 pub use report::{Finding, Report};
 pub use run::{Functions, Next, call, run};
-pub use site::{CachedCall, Entry, Operation, Payload, RemoteRequest, RemoteRequests, RemoteResponse, Scan};
+pub use site::{CachedCall, Entry, Operation, RemoteRequest, RemoteRequests, RemoteResponse, Scan};
 pub use stamp::Stamp;
 pub use state::Locality;
 pub use thin_vec::ThinVec;

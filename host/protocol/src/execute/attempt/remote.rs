@@ -1,10 +1,11 @@
 //! An attempt among several workers: what it asks of others, does for others, and has to tell them.
 
-use super::site::{Entry, Operation, Payload, RemoteRequest, RemoteRequests, RemoteResponse};
+use super::site::{Entry, Operation, RemoteRequest, RemoteRequests, RemoteResponse};
 use super::{Attempt, Finding, Mode, Report, Stamp, Target, Usage};
 use crate::cluster::worker_set::WorkerSet;
 use crate::ids::WorkerId;
 use crate::state::entity::Entity;
+use crate::state::entity::Payload;
 
 impl Attempt {
     /// Whether the whole attempt ran here and is over: nobody else was asked or called.

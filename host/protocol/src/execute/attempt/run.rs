@@ -7,10 +7,11 @@
 use super::execution::{Recorded, Returned};
 use super::fragment::IssuedCall;
 use super::frame::mix;
-use super::site::{CachedCall, Payload, RemoteRequest, RemoteRequests, RemoteResponse};
+use super::site::{CachedCall, RemoteRequest, RemoteRequests, RemoteResponse};
 use super::{Attempt, CallRecord, Finding, Frame, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
+use crate::state::entity::Payload;
 use crate::state::entity::{Entity, Key, Value};
 
 /// What comes next for whoever runs an attempt's functions.

@@ -10,7 +10,7 @@ use super::{Accesses, Finding, Mode, Report, Stamp, Target, Usage};
 use crate::abort::Abort;
 use crate::cluster::placement::Placement;
 use crate::ids::{OperatorId, PartitionId, WorkerId};
-use crate::state::entity::{Entity, Key, Value};
+use crate::state::entity::{Entity, Key, Payload, Value};
 use crate::state::range::{KeyRange, RangeRead};
 
 /// Something to be done for a transaction at the worker that owns the entity.
@@ -103,10 +103,6 @@ impl RemoteResponse {
         RemoteResponse::Called(result.map(Payload))
     }
 }
-
-/// Bytes of a result or of a value.
-#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
-pub struct Payload(#[rkyv(with = crate::archive::Plain)] pub Value);
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]

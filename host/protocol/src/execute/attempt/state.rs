@@ -3,9 +3,10 @@
 
 use styx_planted::{Bug, planted};
 
-use super::site::{Operation, Payload, RemoteRequests, RemoteResponse};
+use super::site::{Operation, RemoteRequests, RemoteResponse};
 use super::{Access, Attempt, Finding, Stamp, quota};
 use crate::abort::{Abort, Code};
+use crate::state::entity::Payload;
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::RangeRead;
 

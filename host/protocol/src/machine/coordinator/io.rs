@@ -40,7 +40,7 @@ pub enum Input<W> {
         /// Goes into the record.
         now: Timestamp,
     },
-    /// A record of the log, in recovery: the cut that was made.
+    /// A record of the log, in recovery; one without its outcome is executed again.
     Replay(Arc<EpochRecord>),
     /// The records up to this epoch's are durable.
     Durable(Epoch),
@@ -60,7 +60,7 @@ pub enum Input<W> {
 /// Work that the coordinator's machine asks its driver for.
 #[derive(Debug)]
 pub enum Action<W> {
-    /// Append the record, and say [`Input::Durable`] once it is.
+    /// Append the record of an epoch that has ended, and say [`Input::Durable`] once it is.
     Append(Arc<EpochRecord>),
     /// Send a message; those to one worker arrive in order, each once.
     Send {

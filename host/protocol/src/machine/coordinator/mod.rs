@@ -2,7 +2,7 @@
 //! phases (Styx §4.1, §6).
 //!
 //! A round is an epoch, or carries read-only requests only; which, shows when all sequencers have
-//! said what they add. Execution does not wait for that, nor for the record to be durable.
+//! said what they add. Execution does not wait for that. When an epoch has ended, its record is appended, with what it came to.
 
 mod io;
 mod round;
@@ -17,19 +17,20 @@ pub use round::Stage;
 
 use styx_planted::{Bug, planted};
 
-use self::round::{CurrentRound, Outcome};
+use self::round::{CurrentRound, Logged, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
-use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, PartitionId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
+use crate::sequence::outcome::{EpochChanges, EpochOutcome};
 use crate::sequence::record::{Chain, EpochRecord, Sequence};
-use crate::sequence::route::sequencer_of;
+use crate::sequence::route::{memory_of, sequencer_of};
 use crate::snapshot::SnapshotHeader;
 use crate::wire::fault::{PeerFault, why};
-use crate::wire::message::{Begin, Message, Node, Replayed};
+use crate::wire::message::{Begin, Message, Node, Replay, Replayed};
 
 /// The machine of the coordinator. `W` names whoever waits for a deployment.
 #[derive(Debug)]
@@ -115,6 +116,10 @@ impl<W> Coordinator<W> {
     /// What the round under way waits for, if there is one.
     pub fn stage(&self) -> Option<Stage> {
         self.current.as_ref().map(|round| round.stage())
+    }
+    /// The record of the round under way without what it comes to, once it is known that it will have one.
+    pub fn cut(&self) -> Option<&Arc<EpochRecord>> {
+        self.current.as_ref().and_then(|round| round.record())
     }
     /// Whether a round would find anything to do.
     pub fn has_work(&self) -> bool {
@@ -217,6 +222,10 @@ impl<W> Coordinator<W> {
         usize::from(self.placement.workers())
     }
 
+    fn owns(&self, worker: WorkerId, partition: PartitionId) -> bool {
+        self.placement.owners().get(usize::from(partition.0)) == Some(&worker)
+    }
+
     fn tell_all(&self, message: &Message, actions: &mut Vec<Action<W>>) {
         let workers = (0..self.placement.workers()).map(WorkerId);
         actions.extend(workers.map(|to| Action::Send { to, message: message.clone() }));
@@ -280,13 +289,14 @@ impl<W> Coordinator<W> {
         }
     }
 
-    /// Does again what a record of the log says was done.
+    /// Brings about again what a record of the log says: what it came to, if the record says so, without executing
+    /// anything.
     fn replay(&mut self, record: Arc<EpochRecord>, actions: &mut Vec<Action<W>>) {
         assert!(self.is_idle(), "records are replayed one after the other");
         assert_eq!(record.epoch.0, self.epoch.0 + 1, "the log's epochs are contiguous");
         assert_eq!(
             record.before, self.chain,
-            "state diverged from the log before epoch {}: the log was written by another engine, or a function is not deterministic",
+            "the state before epoch {} is not the one that the log was written on: a function is not deterministic, or log or snapshot are damaged",
             record.epoch
         );
         assert_eq!(
@@ -305,22 +315,54 @@ impl<W> Coordinator<W> {
             self.catalog.apply(control);
         }
         let begin = self.next(record.epoch, record.time, controls);
-        let mut rooted: Vec<Vec<Replayed>> = vec![Vec::new(); self.workers()];
-        let mut transactions: Vec<_> = record.transactions().collect();
-        transactions.sort_unstable_by_key(|(tid, _)| *tid);
-        for (tid, request) in transactions {
-            let worker = sequencer_of(request, &self.config.layout, &self.catalog, &self.placement);
-            rooted[usize::from(worker.0)].push(Replayed { tid, request: request.clone() });
-        }
-        for (worker, replayed) in rooted.into_iter().enumerate() {
-            let to = WorkerId(worker as u16);
-            let begin = Begin { replay: Some(replayed), ..begin.clone() };
-            actions.push(Action::Send { to, message: Message::Begin(begin) });
-        }
         // Under another membership, counters go on where no TID has been.
         self.highest = self.highest.max(record.highest());
         self.counter = self.counter.max(SequencerCounter::past(self.highest, workers));
-        self.current = Some(Box::new(CurrentRound::replay(begin, self.workers(), record)));
+        self.current = Some(Box::new(match &record.outcome {
+            Some(outcome) => CurrentRound::apply(begin.clone(), self.workers(), outcome.chain),
+            None => CurrentRound::replay(begin.clone(), self.workers()),
+        }));
+        for (worker, (changes, replay)) in self.replays(&record).into_iter().enumerate() {
+            let to = WorkerId(worker as u16);
+            let round = begin.round;
+            let changes = changes.into_pieces().into_iter().map(|changes| Message::Changes { round, changes });
+            actions.extend(changes.map(|message| Action::Send { to, message }));
+            let begin = Begin { replay: Some(replay), ..begin.clone() };
+            actions.push(Action::Send { to, message: Message::Begin(begin) });
+        }
+    }
+
+    /// What each worker is to do of an epoch of the log.
+    fn replays(&self, record: &EpochRecord) -> Vec<(EpochChanges, Replay)> {
+        let mut transactions: Vec<_> = record.transactions().collect();
+        transactions.sort_unstable_by_key(|(tid, _)| *tid);
+        let root = |request| usize::from(sequencer_of(request, &self.config.layout, &self.catalog, &self.placement).0);
+        let Some(outcome) = &record.outcome else {
+            let mut rooted: Vec<Vec<Replayed>> = vec![Vec::new(); self.workers()];
+            for (tid, request) in transactions {
+                rooted[root(request)].push(Replayed { tid, request: request.clone() });
+            }
+            let execute = |replayed| (EpochChanges::default(), Replay::Execute(replayed));
+            return rooted.into_iter().map(execute).collect();
+        };
+        let mut parts: Vec<(EpochChanges, Vec<_>)> = vec![Default::default(); self.workers()];
+        for (_, request) in transactions.iter().filter(|(_, request)| request.retained) {
+            parts[root(request)].1.push((request.id, request.body_hash()));
+        }
+        let EpochChanges { writes, ends, carried } = &outcome.changes;
+        for write in writes.iter() {
+            // Their checksums are right, and they were written by this version.
+            let write = write.expect("the log holds what was appended");
+            let owner = self.placement.owner(write.partition());
+            parts[usize::from(owner.0)].0.writes.extend(write.bytes());
+        }
+        for end in ends {
+            parts[usize::from(memory_of(end.id, &self.placement).0)].0.ends.push(end.clone());
+        }
+        for carried in carried {
+            parts[root(&carried.request)].0.carried.push(carried.clone());
+        }
+        parts.into_iter().map(|(changes, begun)| (changes, Replay::Apply { begun })).collect()
     }
 
     /// Takes a message of a worker.
@@ -341,10 +383,19 @@ impl<W> Coordinator<W> {
                 self.woken = true;
                 return Ok(());
             }
-            Message::Share { round, .. } | Message::Executed { round, .. } | Message::Bits { round, .. } => *round,
+            Message::Share { round, .. }
+            | Message::Executed { round, .. }
+            | Message::Bits { round, .. }
+            | Message::Changes { round, .. } => *round,
             Message::Finished(finished) => finished.round,
             _ => return Err(why::NOT_FOR_THIS),
         };
+        // What is wrong must not get into the log.
+        if let Message::Changes { changes, .. } = &message
+            && !changes.writes.iter().all(|write| write.is_ok_and(|write| self.owns(worker, write.partition())))
+        {
+            return Err(why::NO_WRITES);
+        }
         let round = self.current.as_mut().ok_or(why::NO_ROUND)?;
         if of != round.number() {
             return Err(why::ANOTHER_ROUND);
@@ -352,7 +403,7 @@ impl<W> Coordinator<W> {
         match message {
             Message::Share { requests, .. } => {
                 if let Some(sequences) = round.share(worker, requests)? {
-                    self.gathered(sequences, actions);
+                    self.gathered(sequences);
                 }
                 self.settle(actions);
             }
@@ -365,6 +416,7 @@ impl<W> Coordinator<W> {
                     self.tell_all(&Message::Decide { round: of, bits }, actions);
                 }
             }
+            Message::Changes { changes, .. } => round.changed(worker, changes)?,
             Message::Finished(finished) => {
                 let (deployment, more) = (finished.deployment, finished.more);
                 let outcome = round.finished(worker, finished)?;
@@ -383,7 +435,7 @@ impl<W> Coordinator<W> {
     }
 
     /// All sequencers have said what they add: the cut.
-    fn gathered(&mut self, mut sequences: Vec<Sequence>, actions: &mut Vec<Action<W>>) {
+    fn gathered(&mut self, mut sequences: Vec<Sequence>) {
         let round = self.current.as_mut().expect("a round is under way");
         let logged = round.has_controls()
             || !self.carried.is_empty()
@@ -412,12 +464,12 @@ impl<W> Coordinator<W> {
             before: self.chain,
             controls,
             sequences,
+            outcome: None,
         });
         if !planted(Bug::NotLevelled) {
             self.counter = record.counter_after();
         }
         self.highest = self.highest.max(record.highest());
-        actions.push(Action::Append(record.clone()));
         round.set_cut(Some(record));
     }
 
@@ -433,12 +485,26 @@ impl<W> Coordinator<W> {
     /// The round is over on all workers.
     fn end(&mut self, outcome: Outcome, actions: &mut Vec<Action<W>>) {
         let round = self.current.take().expect("a round is under way");
+        let time = round.time();
         if round.is_logged() {
-            (self.epoch, self.time) = (round.epoch(), round.time());
+            (self.epoch, self.time) = (round.epoch(), time);
             self.chain = self.chain.after(self.epoch, outcome.hash);
             self.carried = outcome.carried;
         }
-        let (epoch, time, chain, counts) = (self.epoch, round.time(), self.chain, outcome.counts);
+        match round.into_record() {
+            Logged::New(record) => {
+                let outcome = EpochOutcome { chain: self.chain, changes: outcome.changes };
+                let record = EpochRecord { outcome: Some(Box::new(outcome)), ..record };
+                actions.push(Action::Append(Arc::new(record)));
+            }
+            Logged::Before(Some(chain)) => assert_eq!(
+                self.chain, chain,
+                "the state after epoch {} is not what its record in the log says: log or snapshot are damaged",
+                self.epoch
+            ),
+            Logged::Before(None) | Logged::Nothing => {}
+        }
+        let (epoch, chain, counts) = (self.epoch, self.chain, outcome.counts);
         actions.push(Action::Finished(EpochSummary { epoch, time, chain, counts, ..EpochSummary::default() }));
         if self.snapshot {
             self.snapshot(actions);

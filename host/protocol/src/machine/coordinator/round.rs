@@ -12,7 +12,8 @@ use crate::commit::validate::Bits;
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::Control;
-use crate::sequence::record::{EpochRecord, Sequence};
+use crate::sequence::outcome::EpochChanges;
+use crate::sequence::record::{Chain, EpochRecord, Sequence};
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
 use crate::wire::fault::why;
@@ -44,8 +45,10 @@ pub(super) struct CurrentRound {
 #[derive(Debug)]
 enum Cut {
     Gathering(BTreeMap<WorkerId, Vec<Arc<Request>>>),
-    /// The record; none if nothing is logged.
+    /// The record without its outcome; none if nothing is logged.
     Known(Option<Arc<EpochRecord>>),
+    /// A record of the log; with the chain that it must come to, if that is known.
+    Logged(Option<Chain>),
 }
 
 /// What all workers are to say next, and what those say that have.
@@ -63,9 +66,20 @@ enum Barrier {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub hash: StateHash,
+    pub changes: EpochChanges,
     /// Transactions that move to the next epoch.
     pub carried: Vec<Tid>,
     pub counts: Counts,
+}
+
+/// What a round that is over has to do with the log.
+#[derive(Debug)]
+pub(super) enum Logged {
+    Nothing,
+    /// Its record, without its outcome, is not there yet.
+    New(EpochRecord),
+    /// Its record is there, with the chain that it comes to, unless that is not known.
+    Before(Option<Chain>),
 }
 
 impl CurrentRound {
@@ -75,9 +89,15 @@ impl CurrentRound {
         CurrentRound { begin, workers, cut: Cut::Gathering(BTreeMap::new()), barrier }
     }
 
-    /// A round whose cut the log knows.
-    pub fn replay(begin: Begin, workers: usize, record: Arc<EpochRecord>) -> Self {
-        CurrentRound { cut: Cut::Known(Some(record)), ..CurrentRound::new(begin, workers) }
+    /// A round whose cut the log knows, and that is executed again.
+    pub fn replay(begin: Begin, workers: usize) -> Self {
+        CurrentRound { cut: Cut::Logged(None), ..CurrentRound::new(begin, workers) }
+    }
+
+    /// A round that the log knows all of: its changes are applied, and come to `chain`.
+    pub fn apply(begin: Begin, workers: usize, chain: Chain) -> Self {
+        let barrier = Barrier::Finish { heard: WorkerSet::default(), outcome: Outcome::default() };
+        CurrentRound { cut: Cut::Logged(Some(chain)), barrier, ..CurrentRound::new(begin, workers) }
     }
 
     pub fn number(&self) -> Round {
@@ -94,7 +114,12 @@ impl CurrentRound {
 
     /// Whether it is known to be an epoch.
     pub fn is_logged(&self) -> bool {
-        matches!(self.cut, Cut::Known(Some(_)))
+        matches!(self.cut, Cut::Known(Some(_)) | Cut::Logged(_))
+    }
+
+    /// What is new in it, without what it comes to, if it is known to be an epoch and is not one of the log.
+    pub fn record(&self) -> Option<&Arc<EpochRecord>> {
+        if let Cut::Known(record) = &self.cut { record.as_ref() } else { None }
     }
 
     pub fn stage(&self) -> Stage {
@@ -128,6 +153,15 @@ impl CurrentRound {
             return Ok(None);
         }
         Ok(Some(std::mem::take(shares).into_values().map(|requests| Sequence { requests }).collect()))
+    }
+
+    /// What is left of it when it is over.
+    pub fn into_record(self) -> Logged {
+        match self.cut {
+            Cut::Known(Some(record)) => Logged::New(Arc::unwrap_or_clone(record)),
+            Cut::Logged(chain) => Logged::Before(chain),
+            Cut::Known(None) | Cut::Gathering(_) => Logged::Nothing,
+        }
     }
 
     /// The changes that the record is to hold.
@@ -201,6 +235,22 @@ impl CurrentRound {
         Ok(Some(bits))
     }
 
+    /// A worker says what the epoch changed there, or some of it.
+    ///
+    /// # Errors
+    /// It has said all, or its part cannot be over yet.
+    pub fn changed(&mut self, worker: WorkerId, changes: EpochChanges) -> Result<(), &'static str> {
+        let Barrier::Finish { heard, outcome } = &mut self.barrier else { return Err(why::ANOTHER_PHASE) };
+        if heard.contains(worker) {
+            return Err(why::TWICE);
+        }
+        if planted(Bug::ChangesOfOneWorker) {
+            outcome.changes = EpochChanges::default();
+        }
+        outcome.changes.append(changes);
+        Ok(())
+    }
+
     /// The round is over at a worker; gives what it came to when it is at all.
     ///
     /// # Errors
@@ -215,6 +265,7 @@ impl CurrentRound {
             return Ok(None);
         }
         outcome.carried.sort_unstable();
+        outcome.changes.sort();
         Ok(Some(std::mem::take(outcome)))
     }
 
@@ -228,7 +279,7 @@ impl CurrentRound {
             Cut::Gathering(_) if !matches!(self.barrier, Barrier::Execute { .. }) => {
                 Err("nothing is settled before the cut is known")
             }
-            Cut::Known(_) if all_executed => Err("what is executed and cut is settled"),
+            Cut::Known(_) | Cut::Logged(_) if all_executed => Err("what is executed and cut is settled"),
             _ if heard.iter().any(|worker| usize::from(worker.0) >= self.workers) => Err("only members are heard"),
             _ => Ok(()),
         }

@@ -7,6 +7,8 @@ use super::{Action, ClientResponse};
 use crate::commit::replies::{Kept, Known, Reply, ReplyChange, ReplyTable, Retention};
 use crate::ids::{Epoch, RequestId, Timestamp};
 use crate::machine::outbox::Outbox;
+use crate::sequence::outcome::RetainedEnd;
+use crate::state::entity::Payload;
 
 /// See the module.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(super) struct Egress<W> {
     replies: ReplyTable,
     /// Further clients that wait for the end of a request that is remembered.
     waiting: BTreeMap<RequestId, Vec<W>>,
+    /// Ends in the epoch under way.
+    ended: Vec<RetainedEnd>,
     outbox: Outbox<ClientResponse<W>>,
 }
 
@@ -24,7 +28,7 @@ impl<W> Egress<W> {
         if snapshots {
             replies.track();
         }
-        Egress { replies, waiting: BTreeMap::new(), outbox: Outbox::default() }
+        Egress { replies, waiting: BTreeMap::new(), ended: Vec::new(), outbox: Outbox::default() }
     }
 
     // What is remembered.
@@ -83,11 +87,25 @@ impl<W> Egress<W> {
     }
 
     /// A request has ended, whose reply is kept: all who wait besides the first are told.
-    pub fn end(&mut self, reply: &Reply, time: Timestamp) {
+    pub fn end(&mut self, reply: &Reply, fell_back: bool, time: Timestamp) {
+        let Reply { id, tid, outcome, .. } = reply;
+        let outcome = outcome.clone().map(Payload);
+        self.ended.push(RetainedEnd { fell_back, tid: *tid, id: *id, outcome });
         self.replies.end(reply, time);
         for waiter in self.take_waiting(reply.id) {
             self.outbox.hold(reply.epoch, ClientResponse::Reply { waiter, reply: reply.clone() });
         }
+    }
+
+    /// Ends in the epoch under way.
+    pub fn take_ended(&mut self) -> Vec<RetainedEnd> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// A request has ended in an epoch of the log; nobody waits for it yet.
+    pub fn apply(&mut self, end: RetainedEnd, epoch: Epoch, time: Timestamp) {
+        let RetainedEnd { tid, id, outcome, .. } = end;
+        self.replies.end(&Reply { id, tid, epoch, outcome: outcome.map(|Payload(value)| value) }, time);
     }
 
     /// Holds a response until `epoch` is durable.

@@ -9,8 +9,9 @@ use crate::execute::task::LocalView;
 use crate::ids::{PartitionId, WorkerId};
 use crate::sequence::catalog::{Catalog, Consistency, Control};
 use crate::sequence::transaction::Transaction;
+use crate::sequence::writes::{NoWrites, PackedWrites};
 use crate::state::entity::Layout;
-use crate::state::{Partition, State};
+use crate::state::{Partition, State, Write};
 use crate::wire::fault::why;
 
 /// See the module.
@@ -19,12 +20,14 @@ pub(crate) struct Ground {
     view: LocalView,
     state: Arc<State>,
     catalog: Arc<Catalog>,
+    /// What the epoch under way has written.
+    written: PackedWrites,
 }
 
 impl Ground {
     /// An empty state, on which nothing is deployed.
     pub fn new(view: LocalView, layout: Layout) -> Self {
-        Ground { view, state: Arc::new(State::new(layout)), catalog: Arc::default() }
+        Ground { view, state: Arc::new(State::new(layout)), catalog: Arc::default(), written: PackedWrites::default() }
     }
 
     pub fn view(&self) -> &LocalView {
@@ -72,6 +75,30 @@ impl Ground {
     /// The state, while nobody reads it.
     pub fn state_mut(&mut self) -> &mut State {
         Arc::get_mut(&mut self.state).expect("no execution keeps the state beyond its batch")
+    }
+
+    /// Applies writes of the epoch under way.
+    pub fn write(&mut self, writes: impl Iterator<Item = Write>) {
+        let state = Arc::get_mut(&mut self.state).expect("no execution keeps the state beyond its batch");
+        for (entity, value) in writes {
+            self.written.push(&entity, value.as_deref());
+            state.apply((entity, value));
+        }
+    }
+
+    /// Applies what an epoch of the log has written.
+    ///
+    /// # Errors
+    /// It is no writes.
+    pub fn apply_written(&mut self, writes: &PackedWrites) -> Result<(), NoWrites> {
+        let layout = self.state.layout();
+        let state = self.state_mut();
+        writes.iter().try_for_each(|write| Ok(state.apply(write?.unpack(&layout)?)))
+    }
+
+    /// What the epoch under way has written.
+    pub fn take_written(&mut self) -> PackedWrites {
+        std::mem::take(&mut self.written)
     }
 
     pub fn restore(&mut self, catalog: Catalog, partitions: Vec<(PartitionId, Partition)>) {

@@ -34,17 +34,18 @@ use self::handover::Handover;
 use self::ingress::{Ingress, Slot};
 use self::round::{Cut, Ended, Rounds, Scope};
 use crate::execute::task::LocalView;
-use crate::ids::{Epoch, Timestamp};
+use crate::ids::{Epoch, RequestId, Round, Timestamp};
 use crate::machine::EpochSummary;
 use crate::sequence::catalog::{Catalog, Control};
+use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
 use crate::sequence::route::sequencer_of;
 use crate::sequence::sequencer::Sequencer;
-use crate::sequence::transaction::Transaction;
-use crate::snapshot::{CarriedTransaction, RestoredState, RetainedState, WorkerSnapshot};
+use crate::sequence::transaction::{CarriedTransaction, Transaction};
+use crate::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use crate::state::State;
 use crate::wire::fault::why;
-use crate::wire::message::{Begin, Finished, Message, Node, Replayed};
+use crate::wire::message::{Begin, Finished, Message, Node, Replay, Replayed};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
@@ -58,6 +59,8 @@ pub struct Worker<W> {
     handover: Handover,
     /// Transactions that moved to the next epoch, in TID order.
     carried: Vec<Slot<W>>,
+    /// Changes of an epoch of the log, until it is applied.
+    changes: EpochChanges,
     position: Position,
     /// The coordinator knows that there is something to do.
     woke: bool,
@@ -85,6 +88,7 @@ impl<W> Worker<W> {
             egress: Egress::new(config.retention, config.snapshots),
             handover: Handover::new(config.hand_over_max),
             carried: Vec::new(),
+            changes: EpochChanges::default(),
             position: Position::default(),
             woke: false,
             ground: Ground::new(view, config.layout),
@@ -195,7 +199,7 @@ impl<W> Worker<W> {
         }
         let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
         if let Some(ended) = self.rounds.take_ended(&mut scope) {
-            self.finish(ended, actions);
+            self.finish(ended, true, actions);
         }
         if self.handover.is_asked() && self.is_idle() {
             actions.push(self.handover.go_on(self.ground.state_mut()));
@@ -206,6 +210,13 @@ impl<W> Worker<W> {
         let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
         match (from, message) {
             (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
+            (Node::Coordinator, Message::Changes { round, changes }) => {
+                if !self.rounds.is_idle() || round <= self.rounds.last() {
+                    return Err(why::ANOTHER_ROUND);
+                }
+                self.changes.append(changes);
+                Ok(())
+            }
             (Node::Coordinator, Message::Settle { round, logged, ends }) => {
                 self.rounds.settle(round, logged, ends, &mut scope)
             }
@@ -255,11 +266,11 @@ impl<W> Worker<W> {
         self.sequencer.level(counter);
         // Rescheduled transactions keep their TIDs, which are lower than all new ones.
         let mut slots = std::mem::take(&mut self.carried);
-        if replay.is_some() && planted(Bug::CarriedForgotten) {
-            slots.clear();
-        }
         let (new, queries) = match replay {
-            Some(replay) => (self.replay(replay), Vec::new()),
+            Some(Replay::Apply { begun }) => {
+                return self.apply(round, epoch, begun, actions);
+            }
+            Some(Replay::Execute(replayed)) => (self.replay(replayed), Vec::new()),
             None => {
                 let new =
                     self.ingress.cut(slots.len(), room as usize, (epoch, time), &mut self.sequencer, &mut self.egress);
@@ -283,6 +294,33 @@ impl<W> Worker<W> {
         Ok(())
     }
 
+    /// Brings about what the log says an epoch changed here.
+    fn apply(
+        &mut self,
+        round: Round,
+        epoch: Epoch,
+        begun: Vec<(RequestId, u64)>,
+        actions: &mut Vec<Action<W>>,
+    ) -> Result<(), &'static str> {
+        let time = self.position.time;
+        let EpochChanges { writes, ends, carried } = std::mem::take(&mut self.changes);
+        if !planted(Bug::KeysForgotten) {
+            begun.into_iter().for_each(|(id, body)| self.egress.begin(id, body));
+        }
+        self.egress.trim(time);
+        self.ground.apply_written(&writes).map_err(|_| why::NO_WRITES)?;
+        ends.into_iter().for_each(|end| self.egress.apply(end, epoch, time));
+        let slot = |CarriedTransaction { tid, time, request }| Slot {
+            transaction: Transaction { tid, time, request, query: false },
+            waiter: None,
+        };
+        let rescheduled = carried.into_iter().filter(|_| !planted(Bug::CarriedForgotten)).map(slot).collect();
+        self.rounds.skip(round, &self.ground);
+        let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
+        self.finish(Ended { round, epoch: Some(epoch), summary, rescheduled }, false, actions);
+        Ok(())
+    }
+
     /// What the log says was cut here.
     fn replay(&mut self, replay: Vec<Replayed>) -> Vec<Slot<W>> {
         let time = self.position.time;
@@ -296,7 +334,7 @@ impl<W> Worker<W> {
     }
 
     /// A round is over here.
-    fn finish(&mut self, ended: Ended<W>, actions: &mut Vec<Action<W>>) {
+    fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
         let Ended { round, epoch, summary, rescheduled } = ended;
         self.carried = rescheduled;
         if let Some(epoch) = epoch {
@@ -313,7 +351,25 @@ impl<W> Worker<W> {
             counts: summary.counts,
         };
         actions.push(Action::Finished(EpochSummary { epoch: self.position.epoch, ..summary }));
+        if executed {
+            let carried = self.carried().collect();
+            let changes = EpochChanges { writes: self.ground.take_written(), ends: self.egress.take_ended(), carried };
+            let message = |changes| Message::Changes { round, changes };
+            let send = |message| Action::Send { to: Node::Coordinator, message };
+            // To another process in pieces, of which none is longer than what is sent at once.
+            let pieces = if self.ground.is_shared() { changes.into_pieces() } else { vec![changes] };
+            actions.extend(pieces.into_iter().map(message).map(send));
+        }
         actions.push(Action::Send { to: Node::Coordinator, message: Message::Finished(finished) });
+    }
+
+    /// Transactions that moved to the next epoch.
+    fn carried(&self) -> impl Iterator<Item = CarriedTransaction> {
+        self.carried.iter().map(|Slot { transaction, .. }| CarriedTransaction {
+            tid: transaction.tid,
+            time: transaction.time,
+            request: transaction.request.clone(),
+        })
     }
 
     // Snapshots, and the end of a generation.
@@ -328,15 +384,10 @@ impl<W> Worker<W> {
         }
         self.handover.begin();
         self.ground.state_mut().cut_delta();
-        let carried = self.carried.iter().map(|Slot { transaction, .. }| CarriedTransaction {
-            tid: transaction.tid,
-            time: transaction.time,
-            request: transaction.request.clone(),
-        });
         let part = WorkerSnapshot {
             epoch: self.position.epoch,
             hashes: self.ground.partitions().map(|(id, partition)| (id, partition.hash())).collect(),
-            carried: carried.collect(),
+            carried: self.carried().collect(),
             replies: self.egress.cut_snapshot(),
         };
         actions.push(Action::WorkerSnapshot(Box::new(part)));

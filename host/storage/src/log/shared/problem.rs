@@ -28,7 +28,7 @@ pub enum KafkaProblem {
     /// A setting of the topic lets it lose records that were confirmed.
     #[error(
         "topic {topic} has {setting}={found}, with which records that were confirmed can be lost; \
-         set it to {wanted} with kafka-configs --alter, or name another topic"
+         set it to {wanted} with the tool kafka-configs of Kafka, or name another topic"
     )]
     Setting {
         /// The topic.

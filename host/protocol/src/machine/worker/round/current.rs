@@ -174,8 +174,7 @@ impl<W> CurrentRound<W> {
                 let (execution, end) = (Arc::new(execution), end.cloned());
                 conflicting.push(Conflicting { at: None, transaction, root, execution, end });
             } else if kind != Kind::Aborted {
-                let state = ground.state_mut();
-                execution.writes().for_each(|write| state.apply(write));
+                ground.write(execution.writes());
                 if !execution.logs.is_empty() {
                     actions.push(Action::Logs { tid, lines: execution.logs.into() });
                 }
@@ -203,10 +202,9 @@ impl<W> CurrentRound<W> {
             });
         }
         let execution = self.roots.execution(at);
-        let state = ground.state_mut();
-        execution.writes().for_each(|write| state.apply(write));
+        ground.write(execution.writes());
         self.summary.counts.committed += u64::from(execution.outcome.is_ok());
-        self.end(at, ground.is_shared(), egress, actions);
+        self.end(at, false, ground.is_shared(), egress, actions);
     }
 
     /// A transaction ends in the fallback, or moves to the next epoch.
@@ -219,7 +217,7 @@ impl<W> CurrentRound<W> {
         if self.claim_order {
             self.summary.order.push(Rank::FellBack(self.roots.transaction(at).tid));
         }
-        self.end(at, shared, egress, actions);
+        self.end(at, true, shared, egress, actions);
     }
 
     /// A transaction moves to the next epoch.
@@ -229,7 +227,7 @@ impl<W> CurrentRound<W> {
         self.rescheduled.push(Slot { transaction: slot.transaction.clone(), waiter: slot.waiter.take() });
     }
 
-    fn end(&mut self, at: usize, shared: bool, egress: &mut Egress<W>, actions: &mut Vec<Action<W>>) {
+    fn end(&mut self, at: usize, fell_back: bool, shared: bool, egress: &mut Egress<W>, actions: &mut Vec<Action<W>>) {
         let epoch = self.epoch;
         let (slot, execution) = self.roots.get_mut(at);
         let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
@@ -241,7 +239,7 @@ impl<W> CurrentRound<W> {
         }
         let reply = Reply { id: request.id, tid, epoch, outcome };
         if request.retained {
-            egress.end(&reply, self.time);
+            egress.end(&reply, fell_back, self.time);
             self.records.extend(request.origin.as_deref().map(|origin| (request.id, *origin)));
         }
         if !execution.logs.is_empty() {
@@ -257,7 +255,7 @@ impl<W> CurrentRound<W> {
     pub fn mark_records(&self, ground: &mut Ground) {
         if !self.records.is_empty() {
             let writes = watermark::writes(ground.state(), &self.records);
-            writes.into_iter().for_each(|write| ground.state_mut().apply(write));
+            ground.write(writes.into_iter());
         }
     }
 
