@@ -24,7 +24,8 @@ pub struct PackedWrite<'a> {
 }
 
 /// Bytes that are no writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its bytes do not say what was written")]
 pub struct NoWrites;
 
 impl PackedWrites {

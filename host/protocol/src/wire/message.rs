@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rkyv::rancor;
+use rkyv::rancor::{self, Source as _};
 use rkyv::with::{Map, Unshare};
 
 use crate::archive;
@@ -156,7 +156,14 @@ impl Message {
     /// # Errors
     /// The bytes are not a message.
     pub fn decode(bytes: &[u8]) -> Result<Message, rancor::Error> {
-        archive::read(bytes)
+        let message = archive::read(bytes)?;
+        // What is no writes must not get into the log, where nobody looks at it until somebody recovers.
+        if let Message::Changes { changes, .. } = &message
+            && let Some(wrong) = changes.writes.iter().find_map(Result::err)
+        {
+            return Err(rancor::Error::new(wrong));
+        }
+        Ok(message)
     }
 }
 
@@ -506,6 +513,15 @@ mod tests {
             used,
             report,
         }
+    }
+
+    #[test]
+    fn changes_that_say_nothing_readable_are_no_message() {
+        let mut changes = EpochChanges::default();
+        let message = |changes: &EpochChanges| Message::Changes { round: Round(1), changes: changes.clone() };
+        assert_eq!(Message::decode(&message(&changes).encode()).unwrap(), message(&changes));
+        changes.writes.extend(b"no header");
+        assert!(Message::decode(&message(&changes).encode()).is_err());
     }
 
     #[test]
