@@ -2,7 +2,7 @@
 //! graph is complete; replies are remembered for clients that ask again, and records
 //! of topics for fronts that read them again.
 
-mod ranges;
+pub(crate) mod ranges;
 pub mod replies;
 pub mod share;
 pub mod validate;

@@ -9,14 +9,45 @@ use crate::state::range::RangeRead;
 /// Stands for a TID that there is not: above all others.
 pub(super) const NOBODY: Tid = Tid(u64::MAX);
 
-/// The keys that an epoch writes, in order. A range holds those between two places.
+/// Keys in order, each perhaps several times. A range holds those between two places.
+#[derive(Default)]
+pub(crate) struct OrderedKeys<'a>(Vec<(OperatorId, &'a Key)>);
+
+/// The keys that an epoch writes.
 #[derive(Default)]
 pub(super) struct WrittenKeys<'a> {
-    keys: Vec<(OperatorId, &'a Key)>,
+    keys: OrderedKeys<'a>,
     /// A segment tree: the writers of the keys in its second half, and above each two the lower of them.
     writers: Vec<Tid>,
     /// The lowest reader of a range that holds the key, for each.
     readers: Vec<Tid>,
+}
+
+impl<'a> OrderedKeys<'a> {
+    /// Keys that are in order.
+    pub fn new(keys: impl Iterator<Item = (OperatorId, &'a Key)>) -> Self {
+        let keys: Vec<_> = keys.collect();
+        debug_assert!(keys.is_sorted());
+        OrderedKeys(keys)
+    }
+
+    /// Places of the keys that a range holds.
+    pub fn held_by(&self, read: &RangeRead) -> Range<usize> {
+        let (operator, range) = (read.operator, &read.range);
+        let before = |key: &Key| self.0.partition_point(|known| *known < (operator, key));
+        let up_to = |key: &Key| self.0.partition_point(|known| *known <= (operator, key));
+        let start = match &range.lower {
+            Bound::Unbounded => self.0.partition_point(|(known, _)| *known < operator),
+            Bound::Included(key) => before(key),
+            Bound::Excluded(key) => up_to(key),
+        };
+        let end = match &range.upper {
+            Bound::Unbounded => self.0.partition_point(|(known, _)| *known <= operator),
+            Bound::Included(key) => up_to(key),
+            Bound::Excluded(key) => before(key),
+        };
+        start..end.max(start)
+    }
 }
 
 impl<'a> WrittenKeys<'a> {
@@ -26,8 +57,8 @@ impl<'a> WrittenKeys<'a> {
         reads: impl Iterator<Item = (&'r RangeRead, Tid)>,
     ) -> Self {
         written.sort_unstable();
-        let keys: Vec<_> = written.iter().map(|(operator, key, _)| (*operator, *key)).collect();
-        let count = keys.len();
+        let count = written.len();
+        let keys = OrderedKeys::new(written.iter().map(|(operator, key, _)| (*operator, *key)));
         let mut writers = vec![NOBODY; count];
         writers.extend(written.iter().map(|(.., tid)| *tid));
         for at in (1..count).rev() {
@@ -37,7 +68,7 @@ impl<'a> WrittenKeys<'a> {
         // Lower TIDs come first, so each key has its reader from the first range that holds it. `next` leads past those.
         let mut next: Vec<usize> = (0..=count).collect();
         for (read, tid) in reads {
-            let Range { start, end } = index.held_by(read);
+            let Range { start, end } = index.keys.held_by(read);
             let mut at = first_from(&mut next, start);
             while at < end {
                 index.readers[at] = tid;
@@ -48,32 +79,14 @@ impl<'a> WrittenKeys<'a> {
         index
     }
 
-    /// Places of the keys that a range holds.
-    fn held_by(&self, read: &RangeRead) -> Range<usize> {
-        let (operator, range) = (read.operator, &read.range);
-        let before = |key: &Key| self.keys.partition_point(|known| *known < (operator, key));
-        let up_to = |key: &Key| self.keys.partition_point(|known| *known <= (operator, key));
-        let start = match &range.lower {
-            Bound::Unbounded => self.keys.partition_point(|(known, _)| *known < operator),
-            Bound::Included(key) => before(key),
-            Bound::Excluded(key) => up_to(key),
-        };
-        let end = match &range.upper {
-            Bound::Unbounded => self.keys.partition_point(|(known, _)| *known <= operator),
-            Bound::Included(key) => up_to(key),
-            Bound::Excluded(key) => before(key),
-        };
-        start..end.max(start)
-    }
-
     /// The lowest reader of a range that holds a key, which is written.
     pub fn reader(&self, operator: OperatorId, key: &Key) -> Tid {
-        self.keys.binary_search(&(operator, key)).map_or(NOBODY, |at| self.readers[at])
+        self.keys.0.binary_search(&(operator, key)).map_or(NOBODY, |at| self.readers[at])
     }
 
     /// The lowest writer inside a range.
     pub fn writer(&self, read: &RangeRead) -> Tid {
-        let (held, count) = (self.held_by(read), self.keys.len());
+        let (held, count) = (self.keys.held_by(read), self.readers.len());
         let (mut start, mut end, mut lowest) = (held.start + count, held.end + count, NOBODY);
         while start < end {
             if start % 2 == 1 {
@@ -91,7 +104,7 @@ impl<'a> WrittenKeys<'a> {
 }
 
 /// Follows `next` to the first place from `at` on that leads to itself, and shortens the way.
-fn first_from(next: &mut [usize], mut at: usize) -> usize {
+pub(crate) fn first_from(next: &mut [usize], mut at: usize) -> usize {
     while next[at] != at {
         next[at] = next[next[at]];
         at = next[at];

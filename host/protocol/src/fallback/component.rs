@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use styx_planted::{Bug, planted};
 
+use super::writers::Writers;
+use crate::commit::ranges::first_from;
 use crate::execute::attempt::{Execution, Overlay};
 use crate::execute::executor::Executor;
 use crate::sequence::catalog::Catalog;
@@ -85,15 +87,9 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
                 groups.join(first, at);
             }
         }
-        for read in &member.cached.footprint.ranges {
-            for (entity, first) in written.iter() {
-                if read.contains(entity) {
-                    groups.join(*first, at);
-                }
-            }
-        }
     }
     drop(written);
+    join_ranges(&members, &mut groups);
     let mut split: Vec<Vec<Member>> = Vec::new();
     let mut place: Vec<Option<usize>> = vec![None; members.len()];
     for (at, member) in members.into_iter().enumerate() {
@@ -109,14 +105,35 @@ pub fn components(members: Vec<Member>) -> Vec<Vec<Member>> {
     split
 }
 
+/// Joins whoever read a range with all who wrote inside it. Those stand side by side, and are joined once.
+fn join_ranges(members: &[Member], groups: &mut Groups) {
+    let footprints = || members.iter().map(|member| &member.cached.footprint);
+    if footprints().all(|footprint| footprint.ranges.is_empty()) {
+        return;
+    }
+    let writers = Writers::new(footprints());
+    let mut next: Vec<usize> = (0..=writers.len()).collect();
+    for (at, footprint) in footprints().enumerate() {
+        for held in footprint.ranges.iter().map(|read| writers.held_by(read)).filter(|held| !held.is_empty()) {
+            groups.join(writers.at(held.start), at);
+            let mut place = first_from(&mut next, held.start);
+            while place + 1 < held.end {
+                groups.join(writers.at(place), writers.at(place + 1));
+                next[place] = place + 1;
+                place = first_from(&mut next, place);
+            }
+        }
+    }
+}
+
 fn in_tid_order(members: &[Member]) -> bool {
     members.is_sorted_by(|a, b| a.transaction.tid < b.transaction.tid)
 }
 
 /// Whether no component writes what another one reads or writes.
 fn share_no_lock(components: &[Vec<Member>]) -> bool {
-    let mut writer: EntityMap<usize, &Entity> = EntityMap::default();
     let all = || components.iter().enumerate().flat_map(|(at, members)| members.iter().map(move |member| (at, member)));
+    let mut writer: EntityMap<usize, &Entity> = EntityMap::default();
     for (at, member) in all() {
         for (entity, _) in member.cached.footprint.accesses.iter().filter(|(_, access)| access.is_write()) {
             if *writer.entry(&entity, || at) != at {
@@ -124,13 +141,18 @@ fn share_no_lock(components: &[Vec<Member>]) -> bool {
             }
         }
     }
+    let of: Vec<usize> = all().map(|(at, _)| at).collect();
+    let writers = Writers::new(all().map(|(_, member)| &member.cached.footprint));
+    // How many places, from the first on, lie behind a change from one component to another.
+    let mut changes = vec![0; writers.len()];
+    for place in 1..writers.len() {
+        changes[place] = changes[place - 1] + usize::from(of[writers.at(place)] != of[writers.at(place - 1)]);
+    }
     all().all(|(at, member)| {
         let footprint = &member.cached.footprint;
-        let keys = footprint.accesses.iter().all(|(entity, _)| writer.get(entity).is_none_or(|of| *of == at));
-        keys && footprint
-            .ranges
-            .iter()
-            .all(|read| writer.iter().all(|(entity, of)| *of == at || !read.contains(entity)))
+        let mut held = footprint.ranges.iter().map(|read| writers.held_by(read)).filter(|held| !held.is_empty());
+        footprint.accesses.iter().all(|(entity, _)| writer.get(entity).is_none_or(|of| *of == at))
+            && held.all(|held| of[writers.at(held.start)] == at && changes[held.start] == changes[held.end - 1])
     })
 }
 

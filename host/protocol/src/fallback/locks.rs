@@ -7,6 +7,7 @@
 
 use styx_planted::{Bug, planted};
 
+use super::writers::Writers;
 use crate::execute::attempt::Footprint;
 use crate::state::entity::{Entity, EntityMap};
 
@@ -42,13 +43,6 @@ impl Locks {
                     queues.at_mut(place).push(Claim { member, writes: access.is_write() });
                 }
             }
-            for read in footprint.ranges.iter().filter(|_| !planted(Bug::LocksIgnoreRanges)) {
-                for (_, queue) in queues.iter_mut().filter(|(entity, _)| read.contains(entity)) {
-                    if queue.last().is_none_or(|last| last.member != member) {
-                        queue.push(Claim { member, writes: false });
-                    }
-                }
-            }
         }
         let mut locks = Locks { blocked: vec![0; footprints.len()], dependents: vec![Vec::new(); footprints.len()] };
         for (_, queue) in queues.iter() {
@@ -66,8 +60,31 @@ impl Locks {
                 }
             }
         }
+        if !planted(Bug::LocksIgnoreRanges) {
+            locks.wait_for_ranges(footprints);
+        }
         locks.check();
         locks
+    }
+
+    /// Whoever read a range waits for all lower ones that wrote inside it, and all higher ones that did wait for it.
+    fn wait_for_ranges(&mut self, footprints: &[&Footprint]) {
+        if footprints.iter().all(|footprint| footprint.ranges.is_empty()) {
+            return;
+        }
+        let writers = Writers::new(footprints.iter().copied());
+        // Who has been found last to have to do with each: one wait for all ranges of a transaction.
+        let mut found = vec![usize::MAX; footprints.len()];
+        for (member, footprint) in footprints.iter().enumerate() {
+            found[member] = member;
+            for read in &footprint.ranges {
+                writers.inside(read, |writer| {
+                    if std::mem::replace(&mut found[writer], member) != member {
+                        self.wait(member.max(writer), member.min(writer));
+                    }
+                });
+            }
+        }
     }
 
     fn wait(&mut self, member: usize, holder: usize) {
@@ -76,10 +93,14 @@ impl Locks {
         self.dependents[holder].push(member);
     }
 
+    /// How many waits there are.
+    pub(super) fn waits(&self) -> usize {
+        self.dependents.iter().map(Vec::len).sum()
+    }
+
     /// Every wait is known at both of its ends.
     fn check(&self) {
-        let waits = || self.dependents.iter().map(Vec::len).sum::<usize>();
-        debug_assert_eq!(self.blocked.iter().sum::<usize>(), waits(), "who is blocked is somebody's dependent");
+        debug_assert_eq!(self.blocked.iter().sum::<usize>(), self.waits(), "who is blocked is somebody's dependent");
     }
 
     /// Who holds all of its locks from the start.

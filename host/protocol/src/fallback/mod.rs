@@ -3,5 +3,8 @@
 
 mod component;
 pub(crate) mod locks;
+#[cfg(test)]
+mod tests;
+mod writers;
 
 pub use component::{ComponentOutcome, Member, components, run_component};

@@ -26,10 +26,10 @@ impl Access {
     pub fn write(&self) -> Option<Option<&Value>> {
         self.write.as_ref().map(Option::as_ref)
     }
-    pub(super) fn set_read(&mut self) {
+    pub(crate) fn set_read(&mut self) {
         self.read = true;
     }
-    pub(super) fn set_write(&mut self, value: Option<Value>) {
+    pub(crate) fn set_write(&mut self, value: Option<Value>) {
         self.write = Some(value);
     }
 }
