@@ -134,6 +134,8 @@ impl Node {
         let done = act(&mut running.process, &mut around)?;
         let life = self.life;
         let failure = running.process.listen(&mut around)?;
+        let spent = around.spent;
+        running.busy_until = running.busy_until.max(environment.queue.now() + spent);
         if running.process.has_ended() {
             environment.halted.push(life);
         }
@@ -182,14 +184,7 @@ impl Node {
                 return Ok(());
             }
         }
-        let spent = self.with(environment, |process, around| {
-            process.run(around)?;
-            Ok(around.spent)
-        })?;
-        if let (Some(running), Some(spent)) = (&mut self.running, spent) {
-            running.busy_until = now + spent;
-        }
-        Ok(())
+        self.with(environment, |process, around| process.run(around)).map(drop)
     }
 
     /// A thread goes on.
