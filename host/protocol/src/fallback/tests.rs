@@ -32,9 +32,7 @@ fn footprint(writes: &[u32], reads: &[u32], ranges: &[(u32, u32)]) -> Footprint 
         lower: Bound::Included(key(*lower)),
         upper: Bound::Excluded(key(*upper)),
     };
-    ranges
-        .iter()
-        .for_each(|bounds| footprint.ranges.push(RangeRead { operator: OperatorId(1), range: range(bounds) }));
+    ranges.iter().for_each(|bounds| footprint.ranges.push(RangeRead { operator: OperatorId(1), range: range(bounds) }));
     footprint
 }
 
@@ -57,9 +55,10 @@ fn member(index: usize, footprint: &Footprint) -> Member {
 /// Whether one of two writes what the other reads or writes, as a look at each pair finds.
 fn conflict(a: &Footprint, b: &Footprint) -> bool {
     let meets = |a: &Footprint, b: &Footprint| {
-        a.accesses.iter().filter(|(_, access)| access.is_write()).any(|(entity, _)| {
-            b.accesses.get(entity).is_some() || b.ranges.iter().any(|read| read.contains(entity))
-        })
+        a.accesses
+            .iter()
+            .filter(|(_, access)| access.is_write())
+            .any(|(entity, _)| b.accesses.get(entity).is_some() || b.ranges.iter().any(|read| read.contains(entity)))
     };
     meets(a, b) || meets(b, a)
 }

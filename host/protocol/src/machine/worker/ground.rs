@@ -93,7 +93,10 @@ impl Ground {
     pub fn apply_written(&mut self, writes: &PackedWrites) -> Result<(), NoWrites> {
         let layout = self.state.layout();
         let state = self.state_mut();
-        writes.iter().try_for_each(|write| Ok(state.apply(write?.unpack(&layout)?)))
+        for write in writes.iter() {
+            state.apply(write?.unpack(&layout)?);
+        }
+        Ok(())
     }
 
     /// What the epoch under way has written.
