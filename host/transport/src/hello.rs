@@ -200,19 +200,19 @@ mod tests {
             assert_eq!(refusal.message, format!("{expected}; run the same release on all nodes"));
         };
         let before_messages = r#"{"version":2,"kind":"worker","node":9,"name":"w","address":null,"engine":225,"deployment":null,"generation":0,"session":7}"#;
-        check(before_messages, "version of messages: mine 3, yours 0");
+        check(before_messages, "version of messages: mine 4, yours 0");
         check(r#"{"version":1,"kind":"worker"}"#, "protocol version: mine 2, yours 1");
         check(r#"{"version":3,"node":"a name"}"#, "protocol version: mine 2, yours 3");
         check(
-            r#"{"version":2,"messages":4,"control_messages":1,"node":"a name"}"#,
-            "version of messages: mine 3, yours 4",
+            r#"{"version":2,"messages":5,"control_messages":1,"node":"a name"}"#,
+            "version of messages: mine 4, yours 5",
         );
         check(
-            r#"{"version":2,"messages":3,"control_messages":3,"node":"a name"}"#,
-            "version of control messages: mine 2, yours 3",
+            r#"{"version":2,"messages":4,"control_messages":4,"node":"a name"}"#,
+            "version of control messages: mine 3, yours 4",
         );
         let mine = Hello::new(NodeKind::Gateway, NodeId(1), "a", 1);
-        let written = r#"{"version":2,"messages":3,"control_messages":2,"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}"#;
+        let written = r#"{"version":2,"messages":4,"control_messages":3,"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}"#;
         assert_eq!(String::from_utf8(mine.encode()).unwrap(), written);
         assert_eq!(Hello::decode(written.as_bytes()), Ok(mine));
     }

@@ -37,6 +37,7 @@ hunts! {
     fallback_before_reordered: FallbackBeforeReordered,
     old_messages: OldMessages,
     old_appends: OldAppends,
+    carried_unlogged: CarriedUnlogged,
     late_results_kept: LateResultsKept,
     results_by_place: ResultsByPlace,
     look_early: LookEarly,
