@@ -156,7 +156,8 @@ impl Clients {
         let again = |random: &mut crate::random::Random| random.pick(&[Kind::Update, Kind::Update, Kind::Send]);
         match (choice, earlier) {
             (4, Some(of)) => (of, again(&mut environment.random)),
-            (5, Some(of)) => {
+            // A record has its id to itself.
+            (5, Some(of)) if environment.history.requests[of].request.origin.is_none() => {
                 let mut other = self.request(operators, true, false, environment);
                 other.id = environment.history.requests[of].request.id;
                 (self.ask(other, environment), again(&mut environment.random))

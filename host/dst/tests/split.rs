@@ -5,6 +5,7 @@ use std::time::Duration;
 use styx_dst::plan::{FAULTS, Fault, Plan};
 use styx_dst::run::{simulate, world_seed};
 use styx_dst::world::World;
+use styx_protocol::replies::Retention;
 use styx_sim::random::Random;
 
 fn world(at: u64, notes: bool) -> World {
@@ -13,6 +14,8 @@ fn world(at: u64, notes: bool) -> World {
     plan.cluster.workers = 2;
     plan.cluster.foreign_engine = false;
     plan.cluster.coordinators = 2;
+    // What is forgotten early depends on the membership, which the checker of a cluster does not know.
+    plan.config.retention = Retention::default();
     plan.cluster.lease_term = Duration::from_millis(300);
     plan.cluster.patience.settle_us = 10_000;
     (plan.shared_log, plan.config.snapshots) = (true, true);
