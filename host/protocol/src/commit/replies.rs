@@ -9,8 +9,7 @@ use styx_planted::{Bug, planted};
 
 use crate::abort::Abort;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
-use crate::state::entity::Payload;
-use crate::state::entity::Value;
+use crate::state::entity::{Payload, Value};
 
 /// The end of a request, as its client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]

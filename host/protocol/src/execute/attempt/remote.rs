@@ -4,8 +4,7 @@ use super::site::{Entry, Operation, RemoteRequest, RemoteRequests, RemoteRespons
 use super::{Attempt, Finding, Mode, Report, Stamp, Target, Usage};
 use crate::cluster::worker_set::WorkerSet;
 use crate::ids::WorkerId;
-use crate::state::entity::Entity;
-use crate::state::entity::Payload;
+use crate::state::entity::{Entity, Payload};
 
 impl Attempt {
     /// Whether the whole attempt ran here and is over: nobody else was asked or called.

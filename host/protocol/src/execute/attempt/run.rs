@@ -11,8 +11,7 @@ use super::site::{CachedCall, RemoteRequest, RemoteRequests, RemoteResponse};
 use super::{Attempt, CallRecord, Finding, Frame, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
-use crate::state::entity::Payload;
-use crate::state::entity::{Entity, Key, Value};
+use crate::state::entity::{Entity, Key, Payload, Value};
 
 /// What comes next for whoever runs an attempt's functions.
 #[derive(Debug)]

@@ -6,8 +6,7 @@ use styx_planted::{Bug, planted};
 use super::site::{Operation, RemoteRequests, RemoteResponse};
 use super::{Access, Attempt, Finding, Stamp, quota};
 use crate::abort::{Abort, Code};
-use crate::state::entity::Payload;
-use crate::state::entity::{Entity, Key, Value};
+use crate::state::entity::{Entity, Key, Payload, Value};
 use crate::state::range::RangeRead;
 
 /// What a function wants from the state.

@@ -74,12 +74,12 @@ impl Ground {
 
     /// The state, while nobody reads it.
     pub fn state_mut(&mut self) -> &mut State {
-        Arc::get_mut(&mut self.state).expect("no execution keeps the state beyond its batch")
+        alone(&mut self.state)
     }
 
     /// Applies writes of the epoch under way.
     pub fn write(&mut self, writes: impl Iterator<Item = Write>) {
-        let state = Arc::get_mut(&mut self.state).expect("no execution keeps the state beyond its batch");
+        let state = alone(&mut self.state);
         for (entity, value) in writes {
             self.written.push(&entity, value.as_deref());
             state.apply((entity, value));
@@ -145,4 +145,9 @@ impl Ground {
     fn place(&mut self, placement: &Placement) {
         self.view.placement = Arc::new(placement.clone());
     }
+}
+
+/// The state, while nobody else has it.
+fn alone(state: &mut Arc<State>) -> &mut State {
+    Arc::get_mut(state).expect("no execution keeps the state beyond its batch")
 }

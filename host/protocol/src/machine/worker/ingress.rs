@@ -24,6 +24,13 @@ pub(super) struct Slot<W> {
     pub waiter: Option<W>,
 }
 
+impl<W> Slot<W> {
+    /// A transaction of the log, for whose end nobody waits.
+    pub fn unattended(tid: Tid, time: Timestamp, request: Arc<Request>) -> Self {
+        Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ingress<W> {

@@ -41,7 +41,7 @@ use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
 use crate::sequence::route::sequencer_of;
 use crate::sequence::sequencer::Sequencer;
-use crate::sequence::transaction::{CarriedTransaction, Transaction};
+use crate::sequence::transaction::CarriedTransaction;
 use crate::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use crate::state::State;
 use crate::wire::fault::why;
@@ -112,7 +112,7 @@ impl<W> Worker<W> {
             if request.retained {
                 self.egress.begin(request.id, request.body_hash());
             }
-            self.carried.push(Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None });
+            self.carried.push(Slot::unattended(tid, time, request));
         }
         self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
         // Partitions that were put into their place are new.
@@ -310,10 +310,7 @@ impl<W> Worker<W> {
         self.egress.trim(time);
         self.ground.apply_written(&writes).map_err(|_| why::NO_WRITES)?;
         ends.into_iter().for_each(|end| self.egress.apply(end, epoch, time));
-        let slot = |CarriedTransaction { tid, time, request }| Slot {
-            transaction: Transaction { tid, time, request, query: false },
-            waiter: None,
-        };
+        let slot = |CarriedTransaction { tid, time, request }| Slot::unattended(tid, time, request);
         let rescheduled = carried.into_iter().filter(|_| !planted(Bug::CarriedForgotten)).map(slot).collect();
         self.rounds.skip(round, &self.ground);
         let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
@@ -328,7 +325,7 @@ impl<W> Worker<W> {
             if request.retained && !planted(Bug::KeysForgotten) {
                 self.egress.begin(request.id, request.body_hash());
             }
-            Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None }
+            Slot::unattended(tid, time, request)
         };
         replay.into_iter().map(slot).collect()
     }
