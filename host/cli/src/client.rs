@@ -1,5 +1,6 @@
 //! The command line's client: one attempt at a time, and errors as the command line shows them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder};
@@ -7,6 +8,8 @@ use serde_json::Value;
 use styx_client::{Error, Retry};
 use tokio::runtime::Runtime;
 
+use crate::Global;
+use crate::environment::token;
 use crate::error::CliError;
 
 pub(crate) struct Client {
@@ -24,10 +27,18 @@ pub(crate) struct Response {
 }
 
 impl Client {
-    pub(crate) fn new(admin: &str, ingress: &str) -> Result<Self, CliError> {
+    pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
+        let (admin, ingress) = (&global.admin_url, &global.ingress_url);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| CliError::new("CLIENT", error.to_string(), ""))?;
-        let http = styx_client::Client::builder(ingress).admin_url(admin).retry(Retry::never());
+        let mut http = styx_client::Client::builder(ingress).admin_url(admin).retry(Retry::never());
+        let token = global.token_file.as_deref().map(read).transpose()?.or_else(token);
+        if let Some(token) = token {
+            http = http.token(token);
+        }
+        if let Some(ca) = &global.ca {
+            http = http.ca(read(ca)?);
+        }
         let http = http.timeout(Duration::from_secs(300)).build().map_err(shown)?;
         let url = |url: &str| url.trim_end_matches('/').to_owned();
         Ok(Client { runtime, http, admin: url(admin), ingress: url(ingress) })
@@ -55,6 +66,11 @@ impl Client {
         let text = || Value::String(String::from_utf8_lossy(&reply.bytes).into_owned());
         Ok(Response { body: reply.value().unwrap_or_else(|_| text()), tid: reply.tid, epoch: reply.epoch })
     }
+}
+
+fn read(file: &Path) -> Result<String, CliError> {
+    let read = std::fs::read_to_string(file);
+    read.map_err(|error| CliError::usage("IO", format!("{}: {error}", file.display()), "give a file that can be read"))
 }
 
 fn shown(error: Error) -> CliError {

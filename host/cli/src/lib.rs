@@ -3,6 +3,7 @@
 mod apps;
 mod build;
 mod client;
+mod cluster;
 mod deploy;
 mod doctor;
 mod environment;
@@ -12,8 +13,9 @@ mod output;
 mod server;
 mod snapshots;
 mod state;
+mod tokens;
 
-pub use environment::LOG_FILTER;
+pub use environment::{LOG_FILTER, TOKEN};
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +64,12 @@ struct Global {
         hide_env_values = true
     )]
     ingress_url: String,
+    /// File with the token to show [default: what STYX_TOKEN holds]
+    #[arg(long, global = true, env = "STYX_TOKEN_FILE", value_name = "FILE", hide_env_values = true)]
+    token_file: Option<PathBuf>,
+    /// Certificates of the authorities to believe, as PEM [default: the system's]
+    #[arg(long, global = true, env = "STYX_CA", value_name = "FILE", hide_env_values = true)]
+    ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,6 +122,16 @@ enum Verb {
         #[command(subcommand)]
         verb: snapshots::SnapshotsVerb,
     },
+    /// Issue, list and revoke tokens
+    Tokens {
+        #[command(subcommand)]
+        verb: tokens::TokensVerb,
+    },
+    /// Make the certificates of a cluster's processes
+    Cluster {
+        #[command(subcommand)]
+        verb: cluster::ClusterVerb,
+    },
     /// Check the machine and the server
     Doctor,
 }
@@ -148,7 +166,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
-    let client = || client::Client::new(&cli.global.admin_url, &cli.global.ingress_url);
+    let client = || client::Client::new(&cli.global);
     match cli.verb {
         Verb::Server { flags, print_config } => server::run(flags, print_config, output),
         Verb::Build { source, output: file } => build::run(&source, file, output),
@@ -158,6 +176,8 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::State { verb } => state::run(&client()?, &verb, output),
         Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
         Verb::Snapshots { verb } => snapshots::run(client, verb, output),
+        Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
+        Verb::Cluster { verb } => cluster::run(verb, output),
         Verb::Doctor => doctor::run(&client()?, output),
     }
 }

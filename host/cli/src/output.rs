@@ -74,6 +74,11 @@ impl Output {
         println!("{}", harmless(&text.expect("JSON can be written")));
     }
 
+    /// A result that people and programs copy as it is.
+    pub(crate) fn line(&self, line: &str) {
+        println!("{}", harmless(line));
+    }
+
     /// Rows under a header; `value` instead, for programs.
     pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<String>>, value: &Value) {
         if self.json {

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, RequestBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::connection::RawReply;
-use crate::error::Refusal;
+use crate::error::{Refusal, refusal};
 use crate::reply::parse;
 use crate::request::encode;
+use crate::tls::{self, Credentials, bearer, is_https};
 use crate::{Entity, Error, Page, Pipeline, Reply, Request, Retry};
 
 /// A client of one server or cluster; cheap to clone. Connections are kept alive and shared by clones.
@@ -24,15 +26,18 @@ pub struct Client {
     ingress: String,
     admin: String,
     retry: Retry,
+    credentials: Credentials,
 }
 
 /// Settings of a [`Client`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Builder {
     ingress: String,
     admin: Option<String>,
     timeout: Duration,
     retry: Retry,
+    token: Option<String>,
+    ca: Option<Bytes>,
 }
 
 impl Builder {
@@ -57,10 +62,24 @@ impl Builder {
         self
     }
 
+    /// Sets the token that is shown with every request; none by default.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Builder {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Sets the authorities, as PEM, whose certificates are believed at `https` addresses; the system's by default.
+    #[must_use]
+    pub fn ca(mut self, pem: impl Into<Bytes>) -> Builder {
+        self.ca = Some(pem.into());
+        self
+    }
+
     /// Makes the client; nothing is sent yet.
     ///
     /// # Errors
-    /// An address is none.
+    /// An address, a token or a certificate is none.
     pub fn build(self) -> Result<Client, Error> {
         let bad = |url: &str| Error::new("BAD_URL", format!("\"{url}\" is no address")).hint("give http://host:port");
         let ingress = reqwest::Url::parse(&self.ingress).map_err(|_| bad(&self.ingress))?;
@@ -73,9 +92,15 @@ impl Builder {
             }
         };
         let http = reqwest::Client::builder().connect_timeout(self.timeout.min(Duration::from_secs(5)));
-        let http = http.timeout(self.timeout).tcp_nodelay(true).build()?;
+        let is_used = is_https(ingress.as_str()) || is_https(admin.as_str());
+        let tls = tls::config(self.ca.as_deref(), is_used)?;
+        let mut http = http.timeout(self.timeout).tcp_nodelay(true).tls_backend_preconfigured(tls.clone());
+        if let Some(token) = &self.token {
+            http = http.default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer(token)?)]));
+        }
         let text = |url: reqwest::Url| url.as_str().trim_end_matches('/').to_owned();
-        Ok(Client { http, ingress: text(ingress), admin: text(admin), retry: self.retry })
+        let credentials = Credentials { token: self.token, tls: Arc::new(tls) };
+        Ok(Client { http: http.build()?, ingress: text(ingress), admin: text(admin), retry: self.retry, credentials })
     }
 }
 
@@ -108,7 +133,8 @@ impl Client {
 
     /// Settings for the server whose ingress is at `url`.
     pub fn builder(url: &str) -> Builder {
-        Builder { ingress: base(url), admin: None, timeout: Duration::from_secs(60), retry: Retry::default() }
+        let (timeout, retry) = (Duration::from_secs(60), Retry::default());
+        Builder { ingress: base(url), admin: None, timeout, retry, token: None, ca: None }
     }
 
     /// A call of a function of an entity. Awaited, it comes to the result as JSON.
@@ -236,7 +262,7 @@ impl Client {
 
     /// A pipeline of requests over a WebSocket, with this client's policy of repetition.
     pub fn pipeline(&self) -> Pipeline {
-        Pipeline::new(self.ingress.clone(), self.retry)
+        Pipeline::new(self.ingress.clone(), self.credentials.clone(), self.retry)
     }
 
     /// The value of an entity; none if there is no such entity.
@@ -407,21 +433,14 @@ async fn repeat(retry: Retry, has_key: bool, build: impl Fn() -> RequestBuilder)
 
 /// Sends a request once, and reads the answer to its end.
 async fn read(request: RequestBuilder) -> Result<(HeaderMap, Bytes), Error> {
-    #[derive(Deserialize)]
-    struct Refused {
-        error: Refusal,
-    }
     let response = request.send().await?;
     let (status, headers) = (response.status(), response.headers().clone());
     let bytes = response.bytes().await?;
     if status.is_success() {
         return Ok((headers, bytes));
     }
-    let mut error = match serde_json::from_slice::<Refused>(&bytes) {
-        Ok(refused) => refused.error.into(),
-        // Some proxy, perhaps.
-        Err(_) => Error::new("HTTP", format!("the server answered {status}")),
-    };
+    // Or of some proxy, perhaps.
+    let mut error = refusal(&bytes).unwrap_or_else(|| Error::new("HTTP", format!("the server answered {status}")));
     error.status = Some(status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     error.retry_after = seconds.map(Duration::from_secs);

@@ -2,25 +2,38 @@
 
 use std::io::Write as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures_util::{Sink, Stream};
+use futures_util::{Sink, Stream as _};
+use rustls::pki_types::ServerName;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::Uri;
+use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
+use tokio_tungstenite::tungstenite::{Error as SocketError, Message, Utf8Bytes};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::error::Refusal;
+use crate::error::{Refusal, refusal};
+use crate::tls::{self, Credentials, bearer, is_https};
 use crate::{Error, Reply, Request};
+
+/// TCP, or TLS over it.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A WebSocket to the ingress. Requests go out together at the next [`Connection::poll`], a line each; replies come
 /// in the order in which transactions end, told apart by the caller's numbers.
 pub struct Connection {
-    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    socket: WebSocketStream<Box<dyn Stream>>,
     out: Vec<u8>,
 }
 
@@ -46,18 +59,46 @@ impl Connection {
     /// Requests that a server takes from one connection before it stops reading, by default.
     pub const CAPACITY: usize = 4096;
 
-    /// Connects to an ingress, given as `http://host:port` or `host:port`.
+    /// Connects to an ingress that asks for no token, given as `http://host:port` or `host:port`.
     ///
     /// # Errors
     /// Nobody listens there, or no server of Styx.
     pub async fn open(ingress: &str) -> Result<Connection, Error> {
-        let url = match ingress.split_once("://") {
-            Some((scheme, rest)) => format!("{}://{rest}", if scheme == "https" { "wss" } else { "ws" }),
-            None => format!("ws://{ingress}"),
+        let credentials = Credentials { token: None, tls: Arc::new(tls::config(None, is_https(ingress))?) };
+        Connection::open_as(ingress, &credentials).await
+    }
+
+    /// Connects as somebody.
+    pub(crate) async fn open_as(ingress: &str, credentials: &Credentials) -> Result<Connection, Error> {
+        let failed = |error: &dyn std::fmt::Display| Error::new("UNREACHABLE", format!("{ingress}: {error}"));
+        let secure = is_https(ingress);
+        let authority = ingress.split_once("://").map_or(ingress, |(_, rest)| rest).trim_end_matches('/');
+        let scheme = if secure { "wss" } else { "ws" };
+        let uri: Uri = format!("{scheme}://{authority}/v1/ws?batch=true").parse().map_err(|error| failed(&error))?;
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| failed(&error))?;
+        stream.set_nodelay(true).map_err(|error| failed(&error))?;
+        let stream: Box<dyn Stream> = if secure {
+            let name = ServerName::try_from(host).map_err(|error| failed(&error))?;
+            let connected = TlsConnector::from(credentials.tls.clone()).connect(name, stream).await;
+            Box::new(connected.map_err(|error| failed(&error))?)
+        } else {
+            Box::new(stream)
         };
-        let opened = connect_async(format!("{}/v1/ws?batch=true", url.trim_end_matches('/'))).await;
-        let (socket, _) = opened.map_err(|error| Error::new("UNREACHABLE", format!("{ingress}: {error}")))?;
-        Ok(Connection { socket, out: Vec::new() })
+        let mut request = uri.into_client_request().map_err(|error| failed(&error))?;
+        if let Some(token) = &credentials.token {
+            request.headers_mut().insert(AUTHORIZATION, bearer(token)?);
+        }
+        match client_async(request, stream).await {
+            Ok((socket, _)) => Ok(Connection { socket, out: Vec::new() }),
+            Err(SocketError::Http(response)) => {
+                let status = response.status().as_u16();
+                let refused = response.body().as_deref().and_then(refusal);
+                Err(Error { status: Some(status), ..refused.unwrap_or_else(|| failed(&format!("HTTP {status}"))) })
+            }
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// Appends a request, which the reply names by this number.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Error {
     /// A stable code, such as `ABORTED` or `OVERLOADED`; the server's documentation lists them. The client adds
     /// `UNREACHABLE`, `CONNECTION` (it broke off before the reply), `TIMEOUT`, `HTTP` (a status without a reason),
-    /// `BAD_URL`, `BAD_ARGUMENTS` and `BAD_REPLY`.
+    /// `BAD_URL`, `BAD_CA`, `BAD_TOKEN`, `BAD_ARGUMENTS` and `BAD_REPLY`.
     pub code: String,
     /// One line that says what is wrong.
     pub message: String,
@@ -79,6 +79,15 @@ impl Error {
     pub(crate) fn is_repeatable(&self, has_key: bool) -> bool {
         self.is_transient() && (has_key || !self.outcome_unknown())
     }
+}
+
+/// The error in the body of an answer, if it is one of a server of Styx.
+pub(crate) fn refusal(body: &[u8]) -> Option<Error> {
+    #[derive(Deserialize)]
+    struct Refused {
+        error: Refusal,
+    }
+    serde_json::from_slice::<Refused>(body).ok().map(|refused| refused.error.into())
 }
 
 impl fmt::Display for Error {

@@ -37,6 +37,7 @@ mod reply;
 mod request;
 mod retry;
 mod state;
+mod tls;
 
 pub use client::{Builder, Call, Client, Deployment};
 pub use connection::{Connection, RawReply};

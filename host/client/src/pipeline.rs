@@ -7,6 +7,7 @@ use std::task::Poll;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::retry::Attempts;
+use crate::tls::Credentials;
 use crate::{Connection, Error, Reply, Request, Retry};
 
 /// A pipeline of requests; cheap to clone. It ends, and its connection with it, when all clones are gone and all
@@ -29,10 +30,10 @@ struct Job {
 }
 
 impl Pipeline {
-    pub(crate) fn new(ingress: String, retry: Retry) -> Pipeline {
+    pub(crate) fn new(ingress: String, credentials: Credentials, retry: Retry) -> Pipeline {
         let (to, jobs) = mpsc::unbounded_channel();
         let again = to.downgrade();
-        tokio::spawn(Driver { ingress, retry, jobs, again, waiting: VecDeque::new() }.run());
+        tokio::spawn(Driver { ingress, credentials, retry, jobs, again, waiting: VecDeque::new() }.run());
         Pipeline { to, retry }
     }
 
@@ -47,6 +48,7 @@ impl Pipeline {
 
 struct Driver {
     ingress: String,
+    credentials: Credentials,
     retry: Retry,
     jobs: mpsc::UnboundedReceiver<Job>,
     /// For requests that are to be repeated after a pause.
@@ -62,7 +64,7 @@ impl Driver {
                 let Some(job) = self.jobs.recv().await else { return };
                 self.waiting.push_back(job);
             }
-            match Connection::open(&self.ingress).await {
+            match Connection::open_as(&self.ingress, &self.credentials).await {
                 Ok(connection) => {
                     attempts = self.retry.begin();
                     self.converse(connection).await;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::catalog::{Activation, Control};
+use styx_protocol::catalog::{Activation, Control, Digest};
 use styx_protocol::entity::{Entity, Layout, Payload};
 use styx_protocol::format::{FormatError, LOG_RECORD};
 use styx_protocol::ids::{
@@ -17,6 +17,7 @@ use styx_protocol::origin::Origin;
 use styx_protocol::outcome::{EpochChanges, EpochOutcome, RetainedEnd};
 use styx_protocol::placement::Placement;
 use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, RecordAssembler, RecordPart, Sequence};
+use styx_protocol::token::{Grant, Scope, Token};
 use styx_protocol::transaction::{CarriedTransaction, Request};
 use styx_protocol::writes::PackedWrites;
 
@@ -68,6 +69,14 @@ fn epoch() -> Record {
     };
     let placement = Placement::round_robin(3, 2).next(vec![WorkerId(1), WorkerId(0), WorkerId(1)]);
     let activation = Activation { app: "bank".into(), deployment: "d2".into() };
+    let token = Token {
+        id: "0a1b".into(),
+        name: "till".into(),
+        digest: Digest([7; 32]),
+        grant: Grant { scopes: vec![Scope::Invoke, Scope::Read], apps: Some(vec!["bank".into()]) },
+        created: Timestamp(1_700_000_000),
+        expires: Some(Timestamp(1_800_000_000)),
+    };
     Record::Epoch(Arc::new(EpochRecord {
         epoch: Epoch(9),
         generation: Generation(4),
@@ -77,7 +86,13 @@ fn epoch() -> Record {
         counter: SequencerCounter(20),
         carried: vec![Tid(38)],
         before: Chain(1 << 100),
-        controls: vec![Control::Place(placement), Control::Activate(activation), Control::Remove("shop".into())],
+        controls: vec![
+            Control::Place(placement),
+            Control::Activate(activation),
+            Control::Remove("shop".into()),
+            Control::Issue(token),
+            Control::Revoke("0a1a".into()),
+        ],
         sequences: vec![
             Sequence { requests: vec![request(5, "alice"), request(6, "bob")] },
             Sequence { requests: vec![] },
@@ -98,9 +113,20 @@ fn a_log_of_this_version_is_read() {
         (record.time, record.before, record.carried.clone()),
         (Timestamp(1_700_000_001), Chain(1 << 100), vec![Tid(38)])
     );
-    let [Control::Place(placement), Control::Activate(activation), Control::Remove(app)] = &record.controls[..] else {
+    let [
+        Control::Place(placement),
+        Control::Activate(activation),
+        Control::Remove(app),
+        Control::Issue(token),
+        Control::Revoke(revoked),
+    ] = &record.controls[..]
+    else {
         panic!("{:?}", record.controls)
     };
+    assert_eq!((token.id.as_str(), token.name.as_str(), revoked.as_str()), ("0a1b", "till", "0a1a"));
+    assert_eq!((token.digest, token.created), (Digest([7; 32]), Timestamp(1_700_000_000)));
+    assert_eq!(token.expires, Some(Timestamp(1_800_000_000)));
+    assert_eq!(token.grant, Grant { scopes: vec![Scope::Invoke, Scope::Read], apps: Some(vec!["bank".into()]) });
     assert_eq!(placement.version(), PlacementVersion(2));
     assert_eq!((placement.owners(), placement.workers()), (&[1, 0, 1].map(WorkerId)[..], 2));
     assert_eq!((activation.app.as_str(), activation.deployment.as_str(), app.as_str()), ("bank", "d2", "shop"));

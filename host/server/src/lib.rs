@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod admission;
 pub mod allocator;
+pub mod auth;
 pub mod clock;
 pub mod cluster;
 pub mod components;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_util::codec::FramedRead;
 
@@ -17,7 +18,7 @@ use super::reason::{Counters, Reason, Refusal, add};
 /// Space for what is read.
 const INPUT_BYTES: usize = 128 << 10;
 /// Time for a refused connection to read why.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A stream of bytes in both directions: TCP, or TLS over it.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -28,6 +29,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) struct Connection {
     pub(super) reader: Reader,
     pub(super) writer: Writer,
+    /// The other node's, which the authority has signed.
+    pub(super) certificate: Option<CertificateDer<'static>>,
 }
 
 /// The receiving half.
@@ -42,6 +45,8 @@ pub(super) async fn read(reader: &mut Reader) -> Result<Frame, ReadError> {
 pub(super) struct Writer {
     stream: WriteHalf<Box<dyn Stream>>,
     outgoing: Outgoing,
+    /// What was written may still be in the stream: TLS keeps what the system does not take.
+    flushed: bool,
     counters: Arc<Counters>,
     /// Reasons that were told, by their bits.
     told: u32,
@@ -53,7 +58,8 @@ impl Connection {
         let decoder = FrameDecoder::new(body_bytes_max, counters.clone());
         Connection {
             reader: FramedRead::with_capacity(reader, decoder, INPUT_BYTES),
-            writer: Writer { stream: writer, outgoing: Outgoing::default(), counters, told: 0 },
+            writer: Writer { stream: writer, outgoing: Outgoing::default(), flushed: true, counters, told: 0 },
+            certificate: None,
         }
     }
 
@@ -108,8 +114,15 @@ impl Writer {
         }
     }
 
-    /// Writes as much as the system takes at once; waits until that is something. May be cancelled.
+    /// Writes as much as the system takes at once, and flushes when that is all; waits until that is something. May be
+    /// cancelled.
     pub(super) async fn write(&mut self) -> io::Result<()> {
+        if self.waiting_bytes() == 0 {
+            self.stream.flush().await?;
+            self.flushed = true;
+            return Ok(());
+        }
+        self.flushed = false;
         let taken = self.outgoing.write(&mut self.stream).await?;
         add(&self.counters.writes, 1);
         add(&self.counters.bytes_sent, taken as u64);
@@ -118,10 +131,15 @@ impl Writer {
 
     /// Writes everything that waits.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
-        while self.waiting_bytes() > 0 {
+        while self.waits() {
             self.write().await?;
         }
-        self.stream.flush().await
+        Ok(())
+    }
+
+    /// Whether something is still to be written.
+    pub(super) fn waits(&self) -> bool {
+        !self.flushed || self.waiting_bytes() > 0
     }
 
     /// Bytes that the system has not taken yet.

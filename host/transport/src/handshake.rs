@@ -1,21 +1,25 @@
 //! Begin of a connection: dialing again and again, accepting, and the greetings.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::FutureExt;
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, read};
+use super::connection::{CLOSE_TIMEOUT, Connection, read};
 use super::frame::{Frame, Kind, ReadError};
 use super::hello::{Hello, Notice};
 use super::inner::Inner;
 use super::peer::{Adoption, Command, Peer};
 use super::reason::{Reason, Refusal, add};
+use super::tls::{self, FIRST_BYTE};
 use super::{Incoming, NodeId};
 
 /// For how long dialing in vain is nothing to tell people.
@@ -44,13 +48,13 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
             let words = "too many connections have not greeted yet; try again later";
             let mut connection = inner.connection(stream);
             connection.refuse(&Refusal::new(Reason::TooManyConnections, words));
-            // Whatever the system takes at once: nobody is waited for.
+            // Whatever the system takes at once: nobody is waited for. Who speaks TLS takes it for a broken connection.
             let _ = connection.writer.write().now_or_never();
             continue;
         };
         let inner = inner.clone();
         inner.context.clone().spawn(async move {
-            let mut connection = inner.connection(stream);
+            let Some(mut connection) = secure(&inner, stream, from).await else { return };
             let greeted = welcome(&inner, &mut connection).await;
             drop(permit);
             match greeted {
@@ -75,6 +79,69 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
     }
 }
 
+/// The connection over an accepted stream, after the handshake of TLS where this node has certificates. None if that
+/// failed; the other side has been told.
+async fn secure(inner: &Inner, stream: TcpStream, from: SocketAddr) -> Option<Connection> {
+    let Some(certificates) = &inner.context.options.certificates else { return Some(inner.connection(stream)) };
+    let handshake = async {
+        let mut first = [FIRST_BYTE];
+        stream.peek(&mut first).await?;
+        // Whoever speaks plainly is told so plainly.
+        if first[0] != FIRST_BYTE {
+            return Ok(Err(inner.connection(stream)));
+        }
+        match certificates.acceptor.accept(stream).into_fallible().await {
+            Ok(stream) => Ok(Ok(stream)),
+            Err((error, stream)) => {
+                inner.context.spawn(hear_out(stream));
+                Err(error)
+            }
+        }
+    };
+    let limit = inner.context.options.hello_timeout;
+    let shaken = tokio::time::timeout(limit, handshake).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    match shaken {
+        Ok(Ok(stream)) => {
+            let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
+            let mut connection = inner.connection(stream);
+            connection.certificate = certificate.map(CertificateDer::into_owned);
+            Some(connection)
+        }
+        Ok(Err(mut plain)) => {
+            let words = "this cluster speaks TLS, and you do not: start the node with --cluster-tls";
+            let refusal = Refusal::new(Reason::NotEncrypted, words);
+            tracing::warn!(%from, reason = refusal.reason.name(), "refused: it does not speak TLS");
+            plain.refuse(&refusal);
+            plain.close().await;
+            None
+        }
+        Err(error) => {
+            let reason = Reason::BadCertificate;
+            inner.context.counters.refuse(reason);
+            tracing::warn!(%from, reason = reason.name(), "refused: the TLS handshake failed: {error}");
+            None
+        }
+    }
+}
+
+/// Ends a stream so that the other side can still read why: closed with bytes unread, it would take the last words back.
+async fn hear_out(mut stream: TcpStream) {
+    let last_words = async {
+        stream.shutdown().await?;
+        let mut rest = [0; 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Whoever does not read them in time does not want to know.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, last_words).await;
+}
+
+/// Checks that the other node has a certificate for what it says that it is, where there is TLS.
+fn certified(connection: &Connection, hello: &Hello) -> Result<(), Refusal> {
+    let Some(certificate) = &connection.certificate else { return Ok(()) };
+    tls::certified(certificate, hello.kind, hello.node)
+}
+
 /// Greets the node that has connected, if this node wants it.
 async fn welcome(inner: &Inner, connection: &mut Connection) -> Result<(Arc<Peer>, Hello), ReadError> {
     let (hello, mine) = (greeting(first(inner, connection).await?)?, inner.hello());
@@ -82,6 +149,7 @@ async fn welcome(inner: &Inner, connection: &mut Connection) -> Result<(Arc<Peer
         let message = format!("node: mine {}, yours {}; every node needs an id of its own", mine.node, hello.node);
         return Err(Refusal::new(Reason::WrongNode, message).into());
     }
+    certified(connection, &hello)?;
     (inner.admit)(&mine, &hello)?;
     let Some(peer) = inner.peer(hello.node) else {
         return Err(io::Error::other("the network stops").into());
@@ -163,7 +231,20 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
         .map_err(failed)?;
     // Small messages must not wait for each other; the cost of failing is only time.
     let _ = stream.set_nodelay(true);
-    let mut connection = inner.connection(stream);
+    let mut connection = match &inner.context.options.certificates {
+        None => inner.connection(stream),
+        Some(certificates) => {
+            let shaken = certificates.connector.connect(tls::server_name(peer.id), stream);
+            let shaken = tokio::time::timeout(limit, shaken).await;
+            let stream = shaken
+                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+                .map_err(|error| failed(io::Error::other(format!("the TLS handshake failed: {error}"))))?;
+            let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
+            let mut connection = inner.connection(stream);
+            connection.certificate = certificate.map(CertificateDer::into_owned);
+            connection
+        }
+    };
     connection.writer.greet(&Hello { session: peer.session, ..inner.hello() });
     connection.writer.flush().await.map_err(failed)?;
     let hello = match first(inner, &mut connection).await {
@@ -174,7 +255,10 @@ async fn attempt(inner: &Inner, peer: &Peer, address: &str) -> Result<(), String
             (inner.context.deliver)(Incoming::Refused { peer: peer.id, reason, message });
             return Err(told);
         }
-        Ok(frame) => greeting(frame).and_then(|hello| expected(peer.id, hello)),
+        Ok(frame) => greeting(frame).and_then(|hello| {
+            certified(&connection, &hello)?;
+            expected(peer.id, hello)
+        }),
         Err(ReadError::Refused(refusal)) => Err(refusal),
         Err(ReadError::Io(error)) => return Err(failed(error)),
     };

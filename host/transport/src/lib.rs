@@ -8,10 +8,11 @@
 //! connection has ended, on the next one; what has arrived twice by that is dropped by its number.
 //!
 //! What comes in is checked before it is used, and refused with a counted [`Reason`] that the other side is told once.
-//! A connection that brings what it should not is ended. Streams are anything that reads and writes bytes: TCP today.
+//! A connection that brings what it should not is ended. Streams are anything that reads and writes bytes: TCP, or TLS over it.
 //!
 //! Nothing here knows what the messages say; heartbeats and timeouts of nodes are the protocol's.
 
+pub mod authority;
 mod compression;
 mod connection;
 mod context;
@@ -25,6 +26,7 @@ mod outgoing;
 mod peer;
 mod reason;
 mod send_error;
+pub mod tls;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,6 +38,7 @@ pub use network::Network;
 pub use reason::{Counters, Reason, Refusal};
 pub use send_error::SendError;
 pub use styx_protocol::ids::NodeId;
+pub use tls::Certificates;
 
 /// When messages are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
@@ -55,6 +58,8 @@ pub enum Compress {
 pub struct Options {
     /// Address on which connections are accepted; a node may only dial.
     pub listen: Option<SocketAddr>,
+    /// What the node shows and believes; without, connections are plain TCP.
+    pub certificates: Option<Certificates>,
     /// When bodies are compressed.
     pub compress: Compress,
     /// Bodies of more bytes are.
@@ -81,6 +86,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             listen: None,
+            certificates: None,
             compress: Compress::Auto,
             compress_above_bytes: 4 << 10,
             body_bytes_max: 256 << 20,

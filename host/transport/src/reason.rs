@@ -57,6 +57,12 @@ reasons! {
     UnexpectedHello = "unexpected_hello",
     /// Another node answered than the one that was dialed, or a node greets itself.
     WrongNode = "wrong_node",
+    /// A certificate that this cluster's authority has not signed, or that is not valid now; or no TLS at all.
+    BadCertificate = "bad_certificate",
+    /// A node does not speak TLS, and this one speaks nothing else.
+    NotEncrypted = "not_encrypted",
+    /// A certificate for another node than the one that has greeted.
+    OtherCertificate = "other_certificate",
     /// The other node runs another engine, or the same with other options.
     OtherEngine = "other_engine",
     /// The other node has other apps deployed.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
+use styx_server::auth::ADMIN_TOKEN;
 use styx_server::config::ServerConfig;
 
 const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
@@ -151,7 +152,11 @@ fn unknown(text: &str) -> Vec<String> {
         let known = match name.strip_prefix("_SERVER__") {
             Some("") | Some("KEY") => true,
             Some(key) => ServerConfig::keys().contains(&key.to_lowercase()),
-            None => variables.contains(&format!("STYX_{name}")) || format!("STYX_{name}") == styx_cli::LOG_FILTER,
+            None => {
+                let name = format!("STYX_{name}");
+                variables.contains(&name)
+                    || [styx_cli::LOG_FILTER, styx_cli::TOKEN, ADMIN_TOKEN].contains(&name.as_str())
+            }
         };
         if !known {
             unknown.push(format!("STYX_{name}"));

@@ -1,4 +1,4 @@
-//! What is deployed: apps, their operators and functions, as sequenced in the log.
+//! What is deployed, and who may use it: apps, their operators and functions, and tokens, as sequenced in the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::ids::{OperatorId, Timestamp};
 use crate::sequence::system::{self, RESERVED_PREFIXES, SystemOperator, is_reserved};
+use crate::sequence::token::Token;
 
 /// SHA-256 of a component. The log carries digests; the bytes live in the object store.
 #[derive(
@@ -191,7 +192,7 @@ pub struct Deployment {
     pub limits: Limits,
 }
 
-/// A change of what is deployed. Sequenced in the log; takes effect at the start of an epoch.
+/// A change of what is deployed, of who may use it or of where it is. Sequenced in the log; takes effect at the start of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum Control {
     /// Adds a version of an app and makes it the live one.
@@ -203,6 +204,10 @@ pub enum Control {
     /// Gives partitions their owners, from the epoch on whose record holds it. The catalog does not
     /// change; a replay under another membership keeps to its own placement.
     Place(Placement),
+    /// Lets whoever holds a token's secret in.
+    Issue(Token),
+    /// Ends a token, by its id.
+    Revoke(String),
 }
 
 /// Which version of an app is to be live.
@@ -290,6 +295,8 @@ pub struct Catalog {
     version: u64,
     hash: u64,
     apps: BTreeMap<Arc<str>, App>,
+    /// By their ids.
+    tokens: BTreeMap<String, Arc<Token>>,
     /// By operator id; `None` while no live deployment implements it.
     operators: Vec<Option<Arc<Operator>>>,
 }
@@ -309,6 +316,8 @@ pub struct CatalogImage {
     /// Operator ids given up to now, also of apps that were removed.
     operators: u32,
     apps: Vec<AppImage>,
+    #[rkyv(with = Map<Unshare>)]
+    tokens: Vec<Arc<Token>>,
 }
 
 impl CatalogImage {
@@ -338,7 +347,7 @@ struct OperatorImage {
 }
 
 impl Control {
-    /// Whether it changes what is deployed, and so what queries may come to; a placement does not.
+    /// Whether it changes the catalog, and so what queries may come to; a placement does not.
     pub fn is_deployment(&self) -> bool {
         !matches!(self, Control::Place(_))
     }
@@ -367,6 +376,7 @@ impl Catalog {
             hash: self.hash,
             operators: self.operators.len() as u32,
             apps: apps.collect(),
+            tokens: self.tokens.values().cloned().collect(),
         }
     }
 
@@ -376,6 +386,7 @@ impl Catalog {
             version: image.version,
             hash: image.hash,
             apps: BTreeMap::new(),
+            tokens: image.tokens.iter().map(|token| (token.id.clone(), token.clone())).collect(),
             operators: vec![None; image.operators as usize],
         };
         for app in &image.apps {
@@ -398,6 +409,8 @@ impl Catalog {
 
     /// Versions kept per app; older ones that are not live are forgotten.
     pub const DEPLOYMENTS_MAX: usize = 64;
+    /// Tokens that there can be; each is told to every gateway.
+    pub const TOKENS_MAX: usize = 1024;
 
     /// Grows with every change.
     pub fn version(&self) -> u64 {
@@ -422,6 +435,14 @@ impl Catalog {
         let functions = versions.filter(|spec| spec.name == *operator.name).flat_map(|spec| &spec.functions);
         let mut declared = functions.filter(|spec| spec.name == function).map(|spec| &spec.parameters);
         declared.next().is_some_and(|first| declared.any(|other| other != first))
+    }
+    /// Tokens by id, those that have expired included.
+    pub fn tokens(&self) -> impl Iterator<Item = &Arc<Token>> {
+        self.tokens.values()
+    }
+    /// The token with this id.
+    pub fn token(&self, id: &str) -> Option<&Arc<Token>> {
+        self.tokens.get(id)
     }
     /// Live operators by id.
     pub fn operators(&self) -> impl Iterator<Item = &Arc<Operator>> {
@@ -489,7 +510,16 @@ impl Catalog {
             }
             Control::Remove(app) if self.apps.contains_key(app.as_str()) => Ok(()),
             Control::Remove(app) => Err(no_app(app)),
-            Control::Place(_) => Ok(()),
+            Control::Issue(token) if self.tokens.contains_key(&token.id) => {
+                Err(Abort::new(Code::BadArguments, format!("there is a token {} already", token.id)))
+            }
+            Control::Issue(_) if self.tokens.len() >= Self::TOKENS_MAX => {
+                Err(Abort::new(Code::LimitExceeded, format!("there are {} tokens, and there can be no more", self.tokens.len())))
+            }
+            Control::Revoke(id) if !self.tokens.contains_key(id) => {
+                Err(Abort::new(Code::BadArguments, format!("no token {id}")))
+            }
+            Control::Issue(_) | Control::Revoke(_) | Control::Place(_) => Ok(()),
         }
     }
 
@@ -535,6 +565,14 @@ impl Catalog {
                     self.operators[id.0 as usize] = None;
                 }
                 ids
+            }
+            Control::Issue(token) => {
+                self.tokens.insert(token.id.clone(), Arc::new(token.clone()));
+                Vec::new()
+            }
+            Control::Revoke(id) => {
+                self.tokens.remove(id);
+                Vec::new()
             }
             Control::Place(_) => Vec::new(),
         };

@@ -11,5 +11,6 @@ pub mod record;
 pub mod route;
 pub mod sequencer;
 pub mod system;
+pub mod token;
 pub mod transaction;
 pub mod writes;

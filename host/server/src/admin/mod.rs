@@ -19,6 +19,7 @@ mod schemas;
 mod snapshots;
 mod standby;
 mod state;
+mod tokens;
 mod upload;
 
 pub use standby::StandbyProxy;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
@@ -37,6 +39,7 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::auth::{Gate, guard_admin};
 use crate::components::ComponentStore;
 use crate::handle::Handle;
 use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found, refuse};
@@ -108,6 +111,8 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(cluster::epochs))
         .routes(routes!(cluster::requests))
         .routes(routes!(snapshots::list, snapshots::create))
+        .routes(routes!(tokens::list, tokens::issue))
+        .routes(routes!(tokens::revoke))
         .routes(routes!(events::events))
         .routes(routes!(document::document))
         .merge(own_health())
@@ -138,7 +143,9 @@ pub fn worker_router(admin: Admin) -> Router {
 }
 
 fn finish(router: Router<Admin>, admin: Admin) -> Router {
+    let gate = Gate::new(admin.handle.clone(), admin.uploads.options.access.clone());
     let router = router.route("/", get(index)).method_not_allowed_fallback(method_not_allowed);
+    let router = router.layer(from_fn_with_state(gate, guard_admin));
     guarded(router, &admin.uploads.options).with_state(admin)
 }
 

@@ -34,6 +34,19 @@ pub struct Component {
 
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
+pub enum Scope {
+    /// Calls of functions.
+    Invoke,
+    /// Looks at state, deployments and the cluster.
+    Read,
+    /// Changes of what is deployed.
+    Deploy,
+    /// Everything else that changes something, tokens included.
+    Operate,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
 pub enum Isolation {
     /// Instances are pooled and used again.
     Warm,

@@ -64,7 +64,8 @@ impl GatewayNode {
     pub async fn start(options: GatewayNodeOptions) -> anyhow::Result<GatewayNode> {
         let (inbox, requests) = unbounded();
         let (events, incoming) = unbounded();
-        let id = NodeId(rand::random::<u64>() | 2);
+        let certified = options.network.certificates.as_ref().map(|own| own.node);
+        let id = certified.unwrap_or_else(|| NodeId(rand::random::<u64>() | 2));
         let hello = Hello::new(NodeKind::Gateway, id, options.name, 0);
         let network = Network::start(hello, options.network, same_build, move |event| {
             // The thread has ended only when the gateway has.

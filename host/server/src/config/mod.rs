@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::parser::ValueSource;
-use clap::{CommandFactory, FromArgMatches, Parser, value_parser};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
 use styx_engine::{CALL_DEPTH_MAX, Determinism, MEMORY_BYTES_MAX};
 use styx_protocol::catalog::Limits;
@@ -24,8 +24,10 @@ use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;
 
+use crate::auth::{ADMIN_TOKEN, Access};
 use crate::error::ServerError;
-use crate::http::{Hosts, HttpOptions, Origins};
+use crate::http::{Hosts, HttpOptions, Origins, TlsFiles};
+use environment::variable;
 use layers::Layers;
 use values::{
     address, at_most, bytes, comma_separated, count, determinism, determinism_text, kafka_options, lease_term,
@@ -72,6 +74,29 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::ALL, long, value_name = "URL,…", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "comma_separated")]
     pub allow_origin: Vec<String>,
+
+    /// File with the operator's token, which may do everything and issue others; or STYX_ADMIN_TOKEN holds it
+    #[arg(help_heading = roles::ALL, long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_token_file: Option<PathBuf>,
+    /// Let nobody in without a token; implied by a token of the operator's
+    #[arg(help_heading = roles::ALL, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t, action = ArgAction::Set)]
+    pub require_token: bool,
+    /// Ask nobody for a token, wherever the HTTP ports can be reached from
+    #[arg(help_heading = roles::ALL, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t, action = ArgAction::Set)]
+    pub insecure_no_auth: bool,
+    /// Certificate chain of the HTTP ports, as PEM: they speak TLS then. Read again when it changes
+    #[arg(help_heading = roles::ALL, long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the certificate, as PEM
+    #[arg(help_heading = roles::ALL, long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+    /// Who is let in, as these settings say
+    #[arg(skip)]
+    #[serde(skip)]
+    pub access: Access,
 
     /// Most that an app may set `limits.fuel` to
     #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "10000000000")]
@@ -184,6 +209,13 @@ pub struct ServerConfig {
     /// When messages between processes of a cluster are compressed
     #[arg(help_heading = roles::CLUSTER, long, value_enum, value_name = "WHEN", default_value_t)]
     pub compress: Compress,
+    /// Directory with this process's certificate in the cluster, as `styx cluster certificate` makes it
+    #[arg(help_heading = roles::CLUSTER, long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_tls: Option<PathBuf>,
+    /// Speak with other machines of the cluster without encryption, and believe what they say they are
+    #[arg(help_heading = roles::CLUSTER, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t, action = ArgAction::Set)]
+    pub insecure_cluster: bool,
     /// Where other processes of the cluster reach this one [default: 127.0.0.1:7000 for a coordinator, a free port for a worker]
     #[arg(help_heading = roles::NODES, long, value_name = "ADDR", default_value = "127.0.0.1:0", hide_default_value = true)]
     pub cluster_addr: SocketAddr,
@@ -285,12 +317,22 @@ impl ServerConfig {
         };
         Settings::read(&config.kafka_option).map_err(|problem| invalid(problem.to_string()))?;
         config.can_be_joined()?;
+        if config.tls_cert.is_some() != config.tls_key.is_some() {
+            return Err(ServerError::usage(
+                "CONFIG_INVALID",
+                "a certificate is of no use without its key, nor a key without its certificate",
+                "give both --tls-cert FILE and --tls-key FILE",
+            ));
+        }
+        let (required, off) = (config.require_token, config.insecure_no_auth);
+        config.access = Access::configured(config.admin_token_file.as_deref(), variable(ADMIN_TOKEN), required, off)?;
         Ok(config)
     }
 
     /// Bounds of the HTTP ports.
     pub fn http(&self) -> HttpOptions {
         HttpOptions {
+            access: self.access.clone(),
             origins: Origins(self.allow_origin.clone().into()),
             hosts: Hosts(self.allow_host.clone().into()),
             limits_max: Limits {
@@ -304,6 +346,17 @@ impl ServerConfig {
             },
             ..HttpOptions::default()
         }
+    }
+
+    /// Certificate and key of the HTTP ports, if they speak TLS.
+    pub fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
+        Some(TlsFiles { certificate, key })
+    }
+
+    /// How addresses of the HTTP ports begin.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls_cert.is_some() { "https" } else { "http" }
     }
 
     /// Settings of librdkafka.

@@ -14,6 +14,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::Ingress;
 use super::pipeline::Pipeline;
+use crate::auth::Visitor;
 use crate::http::ApiError;
 
 /// Bytes of a line beyond the arguments of one call.
@@ -26,12 +27,12 @@ const ENVELOPE_BYTES_MAX: usize = 1 << 20;
     request_body(content = String, content_type = "application/x-ndjson"),
     responses((status = 200, body = String, content_type = "application/x-ndjson"))
 )]
-pub async fn batch(State(ingress): State<Arc<Ingress>>, body: Body) -> Response {
+pub async fn batch(State(ingress): State<Arc<Ingress>>, visitor: Visitor, body: Body) -> Response {
     let line_bytes_max =
         usize::try_from(ingress.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
     let silence = Box::pin(sleep(ingress.options.silence));
     let replies = Batch {
-        pipeline: Pipeline::new(ingress.clone()),
+        pipeline: Pipeline::new(ingress.clone(), visitor),
         ingress,
         body: Some(body.into_data_stream()),
         partial: BytesMut::new(),

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use styx_protocol::ids::RequestId;
 use styx_protocol::replies::Reply;
+use styx_protocol::token::Scope;
 use styx_protocol::transaction::Request;
 use tokio::sync::oneshot;
 use utoipa::{IntoParams, ToSchema};
@@ -20,6 +21,7 @@ use super::Ingress;
 use super::json::is_json;
 use super::path::{self, CallPath};
 use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
+use crate::auth::Visitor;
 use crate::handle::{Answer, Failure, Waiter};
 use crate::http::{ApiError, BodyLimits, Options, Outcome, PathParts, read_body, refuse};
 use styx_driver::wire::AdminQuery;
@@ -37,8 +39,14 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
     request_body(content = serde_json::Value, description = "arguments, as an array or by name"),
     responses((status = 200, description = "result of the function", body = serde_json::Value))
 )]
-pub async fn call(State(ingress): State<Arc<Ingress>>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
-    respond(&ingress, &uri, "/v1/call/", &headers, body, false).await
+pub async fn call(
+    State(ingress): State<Arc<Ingress>>,
+    visitor: Visitor,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    respond(&ingress, visitor, &uri, "/v1/call/", &headers, body, false).await
 }
 
 #[derive(Serialize, ToSchema)]
@@ -55,12 +63,19 @@ pub struct Accepted {
     request_body(content = serde_json::Value, description = "arguments, as an array or by name"),
     responses((status = 202, body = Accepted))
 )]
-pub async fn send(State(ingress): State<Arc<Ingress>>, uri: Uri, headers: HeaderMap, body: Body) -> Response {
-    respond(&ingress, &uri, "/v1/send/", &headers, body, true).await
+pub async fn send(
+    State(ingress): State<Arc<Ingress>>,
+    visitor: Visitor,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    respond(&ingress, visitor, &uri, "/v1/send/", &headers, body, true).await
 }
 
 async fn respond(
     ingress: &Ingress,
+    visitor: Visitor,
     uri: &Uri,
     prefix: &str,
     headers: &HeaderMap,
@@ -68,7 +83,7 @@ async fn respond(
     receipt: bool,
 ) -> Response {
     let started = Instant::now();
-    let (outcome, response) = match submit(ingress, uri, prefix, headers, body, receipt).await {
+    let (outcome, response) = match submit(ingress, visitor, uri, prefix, headers, body, receipt).await {
         Ok((Answer::Accepted(id), _)) => {
             let mut response = (StatusCode::ACCEPTED, Json(Accepted { request_id: id })).into_response();
             response.headers_mut().insert(REQUEST_ID, number(id));
@@ -89,13 +104,17 @@ async fn respond(
 /// under a key its end is asked for.
 async fn submit(
     ingress: &Ingress,
+    mut visitor: Visitor,
     uri: &Uri,
     prefix: &str,
     headers: &HeaderMap,
     body: Body,
     receipt: bool,
 ) -> Result<(Answer, bool), Option<ApiError>> {
-    let found = path::parse(uri.path(), prefix).and_then(|path| Ok((path, idempotency_key(headers)?)));
+    let found = path::parse(uri.path(), prefix).and_then(|path| {
+        visitor.may(Scope::Invoke, Some(&path.app), &ingress.handle.catalog())?;
+        Ok((path, idempotency_key(headers)?))
+    });
     let (path, idempotency_key) = match found {
         Ok(found) => found,
         Err(error) => return Err(Some(refuse(error, headers, body).await)),
@@ -252,9 +271,12 @@ impl RequestView {
 )]
 pub async fn request(
     State(ingress): State<Arc<Ingress>>,
+    mut visitor: Visitor,
     PathParts(id): PathParts<String>,
     Options(RequestQuery { wait }): Options<RequestQuery>,
 ) -> Result<Response, ApiError> {
+    // A request's id does not tell whose app it is of.
+    visitor.may(Scope::Invoke, None, &ingress.handle.catalog())?;
     let id = parse_id(&id)?;
     let wait = match wait {
         None => Duration::ZERO,

@@ -32,6 +32,7 @@ pub use request::{Call, IDEMPOTENCY_KEY_BYTES_MAX, check_idempotency_key, derive
 
 use std::sync::Arc;
 
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
@@ -39,6 +40,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use crate::auth::{Gate, guard};
 use crate::handle::Handle;
 use crate::http::{HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found};
 
@@ -93,6 +95,8 @@ pub fn router(ingress: Arc<Ingress>) -> Router {
         .route("/", get(index))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
+    let gate = Gate::new(ingress.handle.clone(), ingress.options.access.clone());
+    let router = router.layer(from_fn_with_state(gate, guard));
     guarded(router, &ingress.options).with_state(ingress)
 }
 

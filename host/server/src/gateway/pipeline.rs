@@ -11,12 +11,14 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use styx_protocol::token::Scope;
 use tokio::sync::mpsc;
 
 use super::Ingress;
 use super::json::compact;
 use super::reply::{refusal, reply};
 use super::request::{Call, check_idempotency_key, derived_id, prepare};
+use crate::auth::Visitor;
 use crate::handle::{Answer, Waiter};
 use crate::http::{ApiError, Outcome};
 
@@ -70,6 +72,7 @@ struct Slot {
 /// ended by a line feed.
 pub struct Pipeline {
     ingress: Arc<Ingress>,
+    visitor: Visitor,
     slots: Vec<Slot>,
     free: Vec<usize>,
     to: mpsc::UnboundedSender<(u64, Answer)>,
@@ -93,11 +96,12 @@ const TAKEN_BYTES_MAX: usize = 1 << 20;
 const RESULT_BYTES_FIRST: usize = 256 << 10;
 
 impl Pipeline {
-    /// A pipeline with nothing in it.
-    pub fn new(ingress: Arc<Ingress>) -> Self {
+    /// A pipeline of somebody's, with nothing in it.
+    pub fn new(ingress: Arc<Ingress>, visitor: Visitor) -> Self {
         let (to, answers) = mpsc::unbounded_channel();
         Pipeline {
             ingress,
+            visitor,
             slots: Vec::new(),
             free: Vec::new(),
             to,
@@ -189,7 +193,11 @@ impl Pipeline {
                 ));
             }
         };
-        let directory = self.ingress.directories.of(self.ingress.handle.catalog());
+        let catalog = self.ingress.handle.catalog();
+        if let Err(why) = self.visitor.may(Scope::Invoke, Some(&envelope.app), &catalog) {
+            return Err((echo(envelope.id), why));
+        }
+        let directory = self.ingress.directories.of(catalog);
         let prepared = directory.resolve(&envelope.app, &envelope.operator, &envelope.function).and_then(|target| {
             let call = Call {
                 key: &envelope.key,

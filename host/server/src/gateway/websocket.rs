@@ -22,6 +22,7 @@ use utoipa::IntoParams;
 
 use super::Ingress;
 use super::pipeline::Pipeline;
+use crate::auth::Visitor;
 use crate::http::{ApiError, Options};
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -49,6 +50,7 @@ const SILENT_MAX: Duration = Duration::from_secs(100);
 #[utoipa::path(get, path = "/v1/ws", params(UpgradeQuery), responses((status = 101)))]
 pub async fn upgrade(
     State(ingress): State<Arc<Ingress>>,
+    visitor: Visitor,
     Options(query): Options<UpgradeQuery>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
@@ -61,7 +63,7 @@ pub async fn upgrade(
     let upgrade = upgrade.max_message_size(size).max_frame_size(size).write_buffer_size(64 << 10);
     Ok(upgrade.on_upgrade(move |socket| async move {
         Connection {
-            pipeline: Pipeline::new(ingress.clone()),
+            pipeline: Pipeline::new(ingress.clone(), visitor),
             ingress,
             socket,
             out: Vec::with_capacity(16 << 10),

@@ -10,6 +10,7 @@ pub mod nearest;
 mod options;
 mod origin;
 mod serve;
+mod tls;
 
 pub use body::{BodyLimits, Frames, read_body, refuse};
 pub use error::{ApiError, status_of};
@@ -19,6 +20,7 @@ pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
 pub use options::HttpOptions;
 pub use origin::Origins;
 pub use serve::{ConnectionLimits, Shutdown, serve};
+pub use tls::{Tls, TlsFiles};
 
 use axum::Router;
 use axum::body::Body;

@@ -7,6 +7,7 @@ use styx_engine::{CALL_DEPTH_MAX, COMPONENT_BYTES_MAX, MEMORY_BYTES_MAX};
 use styx_protocol::catalog::Limits;
 
 use super::{Hosts, Origins};
+use crate::auth::Access;
 
 /// Bounds and settings of the HTTP surfaces.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct HttpOptions {
     pub wait_max: Duration,
     /// Uploads held in memory at once; they are checked one at a time.
     pub uploads_max: usize,
+    /// Who is let in.
+    pub access: Access,
     /// Pages that may call from elsewhere.
     pub origins: Origins,
     /// Names under which this server is asked.
@@ -43,6 +46,7 @@ impl Default for HttpOptions {
             in_flight_max: 4096,
             wait_max: Duration::from_secs(60),
             uploads_max: 4,
+            access: Access::default(),
             origins: Origins::default(),
             hosts: Hosts::default(),
             limits_max: Limits {

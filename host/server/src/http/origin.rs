@@ -49,7 +49,10 @@ pub async fn check_origin(State(origins): State<Origins>, request: Request, next
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     if preflight {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("content-type, idempotency-key"));
+        headers.insert(
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            HeaderValue::from_static("authorization, content-type, idempotency-key"),
+        );
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     } else {
         headers.insert(

@@ -13,10 +13,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::Tls;
 
 /// Bounds on connections.
 #[derive(Clone, Copy, Debug)]
@@ -77,12 +80,17 @@ impl Shutdown {
     }
 }
 
-/// Serves `router` until `shutdown` begins. Then new connections are refused, open ones are used up, and requests
-/// and WebSockets finish, for at most [`ConnectionLimits::linger`] and [`ConnectionLimits::drain`].
-pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, limits: ConnectionLimits) {
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).half_close(true);
+/// Serves `router`, over TLS if there is `tls`, until `shutdown` begins. Then new connections are refused, open ones are
+/// used up, and requests and WebSockets finish, for at most [`ConnectionLimits::linger`] and [`ConnectionLimits::drain`].
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: Shutdown,
+    limits: ConnectionLimits,
+    tls: Option<Tls>,
+) {
     let router = router.layer(from_fn_with_state(shutdown.clone(), last));
+    let tls = tls.map(|tls| tls.accept(&shutdown));
     let slots = Arc::new(Semaphore::new(limits.open_max));
     loop {
         let accept = async {
@@ -105,26 +113,15 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, li
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY refused");
         }
-        let connection =
-            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone())).with_upgrades();
-        let open = shutdown.count();
-        let begun = shutdown.wait_owned();
-        let end = async move {
-            begun.await;
-            tokio::time::sleep(limits.linger).await;
-        };
+        let (open, tls, router, shutdown) = (shutdown.count(), tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
-            let (mut connection, mut end) = (pin!(connection), pin!(end));
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = end.as_mut() => {
-                    // The request under way is answered; no other is read.
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
+            match tls {
+                None => converse(stream, router, &shutdown, limits).await,
+                Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => converse(stream, router, &shutdown, limits).await,
+                    Ok(Err(error)) => tracing::debug!(%error, "a connection is no TLS that is taken here"),
+                    Err(_) => tracing::debug!("a client did not shake hands in time"),
+                },
             }
             drop((slot, open));
         });
@@ -133,6 +130,34 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, li
     shutdown.open.close();
     if tokio::time::timeout(limits.linger + limits.drain, shutdown.open.wait()).await.is_err() {
         tracing::warn!("some clients did not finish in time and are cut off");
+    }
+}
+
+/// Answers what comes on one connection.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    shutdown: &Shutdown,
+    limits: ConnectionLimits,
+) {
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).half_close(true);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).with_upgrades();
+    let end = async {
+        shutdown.wait().await;
+        tokio::time::sleep(limits.linger).await;
+    };
+    let (mut connection, mut end) = (pin!(connection), pin!(end));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = end.as_mut() => {
+            // The request under way is answered; no other is read.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::candidate::{Candidacy, Candidate};
+use super::cluster_tls::network;
 use super::node::Identity;
 use super::parts::{
     Surface, components, engine, failed, not_started, open_log, retention, snapshots, store_error, watch_disk,
@@ -20,7 +21,7 @@ use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::ServerError;
 use crate::http::Shutdown;
-use styx_transport::Options;
+use styx_transport::NodeKind;
 
 /// A running coordinator.
 pub struct CoordinatorServer {
@@ -57,7 +58,7 @@ impl CoordinatorServer {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
         let log = open_log(config, None)?;
         let components = components(config)?;
-        let options = options(config, &components, admin);
+        let options = options(config, &components, admin)?;
         let node = CoordinatorNode::start(options, log, engine.clone(), components.clone()).await;
         let node = node.map_err(|error| not_started(&error, config.cluster_addr))?;
         let disk = watch_disk(config, node.handle())?;
@@ -74,7 +75,7 @@ impl CoordinatorServer {
         engine: Arc<Engine>,
     ) -> Result<Self, ServerError> {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
-        let identity = Identity::open(&config.data_dir)?;
+        let identity = Identity::open(&config.data_dir, None)?;
         let leadership = Leadership::none();
         let place = store_location(config.store.clone().expect("it is shared"));
         let runtime = Handle::current();
@@ -82,7 +83,7 @@ impl CoordinatorServer {
         let opened = tokio::task::spawn_blocking(open).await.map_err(failed)?;
         let (leases, cluster_metadata) = opened.map_err(|error| store_error(&error))?;
         let components = components(config)?.shared(cluster_metadata.clone());
-        let options = options(config, &components, admin);
+        let options = options(config, &components, admin)?;
         let reception = Reception::start(&options, &engine, leadership.clone()).await;
         let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;
         let cluster = reception.address().expect("it listens");
@@ -143,10 +144,14 @@ impl CoordinatorServer {
     }
 }
 
-fn options(config: &ServerConfig, components: &ComponentStore, admin: SocketAddr) -> CoordinatorNodeOptions {
-    CoordinatorNodeOptions {
+fn options(
+    config: &ServerConfig,
+    components: &ComponentStore,
+    admin: SocketAddr,
+) -> Result<CoordinatorNodeOptions, ServerError> {
+    Ok(CoordinatorNodeOptions {
         name: config.name.clone().unwrap_or_else(|| "coordinator".into()),
-        network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
+        network: network(config, NodeKind::Coordinator)?,
         workers: config.workers,
         partitions: config.partitions,
         epoch_max_wait: config.epoch_max_wait,
@@ -155,5 +160,5 @@ fn options(config: &ServerConfig, components: &ComponentStore, admin: SocketAddr
         retention: retention(config),
         snapshots: snapshots(config, components),
         admin: Some(admin.to_string()),
-    }
+    })
 }

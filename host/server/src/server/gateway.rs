@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::cluster_tls::network;
 use super::parts::{Surface, failed, kafka_front};
 use crate::admin::{self, Admin};
 use crate::cluster::gateway::{GatewayNode, GatewayNodeOptions};
@@ -18,7 +19,7 @@ use crate::gateway::{self, Ingress};
 use crate::handle::Failure;
 use crate::http::{ApiError, Shutdown};
 use styx_driver::gateway::PATIENCE;
-use styx_transport::Options;
+use styx_transport::NodeKind;
 
 /// A running gateway.
 pub struct GatewayServer {
@@ -35,13 +36,13 @@ impl GatewayServer {
     /// # Errors
     /// An address is taken.
     pub async fn start(config: &ServerConfig) -> Result<GatewayServer, ServerError> {
-        let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        let ingress = Surface::ingress(config).await?;
         // Before anything starts that would have to be stopped.
         let front = kafka_front(config, true).await?;
         let admin = Surface::admin(config).await?;
         let options = GatewayNodeOptions {
             name: config.name.clone().unwrap_or_else(|| "gateway".into()),
-            network: Options { compress: config.compress, ..Options::default() },
+            network: network(config, NodeKind::Gateway)?,
             coordinators: config.coordinator.clone(),
             backlog_max: config.backlog_max,
         };

@@ -1,6 +1,7 @@
 //! Processes: one that is everything, or one part of a cluster each.
 
 mod candidate;
+mod cluster_tls;
 mod coordinator;
 mod gateway;
 mod node;
@@ -39,12 +40,18 @@ impl Process {
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, ServerError> {
-        Ok(match config.role {
+        let process = match config.role {
             Role::Single => Process::Single(Server::start(config, progress).await?),
             Role::Coordinator => Process::Coordinator(CoordinatorServer::start(config).await?),
             Role::Worker => Process::Worker(WorkerServer::start(config).await?),
             Role::Gateway => Process::Gateway(GatewayServer::start(config).await?),
-        })
+        };
+        if config.access.is_open() && config.admin_addr.is_some() {
+            tracing::warn!(
+                "whoever reaches the HTTP ports may do everything until there are tokens: --admin-token-file lets in who has one"
+            );
+        }
+        Ok(process)
     }
 
     /// Addresses of the process, for programs.
@@ -82,11 +89,11 @@ impl Process {
     /// Addresses of the process, for people, and what to do next.
     pub fn summary(&self, config: &ServerConfig) -> (String, String) {
         let data = config.data_dir.display();
-        let coordinator = config.coordinator.join(" or ");
+        let (coordinator, scheme) = (config.coordinator.join(" or "), config.scheme());
         match self {
             Process::Single(server) => (
                 format!(
-                    "calls at http://{}, apps at http://{}, data in {data}",
+                    "calls at {scheme}://{}, apps at {scheme}://{}, data in {data}",
                     server.ingress_addr(),
                     server.admin_addr()
                 ),
@@ -99,7 +106,7 @@ impl Process {
                     if server.standby() {
                         "stands by".to_owned()
                     } else {
-                        format!("apps at http://{}", server.admin_addr())
+                        format!("apps at {scheme}://{}", server.admin_addr())
                     }
                 ),
                 format!(
@@ -112,7 +119,7 @@ impl Process {
                 format!("joins the cluster at {coordinator}; stop with Ctrl-C"),
             ),
             Process::Gateway(server) => (
-                format!("calls at http://{}, health at http://{}", server.ingress_addr(), server.admin_addr()),
+                format!("calls at {scheme}://{}, health at {scheme}://{}", server.ingress_addr(), server.admin_addr()),
                 format!("for the cluster at {coordinator}; stop with Ctrl-C"),
             ),
         }

@@ -18,11 +18,11 @@ pub(super) struct Identity {
 const FILE: &str = "node";
 
 impl Identity {
-    /// Reads the id of a directory, or draws one.
+    /// Reads the id of a directory, or keeps the one in its certificate, or draws one.
     ///
     /// # Errors
-    /// Another process is this one, or the file cannot be taken.
-    pub(super) fn open(directory: &Path) -> Result<Self, ServerError> {
+    /// Another process is this one, the file cannot be taken, or the certificate is another node's.
+    pub(super) fn open(directory: &Path, certified: Option<NodeId>) -> Result<Self, ServerError> {
         fs::create_dir_all(directory)
             .map_err(|error| failed(format!("cannot make {}: {error}", directory.display())))?;
         let lock = File::create(directory.join("lock")).map_err(failed)?;
@@ -45,12 +45,23 @@ impl Identity {
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Not the coordinator's.
-                let node = rand::random::<u64>() | 2;
+                let node = certified.map_or_else(|| rand::random::<u64>() | 2, |certified| certified.0);
                 keep(directory, &path, node).map_err(failed)?;
                 node
             }
             Err(error) => return Err(failed(format!("cannot read {}: {error}", path.display()))),
         };
+        if let Some(certified) = certified.filter(|certified| certified.0 != node) {
+            return Err(ServerError::new(
+                "OTHER_NODE",
+                format!(
+                    "{} is of node {node:016x}, and the certificate of node {:016x}",
+                    directory.display(),
+                    certified.0
+                ),
+                "give it its own certificate: `styx cluster certificate --node ID`; or another --data-dir",
+            ));
+        }
         Ok(Identity { node: NodeId(node), _lock: lock })
     }
 
@@ -75,12 +86,16 @@ mod tests {
     #[test]
     fn a_directory_is_one_worker_for_ever_and_one_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
-        let first = Identity::open(directory.path()).unwrap();
-        assert_eq!(Identity::open(directory.path()).unwrap_err().code, "DATA_LOCKED");
+        let first = Identity::open(directory.path(), None).unwrap();
+        assert_eq!(Identity::open(directory.path(), None).unwrap_err().code, "DATA_LOCKED");
         let node = first.node;
         drop(first);
-        assert_eq!(Identity::open(directory.path()).unwrap().node, node);
+        assert_eq!(Identity::open(directory.path(), None).unwrap().node, node);
+        assert_eq!(Identity::open(directory.path(), Some(NodeId(node.0 ^ 4))).unwrap_err().code, "OTHER_NODE");
+        assert_eq!(Identity::open(directory.path(), Some(node)).unwrap().node, node);
+        let new = tempfile::tempdir().unwrap();
+        assert_eq!(Identity::open(new.path(), Some(NodeId(6))).unwrap().node, NodeId(6));
         fs::write(directory.path().join(FILE), "nonsense").unwrap();
-        assert_eq!(Identity::open(directory.path()).unwrap_err().code, "START");
+        assert_eq!(Identity::open(directory.path(), None).unwrap_err().code, "START");
     }
 }

@@ -17,7 +17,7 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig, store_location};
 use crate::error::ServerError;
 use crate::handle::Handle;
-use crate::http::{ConnectionLimits, Shutdown, serve};
+use crate::http::{ConnectionLimits, Shutdown, Tls, serve};
 use crate::kafka::Front;
 use crate::single::Prepare;
 use crate::snapshots::SnapshotOptions;
@@ -56,24 +56,35 @@ fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str)
 pub(super) struct Surface {
     pub(super) address: SocketAddr,
     listener: TcpListener,
+    tls: Option<Tls>,
 }
 
 impl Surface {
     /// Listens for people.
     pub(super) async fn admin(config: &ServerConfig) -> Result<Self, ServerError> {
         let address = config.admin_addr.expect("only a worker may have none");
-        Surface::bind(address, "--admin-addr").await
+        Surface::bind(config, address, "--admin-addr").await
+    }
+
+    /// Listens for clients.
+    pub(super) async fn ingress(config: &ServerConfig) -> Result<Self, ServerError> {
+        Surface::bind(config, config.ingress_addr, "--ingress-addr").await
     }
 
     /// Listens; nothing is answered yet.
-    pub(super) async fn bind(address: SocketAddr, flag: &str) -> Result<Self, ServerError> {
+    async fn bind(config: &ServerConfig, address: SocketAddr, flag: &str) -> Result<Self, ServerError> {
+        config.access.check(address, flag)?;
+        if config.tls_cert.is_none() && !address.ip().is_loopback() {
+            tracing::warn!("tokens and calls travel unencrypted to {flag} {address}: give --tls-cert and --tls-key");
+        }
         let listener = listen(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
-        Ok(Surface { address: listener.local_addr().map_err(failed)?, listener })
+        let tls = config.tls().map(Tls::open).transpose()?;
+        Ok(Surface { address: listener.local_addr().map_err(failed)?, listener, tls })
     }
 
     /// Answers from now on.
     pub(super) fn serve(self, router: axum::Router, shutdown: &Shutdown) -> JoinHandle<()> {
-        tokio::spawn(serve(self.listener, router, shutdown.clone(), ConnectionLimits::default()))
+        tokio::spawn(serve(self.listener, router, shutdown.clone(), ConnectionLimits::default(), self.tls))
     }
 }
 

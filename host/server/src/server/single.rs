@@ -38,7 +38,7 @@ impl Server {
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Server, ServerError> {
-        let ingress = Surface::bind(config.ingress_addr, "--ingress-addr").await?;
+        let ingress = Surface::ingress(config).await?;
         // Before anything starts that would have to be stopped.
         let front = kafka_front(config, false).await?;
         let admin = Surface::admin(config).await?;

@@ -8,6 +8,7 @@ use styx_engine::Cluster;
 use styx_protocol::modes::Modes;
 use tokio::task::JoinHandle;
 
+use super::cluster_tls::network;
 use super::node::Identity;
 use super::parts::{Surface, components, engine, failed, not_started};
 use crate::admin::{self, Admin};
@@ -15,7 +16,7 @@ use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::http::Shutdown;
-use styx_transport::Options;
+use styx_transport::NodeKind;
 
 /// A running worker.
 pub struct WorkerServer {
@@ -34,7 +35,8 @@ impl WorkerServer {
     /// # Errors
     /// The address is taken, or the data directory cannot be used.
     pub async fn start(config: &ServerConfig) -> Result<WorkerServer, ServerError> {
-        let identity = Identity::open(&config.data_dir)?;
+        let network = network(config, NodeKind::Worker)?;
+        let identity = Identity::open(&config.data_dir, network.certificates.as_ref().map(|own| own.node))?;
         let admin = match config.admin_addr {
             Some(_) => Some(Surface::admin(config).await?),
             None => None,
@@ -45,7 +47,7 @@ impl WorkerServer {
         let options = WorkerNodeOptions {
             node: identity.node,
             name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),
-            network: Options { listen: Some(config.cluster_addr), compress: config.compress, ..Options::default() },
+            network,
             coordinators: config.coordinator.clone(),
             threads: config.threads,
             modes: Modes::default(),

@@ -47,7 +47,7 @@ async fn every_endpoint_is_there_and_described() {
             }
         }
     }
-    assert_eq!(operations, 27);
+    assert_eq!(operations, 30);
     for (method, path, status, code) in [
         (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
         (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
@@ -80,6 +80,7 @@ async fn responses_are_what_the_document_says() {
         ("/v1/epochs", "/v1/epochs"),
         ("/v1/requests", "/v1/requests"),
         ("/v1/snapshots", "/v1/snapshots"),
+        ("/v1/tokens", "/v1/tokens"),
         ("/healthz", "/healthz"),
         ("/readyz", "/readyz"),
         ("/openapi.json", "/openapi.json"),

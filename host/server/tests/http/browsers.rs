@@ -39,7 +39,7 @@ async fn pages_from_elsewhere_may_not_call() {
         assert_eq!(told.status, status, "{origin}");
         assert_eq!(
             told.header("access-control-allow-headers"),
-            if status == 204 { "content-type, idempotency-key" } else { "" }
+            if status == 204 { "authorization, content-type, idempotency-key" } else { "" }
         );
     }
     assert_eq!(told(server.to_ingress(Method::OPTIONS, "/v1/batch")).await.error(), (405, "METHOD_NOT_ALLOWED".into()));

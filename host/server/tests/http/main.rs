@@ -4,6 +4,7 @@ mod admin;
 mod browsers;
 mod calls;
 mod deployments;
+mod doors;
 mod pipelines;
 mod raw;
 mod server;

@@ -108,8 +108,8 @@ impl Server {
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![
-            tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), ConnectionLimits::default())),
-            tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), ConnectionLimits::default())),
+            tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), ConnectionLimits::default(), None)),
+            tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), ConnectionLimits::default(), None)),
         ];
         let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         Server { ingress: ingress_addr, admin: admin_addr, client, shutdown, worker, serving, directory, _limit: limit }

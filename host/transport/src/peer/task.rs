@@ -299,7 +299,7 @@ impl Task {
     /// Writes what the system takes without waiting.
     fn write(&mut self) -> Result<(), Ending> {
         let Some(live) = &mut self.live else { return Ok(()) };
-        while live.connection.writer.waiting_bytes() > 0 {
+        while live.connection.writer.waits() {
             match live.connection.writer.write().now_or_never() {
                 Some(written) => written?,
                 None => {
@@ -476,7 +476,7 @@ fn io(
         }
     };
     let writing = async {
-        match writer.filter(|writer| writer.waiting_bytes() > 0) {
+        match writer.filter(|writer| writer.waits()) {
             Some(writer) => writer.write().await,
             None => std::future::pending().await,
         }

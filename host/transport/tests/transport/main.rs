@@ -2,6 +2,7 @@
 //! can happen to one.
 
 mod breakage;
+mod certificates;
 mod codec;
 mod frames;
 mod generations;

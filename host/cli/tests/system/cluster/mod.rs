@@ -5,4 +5,5 @@ mod equal;
 mod kills;
 mod refusals;
 mod rolling;
+mod secure;
 mod standby;

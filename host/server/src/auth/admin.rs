@@ -1,0 +1,81 @@
+//! The admin port: which scope a request needs, and the audit log of those that change something.
+
+use std::borrow::Cow;
+
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+use styx_protocol::token::Scope;
+
+use super::gate::{Gate, is_public, refused};
+
+/// Lets a request on if whoever sends it may, and notes what it came to if it was to change something.
+pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    if is_public(&method, &path) {
+        return next.run(request).await;
+    }
+    let (scope, app) = needed(&method, &path);
+    let visitor = gate.visit(request.headers());
+    let mut who = "nobody".to_owned();
+    let admitted = visitor.and_then(|mut visitor| {
+        who.clone_from(&visitor.identity().name);
+        visitor.may(scope, app.as_deref(), &gate.catalog())?;
+        Ok(visitor)
+    });
+    let response = match admitted {
+        Ok(visitor) => {
+            request.extensions_mut().insert(visitor);
+            next.run(request).await
+        }
+        Err(error) => refused(error, request).await,
+    };
+    if scope != Scope::Read {
+        let (identity, app, status) = (who, app.as_deref().unwrap_or("-"), response.status().as_u16());
+        tracing::info!(target: "audit", identity, %method, path, app, status, "audit");
+    }
+    response
+}
+
+/// The scope that a request needs, and on which app; whatever is not known here needs the widest.
+fn needed<'a>(method: &Method, path: &'a str) -> (Scope, Option<Cow<'a, str>>) {
+    let looks = matches!(*method, Method::GET | Method::HEAD);
+    let mut parts = path.strip_prefix("/v1/").unwrap_or_default().split('/');
+    let kind = parts.next();
+    let app = parts.next().map(|app| percent_decode_str(app).decode_utf8_lossy());
+    match (kind, app) {
+        (Some("tokens"), _) => (Scope::Operate, None),
+        (Some("apps" | "state"), app) if looks => (Scope::Read, app),
+        (Some("apps"), Some(app)) => (Scope::Deploy, Some(app)),
+        _ if looks => (Scope::Read, None),
+        _ => (Scope::Operate, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_something_needs_more_than_what_looks() {
+        for (method, path, scope, app) in [
+            (Method::GET, "/v1/apps", Scope::Read, None),
+            (Method::GET, "/v1/apps/shop", Scope::Read, Some("shop")),
+            (Method::HEAD, "/v1/apps/sh%6fp/deployments", Scope::Read, Some("shop")),
+            (Method::GET, "/v1/state/shop/order/a%2Fb", Scope::Read, Some("shop")),
+            (Method::POST, "/v1/apps/shop/deployments", Scope::Deploy, Some("shop")),
+            (Method::DELETE, "/v1/apps/shop", Scope::Deploy, Some("shop")),
+            (Method::GET, "/v1/cluster", Scope::Read, None),
+            (Method::GET, "/metrics", Scope::Read, None),
+            (Method::POST, "/v1/snapshots", Scope::Operate, None),
+            (Method::GET, "/v1/tokens", Scope::Operate, None),
+            (Method::DELETE, "/v1/tokens/0a", Scope::Operate, None),
+            (Method::POST, "/elsewhere", Scope::Operate, None),
+        ] {
+            let found = needed(&method, path);
+            assert_eq!((found.0, found.1.as_deref()), (scope, app), "{method} {path}");
+        }
+    }
+}

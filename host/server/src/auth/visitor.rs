@@ -1,0 +1,95 @@
+//! Whoever asks: what is known of them, and whether they may.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use styx_protocol::catalog::Catalog;
+use styx_protocol::ids::Timestamp;
+use styx_protocol::token::{Grant, Scope};
+
+use super::gate::Gate;
+use crate::clock::now;
+use crate::http::{ApiError, shorten};
+
+/// Somebody who has shown who they are, or need not.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Name for people and the audit log.
+    pub name: String,
+    /// False where everybody is let in.
+    pub is_known: bool,
+    pub(super) grant: Grant,
+    pub(super) expires: Option<Timestamp>,
+}
+
+impl Identity {
+    /// Anybody, where nobody is asked: the same for all, since most requests there have no time for more.
+    pub(super) fn anybody() -> Arc<Self> {
+        static ANYBODY: LazyLock<Arc<Identity>> = LazyLock::new(|| {
+            Arc::new(Identity { name: "anybody".into(), is_known: false, grant: Grant::all(), expires: None })
+        });
+        ANYBODY.clone()
+    }
+
+    /// The operator who started the server.
+    pub(super) fn operator() -> Self {
+        Identity { name: "admin".into(), is_known: true, grant: Grant::all(), expires: None }
+    }
+}
+
+/// Whoever sent a request, for as long as its connection lasts: a token that is revoked or expires meanwhile is worth nothing.
+#[derive(Clone)]
+pub struct Visitor {
+    pub(super) gate: Gate,
+    /// What was shown.
+    pub(super) shown: Option<Arc<str>>,
+    pub(super) identity: Arc<Identity>,
+    /// Of the catalog by which the identity was found.
+    pub(super) version: u64,
+}
+
+impl Visitor {
+    /// Who this is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Checks that a request may be made that concerns an app, or no single one.
+    ///
+    /// # Errors
+    /// 401 or 403.
+    pub fn may(&mut self, scope: Scope, app: Option<&str>, catalog: &Catalog) -> Result<(), ApiError> {
+        if catalog.version() != self.version {
+            self.identity = self.gate.identify(self.shown.as_deref(), catalog)?;
+            self.version = catalog.version();
+        }
+        if self.identity.expires.is_some_and(|expires| expires <= now()) {
+            return Err(unauthenticated("the token has expired"));
+        }
+        if self.identity.grant.covers(scope, app) {
+            return Ok(());
+        }
+        let on = match app {
+            Some(app) => format!("app \"{}\"", shorten(app)),
+            None => "what concerns all apps".to_owned(),
+        };
+        let message = format!("\"{}\" has no scope \"{}\" on {on}", self.identity.name, scope.name());
+        Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)
+            .hint("an operator can issue a token that has: styx tokens create --help"))
+    }
+}
+
+/// 401: nobody knows who asks.
+pub(super) fn unauthenticated(message: &str) -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", message)
+        .hint("send `Authorization: Bearer TOKEN`; to `styx` give --token-file FILE or STYX_TOKEN")
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Ok(parts.extensions.get::<Visitor>().expect("every port has a gate").clone())
+    }
+}
