@@ -97,6 +97,10 @@ sim *args:
     cargo build {{checked}} --quiet --workspace --bin styx-dst
     target/release/styx-dst {{args}}
 
+# Look for bytes that a reader cannot bear: `--seconds N` for each target, or the targets named
+fuzz *args:
+    scripts/fuzz.sh {{args}}
+
 # Explore the model of commit, fallback and membership exhaustively; with a planted mistake's name, its counterexample
 model *args:
     cargo build {{checked}} --quiet --workspace --bin styx-model

@@ -109,7 +109,8 @@ impl Chain {
         let from = named.min()?;
         let at = messages.binary_search_by_key(&from, |(offset, _)| *offset).ok()?;
         let Stamp { generation, writer, kind, .. } = messages[at].1.filter(|stamp| stamp.cluster == cluster)?;
-        let next = kind.sequence()?;
+        // There are no more records than offsets.
+        let next = kind.sequence().filter(|next| *next <= i64::MAX as u64)?;
         Some((Chain { cluster: Some(cluster), generation, writer, next, first: next }, from))
     }
 
@@ -131,7 +132,8 @@ impl Chain {
         if (stamp.generation, stamp.writer) != (self.generation, self.writer) && !planted(Bug::FenceIgnored) {
             return Verdict::Late;
         }
-        if self.next != sequence {
+        // Nobody forgets what is yet to come.
+        if self.next != sequence || first > Some(sequence) {
             return Verdict::Misnumbered;
         }
         match first {

@@ -105,7 +105,7 @@ impl<B: Broker> Opening<B> {
             seen.take(*offset, stamp.as_ref());
         }
         seen.end = high;
-        let generation = generation.unwrap_or(seen.chain.generation + 1);
+        let generation = generation.unwrap_or(seen.chain.generation.saturating_add(1));
         let opening = Opening { broker, cluster, generation, seen };
         opening.check_owner()?;
         if opening.generation <= opening.seen.chain.generation {

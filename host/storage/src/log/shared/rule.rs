@@ -176,6 +176,7 @@ fn generations_count_once_and_upwards() {
         (Stamp { cluster: 2, ..fence(9, 9) }, Verdict::Foreign),
         (stamp(3, 2, Kind::Trim { sequence: 2, first: 1, from: 1 }), Verdict::Trim),
         (stamp(1, 1, Kind::Trim { sequence: 2, first: 2, from: 1 }), Verdict::Late),
+        (stamp(3, 2, Kind::Trim { sequence: 2, first: 3, from: 1 }), Verdict::Misnumbered),
         (record(3, 2, 2), Verdict::Record(2)),
     ];
     let mut chain = Chain::new();
@@ -201,4 +202,6 @@ fn a_late_record_at_the_beginning_of_what_is_left_is_not_the_beginning() {
     assert_eq!((chain.first(), chain.next()), (5, 7));
     assert_eq!(Chain::trimmed(2, &left), None, "another cluster's trims say nothing");
     assert_eq!(Chain::trimmed(1, &left[..3]), None, "nobody said that the beginning may be gone");
+    let endless = [(1, Some(record(1, u64::MAX))), (2, Some(trim(1, 0, 1)))];
+    assert_eq!(Chain::trimmed(1, &endless), None, "there are no more records than offsets");
 }
