@@ -80,7 +80,7 @@ impl<E: Executor> Process<E> {
             engine: EngineHash(0),
             generation: Generation(1),
             snapshots: false,
-            hand_over_max: worker::HAND_OVER_MAX,
+            step_max: worker::STEP_MAX,
             claim_order: false,
         };
         Ok(Process { machine: Machine::new(config), executor, log: MemoryDisk::default().open()?, now: 0, done: 0 })

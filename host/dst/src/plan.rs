@@ -64,6 +64,8 @@ pub struct Plan {
     pub sync: Delay,
     /// One thing that a driver's thread takes.
     pub step: Delay,
+    /// One entity that a worker's thread changes.
+    pub change: u64,
     /// How long an epoch may fill while earlier ones are not yet durable.
     pub epoch_max_wait: Duration,
     /// The most that one sync of the log writes, in bytes.
@@ -89,8 +91,6 @@ pub struct Plan {
 pub struct SnapshotPlan {
     /// Between snapshots.
     pub interval: Duration,
-    /// Changes that a machine hands over at once.
-    pub chunk: usize,
     /// Which old ones are kept.
     pub retention: KeptSnapshots,
     /// To write something into the store, or to read it.
@@ -271,7 +271,7 @@ impl Plan {
             engine: EngineHash(0),
             generation: Generation(1),
             snapshots: false,
-            hand_over_max: 4096,
+            step_max: 4096,
             claim_order: true,
         };
         let group_bytes_max = random.pick(&[4 << 10, 8 << 10, 64 << 10, 32 << 20, 32 << 20]);
@@ -296,7 +296,7 @@ impl Plan {
         }
         // The lease is in the store.
         config.snapshots = cluster.coordinators > 1 || random.chance(750);
-        config.hand_over_max = random.pick(&[3, 20, 1000]);
+        config.step_max = random.pick(&[3, 20, 1000]);
         let mut fault = |times: &[u64]| if random.chance(550) { random.pick(times) } else { 0 };
         let faults = [
             fault(&[200_000, 1_000_000]),
@@ -315,7 +315,6 @@ impl Plan {
         ];
         let snapshotting = SnapshotPlan {
             interval: Duration::from_millis(random.pick(&[5, 20, 100, 1_000])),
-            chunk: config.hand_over_max,
             retention: KeptSnapshots { epochs_min: random.pick(&[1, 2, 3]), age_us: 0, ..KeptSnapshots::default() },
             store: random.pick(&[(10, 100), (100, 1_000), (500, 10_000)]),
             failures: random.pick(&[0, 0, 5, 50]),
@@ -345,6 +344,8 @@ impl Plan {
             shared_log: shared_log || random.chance(200),
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),
+            // Where steps are short, the whole of what an epoch changes takes longer than a worker may be silent.
+            change: random.pick(&[0, 0, 1, 15_000 / config.step_max as u64]),
             epoch_max_wait: Duration::from_micros(random.pick(&[0, 1_000, 5_000])),
             group_bytes_max,
             disk_reserve: random.pick(&[0, 256 << 10]),

@@ -64,7 +64,7 @@ fn machine() -> Machine<u64> {
         engine: EngineHash(0),
         generation: Generation(1),
         snapshots: true,
-        hand_over_max: worker::HAND_OVER_MAX,
+        step_max: worker::STEP_MAX,
         claim_order: false,
     })
 }

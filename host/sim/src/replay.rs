@@ -89,6 +89,7 @@ enum Work {
     Execute(Batch),
     FallBack(FallbackBatch),
     Advance(Task),
+    Continue,
 }
 
 /// Workers and a coordinator whose messages arrive at once, each pair's in order, and otherwise in
@@ -204,6 +205,7 @@ impl Cluster {
                 let thread = Threads::bound(&task).unwrap_or_else(|| thread(threads, &mut self.random));
                 worker::Input::TaskProgress(vec![threads.advance(thread, task)])
             }
+            Work::Continue => worker::Input::Continue,
         };
         self.step_worker(worker, input)
     }
@@ -240,6 +242,10 @@ impl Cluster {
             }
         }
         self.actions = actions;
+        let continues = |(of, work): &(usize, Work)| *of == worker && matches!(work, Work::Continue);
+        if self.workers[worker].is_unfinished() && !self.work.iter().any(continues) {
+            self.work.push((worker, Work::Continue));
+        }
         Ok(())
     }
 

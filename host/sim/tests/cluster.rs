@@ -36,6 +36,7 @@ enum Work {
     Task(Task),
     FallBack(FallbackBatch),
     HandOver,
+    Continue,
 }
 
 /// What an epoch came to.
@@ -77,7 +78,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         engine: EngineHash(0),
         generation: Generation(1),
         snapshots: true,
-        hand_over_max: worker::HAND_OVER_MAX,
+        step_max: 3,
         claim_order: true,
     }
 }
@@ -182,6 +183,10 @@ impl Cluster {
                 }
             }
         }
+        let continues = |(of, work): &(usize, Work)| *of == at && matches!(work, Work::Continue);
+        if self.workers[at].is_unfinished() && !self.ready.iter().any(continues) {
+            self.ready.push((at, Work::Continue));
+        }
     }
 
     fn post(&mut self, from: Node, to: Node, message: Message) {
@@ -256,6 +261,7 @@ impl Cluster {
                 debug_assert!(matches!(task.kind, TaskKind::Root | TaskKind::Call { .. } | TaskKind::Resume { .. }));
                 worker::Input::TaskProgress(vec![toy.advance(task)])
             }
+            Work::Continue => worker::Input::Continue,
             Work::HandOver => worker::Input::HandOver,
             Work::FallBack(batch) => worker::Input::FellBack(
                 batch

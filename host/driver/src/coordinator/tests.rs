@@ -226,7 +226,7 @@ impl Rig {
             retention: invite.retention,
             generation: self.generation,
             snapshots: invite.store.is_some(),
-            hand_over_max: worker::HAND_OVER_MAX,
+            step_max: worker::STEP_MAX,
             claim_order: false,
         };
         let seat = LocalView { me: invite.me, placement: Arc::new(invite.placement) };

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use styx_protocol::attempt::Execution;
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
-use styx_protocol::machine::worker::{Batch, Executed, HAND_OVER_MAX};
+use styx_protocol::machine::worker::{Batch, Executed, STEP_MAX};
 use styx_protocol::modes::Modes;
 use styx_protocol::replies::Retention;
 use styx_protocol::task::Started;
@@ -35,7 +35,7 @@ fn config() -> SingleConfig {
         engine: EngineHash(5),
         generation: Generation(1),
         snapshots: false,
-        hand_over_max: HAND_OVER_MAX,
+        step_max: STEP_MAX,
         claim_order: false,
     };
     SingleConfig { machine, epoch_max_wait: Duration::from_millis(1) }

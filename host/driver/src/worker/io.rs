@@ -40,8 +40,8 @@ pub struct WorkerConfig {
     pub frame_bytes: usize,
     /// Most functions that may wait for other workers.
     pub suspended_max: usize,
-    /// Most changed entities that are handed over for a snapshot at once.
-    pub hand_over_max: usize,
+    /// Most entities that a step changes, or hands over for a snapshot.
+    pub step_max: usize,
     /// Put the claimed serial order into what is said of each epoch, for checkers.
     pub claim_order: bool,
 }

@@ -78,7 +78,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         retention: invite.retention,
         generation: invite.generation,
         snapshots: invite.store.is_some(),
-        hand_over_max: config.hand_over_max,
+        step_max: config.step_max,
         claim_order: config.claim_order,
     };
     Worker::new(settings, LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) })

@@ -94,9 +94,13 @@ impl<L, R> WorkerDriver<L, R> {
         }
     }
 
-    /// When it wants to be stepped at the latest.
+    /// When it wants to be stepped at the latest: at once, while a step of the machine is not at its end.
     pub fn wake(&self) -> Instant {
-        self.heartbeat.wake()
+        if self.is_unfinished() { Instant(0) } else { self.heartbeat.wake() }
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.machine().is_some_and(Worker::is_unfinished)
     }
 
     /// The generation that it is a member of.
@@ -187,6 +191,10 @@ impl<L, R> WorkerDriver<L, R> {
 
     /// Sends what has gathered, and ends if it is time to.
     fn settle(&mut self, now: Now, effects: &mut Effects<L, R>) {
+        if self.is_unfinished() {
+            self.step_machine(now, Input::Continue, effects);
+            self.give_up_faulty(now, effects);
+        }
         if let Some(membership) = &mut self.membership {
             membership.flush(effects);
             if membership.awaits_beat(now.monotonic) {

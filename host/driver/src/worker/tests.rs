@@ -5,7 +5,7 @@ use styx_protocol::attempt::Execution;
 use styx_protocol::catalog::{Catalog, Component, Control, Deployment, Digest, Isolation, Limits, OperatorSpec};
 use styx_protocol::entity::Layout;
 use styx_protocol::ids::{EngineHash, Epoch, OperatorId, PlacementVersion, RequestId, Timestamp, WorkerId};
-use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, HAND_OVER_MAX};
+use styx_protocol::machine::worker::{Batch, ClientRequest, Executed, STEP_MAX};
 use styx_protocol::machine::{Coordinator, coordinator};
 use styx_protocol::membership::{Beat, Build, Hello};
 use styx_protocol::modes::Modes;
@@ -61,7 +61,7 @@ impl Rig {
             backlog_max: 100,
             frame_bytes: 1000,
             suspended_max: 10,
-            hand_over_max: HAND_OVER_MAX,
+            step_max: STEP_MAX,
             claim_order: false,
         };
         let now = Now { monotonic: Instant(1), wall: Timestamp(LIFE) };

@@ -54,7 +54,7 @@ impl Worker {
             backlog_max: machine.backlog_max,
             frame_bytes: plan.cluster.frame_bytes,
             suspended_max: machine.suspended_max,
-            hand_over_max: plan.snapshotting.chunk,
+            step_max: machine.step_max,
             claim_order: true,
         };
         around.connect(COORDINATOR, &coordinators[0]);
@@ -119,13 +119,21 @@ impl Worker {
             let mut effects = Vec::new();
             // Some of the effects are of the generation that a step has ended.
             let before = self.driver.generation();
+            let changes = self.changes();
             self.driver.step(around.now(), event, &mut effects);
+            // A machine that has come in the meantime has changed nothing yet.
+            around.spend(self.changes().saturating_sub(changes) * around.environment.plan.change);
             for effect in effects {
                 events.extend(self.perform(effect, before, around)?);
             }
             self.broken.extend(lost.filter(|(generation, _)| self.driver.generation() == Some(*generation)));
         }
         Ok(())
+    }
+
+    /// How much of the state was changed in the generation.
+    fn changes(&self) -> u64 {
+        self.driver.machine().map_or(0, |machine| machine.state().changes())
     }
 
     /// Checks that a heartbeat names every member to or from which messages are lost.

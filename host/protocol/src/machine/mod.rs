@@ -54,8 +54,8 @@ pub struct Config {
     pub generation: Generation,
     /// Track changes, so that snapshots can be taken.
     pub snapshots: bool,
-    /// Most changed entities that are handed over for a snapshot at once: [`worker::HAND_OVER_MAX`].
-    pub hand_over_max: usize,
+    /// Most entities that a step of a worker changes, or hands over for a snapshot: [`worker::STEP_MAX`].
+    pub step_max: usize,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
@@ -83,7 +83,7 @@ impl Config {
             retention: self.retention,
             generation: self.generation,
             snapshots: self.snapshots,
-            hand_over_max: self.hand_over_max,
+            step_max: self.step_max,
             claim_order: self.claim_order,
         }
     }
@@ -240,6 +240,10 @@ impl<W> Machine<W> {
         // Steps nest while the two speak with each other; only the outermost list keeps its memory.
         let mut asked = std::mem::take(&mut self.worker_actions);
         self.worker.step(input, &mut asked);
+        // Nobody waits for a heartbeat.
+        while self.worker.is_unfinished() {
+            self.worker.step(worker::Input::Continue, &mut asked);
+        }
         // An epoch's replies stand before anything that the two tell each other: they move as one.
         let told =
             |action: &worker::Action<W>| matches!(action, worker::Action::Send { .. } | worker::Action::Finished(_));

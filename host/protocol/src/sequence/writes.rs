@@ -61,9 +61,22 @@ impl PackedWrites {
         self.0.is_empty()
     }
 
+    /// Whether all of them are writes to partitions that are there.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn check(&self, layout: &Layout) -> Result<(), NoWrites> {
+        self.iter().try_for_each(|write| write?.check(layout))
+    }
+
     /// All of them, in order; ends behind an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<PackedWrite<'_>, NoWrites>> {
-        let mut rest = &self.0[..];
+        self.from(0)
+    }
+
+    /// Those behind the first so many bytes.
+    pub fn from(&self, bytes: usize) -> impl Iterator<Item = Result<PackedWrite<'_>, NoWrites>> {
+        let mut rest = &self.0[bytes..];
         std::iter::from_fn(move || {
             if rest.is_empty() {
                 return None;
@@ -118,14 +131,16 @@ impl<'a> PackedWrite<'a> {
         self.bytes
     }
 
+    fn check(&self, layout: &Layout) -> Result<(), NoWrites> {
+        if u32::from(self.partition.0) < layout.partitions { Ok(()) } else { Err(NoWrites) }
+    }
+
     /// The write.
     ///
     /// # Errors
     /// There is no such partition.
     pub fn unpack(&self, layout: &Layout) -> Result<Write, NoWrites> {
-        if u32::from(self.partition.0) >= layout.partitions {
-            return Err(NoWrites);
-        }
+        self.check(layout)?;
         let entity = Entity::within(layout, self.operator, self.partition, self.key.into());
         Ok((entity, self.value.map(Into::into)))
     }
@@ -182,5 +197,6 @@ mod tests {
         assert_eq!(unpacked(&PackedWrites(vec![255; 40])), Err(NoWrites));
         let few = Layout { partitions: 1, ..LAYOUT };
         assert!(packed().iter().any(|write| write.unwrap().unpack(&few).is_err()), "a partition that there is not");
+        assert_eq!((packed().check(&LAYOUT), packed().check(&few)), (Ok(()), Err(NoWrites)));
     }
 }

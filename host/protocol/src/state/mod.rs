@@ -35,6 +35,29 @@ pub struct State {
     partitions: Vec<Partition>,
     /// Of all partitions together: there are many, and an epoch touches few.
     totals: Totals,
+    /// Writes that were applied.
+    changes: u64,
+}
+
+/// Operators whose entities are to be forgotten, some at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Removal {
+    operators: Vec<OperatorId>,
+    /// The partition that is next, of the last operator.
+    partition: usize,
+}
+
+impl Removal {
+    /// More operators are to be forgotten.
+    pub fn extend(&mut self, operators: impl IntoIterator<Item = OperatorId>) {
+        // In front: the last one is being forgotten.
+        self.operators.splice(..0, operators);
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.operators.is_empty()
+    }
 }
 
 /// Sums over partitions.
@@ -69,7 +92,7 @@ impl State {
     /// An empty state.
     pub fn new(layout: Layout) -> Self {
         let partitions = (0..layout.partitions).map(|_| Partition::default()).collect();
-        State { layout, partitions, totals: Totals::default() }
+        State { layout, partitions, totals: Totals::default(), changes: 0 }
     }
 
     /// How keys are spread.
@@ -86,6 +109,7 @@ impl State {
     pub fn apply(&mut self, (entity, value): Write) {
         let partition = &mut self.partitions[usize::from(entity.partition().0)];
         let before = Totals::of(partition);
+        self.changes += 1;
         partition.apply(entity, value);
         self.totals.follow(before, Totals::of(partition));
     }
@@ -153,19 +177,28 @@ impl State {
         }
     }
 
-    /// Forgets every entity of an operator.
-    pub fn remove_operator(&mut self, operator: OperatorId) {
-        let layout = self.layout;
-        for (id, partition) in (0..).map(PartitionId).zip(&mut self.partitions) {
-            let entries = partition.scan(operator, &KeyRange::all());
-            let keys: Vec<Key> = entries.map(|(key, _)| key.clone()).collect();
-            let before = Totals::of(partition);
-            // Where they are: an operator that no deployment has any more does not tell how its keys were spread.
-            for key in keys {
-                partition.apply(Entity::within(&layout, operator, id, key), None);
+    /// Forgets up to `most` entities of a removal; tells how many.
+    pub fn remove(&mut self, removal: &mut Removal, most: usize) -> usize {
+        let mut left = most;
+        while let Some(operator) = removal.operators.last().copied() {
+            while removal.partition < self.partitions.len() {
+                let at = PartitionId(removal.partition as u16);
+                let entries = self.partitions[removal.partition].scan(operator, &KeyRange::all());
+                let keys: Vec<Key> = entries.take(left).map(|(key, _)| key.clone()).collect();
+                left -= keys.len();
+                // Where they are: an operator that no deployment has any more does not tell how its keys were spread.
+                for key in keys {
+                    self.apply((Entity::within(&self.layout, operator, at, key), None));
+                }
+                if left == 0 {
+                    return most;
+                }
+                removal.partition += 1;
             }
-            self.totals.follow(before, Totals::of(partition));
+            removal.operators.pop();
+            removal.partition = 0;
         }
+        most - left
     }
 
     /// Compares everything that is kept twice: sums and what they are sums of, indexes, changes and marks. Slow.
@@ -179,6 +212,11 @@ impl State {
             sums.follow(Totals::default(), Totals::of(partition));
         }
         assert_eq!(self.totals, sums, "the sums of all partitions");
+    }
+
+    /// Writes that were applied up to now: by their number a step is bounded.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Hash of all entities and values.

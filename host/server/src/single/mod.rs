@@ -161,7 +161,7 @@ impl SingleNode {
             engine: EngineHash(options.engine),
             generation: Generation(1),
             snapshots: options.snapshots.is_some(),
-            hand_over_max: worker::HAND_OVER_MAX,
+            step_max: worker::STEP_MAX,
             claim_order: false,
         };
         let (inbox, messages) = unbounded();

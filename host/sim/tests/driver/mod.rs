@@ -33,7 +33,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         engine: EngineHash(0),
         generation: Generation(1),
         snapshots: false,
-        hand_over_max: worker::HAND_OVER_MAX,
+        step_max: worker::STEP_MAX,
         claim_order: true,
     }
 }

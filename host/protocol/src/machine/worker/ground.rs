@@ -1,17 +1,16 @@
 //! Ground: what attempts rest on, which is the placement of the epoch under way, the state of its
-//! start, and what is deployed.
+//! start, and what is deployed. A step changes so many entities at most, so that heartbeats come in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cluster::placement::Placement;
 use crate::execute::task::LocalView;
 use crate::ids::{PartitionId, WorkerId};
 use crate::sequence::catalog::{Catalog, Consistency, Control};
 use crate::sequence::transaction::Transaction;
-use crate::sequence::writes::{NoWrites, PackedWrites};
+use crate::sequence::writes::PackedWrites;
 use crate::state::entity::Layout;
-use crate::state::{Partition, State, Write};
+use crate::state::{Partition, Removal, State, Write};
 use crate::wire::fault::why;
 
 /// See the module.
@@ -20,14 +19,31 @@ pub(crate) struct Ground {
     view: LocalView,
     state: Arc<State>,
     catalog: Arc<Catalog>,
+    /// Operators of removed apps, whose entities are not all forgotten yet.
+    removal: Removal,
     /// What the epoch under way has written.
     written: PackedWrites,
+    /// Bytes of it that are in the state.
+    applied: usize,
+    /// Most entities that a step changes.
+    step_max: usize,
+    /// Entities that this step may still change: 0, if something is left to be changed.
+    left: usize,
 }
 
 impl Ground {
     /// An empty state, on which nothing is deployed.
-    pub fn new(view: LocalView, layout: Layout) -> Self {
-        Ground { view, state: Arc::new(State::new(layout)), catalog: Arc::default(), written: PackedWrites::default() }
+    pub fn new(view: LocalView, layout: Layout, step_max: usize) -> Self {
+        Ground {
+            view,
+            state: Arc::new(State::new(layout)),
+            catalog: Arc::default(),
+            removal: Removal::default(),
+            written: PackedWrites::default(),
+            applied: 0,
+            step_max,
+            left: step_max,
+        }
     }
 
     pub fn view(&self) -> &LocalView {
@@ -77,30 +93,57 @@ impl Ground {
         alone(&mut self.state)
     }
 
-    /// Applies writes of the epoch under way.
+    /// Applies writes of the epoch under way, as far as this step may.
     pub fn write(&mut self, writes: impl Iterator<Item = Write>) {
         let state = alone(&mut self.state);
         for (entity, value) in writes {
             self.written.push(&entity, value.as_deref());
-            state.apply((entity, value));
+            if self.left > 0 {
+                self.left -= 1;
+                self.applied = self.written.bytes().len();
+                state.apply((entity, value));
+            }
         }
     }
 
-    /// Applies what an epoch of the log has written.
-    ///
-    /// # Errors
-    /// It is no writes.
-    pub fn apply_written(&mut self, writes: &PackedWrites) -> Result<(), NoWrites> {
-        let layout = self.state.layout();
-        let state = self.state_mut();
-        for write in writes.iter() {
-            state.apply(write?.unpack(&layout)?);
-        }
-        Ok(())
+    /// Applies what an epoch of the log has written, which was checked, as far as this step may.
+    pub fn apply_written(&mut self, writes: PackedWrites) {
+        self.written = writes;
+        self.change_on();
     }
 
-    /// What the epoch under way has written.
+    /// A step begins, which changes nothing before what is left is changed.
+    pub fn begin_step(&mut self) {
+        self.left = if self.is_changing() { 0 } else { self.step_max };
+    }
+
+    /// Changes what earlier steps did not get to, as far as this one may.
+    pub fn go_on(&mut self) {
+        self.left = self.step_max;
+        self.change_on();
+    }
+
+    /// Whether something is left to be changed.
+    pub fn is_changing(&self) -> bool {
+        self.applied < self.written.bytes().len() || !self.removal.is_empty()
+    }
+
+    fn change_on(&mut self) {
+        let state = alone(&mut self.state);
+        self.left -= state.remove(&mut self.removal, self.left);
+        let layout = state.layout();
+        for write in self.written.from(self.applied).take(self.left) {
+            let write = write.expect("what was packed or checked is writes");
+            self.applied += write.bytes().len();
+            self.left -= 1;
+            state.apply(write.unpack(&layout).expect("to partitions that are there"));
+        }
+    }
+
+    /// What the epoch under way has written, all of which is applied.
     pub fn take_written(&mut self) -> PackedWrites {
+        debug_assert!(!self.is_changing());
+        self.applied = 0;
         std::mem::take(&mut self.written)
     }
 
@@ -131,19 +174,18 @@ impl Ground {
         None
     }
 
-    /// A change takes effect: all that routes or executes from here on goes by it.
-    pub fn apply(&mut self, control: &Control) {
-        if let Control::Place(placement) = control {
-            self.place(placement);
-            return;
+    /// Changes take effect: all that routes or executes from here on goes by them. The state of removed apps goes as
+    /// far as this step may.
+    pub fn apply(&mut self, controls: &[Control]) {
+        for control in controls {
+            match control {
+                Control::Place(placement) => self.view.placement = Arc::new(placement.clone()),
+                control => self.removal.extend(Arc::make_mut(&mut self.catalog).apply(control)),
+            }
         }
-        for operator in Arc::make_mut(&mut self.catalog).apply(control) {
-            self.state_mut().remove_operator(operator);
+        if self.is_changing() {
+            self.change_on();
         }
-    }
-
-    fn place(&mut self, placement: &Placement) {
-        self.view.placement = Arc::new(placement.clone());
     }
 }
 

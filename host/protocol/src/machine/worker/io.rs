@@ -38,14 +38,14 @@ pub struct Config {
     pub generation: Generation,
     /// Track changes, so that snapshots can be taken.
     pub snapshots: bool,
-    /// Most changed entities that are handed over for a snapshot at once: [`HAND_OVER_MAX`].
-    pub hand_over_max: usize,
+    /// Most entities that a step changes, or hands over for a snapshot: [`STEP_MAX`].
+    pub step_max: usize,
     /// Put the claimed serial order into each [`EpochSummary`], for checkers.
     pub claim_order: bool,
 }
 
-/// Changes that are handed over in about a millisecond.
-pub const HAND_OVER_MAX: usize = 4096;
+/// Changes that are made in some milliseconds.
+pub const STEP_MAX: usize = 4096;
 
 /// Input of a worker's machine. `W` names a waiting client; it is handed back with the response,
 /// never looked at.
@@ -61,6 +61,8 @@ pub enum Input<W> {
     FellBack(Vec<ComponentOutcome>),
     /// More of what has changed can be taken, after [`Action::WorkerSnapshot`] or [`Action::Changes`].
     HandOver,
+    /// A step is not at its end, see [`super::Worker::is_unfinished`].
+    Continue,
     /// A message of another node of this generation.
     Message {
         /// Its sender.

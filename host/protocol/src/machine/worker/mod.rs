@@ -24,7 +24,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, HAND_OVER_MAX, Input};
+pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, Input, STEP_MAX};
 
 use styx_planted::{Bug, planted};
 
@@ -62,8 +62,19 @@ pub struct Worker<W> {
     /// Changes of an epoch of the log, until it is applied.
     changes: EpochChanges,
     position: Position,
+    /// What follows when nothing is left to be changed.
+    next: Option<Next<W>>,
     /// The coordinator knows that there is something to do.
     woke: bool,
+}
+
+/// What follows changes of the state.
+#[derive(Debug)]
+enum Next<W> {
+    /// A round, for the state of removed apps to be gone.
+    Begin(Box<Begin>),
+    /// The end of a round, for what it wrote; whether it was executed here.
+    End(Box<Ended<W>>, bool),
 }
 
 /// How far this worker has come.
@@ -86,12 +97,13 @@ impl<W> Worker<W> {
             sequencer: Sequencer::new(u64::from(view.me.0) + 1, workers),
             rounds: Rounds::new(&config, view.me),
             egress: Egress::new(config.retention, config.snapshots),
-            handover: Handover::new(config.hand_over_max),
+            handover: Handover::new(config.step_max),
             carried: Vec::new(),
             changes: EpochChanges::default(),
             position: Position::default(),
+            next: None,
             woke: false,
-            ground: Ground::new(view, config.layout),
+            ground: Ground::new(view, config.layout, config.step_max),
             config,
         };
         worker.track();
@@ -143,7 +155,11 @@ impl<W> Worker<W> {
     }
     /// Whether no round is under way.
     pub fn is_idle(&self) -> bool {
-        self.rounds.is_idle()
+        self.rounds.is_idle() && self.next.is_none()
+    }
+    /// Whether the last step has left something to be changed, because it would have taken too long: say [`Input::Continue`].
+    pub fn is_unfinished(&self) -> bool {
+        self.ground.is_changing()
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
@@ -183,6 +199,7 @@ impl<W> Worker<W> {
     }
 
     fn step_round(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
+        self.ground.begin_step();
         let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
         match input {
             Input::Client(_) => unreachable!("clients do not wait for rounds"),
@@ -190,6 +207,10 @@ impl<W> Worker<W> {
             Input::TaskProgress(advanced) => self.rounds.advanced(advanced, &mut scope),
             Input::FellBack(outcomes) => self.rounds.fell_back(outcomes, &mut scope),
             Input::HandOver => self.handover.ask(),
+            Input::Continue => {
+                scope.ground.go_on();
+                self.rounds.go_on(&mut scope);
+            }
             Input::Message { from, message } => {
                 let name = message.name();
                 if let Err(why) = self.on_message(from, message, actions) {
@@ -199,8 +220,9 @@ impl<W> Worker<W> {
         }
         let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
         if let Some(ended) = self.rounds.take_ended(&mut scope) {
-            self.finish(ended, true, actions);
+            self.end(ended, true);
         }
+        self.go_on(actions);
         if self.handover.is_asked() && self.is_idle() {
             actions.push(self.handover.go_on(self.ground.state_mut()));
         }
@@ -209,11 +231,12 @@ impl<W> Worker<W> {
     fn on_message(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
         let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
         match (from, message) {
-            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
+            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin),
             (Node::Coordinator, Message::Changes { round, changes }) => {
-                if !self.rounds.is_idle() || round <= self.rounds.last() {
+                if !self.is_idle() || round <= self.rounds.last() {
                     return Err(why::ANOTHER_ROUND);
                 }
+                changes.writes.check(&self.config.layout).map_err(|_| why::NO_WRITES)?;
                 self.changes.append(changes);
                 Ok(())
             }
@@ -247,28 +270,46 @@ impl<W> Worker<W> {
 
     // Rounds.
 
-    /// A round begins: cuts, sequences, executes.
-    fn begin(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
-        let Begin { round, epoch, time, counter, before, controls, room, replay } = begin;
-        if !self.is_idle() || round <= self.rounds.last() {
+    /// A round begins.
+    fn begin(&mut self, begin: Begin) -> Result<(), &'static str> {
+        if !self.is_idle() || begin.round <= self.rounds.last() {
             return Err(why::ANOTHER_ROUND);
         }
-        if let Some(why) = self.ground.refuses(&controls) {
+        if let Some(why) = self.ground.refuses(&begin.controls) {
             return Err(why);
         }
         // A replay keeps the placement of its own generation.
-        if replay.is_some() && controls.iter().any(|control| matches!(control, Control::Place(_))) {
+        if begin.replay.is_some() && begin.controls.iter().any(|control| matches!(control, Control::Place(_))) {
             return Err(why::PLACEMENT);
         }
-        (self.position.time, self.position.chain, self.woke) = (time, before, false);
-        controls.iter().for_each(|control| self.ground.apply(control));
+        (self.position.time, self.position.chain, self.woke) = (begin.time, begin.before, false);
+        self.ground.apply(&begin.controls);
+        self.next = Some(Next::Begin(Box::new(begin)));
+        Ok(())
+    }
+
+    /// Does what follows, once the state is changed.
+    fn go_on(&mut self, actions: &mut Vec<Action<W>>) {
+        while !self.ground.is_changing()
+            && let Some(next) = self.next.take()
+        {
+            match next {
+                Next::Begin(begin) => self.cut(*begin, actions),
+                Next::End(ended, executed) => self.finish(*ended, executed, actions),
+            }
+        }
+    }
+
+    /// Cuts, sequences, executes.
+    fn cut(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) {
+        let Begin { round, epoch, time, counter, controls, room, replay, .. } = begin;
         let query_base = if controls.iter().any(Control::is_deployment) { epoch } else { self.position.epoch };
         self.sequencer.level(counter);
         // Rescheduled transactions keep their TIDs, which are lower than all new ones.
         let mut slots = std::mem::take(&mut self.carried);
         let (new, queries) = match replay {
             Some(Replay::Apply { begun }) => {
-                return self.apply(round, epoch, begun, actions);
+                return self.apply(round, epoch, begun);
             }
             Some(Replay::Execute(replayed)) => (self.replay(replayed), Vec::new()),
             None => {
@@ -291,31 +332,23 @@ impl<W> Worker<W> {
         }
         let cut = Cut { round, epoch, time, slots, queries, query_base };
         self.rounds.begin(cut, &mut Scope { ground: &mut self.ground, egress: &mut self.egress, actions });
-        Ok(())
     }
 
     /// Brings about what the log says an epoch changed here.
-    fn apply(
-        &mut self,
-        round: Round,
-        epoch: Epoch,
-        begun: Vec<(RequestId, u64)>,
-        actions: &mut Vec<Action<W>>,
-    ) -> Result<(), &'static str> {
+    fn apply(&mut self, round: Round, epoch: Epoch, begun: Vec<(RequestId, u64)>) {
         let time = self.position.time;
         let EpochChanges { writes, ends, carried } = std::mem::take(&mut self.changes);
         if !planted(Bug::KeysForgotten) {
             begun.into_iter().for_each(|(id, body)| self.egress.begin(id, body));
         }
         self.egress.trim(time);
-        self.ground.apply_written(&writes).map_err(|_| why::NO_WRITES)?;
+        self.ground.apply_written(writes);
         ends.into_iter().for_each(|end| self.egress.apply(end, epoch, time));
         let slot = |CarriedTransaction { tid, time, request }| Slot::unattended(tid, time, request);
         let rescheduled = carried.into_iter().filter(|_| !planted(Bug::CarriedForgotten)).map(slot).collect();
         self.rounds.skip(round, &self.ground);
         let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
-        self.finish(Ended { round, epoch: Some(epoch), summary, rescheduled }, false, actions);
-        Ok(())
+        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled }, false);
     }
 
     /// What the log says was cut here.
@@ -330,13 +363,18 @@ impl<W> Worker<W> {
         replay.into_iter().map(slot).collect()
     }
 
-    /// A round is over here.
-    fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
-        let Ended { round, epoch, summary, rescheduled } = ended;
-        self.carried = rescheduled;
-        if let Some(epoch) = epoch {
+    /// A round is over, but for what is left to be changed.
+    fn end(&mut self, ended: Ended<W>, executed: bool) {
+        if let Some(epoch) = ended.epoch {
             self.position.epoch = epoch;
         }
+        self.next = Some(Next::End(Box::new(ended), executed));
+    }
+
+    /// A round is over here.
+    fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
+        let Ended { round, summary, rescheduled, .. } = ended;
+        self.carried = rescheduled;
         let more = self.has_work();
         self.woke = more;
         let finished = Finished {
@@ -348,9 +386,10 @@ impl<W> Worker<W> {
             counts: summary.counts,
         };
         actions.push(Action::Finished(EpochSummary { epoch: self.position.epoch, ..summary }));
+        let writes = self.ground.take_written();
         if executed {
             let carried = self.carried().collect();
-            let changes = EpochChanges { writes: self.ground.take_written(), ends: self.egress.take_ended(), carried };
+            let changes = EpochChanges { writes, ends: self.egress.take_ended(), carried };
             let message = |changes| Message::Changes { round, changes };
             let send = |message| Action::Send { to: Node::Coordinator, message };
             // To another process in pieces, of which none is longer than what is sent at once.
@@ -426,7 +465,7 @@ impl<W> Worker<W> {
         if !self.carried.is_sorted_by(|a, b| a.transaction.tid < b.transaction.tid) {
             return Err("transactions that moved to the next epoch stand in TID order");
         }
-        if !self.is_idle() && !self.carried.is_empty() {
+        if !self.rounds.is_idle() && !self.carried.is_empty() {
             return Err("a round takes all transactions that moved to it");
         }
         Ok(())

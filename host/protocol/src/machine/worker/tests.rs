@@ -27,7 +27,7 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
         retention: Retention::default(),
         generation: Generation(1),
         snapshots,
-        hand_over_max: HAND_OVER_MAX,
+        step_max: STEP_MAX,
         claim_order: false,
     };
     let placement = Arc::new(Placement::round_robin(layout.partitions, 2));

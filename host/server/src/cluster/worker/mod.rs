@@ -102,7 +102,7 @@ impl WorkerNode {
             backlog_max: options.backlog_max,
             frame_bytes: FRAME_BYTES,
             suspended_max: options.suspended_max,
-            hand_over_max: styx_protocol::machine::worker::HAND_OVER_MAX,
+            step_max: styx_protocol::machine::worker::STEP_MAX,
             claim_order: false,
         };
         let shell = Shell {

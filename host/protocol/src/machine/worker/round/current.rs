@@ -62,6 +62,8 @@ pub(super) enum Stage<W> {
     },
     /// All graphs are complete: who commits is being decided.
     Settled(Settled),
+    /// Who has no conflict commits: these wait until all of that is in the state, in TID order.
+    Committed(Vec<Conflicting>),
     FallBack(FallingBack),
     /// Nothing more is to be done.
     Over {
@@ -71,6 +73,7 @@ pub(super) enum Stage<W> {
 }
 
 /// A round that is over here.
+#[derive(Debug)]
 pub(in super::super) struct Ended<W> {
     pub round: Round,
     /// The epoch that it was, if it was logged.
@@ -277,7 +280,7 @@ impl<W> CurrentRound<W> {
         match &self.stage {
             Stage::Execute(executing) => executing.invariants(&self.roots),
             Stage::FallBack(falling_back) => falling_back.invariants(),
-            Stage::Executed { .. } | Stage::Settled(_) => Ok(()),
+            Stage::Executed { .. } | Stage::Settled(_) | Stage::Committed(_) => Ok(()),
             Stage::Over { .. } => Err("a round that is over is not under way"),
         }
     }

@@ -21,7 +21,7 @@ use styx_planted::{Bug, planted};
 use self::current::{CurrentRound, Stage};
 pub(super) use self::current::{Cut, Ended};
 use self::early::EarlyMail;
-use self::falling_back::{Conflicting, FallingBack, Start};
+use self::falling_back::{FallingBack, Start};
 use self::settled::Settled;
 use super::egress::Egress;
 use super::graphs::{Graphs, Part};
@@ -238,14 +238,18 @@ impl<W> Rounds<W> {
             return;
         }
         if self.modes.fallback {
-            self.fall_back(conflicting, scope);
+            current.stage = Stage::Committed(conflicting);
+            self.go_on(scope);
         } else {
             conflicting.iter().filter_map(|conflicting| conflicting.at).for_each(|at| current.reschedule(at));
         }
     }
 
-    fn fall_back(&mut self, conflicting: Vec<Conflicting>, scope: &mut Scope<'_, W>) {
-        let current = self.current.as_mut().expect("a round is under way");
+    /// Who conflicts falls back, once all that has committed is in the state.
+    fn fall_back(&mut self, scope: &mut Scope<'_, W>) {
+        let Some(current) = &mut self.current else { return };
+        let Stage::Committed(conflicting) = &mut current.stage else { return };
+        let conflicting = std::mem::take(conflicting);
         let Start { falling_back, components, locked } = FallingBack::start(conflicting, scope.ground.me(), self.modes);
         let round = current.round;
         current.stage = Stage::FallBack(falling_back);
@@ -265,16 +269,17 @@ impl<W> Rounds<W> {
     }
 
     /// Does what has become possible.
-    fn go_on(&mut self, scope: &mut Scope<'_, W>) {
+    pub fn go_on(&mut self, scope: &mut Scope<'_, W>) {
         let mut over = false;
         if let Some(current) = &mut self.current {
             match &mut current.stage {
                 Stage::Execute(_) => self.execute_on(scope),
+                Stage::Committed(_) if !scope.ground.is_changing() => return self.fall_back(scope),
                 Stage::FallBack(falling_back) => {
                     falling_back.go_on(&mut current.roots, &mut self.graphs, scope.actions);
                     over = falling_back.is_over();
                 }
-                Stage::Executed { .. } | Stage::Settled(_) | Stage::Over { .. } => {}
+                Stage::Executed { .. } | Stage::Settled(_) | Stage::Committed(_) | Stage::Over { .. } => {}
             }
         }
         if over {
@@ -316,7 +321,7 @@ impl<W> Rounds<W> {
             assert!(left.is_empty(), "every graph of the fallback is decided");
         }
         scope.ground.write(self.graphs.take_decided().into_writes().into_iter());
-        if planted(Bug::FallbackUnlogged) {
+        if planted(Bug::FallbackUnlogged) && !scope.ground.is_changing() {
             scope.ground.take_written();
         }
         for at in falling_back.end() {
