@@ -1,6 +1,6 @@
 //! History: the requests of clients and the responses to them, which is all that promises are about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use styx_driver::wire::AdminQuery;
@@ -85,6 +85,8 @@ pub struct History {
     /// The latest epoch of which a client has been told.
     pub told: Epoch,
     queries: BTreeMap<RequestId, Queried>,
+    /// Queries that ran where a generation was over: a worker may answer them, and no client may be told.
+    overtaken: BTreeSet<RequestId>,
     /// How often something was queried.
     queried: u64,
 }
@@ -98,6 +100,11 @@ impl History {
         let rank = (next, 0, self.queried);
         let rank = self.queries.get(&id).map_or(rank, |before| before.rank.min(rank));
         self.queries.insert(id, Queried { expected, base, rank });
+    }
+
+    /// A query runs in a generation that is over, and its worker does not know.
+    pub fn overtaken(&mut self, id: RequestId) {
+        self.overtaken.insert(id);
     }
 
     /// Each attempt is answered at most once.
@@ -125,6 +132,7 @@ impl History {
         }
         let base = match self.queries.get(&id) {
             Some(queried) => queried.base,
+            None if self.overtaken.contains(&id) => return Ok(()),
             None => checker.ends_in(tid).ok_or_else(|| {
                 let message = format!("a reply to request {id} is of transaction {tid}, which is not in the log");
                 Failure::new("own reply", message).about(&[tid])

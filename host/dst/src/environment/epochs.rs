@@ -211,10 +211,15 @@ impl Environment {
 
     /// All workers have executed: what queries come to rests on the state of now.
     pub fn settles(&mut self, life: Life) {
-        let Some(generation) = self.led_by(life).filter(|_| self.unheard.get(&life) != Some(&true)) else { return };
-        let view = self.generations.get_mut(&generation);
-        let queries = view.map_or_else(Vec::new, |view| std::mem::take(&mut view.queries));
-        self.expect_queries(queries);
+        let Some((generation, view)) = self.generations.iter_mut().rfind(|(_, view)| view.leader == life) else {
+            return;
+        };
+        let (generation, queries) = (*generation, std::mem::take(&mut view.queries));
+        if self.led_by(life) == Some(generation) && self.unheard.get(&life) != Some(&true) {
+            self.expect_queries(queries);
+        } else {
+            queries.iter().for_each(|query| self.history.overtaken(query.request.id));
+        }
     }
 
     /// Works out what read-only requests must come to that are executed now.
