@@ -63,7 +63,7 @@ impl Cluster {
             engine: EngineHash(0),
             generation: Generation(1),
             snapshots: true,
-            hand_over_max: 2,
+            step_max: 2,
             claim_order: false,
         };
         let placement = Arc::new(Placement::round_robin(layout.partitions, WORKERS));
