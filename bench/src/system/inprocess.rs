@@ -19,8 +19,8 @@ use styx_protocol::modes::Modes;
 use styx_protocol::transaction::Request;
 use styx_server::admin::{Kind, Upload};
 use styx_server::components::ComponentStore;
-use styx_server::handle::{Answer, Handle, Waiter};
-use styx_server::http::HttpOptions;
+use styx_server::handle::{Answer, Answers, Handle, Waiter};
+use styx_server::http::{HttpOptions, Memory};
 use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::{EmbeddedLog, EmbeddedOptions, Log, MemoryDisk};
 use tokio::sync::mpsc;
@@ -126,6 +126,7 @@ impl System for InProcess {
         async move {
             let number = self.connections.fetch_add(1, Ordering::Relaxed);
             let (to, answers) = mpsc::unbounded_channel();
+            let to = Answers::new(to, Memory::new(usize::MAX).account());
             let connection = Direct {
                 handle: self.handle().clone(),
                 functions: HashMap::new(),
@@ -192,7 +193,7 @@ struct Direct {
     capacity: usize,
     /// Id of the next request.
     next: u128,
-    to: mpsc::UnboundedSender<(u64, Answer)>,
+    to: Arc<Answers>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
     taken: Vec<(u64, Answer)>,
     results: bool,

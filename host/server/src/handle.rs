@@ -13,10 +13,12 @@ use styx_protocol::abort::{Abort, Code};
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::ids::RequestId;
 use styx_protocol::machine::worker::ClientRequest;
+use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
+use crate::http::Account;
 use crate::stats::Stats;
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 
@@ -68,10 +70,41 @@ pub enum Waiter {
         /// The ticket.
         ticket: u64,
         /// The connection. Answers arrive in commit order.
-        to: mpsc::UnboundedSender<(u64, Answer)>,
+        to: Arc<Answers>,
     },
     /// Whoever asks again for a request that cannot be taken now: its end is asked for instead.
     Again(Box<Again>),
+}
+
+/// Where the answers of a pipelined connection go. What they hold is on its account until it is read.
+#[derive(Debug)]
+pub struct Answers {
+    to: mpsc::UnboundedSender<(u64, Answer)>,
+    pub account: Account,
+}
+
+impl Answers {
+    /// Of a connection, with an account of its own.
+    pub fn new(to: mpsc::UnboundedSender<(u64, Answer)>, account: Account) -> Arc<Self> {
+        Arc::new(Answers { to, account })
+    }
+
+    fn answer(&self, ticket: u64, mut answer: Answer) {
+        if let Answer::Reply(reply) = &mut answer {
+            hold_result(reply, &self.account);
+        }
+        // Nobody is left to tell when the client has gone.
+        let _ = self.to.send((ticket, answer));
+    }
+}
+
+/// Puts a result on an account, or forgets it: a client that does not read must not fill the memory.
+pub(crate) fn hold_result(reply: &mut Reply, account: &Account) {
+    if reply.outcome.as_ref().is_ok_and(|result| !account.grow(result.len())) {
+        let why =
+            "it was executed, and there was no room to hold its result: too much that is not read is held for clients";
+        reply.outcome = Err(Abort::new(Code::ReplyForgotten, why));
+    }
 }
 
 /// What waits for the end of an earlier request. Boxed: it is rare, and every request carries a [`Waiter`].
@@ -85,15 +118,13 @@ pub struct Again {
 }
 
 impl Waiter {
-    /// Hands the answer over. Nobody is left to tell when the client has gone.
+    /// Hands the answer over.
     pub(crate) fn answer(self, answer: Answer) {
         match self {
             Waiter::Once(to) => {
                 let _ = to.send(answer);
             }
-            Waiter::Stream { ticket, to } => {
-                let _ = to.send((ticket, answer));
-            }
+            Waiter::Stream { ticket, to } => to.answer(ticket, answer),
             Waiter::Again(again) => again.to.answer(match answer {
                 Answer::Unknown => again.unknown,
                 Answer::Reply(reply) if again.receipt => Answer::Accepted(reply.id),

@@ -91,14 +91,15 @@ pub async fn deploy(
         Kind::Component => uploads.options.component_bytes_max,
         Kind::Bundle => uploads.options.bundle.archive_bytes as u64,
     };
-    let body = read_body(&headers, body, "the upload", BodyLimits { bytes, silence: uploads.options.silence }).await?;
+    let limits = BodyLimits { bytes, silence: uploads.options.silence };
+    let body = read_body(&headers, body, "the upload", limits, &uploads.options.memory).await?;
     let checking = uploads.checking.clone().acquire_owned().await.map_err(|_| ApiError::shutting_down())?;
     let upload = {
         let (handle, options) = (queries.handle.clone(), uploads.options.clone());
         blocking(move || {
             // Held for as long as the work goes on, even if the client does not wait for it.
             let _held = (held, checking);
-            let upload = Upload::check(&deploys.engine, &options, &app, kind, &body)?;
+            let upload = Upload::check(&deploys.engine, &options, &app, kind, &body.bytes)?;
             handle.catalog().check(&Control::Deploy(upload.deployment.clone())).map_err(refused_change)?;
             if !query.dry_run {
                 upload.store(&deploys.components)?;

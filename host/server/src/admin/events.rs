@@ -8,10 +8,12 @@ use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
+use styx_protocol::token::Scope;
 use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
 use super::queries::Queries;
+use crate::auth::Visitor;
 use crate::stats::{EpochReport, Stats};
 
 /// At most ten summaries a second, however many epochs there are.
@@ -46,23 +48,28 @@ impl Totals {
 /// `epochs`: sums over the epochs since the last event, and the last of them. The first event
 /// comes at once, with the totals so far.
 #[utoipa::path(get, path = "/v1/events", responses((status = 200, body = EpochEvent, content_type = "text/event-stream")))]
-pub async fn events(State(queries): State<Queries>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub async fn events(
+    State(queries): State<Queries>,
+    visitor: Visitor,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let end = queries.shutdown.wait_owned();
-    let events = stream::unfold((queries, ticks, None), |(queries, mut ticks, before)| async move {
-        loop {
-            ticks.tick().await;
-            let now = Totals::of(queries.handle.stats());
-            if before.is_none_or(|before: Totals| before.epochs != now.epochs) {
-                let event = Event::default()
-                    .event("epochs")
-                    .json_data(EpochEvent::of(queries.handle.stats(), before.unwrap_or_default(), now))
-                    .expect("counters can be written as JSON");
-                return Some((Ok(event), (queries, ticks, Some(now))));
+    let events =
+        stream::unfold((queries, visitor, ticks, None), |(queries, mut visitor, mut ticks, before)| async move {
+            loop {
+                ticks.tick().await;
+                visitor.may(Scope::Read, None, &queries.handle.catalog()).ok()?;
+                let now = Totals::of(queries.handle.stats());
+                if before.is_none_or(|before: Totals| before.epochs != now.epochs) {
+                    let event = Event::default()
+                        .event("epochs")
+                        .json_data(EpochEvent::of(queries.handle.stats(), before.unwrap_or_default(), now))
+                        .expect("counters can be written as JSON");
+                    return Some((Ok(event), (queries, visitor, ticks, Some(now))));
+                }
             }
-        }
-    });
+        });
     Sse::new(events.take_until(end)).keep_alive(KeepAlive::default())
 }
 

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::apps::instant;
 use super::queries::Queries;
-use super::schemas;
+use super::{Uploads, schemas};
 use crate::auth::{Visitor, draw};
 use crate::clock::now;
 use crate::handle::Handle;
@@ -100,12 +100,13 @@ pub async fn list(State(handle): State<Handle>) -> Json<TokenList> {
 )]
 pub async fn issue(
     State(queries): State<Queries>,
+    State(uploads): State<Uploads>,
     visitor: Visitor,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Issued>), ApiError> {
-    let body = read_body(&headers, body, "the request", BODY).await?;
-    let request: TokenRequest = serde_json::from_slice(&body)
+    let body = read_body(&headers, body, "the request", BODY, &uploads.options.memory).await?;
+    let request: TokenRequest = serde_json::from_slice(&body.bytes)
         .map_err(|error| ApiError::bad_request(format!("this asks for no token: {error}")).hint("see /openapi.json"))?;
     if !visitor.identity().is_known {
         let message = "nobody is asked for a token here, and with the first one everybody would be, you too";

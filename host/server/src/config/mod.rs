@@ -26,7 +26,7 @@ use styx_transport::Compress;
 
 use crate::auth::{ADMIN_TOKEN, Access};
 use crate::error::ServerError;
-use crate::http::{Hosts, HttpOptions, Origins, TlsFiles};
+use crate::http::{Hosts, HttpOptions, Memory, Origins, TlsFiles};
 use environment::variable;
 use layers::Layers;
 use values::{
@@ -65,6 +65,13 @@ pub struct ServerConfig {
     /// Requests that may wait before new ones are refused
     #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "100000")]
     pub backlog_max: usize,
+
+    /// Most memory for what clients send and do not read, all together; one alone gets half of it
+    #[arg(help_heading = roles::ALL, long, value_name = "SIZE", value_parser = bytes, default_value = "512MiB")]
+    pub client_memory: u64,
+    /// Most connections of one address to each HTTP port
+    #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
+    pub connections_per_address: usize,
 
     /// Names under which the HTTP ports may be asked for, besides IP addresses and localhost; `*` for all
     #[arg(help_heading = roles::ALL, long, value_name = "NAME,…", value_delimiter = ',')]
@@ -332,6 +339,7 @@ impl ServerConfig {
     /// Bounds of the HTTP ports.
     pub fn http(&self) -> HttpOptions {
         HttpOptions {
+            memory: Memory::new(usize::try_from(self.client_memory).unwrap_or(usize::MAX)),
             access: self.access.clone(),
             origins: Origins(self.allow_origin.clone().into()),
             hosts: Hosts(self.allow_host.clone().into()),

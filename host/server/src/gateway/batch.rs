@@ -62,6 +62,8 @@ impl Stream for Batch {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         const OUT_BYTES: usize = 64 << 10;
         let this = &mut *self;
+        // What was returned before has been taken.
+        this.pipeline.sent();
         let mut out = Vec::new();
         loop {
             let replied = this.pipeline.poll_replies(context, &mut out).is_ready();
@@ -106,11 +108,11 @@ impl Batch {
         };
         self.silence.as_mut().reset(tokio::time::Instant::now() + self.ingress.options.silence);
         match piece {
+            Some(Ok(piece)) if !self.pipeline.account().grow(piece.len()) => self.stop(&ApiError::no_room(), out),
             Some(Ok(piece)) => {
                 self.partial.extend_from_slice(&piece);
                 if let Some(end) = memchr::memrchr(b'\n', &self.partial) {
-                    let lines = self.partial.split_to(end + 1).freeze();
-                    self.pipeline.take_lines(lines, out);
+                    self.take_lines(end + 1, out);
                 } else if self.partial.len() > self.line_bytes_max {
                     self.stop(&ApiError::too_large("a line", self.line_bytes_max as u64), out);
                 }
@@ -118,17 +120,24 @@ impl Batch {
             Some(Err(error)) => self.stop(&ApiError::bad_request(format!("the body broke off: {error}")), out),
             None => {
                 self.body = None;
-                let last = self.partial.split().freeze();
-                self.pipeline.take_lines(last, out);
+                self.take_lines(self.partial.len(), out);
             }
         }
         true
     }
 
+    /// Takes the lines that end there.
+    fn take_lines(&mut self, end: usize, out: &mut Vec<u8>) {
+        let lines = self.partial.split_to(end).freeze();
+        self.pipeline.account().shrink(end);
+        self.pipeline.take_lines(lines, out);
+    }
+
     /// Reads no further; what is under way is still answered.
     fn stop(&mut self, why: &ApiError, out: &mut Vec<u8>) {
         self.body = None;
-        self.partial.clear();
+        self.pipeline.account().shrink(self.partial.len());
+        self.partial = BytesMut::new();
         self.pipeline.refuse(why, out);
     }
 }

@@ -22,8 +22,8 @@ use super::json::is_json;
 use super::path::{self, CallPath};
 use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
 use crate::auth::Visitor;
-use crate::handle::{Answer, Failure, Waiter};
-use crate::http::{ApiError, BodyLimits, Options, Outcome, PathParts, read_body, refuse};
+use crate::handle::{Answer, Failure, Waiter, hold_result};
+use crate::http::{Account, ApiError, BodyLimits, Memory, Options, Outcome, PathParts, UNCOUNTED, read_body, refuse};
 use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
@@ -90,7 +90,7 @@ async fn respond(
             (Outcome::Accepted, response)
         }
         // To who wants a receipt, a refusal.
-        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only && !receipt),
+        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only && !receipt, &ingress.options.memory),
         Ok((Answer::Failed(failure), _)) => failed(failure),
         Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
         Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
@@ -120,19 +120,19 @@ async fn submit(
         Err(error) => return Err(Some(refuse(error, headers, body).await)),
     };
     let (to, answered) = oneshot::channel();
-    let (refused, read_only) = match read(ingress, &path, idempotency_key, headers, body, receipt).await {
-        Ok((request, read_only)) => {
+    let (refused, read_only, _account) = match read(ingress, &path, idempotency_key, headers, body, receipt).await {
+        Ok((request, read_only, account)) => {
             if read_only && !receipt {
                 ingress.handle.query(request, Waiter::Once(to));
             } else {
                 ingress.handle.submit(Arc::new(request), Waiter::Once(to), receipt);
             }
-            (None, read_only)
+            (None, read_only, account)
         }
         Err(error) => {
             let Some(key) = idempotency_key else { return Err(Some(error)) };
             ingress.handle.ask_end(derived_id(&path.app, key), Waiter::Once(to), receipt, Answer::Unknown);
-            (Some(error), false)
+            (Some(error), false, None)
         }
     };
     match (answered.await, refused) {
@@ -142,7 +142,7 @@ async fn submit(
     }
 }
 
-/// Reads and validates a request; also says whether the function is read-only.
+/// Reads and validates a request; also says whether the function is read-only, and what its arguments are on.
 async fn read(
     ingress: &Ingress,
     path: &CallPath<'_>,
@@ -150,7 +150,7 @@ async fn read(
     headers: &HeaderMap,
     body: Body,
     receipt: bool,
-) -> Result<(Request, bool), ApiError> {
+) -> Result<(Request, bool, Option<Account>), ApiError> {
     let directory = ingress.directories.of(ingress.handle.catalog());
     let target = match directory.resolve(&path.app, &path.operator, &path.function) {
         Ok(target) => target,
@@ -160,10 +160,10 @@ async fn read(
         bytes: u64::from(target.operator.payload).min(ingress.options.body_bytes_max),
         silence: ingress.options.silence,
     };
-    let body = read_body(headers, body, "the arguments", limits).await?;
-    let mut scratch = Vec::with_capacity(body.len() + 2);
-    let call = Call { key: &path.key, args: &body, idempotency_key, retained: receipt };
-    Ok((prepare(target, call, &mut scratch)?, target.function.read_only))
+    let body = read_body(headers, body, "the arguments", limits, &ingress.options.memory).await?;
+    let mut scratch = Vec::with_capacity(body.bytes.len() + 2);
+    let call = Call { key: &path.key, args: &body.bytes, idempotency_key, retained: receipt };
+    Ok((prepare(target, call, &mut scratch)?, target.function.read_only, body.account))
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
@@ -177,8 +177,28 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     check_idempotency_key(key).map(Some)
 }
 
+/// Bytes of a response, on an account until they are sent if they are many.
+struct Unread<T> {
+    bytes: T,
+    _account: Option<Account>,
+}
+
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Unread<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+/// Holds the result of a reply until it is read.
+fn hold(reply: &mut Reply, memory: &Memory) -> Option<Account> {
+    let is_large = reply.outcome.as_ref().is_ok_and(|result| result.len() > UNCOUNTED);
+    let account = is_large.then(|| memory.account());
+    account.inspect(|account| hold_result(reply, account))
+}
+
 /// The response to the end of a request.
-fn answer(reply: Reply, read_only: bool) -> (Outcome, Response) {
+fn answer(mut reply: Reply, read_only: bool, memory: &Memory) -> (Outcome, Response) {
+    let _account = hold(&mut reply, memory);
     let (id, tid, epoch) = (reply.id, reply.tid, reply.epoch);
     let (outcome, mut response) = match reply.outcome {
         Ok(value) => {
@@ -187,7 +207,7 @@ fn answer(reply: Reply, read_only: bool) -> (Outcome, Response) {
             } else {
                 // Functions may return anything; SDKs return JSON.
                 let kind = if is_json(&value) { "application/json" } else { "application/octet-stream" };
-                (kind, Bytes::from_owner(value))
+                (kind, Bytes::from_owner(Unread { bytes: value, _account }))
             };
             let response = ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response();
             (if read_only { Outcome::Answered } else { Outcome::Committed }, response)
@@ -305,7 +325,7 @@ pub async fn request(
         () = ingress.shutdown.wait() => None,
     };
     match answer {
-        Some(Answer::Reply(reply)) => Ok(report(reply)),
+        Some(Answer::Reply(reply)) => Ok(report(reply, &ingress.options.memory)),
         Some(Answer::Unknown) => {
             Err(ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_REQUEST", format!("nothing is known of request {id}"))
                 .hint("replies are kept for sends and for calls with an Idempotency-Key, and not for ever"))
@@ -316,10 +336,12 @@ pub async fn request(
 }
 
 /// The end of a request as an object.
-fn report(reply: Reply) -> Response {
+fn report(mut reply: Reply, memory: &Memory) -> Response {
+    let _account = hold(&mut reply, memory);
     let status = if reply.outcome.is_ok() { "committed" } else { "aborted" };
     let mut body = format!("{{\"request_id\":\"{}\",\"status\":\"{status}\",", reply.id).into_bytes();
     super::reply::outcome(reply.outcome, "result", &mut body);
     body.extend_from_slice(format!(",\"tid\":{},\"epoch\":{}}}", reply.tid, reply.epoch).as_bytes());
+    let body = Bytes::from_owner(Unread { bytes: body, _account });
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }

@@ -49,6 +49,7 @@ impl Loopback {
             self.answer(value);
             while let Poll::Ready(1..) = self.pipeline.poll_replies(&mut context, out) {}
         }
+        self.pipeline.sent();
         (self.answered - before) as usize
     }
 

@@ -13,6 +13,7 @@ mod call;
 mod directory;
 mod json;
 mod loopback;
+mod metered;
 mod parameter;
 mod path;
 mod pipeline;

@@ -19,8 +19,8 @@ use super::json::compact;
 use super::reply::{refusal, reply};
 use super::request::{Call, check_idempotency_key, derived_id, prepare};
 use crate::auth::Visitor;
-use crate::handle::{Answer, Waiter};
-use crate::http::{ApiError, Outcome};
+use crate::handle::{Answer, Answers, Waiter};
+use crate::http::{Account, ApiError, Outcome};
 
 /// A request as it comes in.
 #[derive(Deserialize)]
@@ -64,6 +64,8 @@ struct Slot {
     id: String,
     started: Instant,
     read_only: bool,
+    /// Bytes of the request, and of the result that is expected.
+    held: usize,
     /// It is no request: why, unless it was one when it came first.
     refused: Option<Box<ApiError>>,
 }
@@ -75,30 +77,33 @@ pub struct Pipeline {
     visitor: Visitor,
     slots: Vec<Slot>,
     free: Vec<usize>,
-    to: mpsc::UnboundedSender<(u64, Answer)>,
+    /// Where answers go, and the account of this connection.
+    to: Arc<Answers>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
     taken: Vec<(u64, Answer)>,
     /// Lines that there was no room for yet.
     backlog: Bytes,
     lines: u64,
     scratch: Vec<u8>,
+    /// Bytes of results in the caller's buffer.
+    unread: usize,
     /// About how large results are.
     result_bytes: usize,
 }
 
 /// Answers taken at once.
 const TAKEN_MAX: usize = 1024;
-/// Bytes of results that may be under way, and a part of them that is taken at once: a client
-/// that asks for much and reads slowly must not fill the memory.
+/// Bytes of results that may be under way, if there is room for them, and a part of them that is taken at once.
 const RESULTS_BYTES_MAX: usize = 64 << 20;
 const TAKEN_BYTES_MAX: usize = 1 << 20;
-/// Assumed size of results before any has been seen.
-const RESULT_BYTES_FIRST: usize = 256 << 10;
+/// Assumed size of results before any has been seen: what an app may return, unless its limits say otherwise.
+const RESULT_BYTES_FIRST: usize = 1 << 20;
 
 impl Pipeline {
     /// A pipeline of somebody's, with nothing in it.
     pub fn new(ingress: Arc<Ingress>, visitor: Visitor) -> Self {
         let (to, answers) = mpsc::unbounded_channel();
+        let to = Answers::new(to, ingress.options.memory.account());
         Pipeline {
             ingress,
             visitor,
@@ -110,6 +115,7 @@ impl Pipeline {
             backlog: Bytes::new(),
             lines: 0,
             scratch: Vec::new(),
+            unread: 0,
             result_bytes: RESULT_BYTES_FIRST,
         }
     }
@@ -125,7 +131,24 @@ impl Pipeline {
     }
 
     fn may_submit(&self) -> bool {
-        self.in_flight() < (RESULTS_BYTES_MAX / self.result_bytes).clamp(1, self.ingress.options.in_flight_max)
+        let results = self.account().room().min(RESULTS_BYTES_MAX) / self.result_bytes;
+        self.in_flight() < results.clamp(1, self.ingress.options.in_flight_max)
+    }
+
+    /// What this connection holds.
+    pub fn account(&self) -> &Account {
+        &self.to.account
+    }
+
+    /// Where answers to this connection go.
+    pub fn answers(&self) -> Arc<Answers> {
+        self.to.clone()
+    }
+
+    /// The caller's buffer has been sent.
+    pub fn sent(&mut self) {
+        self.account().shrink(self.unread);
+        self.unread = 0;
     }
 
     /// Returns true if every request taken has been answered.
@@ -135,16 +158,21 @@ impl Pipeline {
 
     /// Takes the text of one message: a request, or several, one a line.
     pub fn take_message(&mut self, text: Bytes, out: &mut Vec<u8>) {
-        if memchr::memchr(b'\n', &text).is_none() || Envelope::read(&text).is_ok() {
-            self.take(&text, out);
-        } else {
+        if memchr::memchr(b'\n', &text).is_some() && Envelope::read(&text).is_err() {
             self.take_lines(text, out);
+        } else if self.account().grow(text.len()) {
+            self.take(&text, text.len(), out);
+        } else {
+            self.refuse(&ApiError::no_room(), out);
         }
     }
 
     /// Takes whole lines, one request each; empty lines are skipped.
     pub fn take_lines(&mut self, lines: Bytes, out: &mut Vec<u8>) {
         debug_assert!(self.backlog.is_empty(), "a caller asks for room first");
+        if !self.account().grow(lines.len()) {
+            return self.refuse(&ApiError::no_room(), out);
+        }
         self.backlog = lines;
         self.resume(out);
     }
@@ -155,9 +183,9 @@ impl Pipeline {
             let end = memchr::memchr(b'\n', &self.backlog).map_or(self.backlog.len(), |at| at + 1);
             let line = self.backlog.split_to(end);
             self.lines += 1;
-            let line = line.trim_ascii();
-            if !line.is_empty() {
-                self.take(line, out);
+            match line.trim_ascii() {
+                b"" => self.account().shrink(line.len()),
+                text => self.take(text, line.len(), out),
             }
         }
     }
@@ -168,9 +196,11 @@ impl Pipeline {
         out.push(b'\n');
     }
 
-    fn take(&mut self, text: &[u8], out: &mut Vec<u8>) {
+    /// Takes a request, of which so many bytes are held.
+    fn take(&mut self, text: &[u8], held: usize, out: &mut Vec<u8>) {
         let started = Instant::now();
-        if let Err((id, why)) = self.submit(text, started) {
+        if let Err((id, why)) = self.submit(text, held, started) {
+            self.account().shrink(held);
             self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
             refusal(&id, &why, out);
             out.push(b'\n');
@@ -178,7 +208,7 @@ impl Pipeline {
     }
 
     /// Gives a request to the worker, or says whose it is and why not.
-    fn submit(&mut self, text: &[u8], started: Instant) -> Result<(), (String, ApiError)> {
+    fn submit(&mut self, text: &[u8], held: usize, started: Instant) -> Result<(), (String, ApiError)> {
         let envelope = match Envelope::read(text) {
             Ok(envelope) => envelope,
             Err(error) => {
@@ -209,7 +239,7 @@ impl Pipeline {
         });
         match prepared {
             Ok((request, read_only)) => {
-                let waiter = self.slot(envelope.id, started, read_only, None);
+                let waiter = self.slot(envelope.id, started, held, read_only, None);
                 if read_only {
                     self.ingress.handle.query(request, waiter);
                 } else {
@@ -219,7 +249,7 @@ impl Pipeline {
             Err(why) => {
                 let key = envelope.idempotency_key.as_deref().and_then(|key| check_idempotency_key(key).ok());
                 let Some(key) = key else { return Err((echo(envelope.id), why)) };
-                let waiter = self.slot(envelope.id, started, false, Some(Box::new(why)));
+                let waiter = self.slot(envelope.id, started, held, false, Some(Box::new(why)));
                 self.ingress.handle.ask_end(derived_id(&envelope.app, key), waiter, false, Answer::Unknown);
             }
         }
@@ -231,11 +261,15 @@ impl Pipeline {
         &mut self,
         id: Option<&RawValue>,
         started: Instant,
+        held: usize,
         read_only: bool,
         refused: Option<Box<ApiError>>,
     ) -> Waiter {
+        // For the result of one alone nothing is kept free: its turn comes in any case.
+        let expected = self.in_flight() > 0 && self.account().grow(self.result_bytes);
+        let held = held + if expected { self.result_bytes } else { 0 };
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { id: String::new(), started, read_only, refused: None });
+            self.slots.push(Slot { id: String::new(), started, read_only, held, refused: None });
             self.slots.len() - 1
         });
         let slot = &mut self.slots[at];
@@ -244,7 +278,7 @@ impl Pipeline {
             Some(id) if !id.get().contains(['\n', '\r']) => slot.id.push_str(id.get()),
             id => slot.id.push_str(&echo(id)),
         }
-        (slot.started, slot.read_only, slot.refused) = (started, read_only, refused);
+        (slot.started, slot.read_only, slot.held, slot.refused) = (started, read_only, held, refused);
         Waiter::Stream { ticket: at as u64, to: self.to.clone() }
     }
 
@@ -254,13 +288,16 @@ impl Pipeline {
         let most = (TAKEN_BYTES_MAX / self.result_bytes).clamp(1, TAKEN_MAX);
         let polled = self.answers.poll_recv_many(context, &mut taken, most);
         let now = Instant::now();
+        let mut done = 0;
         for (ticket, answer) in taken.drain(..) {
             let at = ticket as usize;
             let slot = &mut self.slots[at];
+            done += slot.held;
             let outcome = match answer {
                 Answer::Reply(end) => {
                     // Jumps up, and comes down slowly.
                     let size = end.outcome.as_ref().map_or(0, |value| value.len());
+                    self.unread += size;
                     self.result_bytes = size.max(self.result_bytes - self.result_bytes / 8).max(64);
                     let outcome = match &end.outcome {
                         Ok(_) if slot.read_only => Outcome::Answered,
@@ -286,6 +323,7 @@ impl Pipeline {
             self.free.push(at);
         }
         self.taken = taken;
+        self.account().shrink(done);
         self.resume(out);
         polled
     }

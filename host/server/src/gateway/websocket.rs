@@ -5,22 +5,28 @@
 //! under way as are allowed, or the client does not read, it stops reading.
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{FutureExt, Sink, SinkExt, Stream};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use utoipa::IntoParams;
 
 use super::Ingress;
+use super::metered::Metered;
 use super::pipeline::Pipeline;
 use crate::auth::Visitor;
 use crate::http::{ApiError, Options};
@@ -37,6 +43,8 @@ pub struct UpgradeQuery {
 
 /// Bytes of a message beyond the arguments of one call.
 const ENVELOPE_BYTES_MAX: usize = 1 << 20;
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
 /// Messages taken before replies are looked after.
 const MESSAGES_MAX: usize = 256;
 /// How long a client may leave replies unread.
@@ -52,20 +60,24 @@ pub async fn upgrade(
     State(ingress): State<Arc<Ingress>>,
     visitor: Visitor,
     Options(query): Options<UpgradeQuery>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let upgrade = upgrade.map_err(|error| {
-        ApiError::new(error.status(), "BAD_REQUEST", error.body_text())
+    let response = create_response_with_body(&request, Body::empty).map_err(|error| {
+        ApiError::bad_request(format!("this is no way to open a WebSocket: {error}"))
             .hint("this path speaks WebSocket: connect with a WebSocket client")
     })?;
     let size = usize::try_from(ingress.options.body_bytes_max).unwrap_or(usize::MAX).saturating_add(ENVELOPE_BYTES_MAX);
-    let open = ingress.shutdown.count();
-    let upgrade = upgrade.max_message_size(size).max_frame_size(size).write_buffer_size(64 << 10);
-    Ok(upgrade.on_upgrade(move |socket| async move {
+    let config = WebSocketConfig::default().read_buffer_size(READ_BYTES).write_buffer_size(64 << 10);
+    let config = config.max_message_size(Some(size)).max_frame_size(Some(size));
+    let (open, upgrade) = (ingress.shutdown.count(), hyper::upgrade::on(request));
+    tokio::spawn(async move {
+        let Ok(upgraded) = upgrade.await else { return };
+        let pipeline = Pipeline::new(ingress.clone(), visitor);
+        let metered = Metered::new(upgraded, pipeline.answers());
         Connection {
-            pipeline: Pipeline::new(ingress.clone(), visitor),
+            pipeline,
             ingress,
-            socket,
+            socket: WebSocketStream::from_raw_socket(metered, Role::Server, Some(config)).await,
             out: Vec::with_capacity(16 << 10),
             batch: query.batch,
             pong: false,
@@ -75,12 +87,13 @@ pub async fn upgrade(
         .run()
         .await;
         drop(open);
-    }))
+    });
+    Ok(response)
 }
 
 struct Connection {
     ingress: Arc<Ingress>,
-    socket: WebSocket,
+    socket: WebSocketStream<Metered>,
     pipeline: Pipeline,
     /// Replies, a line each.
     out: Vec<u8>,
@@ -97,7 +110,7 @@ enum End {
     /// The client is gone, or has closed.
     Client,
     /// The client broke the rules.
-    Refused(u16, String),
+    Refused(CloseCode, &'static str),
     /// The server ends and all is answered.
     Server,
 }
@@ -156,7 +169,7 @@ impl Connection {
         let close = match end {
             End::Client => None,
             End::Refused(code, reason) => Some(CloseFrame { code, reason: reason.into() }),
-            End::Server => Some(CloseFrame { code: close_code::AWAY, reason: "the server is shutting down".into() }),
+            End::Server => Some(CloseFrame { code: CloseCode::Away, reason: "the server is shutting down".into() }),
         };
         if close.is_some() {
             // A client that is gone does not mind.
@@ -177,16 +190,18 @@ impl Connection {
                 Poll::Pending => return None,
                 Poll::Ready(None) => return Some(End::Client),
                 Poll::Ready(Some(Err(error))) => {
-                    let text = error.to_string();
-                    return Some(if text.contains("too long") || text.contains("too big") {
-                        End::Refused(close_code::SIZE, String::from("the message is too long"))
-                    } else {
-                        End::Client
+                    return Some(match error {
+                        Error::Capacity(_) => End::Refused(CloseCode::Size, "the message is too long"),
+                        Error::Io(error) if error.kind() == ErrorKind::OutOfMemory => {
+                            End::Refused(CloseCode::Again, "too much is held for clients")
+                        }
+                        _ => End::Client,
                     });
                 }
                 Poll::Ready(Some(Ok(message))) => message,
             };
             self.heard = Instant::now();
+            self.socket.get_mut().taken();
             match message {
                 Message::Text(text) => self.pipeline.take_message(text.into(), &mut self.out),
                 Message::Binary(_) => {
@@ -199,7 +214,7 @@ impl Connection {
                     self.pong = true;
                     return None;
                 }
-                Message::Pong(_) => {}
+                Message::Pong(_) | Message::Frame(_) => {}
             }
         }
         // There may be more: come back once replies have been looked after.
@@ -229,7 +244,10 @@ impl Connection {
             poll_fn(|context| Pin::new(&mut self.socket).poll_flush(context)).await
         });
         match sent.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {
+                self.pipeline.sent();
+                Ok(())
+            }
             _ => Err(()),
         }
     }

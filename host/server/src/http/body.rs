@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 
-use super::ApiError;
+use super::{Account, ApiError, Memory};
 
 /// Bounds on reading a body.
 #[derive(Clone, Copy, Debug)]
@@ -18,24 +18,48 @@ pub struct BodyLimits {
     pub silence: Duration,
 }
 
+/// A body in memory.
+#[derive(Debug)]
+pub struct Held {
+    /// All of it.
+    pub bytes: Bytes,
+    /// What it is on, if it came in several pieces.
+    pub account: Option<Account>,
+}
+
 /// Reads a whole body. `what` names it in the error.
 ///
 /// # Errors
-/// It is too long, the client stalls, or the connection breaks.
-pub async fn read_body(headers: &HeaderMap, body: Body, what: &str, limits: BodyLimits) -> Result<Bytes, ApiError> {
+/// It is too long, there is no room for it, the client stalls, or the connection breaks.
+pub async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    what: &str,
+    limits: BodyLimits,
+    memory: &Memory,
+) -> Result<Held, ApiError> {
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|declared| declared > limits.bytes) {
         return Err(refuse(ApiError::too_large(what, limits.bytes), headers, body).await);
     }
     let mut frames = Frames::new(body, limits.silence);
-    let Some(first) = frames.next().await? else { return Ok(Bytes::new()) };
-    let mut bytes = first.len() as u64;
-    // Small bodies come in one piece and are not copied.
-    let mut more: Option<BytesMut> = None;
-    while bytes <= limits.bytes {
-        let Some(frame) = frames.next().await? else { return Ok(more.map_or(first, BytesMut::freeze)) };
-        bytes += frame.len() as u64;
-        more.get_or_insert_with(|| BytesMut::from(&first[..])).extend_from_slice(&frame);
+    let Some(first) = frames.next().await? else { return Ok(Held { bytes: Bytes::new(), account: None }) };
+    let mut length = first.len() as u64;
+    // Small bodies come in one piece, and are neither copied nor counted.
+    let mut more: Option<(BytesMut, Account)> = None;
+    while length <= limits.bytes {
+        let Some(frame) = frames.next().await? else {
+            return Ok(match more {
+                Some((bytes, account)) => Held { bytes: bytes.freeze(), account: Some(account) },
+                None => Held { bytes: first, account: None },
+            });
+        };
+        length += frame.len() as u64;
+        let (bytes, account) = more.get_or_insert_with(|| (BytesMut::from(&first[..]), memory.account()));
+        if !account.grow(frame.len()) {
+            return Err(frames.refuse(ApiError::no_room()).await);
+        }
+        bytes.extend_from_slice(&frame);
     }
     Err(frames.refuse(ApiError::too_large(what, limits.bytes)).await)
 }

@@ -72,6 +72,11 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded.as_str(), message).hint(hint_of(Code::Overloaded))
     }
 
+    /// 503: there is no room for what a client sends.
+    pub fn no_room() -> Self {
+        Self::overloaded("too much is held for clients who send slowly or do not read")
+    }
+
     /// 503: the worker no longer answers, because the process ends.
     pub fn shutting_down() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server is shutting down")

@@ -1,22 +1,26 @@
 //! What both HTTP surfaces share: errors as JSON, bodies with bounds, connections with time
 //! limits, and who may call from a browser.
 
+mod addresses;
 mod body;
 mod error;
 mod extract;
 mod host;
 mod latency;
+mod memory;
 pub mod nearest;
 mod options;
 mod origin;
 mod serve;
 mod tls;
 
+pub use addresses::{Addresses, machine};
 pub use body::{BodyLimits, Frames, read_body, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
 pub use host::Hosts;
 pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
+pub use memory::{Account, Memory, UNCOUNTED};
 pub use options::HttpOptions;
 pub use origin::Origins;
 pub use serve::{ConnectionLimits, Shutdown, serve};

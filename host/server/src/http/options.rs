@@ -6,7 +6,7 @@ use styx_build::BundleLimits;
 use styx_engine::{CALL_DEPTH_MAX, COMPONENT_BYTES_MAX, MEMORY_BYTES_MAX};
 use styx_protocol::catalog::Limits;
 
-use super::{Hosts, Origins};
+use super::{Hosts, Memory, Origins};
 use crate::auth::Access;
 
 /// Bounds and settings of the HTTP surfaces.
@@ -24,6 +24,8 @@ pub struct HttpOptions {
     pub in_flight_max: usize,
     /// Longest wait of `GET /v1/requests/{id}?wait=`.
     pub wait_max: Duration,
+    /// What all clients together have held for them.
+    pub memory: Memory,
     /// Uploads held in memory at once; they are checked one at a time.
     pub uploads_max: usize,
     /// Who is let in.
@@ -45,6 +47,7 @@ impl Default for HttpOptions {
             silence: Duration::from_secs(30),
             in_flight_max: 4096,
             wait_max: Duration::from_secs(60),
+            memory: Memory::new(512 << 20),
             uploads_max: 4,
             access: Access::default(),
             origins: Origins::default(),

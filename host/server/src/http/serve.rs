@@ -1,6 +1,8 @@
 //! Serving a router on a listener: HTTP/1.1 with time limits per connection, and a shutdown that
 //! lets what is under way come to its end.
 
+use std::io;
+use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +16,24 @@ use axum::response::Response;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Tls;
+use super::{Addresses, Tls};
 
 /// Bounds on connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectionLimits {
     /// Connections open at once; more wait to be accepted.
     pub open_max: usize,
+    /// Those of each address; more are closed.
+    pub addresses: Addresses,
     /// How long a request's head may take, and how long a connection may be idle.
     pub head: Duration,
+    /// How long a client may leave unread what is sent to it.
+    pub unread: Duration,
     /// How long connections stay open after a shutdown has begun: whoever uses one meanwhile is told to close
     /// it, where closing it here could meet a request that is on its way.
     pub linger: Duration,
@@ -39,7 +45,9 @@ impl Default for ConnectionLimits {
     fn default() -> Self {
         ConnectionLimits {
             open_max: 10_000,
+            addresses: Addresses::new(1_000),
             head: Duration::from_secs(75),
+            unread: Duration::from_secs(60),
             linger: Duration::from_millis(250),
             drain: Duration::from_secs(10),
         }
@@ -101,8 +109,14 @@ pub async fn serve(
             accepted = accept => accepted,
             () = shutdown.wait() => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, counted) = match accepted {
+            Ok((stream, from)) => match limits.addresses.admit(from.ip()) {
+                Some(counted) => (stream, counted),
+                None => {
+                    tracing::debug!(%from, "too many connections from there");
+                    continue;
+                }
+            },
             Err(error) => {
                 // Out of file descriptors, or a client that is gone already: go on, but not hot.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -113,17 +127,21 @@ pub async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY refused");
         }
+        if let Err(error) = set_user_timeout(&stream, limits.unread) {
+            tracing::debug!(%error, "TCP_USER_TIMEOUT refused");
+        }
+        let limits = limits.clone();
         let (open, tls, router, shutdown) = (shutdown.count(), tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
             match tls {
-                None => converse(stream, router, &shutdown, limits).await,
+                None => converse(stream, router, &shutdown, &limits).await,
                 Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => converse(stream, router, &shutdown, limits).await,
+                    Ok(Ok(stream)) => converse(stream, router, &shutdown, &limits).await,
                     Ok(Err(error)) => tracing::debug!(%error, "a connection is no TLS that is taken here"),
                     Err(_) => tracing::debug!("a client did not shake hands in time"),
                 },
             }
-            drop((slot, open));
+            drop((slot, counted, open));
         });
     }
     drop(listener);
@@ -138,7 +156,7 @@ async fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
     shutdown: &Shutdown,
-    limits: ConnectionLimits,
+    limits: &ConnectionLimits,
 ) {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).half_close(true);
@@ -159,6 +177,16 @@ async fn converse(
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// Has the system close a connection whose other side takes nothing for so long.
+fn set_user_timeout(stream: &TcpStream, time: Duration) -> io::Result<()> {
+    let milliseconds = time.as_millis() as libc::c_uint;
+    let (value, size) = (&raw const milliseconds, size_of_val(&milliseconds) as libc::socklen_t);
+    // SAFETY: the socket is open, and the call reads one integer, of a local that outlives it.
+    let failed =
+        unsafe { libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, value.cast(), size) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Once the end has begun, each connection's next answer is its last.

@@ -22,9 +22,8 @@ use super::resume::resume;
 use super::topics::{INGRESS, Incoming, Topics};
 use crate::clock::MonotonicClock;
 use crate::gateway::Ingress;
-use crate::handle::{Answer, Waiter};
-use crate::http::Outcome;
-use crate::http::status_of;
+use crate::handle::{Answer, Answers, Waiter};
+use crate::http::{Memory, Outcome, status_of};
 
 /// Records taken from the library and not looked at: batches of them, and records of a batch.
 const READ_AHEAD: usize = 8;
@@ -60,7 +59,7 @@ pub(super) struct Session {
     egress: Egress,
     sent: mpsc::UnboundedReceiver<Sent>,
     reader: Reader,
-    to: mpsc::UnboundedSender<(u64, Answer)>,
+    to: Arc<Answers>,
     answers: mpsc::UnboundedReceiver<(u64, Answer)>,
     /// Id of the topic of requests.
     topic: u128,
@@ -78,6 +77,8 @@ impl Session {
         let ((egress, sent), resumed) = blocking(begin).await?;
         let reader = Reader::start(topics, &resumed)?;
         let (to, answers) = mpsc::unbounded_channel();
+        // How much is under way is the front's to say.
+        let to = Answers::new(to, Memory::new(usize::MAX).account());
         let (front, clock) = (FrontDriver::new(resumed), MonotonicClock::start());
         let (topic, scratch) = (topics.ingress_id, Vec::new());
         Ok(Session { ingress, front, clock, egress, sent, reader, to, answers, topic, scratch })

@@ -17,7 +17,7 @@ use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig, store_location};
 use crate::error::ServerError;
 use crate::handle::Handle;
-use crate::http::{ConnectionLimits, Shutdown, Tls, serve};
+use crate::http::{Addresses, ConnectionLimits, Shutdown, Tls, serve};
 use crate::kafka::Front;
 use crate::single::Prepare;
 use crate::snapshots::SnapshotOptions;
@@ -56,6 +56,8 @@ fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str)
 pub(super) struct Surface {
     pub(super) address: SocketAddr,
     listener: TcpListener,
+    /// Of each address.
+    connections_max: usize,
     tls: Option<Tls>,
 }
 
@@ -79,12 +81,14 @@ impl Surface {
         }
         let listener = listen(address).await.map_err(|error| cannot_listen(address, &error, flag))?;
         let tls = config.tls().map(Tls::open).transpose()?;
-        Ok(Surface { address: listener.local_addr().map_err(failed)?, listener, tls })
+        let connections_max = config.connections_per_address;
+        Ok(Surface { address: listener.local_addr().map_err(failed)?, listener, connections_max, tls })
     }
 
     /// Answers from now on.
     pub(super) fn serve(self, router: axum::Router, shutdown: &Shutdown) -> JoinHandle<()> {
-        tokio::spawn(serve(self.listener, router, shutdown.clone(), ConnectionLimits::default(), self.tls))
+        let limits = ConnectionLimits { addresses: Addresses::new(self.connections_max), ..Default::default() };
+        tokio::spawn(serve(self.listener, router, shutdown.clone(), limits, self.tls))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who is let in: tokens, what they cover, and how long they are worth something.
 
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use reqwest::{Method, RequestBuilder};
@@ -121,9 +122,15 @@ async fn a_token_is_shown_once_and_ends_when_it_is_revoked_or_expires() {
     }
     assert_eq!(ask(&mut socket).await["ok"], json!([1]));
 
+    let (watch, watch_id) = issue(&server, json!({ "name": "watch", "scopes": ["read"] })).await;
+    let mut watching = server.to_admin(Method::GET, "/v1/events").bearer_auth(&watch).send().await.unwrap();
+    assert_eq!(watching.status(), 200);
+    let first = watching.chunk().await.unwrap().unwrap();
+    assert!(first.starts_with(b"event: epochs"), "{first:?}");
+
     let list = as_whom(OPERATOR, server.to_admin(Method::GET, "/v1/tokens")).await;
     assert!(!list.text().contains(token.rsplit('_').next().unwrap()), "{}", list.text());
-    assert_eq!(list.json()["tokens"].as_array().unwrap().len(), 2);
+    assert_eq!(list.json()["tokens"].as_array().unwrap().len(), 3);
 
     let revoke = |id: &str| server.to_admin(Method::DELETE, &format!("/v1/tokens/{id}"));
     assert_eq!(as_whom(OPERATOR, revoke(&id)).await.status, 200);
@@ -131,7 +138,11 @@ async fn a_token_is_shown_once_and_ends_when_it_is_revoked_or_expires() {
     assert_eq!(ask(&mut socket).await["error"]["code"], "UNAUTHENTICATED", "a connection does not outlive its token");
     assert_eq!(as_whom(OPERATOR, revoke(&id)).await.error(), (404, "UNKNOWN_TOKEN".to_owned()));
 
-    tokio::time::sleep(std::time::Duration::from_millis(800)).await;
+    assert_eq!(as_whom(OPERATOR, revoke(&watch_id)).await.status, 200);
+    let watched = tokio::time::timeout(Duration::from_secs(20), watching.text()).await;
+    watched.expect("what is watched ends with its token").unwrap();
+
+    tokio::time::sleep(Duration::from_millis(800)).await;
     assert_eq!(as_whom(&brief, call(&server, "app")).await.error().0, 401);
     assert_eq!(ask(&mut brief_socket).await["error"]["code"], "UNAUTHENTICATED");
     server.stop().await;

@@ -5,6 +5,7 @@ mod browsers;
 mod calls;
 mod deployments;
 mod doors;
+mod greedy;
 mod pipelines;
 mod raw;
 mod server;

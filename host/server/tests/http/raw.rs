@@ -29,6 +29,10 @@ fn call(n: u8) -> Vec<u8> {
     format!("POST /v1/call/app/item/a/store HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\n[{n}]").into_bytes()
 }
 
+/// Opens a WebSocket.
+pub const UPGRADE: &[u8] = b"GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+    sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
 fn statuses(answers: &str) -> Vec<&str> {
     answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
 }
@@ -67,12 +71,23 @@ async fn what_is_malformed_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_lengths_of_one_body_end_the_connection() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let (length, chunked) = ("content-length: 3\r\n", "transfer-encoding: chunked\r\n");
+    for headers in [[length, chunked], [chunked, length]] {
+        let request = format!("POST /v1/call/app/item/a/store HTTP/1.1\r\nhost: localhost\r\n{}\r\n", headers.concat());
+        let body = b"3\r\n[1]\r\n0\r\n\r\n";
+        let answers = exchange(&server, &[request.as_bytes(), body, &call(2)].concat(), false).await;
+        assert_eq!(statuses(&answers), ["200"], "{answers}");
+        assert!(answers.contains("connection: close"), "{answers}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_pings_and_does_not_read_is_not_read_either() {
     let server = Server::with_item(HttpOptions::default()).await;
     let mut stream = TcpStream::connect(server.ingress).await.unwrap();
-    let upgrade = "GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-                   sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    stream.write_all(upgrade.as_bytes()).await.unwrap();
+    stream.write_all(UPGRADE).await.unwrap();
     // Masked with zeros.
     let ping: Vec<u8> = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[7; 125]].concat();
     let pings = ping.repeat(1000);

@@ -13,7 +13,7 @@ use styx_server::admin::{self, Admin, Deploys};
 use styx_server::components::ComponentStore;
 use styx_server::gateway::{self, Ingress};
 use styx_server::handle::Handle;
-use styx_server::http::{ConnectionLimits, HttpOptions, Shutdown, serve};
+use styx_server::http::{Addresses, ConnectionLimits, HttpOptions, Memory, Shutdown, serve};
 use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
@@ -27,6 +27,7 @@ pub struct Server {
     pub admin: SocketAddr,
     pub client: Client,
     pub shutdown: Shutdown,
+    pub memory: Memory,
     worker: SingleNode,
     serving: Vec<JoinHandle<()>>,
     directory: tempfile::TempDir,
@@ -99,7 +100,7 @@ impl Server {
         let log = Box::new(MemoryDisk::default().open().unwrap());
         let make = engine.clone();
         let worker = SingleNode::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
-        let shutdown = Shutdown::default();
+        let (shutdown, memory) = (Shutdown::default(), options.memory.clone());
         let options = Arc::new(options);
         let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
         let api = Admin::new(worker.handle().clone(), options, shutdown.clone())
@@ -108,11 +109,21 @@ impl Server {
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![
-            tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), ConnectionLimits::default(), None)),
-            tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), ConnectionLimits::default(), None)),
+            tokio::spawn(serve(ingress, gateway::router(calls), shutdown.clone(), limits(), None)),
+            tokio::spawn(serve(admin, admin::router(api), shutdown.clone(), limits(), None)),
         ];
         let client = Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
-        Server { ingress: ingress_addr, admin: admin_addr, client, shutdown, worker, serving, directory, _limit: limit }
+        Server {
+            ingress: ingress_addr,
+            admin: admin_addr,
+            client,
+            shutdown,
+            memory,
+            worker,
+            serving,
+            directory,
+            _limit: limit,
+        }
     }
 
     /// A server with the guest [`item`] deployed as `app`.
@@ -164,6 +175,13 @@ impl Server {
         let worker = self.worker;
         tokio::task::spawn_blocking(move || worker.stop()).await.unwrap();
     }
+}
+
+/// Connections that a client may open.
+pub const CONNECTIONS_MAX: usize = 50;
+
+fn limits() -> ConnectionLimits {
+    ConnectionLimits { addresses: Addresses::new(CONNECTIONS_MAX), ..ConnectionLimits::default() }
 }
 
 async fn listen() -> (TcpListener, SocketAddr) {

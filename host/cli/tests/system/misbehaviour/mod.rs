@@ -3,6 +3,7 @@
 
 mod bundles;
 mod calls;
+mod clients;
 mod neighbour;
 mod python;
 #[path = "../../../../engine/tests/support/mod.rs"]
