@@ -76,6 +76,7 @@ impl<E: Executor> Process<E> {
             record_bytes_max: 32 << 20,
             backlog_max: usize::MAX,
             suspended_max: 1024,
+            long_max: 0,
             retention: Retention::default(),
             engine: EngineHash(0),
             generation: Generation(1),

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use styx_build::{self, Silent};
-use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
+use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions, Long};
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::modes::Modes;
@@ -82,6 +82,7 @@ fn start(options: &InProcessOptions) -> anyhow::Result<(SingleNode, Control, tem
         executors: options.threads + 1,
         compiler: Compiler::InProcess,
         cluster: None,
+        long: Some(Long::default()),
     })?;
     let upload = upload(&engine, &options.guest, directory.path())?;
     let components = ComponentStore::open(within("components"))?;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{Attempt, Execution, Functions, Overlay, call, run};
+use styx_protocol::attempt::{Attempt, Execution, Functions, Overlay, Reader, call, run};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Key, Value};
 use styx_protocol::executor::Executor;
 use styx_protocol::state::State;
-use styx_protocol::task::{LocalView, Started, Task, TaskExecutor, TaskProgress};
+use styx_protocol::task::{LocalView, LongTask, Started, Task, TaskExecutor, TaskProgress};
 use styx_protocol::transaction::Transaction;
 
 /// Runs the accounts' functions on the thread that owns it, in a process that is all of the system.
@@ -33,6 +33,10 @@ impl Executor for Native {
         let attempt = Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
         let (execution, overlay) = through(attempt.fall_back(overlay, cached.clone()));
         (execution, overlay.expect("an attempt of the fallback has an overlay"))
+    }
+
+    fn run_long(&mut self, _: &LongTask, _: Box<dyn Reader>) -> Execution {
+        unreachable!("native code is never postponed")
     }
 }
 

@@ -63,6 +63,24 @@ pub fn append(ctx: &mut Context, element: u64) -> Result<Vec<u64>> {
     Ok(list)
 }
 
+pub fn append_slowly(ctx: &mut Context, element: u64, rounds: u64) -> Result<Vec<u64>> {
+    let mut list: Vec<u64> = ctx.state.get()?.unwrap_or_default();
+    black_box(burn(rounds));
+    list.push(element);
+    ctx.state.put(&list)?;
+    Ok(list)
+}
+
+pub fn sum_slowly(ctx: &Context, prefix: &str, rounds: u64) -> Result<(u64, u64)> {
+    let sum = || -> Result<u64> {
+        let entries = ctx.state.scan().prefix(prefix).entries::<Vec<u64>>()?;
+        Ok(entries.iter().flat_map(|(_, list)| list).sum())
+    };
+    let first = sum()?;
+    black_box(burn(rounds));
+    Ok((first, sum()?))
+}
+
 pub fn write_many(ctx: &mut Context, count: u32) -> Result<()> {
     for i in 0..count {
         let key = format!("{}/{i}", ctx.key());

@@ -28,6 +28,17 @@ macro_rules! operators {
             /// Burns fuel for so many rounds and returns a checksum.
             pub fn burn(_ctx: &mut Context, rounds: u64) -> u64 { functions::burn(rounds) }
 
+            /// Adds to the list, with so many rounds of work between reading and writing it.
+            pub fn append_slowly(ctx: &mut Context, element: u64, rounds: u64) -> Result<Vec<u64>> {
+                functions::append_slowly(ctx, element, rounds)
+            }
+
+            /// Adds up the lists under a prefix, works for so many rounds, and adds them up again.
+            #[function(read_only)]
+            pub fn sum_slowly(ctx: &Context, prefix: String, rounds: u64) -> Result<(u64, u64)> {
+                functions::sum_slowly(ctx, &prefix, rounds)
+            }
+
             /// Allocates for ever, a MiB at a time.
             pub fn hoard(_ctx: &mut Context) { functions::hoard() }
 

@@ -55,6 +55,9 @@ pub struct Figures {
     pub full_disks: u64,
     /// Workers refused because they run something else.
     pub refused: u64,
+    /// Runs of long transactions beside the epochs.
+    #[serde(default)]
+    pub long: u64,
 }
 
 impl Figures {
@@ -85,6 +88,7 @@ impl Figures {
         add(&mut self.unsent, other.unsent);
         add(&mut self.full_disks, other.full_disks);
         add(&mut self.refused, other.refused);
+        add(&mut self.long, other.long);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.longest_outage_us = self.longest_outage_us.max(other.longest_outage_us);
     }

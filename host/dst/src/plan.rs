@@ -58,6 +58,8 @@ pub struct Plan {
     pub unconfirmed: u32,
     /// One share of a batch on one thread.
     pub execution: Delay,
+    /// Attempts that use up their slice, in a thousand.
+    pub long: u32,
     /// The log is a topic of brokers, not on a disk.
     pub shared_log: bool,
     /// One fsync, or one way to the brokers and back.
@@ -217,9 +219,14 @@ impl ClusterPlan {
 }
 
 impl Plan {
+    /// Attempts that use up their slice, in a thousand; none among several workers.
+    pub fn long(&self) -> u32 {
+        if self.cluster.workers == 0 { self.long } else { 0 }
+    }
+
     /// The execution threads of a process.
     pub fn threads(&self) -> ThreadPlan {
-        ThreadPlan { count: self.threads, unconfirmed: self.unconfirmed }
+        ThreadPlan { count: self.threads, unconfirmed: self.unconfirmed, long: self.long() }
     }
 }
 
@@ -267,6 +274,7 @@ impl Plan {
             record_bytes_max: 0,
             backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
             suspended_max: random.pick(&[1, 3, 1000, 1000]),
+            long_max: 0,
             retention,
             engine: EngineHash(0),
             generation: Generation(1),
@@ -319,6 +327,12 @@ impl Plan {
             store: random.pick(&[(10, 100), (100, 1_000), (500, 10_000)]),
             failures: random.pick(&[0, 0, 5, 50]),
         };
+        // Of a generator of its own: other plans stay what they were.
+        let mut others = Random::new(config.layout.seed ^ 0x10_46);
+        let long = if cluster.workers == 0 { others.pick(&[0, 0, 20, 300]) } else { 0 };
+        if long > 0 {
+            config.long_max = others.pick(&[1, 2, 8]);
+        }
         let mut verified = [50, 150, 150, 150].map(|share| random.chance(share));
         verified[random.between(1, 3) as usize] = true;
         let slots: usize = random.pick(&[1, 12, 40, 80, 120, 160, 160]);
@@ -341,6 +355,7 @@ impl Plan {
             threads: random.between(1, 4),
             unconfirmed: random.pick(&[0, 0, 0, 5, 50]),
             execution: random.pick(&[(1, 10), (5, 300), (100, 2_000)]),
+            long,
             shared_log: shared_log || random.chance(200),
             sync: random.pick(&[(10, 50), (100, 2_000), (1_000, 8_000)]),
             step: random.pick(&[(0, 1), (1, 5), (5, 50), (20, 1_000)]),

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
+use styx_protocol::attempt::{Operation, RemoteResponse};
+use styx_protocol::task::RunId;
 
 use crate::store::{Deletion, Put, PutAnswer};
 use crate::topic::{Message, Sender};
@@ -40,6 +42,8 @@ pub enum Wait {
     Fetch,
     /// The topic forgets what lies below an offset.
     Forget(i64),
+    /// The process reads its state for a run of a long transaction.
+    State(RunId, Operation),
 }
 
 /// An operation of a disk that takes time.
@@ -60,6 +64,8 @@ pub enum Answer {
     Failed,
     /// The end of [`Wait::Put`].
     Put(PutAnswer),
+    /// What [`Wait::State`] has found.
+    State(Box<RemoteResponse>),
 }
 
 type Switch = Yielder<Answer, Wait>;

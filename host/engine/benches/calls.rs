@@ -95,6 +95,7 @@ fn measure(subject: &Subject, batch: Duration) -> serde_json::Value {
         executors: 1,
         compiler,
         cluster: None,
+        long: None,
     })
     .expect("an engine");
     let start = Instant::now();

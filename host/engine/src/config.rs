@@ -36,6 +36,8 @@ pub(crate) enum Purpose {
     /// Running guests on this many executors.
     Run {
         executors: usize,
+        /// Most transactions that run beside the epochs.
+        long: usize,
         /// Set where guests may have to wait for other workers.
         cluster: Option<Cluster>,
     },
@@ -67,10 +69,10 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
     config.memory_guaranteed_dense_image_size(64 << 20);
     match purpose {
         Purpose::Compile => config.parallel_compilation(true),
-        Purpose::Run { executors, cluster } => {
+        Purpose::Run { executors, long, cluster } => {
             config.parallel_compilation(false);
             config.async_stack_size(FIBER_STACK_BYTES);
-            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(executors, cluster)))
+            config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(executors, long, cluster)))
         }
         Purpose::Little => {
             config.parallel_compilation(false);
@@ -83,21 +85,21 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
 /// Idle instances that one executor may keep.
 pub(crate) fn idle_max(purpose: Purpose) -> IdleInstances {
     match purpose {
-        Purpose::Run { executors, cluster } => IdleInstances::most(executors, cluster),
+        Purpose::Run { executors, cluster, .. } => IdleInstances::most(executors, cluster),
         Purpose::Little => IdleInstances { number: LITTLE_IDLE_MAX, bytes: usize::MAX },
         Purpose::Compile => IdleInstances::default(),
     }
 }
 
 /// Slots for every instance that can be alive at once, so that the pool never runs dry: per
-/// executor one for each level of nesting and each idle instance; those of suspended
-/// guests; a few for `describe`. All of it is address space until it is used: 73 TiB with
+/// executor one for each level of nesting and each idle instance, of which those of long transactions
+/// keep none; those of suspended guests; a few for `describe`. All of it is address space until it is used: 73 TiB with
 /// every bound at its highest. A process has 128, and the largest gap in them is not much over 80.
-fn pool(executors: usize, cluster: Option<Cluster>) -> PoolingAllocationConfig {
+fn pool(executors: usize, long: usize, cluster: Option<Cluster>) -> PoolingAllocationConfig {
     let executors = executors.clamp(1, EXECUTORS_MAX);
     let per_executor = CALL_DEPTH_MAX as usize + IdleInstances::most(executors, cluster).number + 1;
     let suspended = cluster.map_or(0, |cluster| cluster.guests().min(SUSPENDED_GUESTS_MAX));
-    let instances = (executors * per_executor + suspended + 4) as u32;
+    let instances = (executors * per_executor + long * (CALL_DEPTH_MAX as usize + 1) + suspended + 4) as u32;
     // An idle instance keeps the stack of its last call.
     let stacks = if cluster.is_some() { instances } else { 0 };
     slots(instances, stacks)
@@ -143,6 +145,7 @@ pub(crate) fn hash(determinism: Determinism) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Long;
 
     #[test]
     fn the_pinned_version_is_the_one_in_use() {
@@ -153,7 +156,11 @@ mod tests {
     #[test]
     fn every_purpose_is_a_valid_configuration() {
         let most = Cluster { suspended: SUSPENDED_GUESTS_MAX, workers: 0 };
-        let run = |executors, cluster| Purpose::Run { executors, cluster };
+        let run = |executors, cluster: Option<Cluster>| Purpose::Run {
+            executors,
+            long: if cluster.is_none() { Long::default().running_max } else { 0 },
+            cluster,
+        };
         for purpose in [
             Purpose::Compile,
             Purpose::Little,

@@ -13,7 +13,7 @@ use crate::component::{Components, LinkedComponent};
 use crate::config::{self, Purpose};
 use crate::determinism::Determinism;
 use crate::imports;
-use crate::limits::{self, Cluster, IdleInstances};
+use crate::limits::{self, Cluster, IdleInstances, Long};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct EngineOptions {
     /// For a worker among several: the budget for guests that are suspended until another worker responds. A single
     /// worker needs none, and its calls need no fibers. No outcome depends on it.
     pub cluster: Option<Cluster>,
+    /// For a single worker: when a transaction is run beside the epochs; never, if absent.
+    pub long: Option<Long>,
 }
 
 /// Why a component cannot be used.
@@ -83,7 +85,8 @@ impl Engine {
                 limits::CALL_DEPTH_MAX
             );
         }
-        let purpose = Purpose::Run { executors: options.executors, cluster: options.cluster };
+        let long = options.long.map_or(0, |long| long.running_max);
+        let purpose = Purpose::Run { executors: options.executors, long, cluster: options.cluster };
         Engine::with(purpose, options)
     }
 
@@ -94,7 +97,14 @@ impl Engine {
     /// As of [`Engine::new`].
     pub fn in_little_space(cache_dir: PathBuf) -> anyhow::Result<Arc<Self>> {
         let compiler = Compiler::InProcess;
-        let options = EngineOptions { cache_dir, determinism: Determinism::Off, executors: 1, compiler, cluster: None };
+        let options = EngineOptions {
+            cache_dir,
+            determinism: Determinism::Off,
+            executors: 1,
+            compiler,
+            cluster: None,
+            long: None,
+        };
         Engine::with(Purpose::Little, options)
     }
 
@@ -207,6 +217,11 @@ impl Engine {
     /// Whether guests may have to wait for other workers, and therefore run on fibers.
     pub(crate) fn is_clustered(&self) -> bool {
         self.options.cluster.is_some()
+    }
+
+    /// Fuel that one transaction may use inside an epoch.
+    pub(crate) fn slice(&self) -> u64 {
+        self.options.long.map_or(u64::MAX, |long| long.slice)
     }
 
     /// Idle instances that an executor keeps.

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::attempt::{Attempt, Execution, Overlay, run};
+use styx_protocol::attempt::{Attempt, Execution, Overlay, Reader, run};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::state::State;
-use styx_protocol::task::Started;
+use styx_protocol::task::{LongTask, Started};
 use styx_protocol::transaction::Transaction;
 
 use crate::budget::GuestUsage;
@@ -165,21 +165,23 @@ impl Executor {
         catalog: &Arc<Catalog>,
         fallback: &mut Option<Fallback>,
     ) -> Execution {
-        let begin = || Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
+        let slice = self.engine.slice();
+        let begin = || Attempt::begin(transaction.clone(), state.clone(), catalog.clone()).sliced(slice);
         let (attempt, cached) = match fallback.take() {
             Some(Fallback { overlay, cached }) => (Box::new(begin().fall_back(overlay, cached.clone())), Some(cached)),
             None => (Box::new(begin()), None),
         };
-        let (mut attempt, outcome) = if self.engine.is_clustered() {
-            self.run_on_fibers(attempt, instances)
-        } else {
-            self.run(attempt, instances)
-        };
+        let (mut attempt, outcome) = self.run_alone(attempt, instances);
         let execution = attempt.take_execution(outcome);
         if let (Some(overlay), Some(cached)) = (attempt.take_overlay(), cached) {
             *fallback = Some(Fallback { overlay, cached });
         }
         execution
+    }
+
+    /// Runs an attempt that needs no other worker.
+    fn run_alone(&mut self, attempt: Box<Attempt>, instances: InstancePolicy) -> (Box<Attempt>, Result<Value, Abort>) {
+        if self.engine.is_clustered() { self.run_on_fibers(attempt, instances) } else { self.run(attempt, instances) }
     }
 
     fn run(&mut self, attempt: Box<Attempt>, instances: InstancePolicy) -> (Box<Attempt>, Result<Value, Abort>) {
@@ -233,6 +235,15 @@ impl styx_protocol::executor::Executor for Executor {
             Started::Local(executor.attempt(instances, transaction, state, catalog, &mut fallback))
         });
         (local(settled), fallback.expect("each attempt gives the overlay back").overlay)
+    }
+
+    /// In fresh instances, so that nothing has to be confirmed; none of them is kept.
+    fn run_long(&mut self, task: &LongTask, reader: Box<dyn Reader>) -> Execution {
+        let LongTask { transaction, layout, catalog, .. } = task;
+        let attempt = Attempt::begin_long(transaction.clone(), *layout, catalog.clone(), reader);
+        let (mut attempt, outcome) = self.run_alone(Box::new(attempt), InstancePolicy::Fresh);
+        self.resources.as_mut().expect("the attempt is over").pool.clear();
+        attempt.take_execution(outcome)
     }
 }
 

@@ -37,6 +37,15 @@ pub(crate) struct Call {
     pub memory_max: usize,
 }
 
+/// Fuel of an invocation.
+#[derive(Clone, Copy)]
+struct Fuel {
+    /// What it may use now.
+    allowed: u64,
+    /// What its app may use, however long that takes.
+    limit: u64,
+}
+
 /// Result of an invocation.
 pub(crate) struct Ended {
     pub result: std::result::Result<Value, Abort>,
@@ -121,46 +130,49 @@ impl Instance {
 
     /// Runs the function of the attempt's frame. The transaction travels into the Store and back.
     pub fn call(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
-        let (arguments, allowed) = self.enter(context, call);
+        let (arguments, fuel) = self.enter(context, call);
         let result = self.invoke.call(&mut self.store, arguments);
-        self.leave(result, call, allowed)
+        self.leave(result, call, fuel)
     }
 
     /// As [`Instance::call`], on a fiber. If the future is dropped, the guest ends where it stands, and the instance with
     /// it.
     pub async fn call_on_fiber(&mut self, context: Box<Context>, call: &Call) -> (Box<Context>, Ended) {
-        let (arguments, allowed) = self.enter(context, call);
+        let (arguments, fuel) = self.enter(context, call);
         let result = self.invoke.call_async(&mut self.store, arguments).await;
-        self.leave(result, call, allowed)
+        self.leave(result, call, fuel)
     }
 
     /// Hands the transaction to the guest, with fuel.
-    fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, u64) {
+    fn enter(&mut self, context: Box<Context>, call: &Call) -> (Arguments, Fuel) {
         self.calls += 1;
         self.memory_at_entry = self.bytes();
         let frame = context.attempt.frame();
         let (key, args) = (frame.entity.key().clone(), frame.args.clone());
-        let allowed = context.attempt.fuel_allowed();
-        self.store.set_fuel(allowed).expect("fuel is on");
+        let fuel = Fuel { allowed: context.attempt.fuel_allowed(), limit: context.attempt.fuel_limit() };
+        self.store.set_fuel(fuel.allowed).expect("fuel is on");
         self.store.data_mut().enter(context, call.memory_max);
-        ((call.function.clone(), key, args), allowed)
+        ((call.function.clone(), key, args), fuel)
     }
 
     /// Takes the transaction back, and classifies how the guest has ended.
-    fn leave(&mut self, result: Result<Returned>, call: &Call, allowed: u64) -> (Box<Context>, Ended) {
+    fn leave(&mut self, result: Result<Returned>, call: &Call, fuel: Fuel) -> (Box<Context>, Ended) {
         let left = self.store.get_fuel().expect("fuel is on");
         let (mut context, withheld) = self.store.data_mut().leave();
-        let spent = allowed.saturating_sub(left).saturating_sub(withheld);
+        let spent = fuel.allowed.saturating_sub(left).saturating_sub(withheld);
         context.attempt.spend(spent);
         let denied = self.store.data().memory.denied;
         let ended = match result {
             Ok((result,)) => Ended {
                 result: result.map_err(|failure| outcome::of_failure(failure, denied)),
                 healthy: !denied,
-                unconfirmed: denied || spent > allowed / 2,
+                unconfirmed: denied || spent > fuel.limit / 2,
             },
             Err(error) => {
                 assert_pool_has_room(&error);
+                if fuel.allowed < fuel.limit && outcome::is_out_of_fuel(&error) {
+                    context.attempt.postpone();
+                }
                 Ended {
                     result: Err(outcome::of_trap(&error, &call.function, denied, call.memory_max)),
                     healthy: false,

@@ -40,6 +40,6 @@ pub use config::WASMTIME_VERSION;
 pub use determinism::Determinism;
 pub use engine::{Engine, EngineOptions, LoadError};
 pub use executor::{Executor, Statistics};
-pub use limits::{CALL_DEPTH_MAX, Cluster, EXECUTION_STACK_BYTES, EXECUTORS_MAX, MEMORY_BYTES_MAX};
+pub use limits::{CALL_DEPTH_MAX, Cluster, EXECUTION_STACK_BYTES, EXECUTORS_MAX, Long, MEMORY_BYTES_MAX};
 pub use suspended::home;
 pub use upload::{COMPONENT_BYTES_MAX, CheckedComponent, UploadCode, UploadError};

@@ -88,6 +88,22 @@ impl Default for Cluster {
     }
 }
 
+/// Transactions that run beside the epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Long {
+    /// Fuel that one transaction may use inside an epoch. Who needs more, and may use more, is postponed.
+    pub slice: u64,
+    /// Most that run at a time, each on an executor besides those of [`EngineOptions::executors`](crate::EngineOptions).
+    pub running_max: usize,
+}
+
+impl Default for Long {
+    /// Everybody waits for a slice: a few milliseconds. Those that run take processor time that nobody else wants.
+    fn default() -> Self {
+        Long { slice: 5_000_000, running_max: 8 }
+    }
+}
+
 /// Most of [`Cluster::guests`].
 pub(crate) const SUSPENDED_GUESTS_MAX: usize = 3072;
 

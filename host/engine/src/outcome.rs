@@ -56,6 +56,11 @@ pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, memory_denied: boo
     }
 }
 
+/// Whether a guest was stopped for want of fuel.
+pub(crate) fn is_out_of_fuel(error: &wasmtime::Error) -> bool {
+    error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel)
+}
+
 /// A trap in a few words: ours where the reader is an app's developer, wasmtime's otherwise.
 fn reason(trap: Trap) -> String {
     match trap {

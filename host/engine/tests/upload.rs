@@ -40,6 +40,7 @@ fn engine(cache: &std::path::Path) -> std::sync::Arc<Engine> {
         executors: 1,
         compiler,
         cluster: None,
+        long: None,
     })
     .unwrap()
 }
@@ -272,6 +273,7 @@ fn a_missing_compiler_is_the_hosts_fault() {
         executors: 1,
         compiler,
         cluster: None,
+        long: None,
     })
     .unwrap();
     let error = engine.check_upload(&Guest::body("item", &["get"], OK).bytes()).unwrap_err();

@@ -27,6 +27,19 @@ macro_rules! bugs {
 }
 
 bugs! {
+    // Long transactions.
+    /// A long transaction commits only if all that it has read is still what is committed when it ends. Planted: a
+    /// write to what it has read goes unnoticed.
+    LongReadsStale,
+    /// The same holds for ranges. Planted: a write into a range that it has scanned goes unnoticed.
+    LongScansStale,
+    /// A long query reads what one epoch has left behind. Planted: it reads what is committed at the moment.
+    LongQueriesTorn,
+    /// A long transaction that was begun again twice is overtaken by nobody younger. Planted: it holds nobody back.
+    LongHoldsNobody,
+    /// What waits for the end of a long transaction, and the long one itself, is in the log until it ends. Planted: a
+    /// recovery forgets what the next epoch does not take.
+    LongForgotten,
     // Sequencing and the log.
     /// All that an epoch wrote is in its record. Planted: what its fallback wrote is not.
     FallbackUnlogged,

@@ -35,6 +35,8 @@ pub enum Code {
     TooLarge,
     /// It was executed, and its reply is not kept any more.
     ReplyForgotten,
+    /// It ended without effect because its server stops.
+    Interrupted,
 }
 
 impl Code {
@@ -55,6 +57,7 @@ impl Code {
             Code::Overloaded => "OVERLOADED",
             Code::TooLarge => "TOO_LARGE",
             Code::ReplyForgotten => "REPLY_FORGOTTEN",
+            Code::Interrupted => "INTERRUPTED",
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use styx_protocol::abort::Code;
-use styx_protocol::attempt::{Execution, Overlay};
+use styx_protocol::attempt::{Execution, Overlay, Reader};
 use styx_protocol::catalog::{Catalog, Control, Deployment, Isolation, Limits, OperatorSpec};
 use styx_protocol::effect::{Effect, EffectKey, EffectKind};
 use styx_protocol::entity::{Entity, Layout, Value};
@@ -17,7 +17,7 @@ use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::RestoredState;
 use styx_protocol::state::{Partition, State, Write};
 use styx_protocol::system::{self, EFFECTS};
-use styx_protocol::task::Started;
+use styx_protocol::task::{LongTask, Started};
 use styx_protocol::transaction::{Request, Transaction};
 
 const LAYOUT: Layout = Layout { seed: 5, partitions: 1024 };
@@ -50,6 +50,10 @@ impl Executor for Leaving {
     ) -> (Execution, Box<Overlay>) {
         panic!("effects conflict with nothing")
     }
+
+    fn run_long(&mut self, _: &LongTask, _: Box<dyn Reader>) -> Execution {
+        panic!("nothing is postponed")
+    }
 }
 
 fn machine() -> Machine<u64> {
@@ -60,6 +64,7 @@ fn machine() -> Machine<u64> {
         record_bytes_max: 1 << 20,
         backlog_max: 100,
         suspended_max: 100,
+        long_max: 4,
         retention: Retention::default(),
         engine: EngineHash(0),
         generation: Generation(1),

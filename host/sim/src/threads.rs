@@ -18,6 +18,8 @@ pub struct ThreadPlan {
     pub count: u64,
     /// Results that are unconfirmed in warm instances, in a thousand.
     pub unconfirmed: u32,
+    /// Attempts that use up their slice, in a thousand.
+    pub long: u32,
 }
 
 /// The execution threads of one process.
@@ -36,8 +38,12 @@ const THREAD: u32 = 48;
 
 impl Threads {
     /// As many as the plan says.
-    pub fn new(plan: ThreadPlan, deviating: bool, random: Random) -> Self {
-        let toys = (0..plan.count).map(|_| Toy::default()).collect();
+    pub fn new(plan: ThreadPlan, deviating: bool, mut random: Random) -> Self {
+        let toy = |_| match plan.long {
+            0 => Toy::default(),
+            long => Toy::postponing(long, Random::new(random.number())),
+        };
+        let toys = (0..plan.count).map(toy).collect();
         Threads { toys, deviating, unconfirmed: plan.unconfirmed, random }
     }
 

@@ -74,6 +74,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         record_bytes_max: 1 << 20,
         backlog_max: 10_000,
         suspended_max,
+        long_max: 4,
         retention: Retention::default(),
         engine: EngineHash(0),
         generation: Generation(1),
@@ -159,6 +160,7 @@ impl Cluster {
                     self.ready.extend(tasks.into_iter().map(|task| (at, Work::Task(task))));
                 }
                 worker::Action::FallBack(batch) => self.ready.push((at, Work::FallBack(batch))),
+                worker::Action::StartLong(_) | worker::Action::LongRead { .. } => panic!("nothing is postponed here"),
                 worker::Action::Respond(responses) => {
                     for response in responses {
                         match response {
@@ -710,7 +712,7 @@ fn messages_out_of_place_are_faults_too() {
     }
     for message in [
         Message::Executed { round: Round(1), ends: vec![] },
-        Message::Share { round: Round(3), requests: vec![] },
+        Message::Share { round: Round(3), requests: vec![], carried: vec![] },
         Message::Bits { round: Round(2), bits: vec![] },
         Message::Drain,
     ] {

@@ -12,5 +12,6 @@ mod kill;
 mod leaks;
 mod misbehaviour;
 mod process;
+mod slow;
 mod snapshots;
 mod storage;

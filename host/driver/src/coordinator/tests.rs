@@ -223,6 +223,7 @@ impl Rig {
             record_bytes_max: 1 << 20,
             backlog_max: 10,
             suspended_max: 10,
+            long_max: 2,
             retention: invite.retention,
             generation: self.generation,
             snapshots: invite.store.is_some(),

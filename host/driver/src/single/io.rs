@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use styx_protocol::attempt::LogLine;
+use styx_protocol::attempt::{Execution, LogLine, Operation, RemoteResponse};
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Epoch, LogPosition, Tid};
@@ -12,7 +12,7 @@ use styx_protocol::machine::worker::{Batch, ClientResponse, Executed, FallbackBa
 use styx_protocol::record::EpochRecord;
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
-use styx_protocol::task::{Task, TaskProgress};
+use styx_protocol::task::{LongTask, RunId, Task, TaskProgress};
 
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
@@ -42,6 +42,10 @@ pub enum SingleEvent<W, R, S> {
     TaskProgress(Vec<TaskProgress>),
     /// [`SingleEffect::FallBack`] is done.
     FellBack(Vec<ComponentOutcome>),
+    /// A run of a long transaction reads; answered with [`SingleEffect::AnswerLong`].
+    LongRead(RunId, Operation),
+    /// [`SingleEffect::StartLong`] is done.
+    LongEnded(RunId, Box<Execution>),
     /// Records are durable up to an epoch's, and stand before a position of the log.
     Synced {
         /// The epoch.
@@ -57,6 +61,8 @@ pub enum SingleEvent<W, R, S> {
     ManifestPut(Result<ManifestPut, StoreFailure>),
     /// [`SingleEffect::MaintainSnapshots`] is done: the log must be kept from a position on.
     Maintained(Result<Option<LogPosition>, StoreFailure>),
+    /// The process is to end: long transactions whose end nobody could ask for end without effect.
+    Withdraw,
     /// Take what is under way to its end, then end.
     Stop,
     /// Everything that has come so far has been told: an epoch may be cut.
@@ -76,6 +82,11 @@ pub enum SingleEffect<W, R, S> {
     RunTasks(Vec<Task>),
     /// Run components; then say [`SingleEvent::FellBack`].
     FallBack(FallbackBatch),
+    /// Run a long transaction on a thread of its own; say [`SingleEvent::LongRead`] when it reads, and
+    /// [`SingleEvent::LongEnded`] when it is done.
+    StartLong(LongTask),
+    /// What a run of a long transaction has asked for.
+    AnswerLong(RunId, RemoteResponse),
     /// Compile what a catalog names, before anything that follows, and show it to clients.
     PrepareCatalog(Arc<Catalog>),
 

@@ -159,6 +159,11 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.machine.backlog()
     }
 
+    /// Long transactions that run or wait to.
+    pub fn long(&self) -> usize {
+        self.machine.long()
+    }
+
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
         self.machine.remembered()
@@ -204,6 +209,13 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 self.machine_step(now, worker::Input::TaskProgress(progress), effects);
             }
             SingleEvent::FellBack(outcomes) => self.machine_step(now, worker::Input::FellBack(outcomes), effects),
+            SingleEvent::LongRead(run, operation) => {
+                self.machine_step(now, worker::Input::LongRead { run, operation }, effects);
+            }
+            SingleEvent::LongEnded(run, execution) => {
+                self.machine_step(now, worker::Input::LongEnded { run, execution }, effects);
+            }
+            SingleEvent::Withdraw => self.machine_step(now, worker::Input::Withdraw, effects),
             SingleEvent::Synced { epoch, position } => self.synced(now, epoch, position, effects),
             SingleEvent::HandOver => self.machine_step(now, worker::Input::HandOver, effects),
             SingleEvent::PartWritten(part) => {
@@ -215,7 +227,10 @@ impl<W, R, S> SingleDriver<W, R, S> {
             SingleEvent::Maintained(result) => {
                 self.schedule(now, effects, |scheduler, now, wanted| scheduler.maintained(result, now, wanted));
             }
-            SingleEvent::Stop => self.stopping = true,
+            SingleEvent::Stop => {
+                self.stopping = true;
+                self.machine_step(now, worker::Input::Withdraw, effects);
+            }
             SingleEvent::Settled => self.settle(now, effects),
         }
     }
@@ -404,6 +419,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
             }
             worker::Action::FallBack(batch) => SingleEffect::FallBack(batch),
             worker::Action::RunTasks(tasks) => SingleEffect::RunTasks(tasks),
+            worker::Action::StartLong(task) => SingleEffect::StartLong(task),
+            worker::Action::LongRead { run, answer } => SingleEffect::AnswerLong(run, answer),
             worker::Action::Respond(responses) => SingleEffect::AnswerAll(responses),
             worker::Action::Logs { tid, lines } => {
                 SingleEffect::Logs { catalog: self.machine.catalog().clone(), tid, lines }

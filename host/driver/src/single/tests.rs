@@ -31,6 +31,7 @@ fn config() -> SingleConfig {
         record_bytes_max: 1 << 20,
         backlog_max: 100,
         suspended_max: 1,
+        long_max: 4,
         retention: Retention::default(),
         engine: EngineHash(5),
         generation: Generation(1),

@@ -75,6 +75,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         record_bytes_max: invite.record_bytes_max as usize,
         backlog_max: config.backlog_max,
         suspended_max: config.suspended_max,
+        long_max: 0,
         retention: invite.retention,
         generation: invite.generation,
         snapshots: invite.store.is_some(),
@@ -380,6 +381,9 @@ impl<L, R> Membership<L, R> {
             Action::Execute(batch) => effects.push(WorkerEffect::Execute(batch)),
             Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),
             Action::FallBack(batch) => effects.push(WorkerEffect::FallBack(batch)),
+            Action::StartLong(_) | Action::LongRead { .. } => {
+                unreachable!("among several workers nothing is postponed")
+            }
             Action::Respond(responses) => {
                 responses.into_iter().for_each(|response| self.respond(response, effects));
             }

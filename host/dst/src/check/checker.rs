@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use styx_protocol::abort::Abort;
+use styx_protocol::abort::{Abort, Code};
 use styx_protocol::budget::RecordBudget;
 use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::entity::Layout;
@@ -55,6 +55,10 @@ pub struct Checker {
     pub lines: Lines,
     /// How long transactions wait.
     pub waits: Waits,
+    /// Some transactions run beside the epochs.
+    has_long: bool,
+    /// Of long transactions: how often they may yet be begun.
+    long: BTreeMap<Tid, usize>,
     /// TIDs up to this one may have been given.
     highest: u64,
     /// Snapshots that were begun and written.
@@ -82,6 +86,8 @@ impl Checker {
             carried: Vec::new(),
             lines: Lines::default(),
             waits: Waits::default(),
+            has_long: config.long_max > 0,
+            long: BTreeMap::new(),
             highest: 0,
             snapshots: Snapshots::default(),
             looks: Looks::default(),
@@ -138,6 +144,32 @@ impl Checker {
     /// Transactions that are moved to the next epoch.
     pub fn carried(&self) -> &[Tid] {
         &self.carried
+    }
+
+    /// Whether some transactions take part in no epoch before they have run beside others.
+    fn has_long(&self) -> bool {
+        self.has_long
+    }
+
+    /// A process begins that is alone, and runs its long transactions anew.
+    pub fn begins_again(&mut self) {
+        self.long.clear();
+    }
+
+    /// A run of a long transaction begins.
+    ///
+    /// # Errors
+    /// It was begun again more often than others had a right to overtake it: whoever is older, whoever came before it
+    /// held others back, and deployments. Each older one may write what it has read, and be in its way when it has ended.
+    pub fn long_begins(&mut self, tid: Tid) -> Checked {
+        let older = self.carried.partition_point(|other| *other < tid);
+        let begins = self.long.entry(tid).or_insert(LONG_BEGINS + 2 * older);
+        let Some(left) = begins.checked_sub(1) else {
+            let message = format!("long transaction {tid} is begun again and again: younger ones overtake it");
+            return Err(Failure::new("starved", message).about(&[tid]));
+        };
+        *begins = left;
+        Ok(())
     }
 
     /// The record of the epoch under way.
@@ -279,10 +311,15 @@ impl Checker {
         ensure(record.counter == SequencerCounter(level), log, || {
             format!("epoch {} starts at counter {}, not {level}", record.epoch, record.counter)
         })?;
-        ensure(record.carried == self.carried, log, || {
-            format!("epoch {} carries {:?}, not {:?}", record.epoch, record.carried, self.carried)
+        let taken = &record.carried;
+        let takes = taken.is_sorted() && taken.iter().all(|tid| self.carried.binary_search(tid).is_ok());
+        ensure(takes && (self.has_long() || *taken == self.carried), log, || {
+            format!("epoch {} takes {taken:?} of {:?}", record.epoch, self.carried)
         })?;
         self.time = record.time;
+        if !record.controls.is_empty() {
+            self.long.values_mut().for_each(|begins| *begins += 1);
+        }
         for control in &record.controls {
             if let Control::Deploy(deployment) = control {
                 self.deployments.push((deployment.id.clone(), record.epoch));
@@ -291,7 +328,8 @@ impl Checker {
             // One that is refused changes nothing.
             let _ = self.catalog.apply(control);
         }
-        self.live = std::mem::take(&mut self.carried);
+        self.carried.retain(|tid| taken.binary_search(tid).is_err());
+        self.live = taken.clone();
         let mut transactions: Vec<_> = record.transactions().collect();
         transactions.sort_unstable_by_key(|(tid, _)| *tid);
         let mut again = Vec::new();
@@ -364,7 +402,7 @@ impl Checker {
         };
         self.check_conflicts(&ended)?;
         let mut open: BTreeMap<Tid, ()> = self.live.iter().map(|tid| (*tid, ())).collect();
-        if let Some(lowest) = self.live.first() {
+        if let Some(lowest) = self.live.first().filter(|_| !self.has_long()) {
             ensure(ended.outcomes.contains_key(lowest), "progress", || {
                 format!("the lowest TID {lowest} does not end in epoch {epoch}")
             })?;
@@ -384,8 +422,11 @@ impl Checker {
         ensure(open.len() == ended.rescheduled, "log", || {
             format!("epoch {epoch} reschedules {} transactions and leaves {} open", ended.rescheduled, open.len())
         })?;
-        self.carried = open.into_keys().collect();
-        self.waits.ended(epoch, &self.live, &self.carried)?;
+        self.carried.extend(open.into_keys());
+        self.carried.sort_unstable();
+        if !self.has_long() {
+            self.waits.ended(epoch, &self.live, &self.carried)?;
+        }
         let logged = record.outcome.as_ref().map(|outcome| outcome.chain);
         ensure(logged == Some(ended.chain), "log", || {
             format!("the record of epoch {epoch} says {logged:?}; it came to {}", ended.chain)
@@ -397,7 +438,10 @@ impl Checker {
 
     /// Checks that those were moved behind the others that conflict, on the state of the epoch's start.
     fn check_conflicts(&mut self, ended: &Ended) -> Checked {
-        if self.lenient || ended.rescheduled == 0 && !ended.order.iter().any(|rank| matches!(rank, Rank::FellBack(_))) {
+        if self.lenient || (self.has_long() && ended.rescheduled > 0) {
+            return Ok(());
+        }
+        if ended.rescheduled == 0 && !ended.order.iter().any(|rank| matches!(rank, Rank::FellBack(_))) {
             return Ok(());
         }
         let footprint = |tid: &Tid| {
@@ -413,6 +457,11 @@ impl Checker {
         let tid = rank.tid();
         let sequenced = self.sequenced.get_mut(&tid).expect("open transactions are sequenced");
         let (time, request) = (sequenced.time.0, &sequenced.request);
+        if matches!(outcome, Err(abort) if abort.code == Code::Interrupted) {
+            // It has not run.
+            sequenced.end = Some(End { epoch: record.epoch, rank: at, outcome: outcome.clone() });
+            return Ok(());
+        }
         let expected = match rank {
             Rank::FellBack(_) => self.oracle.transaction(tid, time, false, request),
             _ => self.oracle.lock_free(tid, time, request),
@@ -471,6 +520,9 @@ impl Checker {
         self.sequenced.iter().rev().filter(|(_, known)| touches(known)).map(|(tid, _)| *tid).take(3).collect()
     }
 }
+
+/// How often a long transaction is begun at most, but for what older ones write and for deployments.
+const LONG_BEGINS: usize = 3;
 
 /// Place of the record that a request comes from.
 pub fn record_of(request: &Request) -> Option<(u128, u32, u64)> {

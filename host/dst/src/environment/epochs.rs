@@ -330,6 +330,7 @@ impl Environment {
     pub fn begins_alone(&mut self, _: Life, after: Epoch) -> Checked {
         let alone = self.checker.remembered.placement().clone();
         self.figures.restores += u64::from(after > Epoch(0));
+        self.checker.begins_again();
         self.checker.placed(alone, after);
         Ok(())
     }

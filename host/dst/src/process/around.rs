@@ -7,10 +7,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use styx_driver::client::Answer as ClientAnswer;
 use styx_driver::diagnostic::{Diagnostic, Level};
+use styx_driver::single::SingleEvent;
 use styx_driver::time::{Instant, Now};
 use styx_driver::wire::{Envelope, Response as Seen};
+use styx_protocol::attempt::RemoteResponse;
 use styx_protocol::ids::{NodeId, Timestamp};
 use styx_protocol::message::Message;
+use styx_protocol::task::RunId;
 
 use super::Input;
 use super::directory::Directory;
@@ -39,6 +42,8 @@ pub struct Own {
     /// What is on its disk.
     pub directory: Directory,
     threads: BTreeMap<ThreadId, Slot>,
+    /// Threads that wait for what a run of a long transaction reads.
+    readers: BTreeMap<RunId, ThreadId>,
     next_thread: u32,
 }
 
@@ -52,8 +57,8 @@ struct Slot {
 impl Own {
     /// A process that has just started.
     pub fn new(life: Life, peers: Peers, directory: Directory) -> Self {
-        let (inbox, threads) = (Inbox::default(), BTreeMap::new());
-        Own { life, inbox, peers, directory, threads, next_thread: 0 }
+        let (inbox, threads, readers) = (Inbox::default(), BTreeMap::new(), BTreeMap::new());
+        Own { life, inbox, peers, directory, threads, readers, next_thread: 0 }
     }
 
     /// Whether something has come.
@@ -148,8 +153,20 @@ impl Around<'_> {
                 self.own.threads.remove(&id);
             }
             Some(Wait::Order) => slot.is_idle = true,
+            Some(Wait::State(run, operation)) => {
+                self.own.readers.insert(run, id);
+                let read = SingleEvent::LongRead(run, operation);
+                self.own.inbox.borrow_mut().push_back(Input::Single(Box::new(read)));
+            }
             Some(waits) => self.environment.wait(self.own.life, id, waits),
         }
+    }
+
+    /// What a run of a long transaction has read is known.
+    pub fn has_read(&mut self, run: RunId, answer: RemoteResponse) {
+        let id = self.own.readers.remove(&run).expect("it waits for what it reads");
+        let life = self.own.life;
+        self.later(0, Event::Thread(life, id, Answer::State(Box::new(answer))));
     }
 
     // Connections.

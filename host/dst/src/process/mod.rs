@@ -11,6 +11,7 @@ mod directory;
 mod gateway;
 mod leasing;
 mod log;
+mod long;
 mod pool;
 mod restoring;
 mod single;

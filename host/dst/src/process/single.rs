@@ -18,6 +18,7 @@ use super::Input;
 use super::around::Around;
 use super::booting::Booted;
 use super::log::LogThread;
+use super::long;
 use super::pool::{ExecutionPool, Finished};
 use super::storing::StoreThread;
 use super::writing::PartThread;
@@ -284,6 +285,17 @@ impl Single {
             }
             SingleEffect::RunTasks(tasks) => self.pool.advance(tasks, around),
             SingleEffect::FallBack(batch) => return Ok(self.pool.fall_back(batch, around).map(event_of)),
+            SingleEffect::StartLong(task) => {
+                ensure(self.recovering.is_none(), "recovery", || format!("{life} runs a function to recover"))?;
+                if task.transaction.query {
+                    around.environment.expect_queries([task.transaction.clone()]);
+                } else {
+                    around.environment.checker.long_begins(task.transaction.tid)?;
+                }
+                around.environment.figures.long += 1;
+                long::start(task, around);
+            }
+            SingleEffect::AnswerLong(run, answer) => around.has_read(run, answer),
             SingleEffect::PrepareCatalog(catalog) => around.environment.learn(&catalog),
             SingleEffect::WritePart(part) => {
                 around.environment.part_begun_alone(part.epoch)?;

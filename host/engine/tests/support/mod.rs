@@ -145,7 +145,14 @@ pub struct World {
 /// Set up for a worker of its own, except in the module that runs the same tests on fibers.
 pub fn options(cache: &std::path::Path, determinism: Determinism) -> EngineOptions {
     let cluster = module_path!().contains("::fibers::").then_some(workers::ROOM);
-    EngineOptions { cache_dir: cache.to_owned(), determinism, executors: 2, compiler: Compiler::InProcess, cluster }
+    EngineOptions {
+        cache_dir: cache.to_owned(),
+        determinism,
+        executors: 2,
+        compiler: Compiler::InProcess,
+        cluster,
+        long: None,
+    }
 }
 
 pub const LAYOUT: Layout = Layout { seed: 7, partitions: 16 };

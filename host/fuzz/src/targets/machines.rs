@@ -59,6 +59,7 @@ impl Cluster {
             record_bytes_max: 1 << 14,
             backlog_max: 32,
             suspended_max: 2,
+            long_max: 2,
             retention: Retention::default(),
             engine: EngineHash(0),
             generation: Generation(1),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::execute::attempt::{Execution, Overlay};
+use crate::execute::attempt::{Execution, Overlay, Reader};
+use crate::execute::task::LongTask;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Transaction;
 use crate::state::State;
@@ -22,4 +23,7 @@ pub trait Executor {
         overlay: Box<Overlay>,
         cached: &Arc<Execution>,
     ) -> (Execution, Box<Overlay>);
+
+    /// A run of a long transaction, beside the epochs.
+    fn run_long(&mut self, task: &LongTask, reader: Box<dyn Reader>) -> Execution;
 }

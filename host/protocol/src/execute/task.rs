@@ -12,7 +12,7 @@ use crate::ids::WorkerId;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::Transaction;
 use crate::state::State;
-use crate::state::entity::Value;
+use crate::state::entity::{Layout, Value};
 
 /// Which of several workers this is.
 #[derive(Clone, Debug)]
@@ -47,6 +47,23 @@ pub struct GraphId(pub u64);
 /// A guest that waits inside an executor, as the executor calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SuspendedId(pub u64);
+
+/// A run of a long transaction, as its worker counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+/// A run of a long transaction, beside the epochs.
+#[derive(Clone, Debug)]
+pub struct LongTask {
+    /// The run.
+    pub run: RunId,
+    /// The transaction.
+    pub transaction: Transaction,
+    /// How keys are spread.
+    pub layout: Layout,
+    /// What is deployed.
+    pub catalog: Arc<Catalog>,
+}
 
 /// Some work for a graph. One task of a graph is out at a time on each worker.
 #[derive(Debug)]

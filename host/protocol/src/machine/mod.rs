@@ -46,6 +46,8 @@ pub struct Config {
     pub backlog_max: usize,
     /// Most functions that may wait for other workers, per worker.
     pub suspended_max: usize,
+    /// Most long transactions that may run at a time, per worker.
+    pub long_max: usize,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Hash of the engine's configuration.
@@ -80,6 +82,7 @@ impl Config {
             record_bytes_max: self.record_bytes_max,
             backlog_max: self.backlog_max,
             suspended_max: self.suspended_max,
+            long_max: self.long_max,
             retention: self.retention,
             generation: self.generation,
             snapshots: self.snapshots,
@@ -194,6 +197,10 @@ impl<W> Machine<W> {
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
         self.worker.backlog()
+    }
+    /// Long transactions that run or wait to.
+    pub fn long(&self) -> usize {
+        self.worker.long()
     }
     /// Replies remembered.
     pub fn remembered(&self) -> usize {

@@ -35,6 +35,7 @@ pub(crate) mod why {
     pub const NOBODY_WAITS: &str = "it names nobody who waits for its answer";
     pub const TWICE: &str = "it came before";
     pub const NOT_FOR_THIS: &str = "it is for another sort of node";
+    pub const NOT_CARRIED: &str = "it takes transactions that no earlier epoch has left over";
     pub const NO_WRITES: &str = "it does not say what was written to partitions that are there";
     pub const TOO_MUCH: &str = "it adds more to the record than it may";
     pub const SNAPSHOT_UNDER_WAY: &str = "the last snapshot has not been handed over";

@@ -55,6 +55,8 @@ pub enum Message {
         /// Requests in order.
         #[rkyv(with = Map<Unshare>)]
         requests: Vec<Arc<Request>>,
+        /// Transactions of earlier epochs that it takes, in TID order.
+        carried: Vec<Tid>,
     },
     /// To the coordinator: every graph that is rooted here is complete.
     Executed {
@@ -197,6 +199,8 @@ pub enum Replay {
     Apply {
         /// Requests that were sequenced here and whose replies are kept, with the hashes of their bodies.
         begun: Vec<(RequestId, u64)>,
+        /// Transactions of earlier epochs that it took, of all workers, in TID order.
+        carried: Vec<Tid>,
     },
 }
 
@@ -265,7 +269,7 @@ pub struct Finished {
     pub hash: StateHash,
     /// Hash of what is deployed.
     pub deployment: u64,
-    /// Transactions rooted here that moved to the next epoch.
+    /// Transactions rooted here that moved to a later epoch, in TID order.
     pub carried: Vec<Tid>,
     /// Whether there is more to do.
     pub more: bool,

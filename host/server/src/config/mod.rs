@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, value_parser};
 use serde::Serialize;
-use styx_engine::{CALL_DEPTH_MAX, Determinism, MEMORY_BYTES_MAX};
+use styx_engine::{CALL_DEPTH_MAX, Determinism, Long, MEMORY_BYTES_MAX};
 use styx_protocol::catalog::Limits;
 use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
@@ -208,6 +208,12 @@ pub struct ServerConfig {
     /// Most transactions of an epoch
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub epoch_max_size: usize,
+    /// Fuel that a transaction may use inside an epoch; who needs more runs beside the epochs, in a single process
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = value_parser!(u64).range(1..), default_value_t = Long::default().slice)]
+    pub slice_fuel: u64,
+    /// Most transactions that run beside the epochs at a time
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<16>, default_value_t = Long::default().running_max)]
+    pub long_max: usize,
 
     /// Name of this process, for people [default: its role and node id]
     #[arg(help_heading = roles::CLUSTER, long, value_name = "NAME")]
@@ -334,6 +340,11 @@ impl ServerConfig {
         let (required, off) = (config.require_token, config.insecure_no_auth);
         config.access = Access::configured(config.admin_token_file.as_deref(), variable(ADMIN_TOKEN), required, off)?;
         Ok(config)
+    }
+
+    /// When transactions are run beside the epochs.
+    pub fn long(&self) -> Long {
+        Long { slice: self.slice_fuel, running_max: self.long_max }
     }
 
     /// Bounds of the HTTP ports.

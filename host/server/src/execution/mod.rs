@@ -2,7 +2,9 @@
 //! own, and the dispatcher that hands work to them and puts together what they return.
 
 pub(crate) mod dispatcher;
+pub(crate) mod long;
 pub(crate) mod pool;
 
 pub(crate) use dispatcher::{Dispatcher, Finished, INLINE_MAX};
+pub(crate) use long::{LongEvent, LongPool};
 pub(crate) use pool::{Completion, ExecutionPool};

@@ -158,7 +158,7 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => StatusCode::NOT_FOUND,
         Code::IdempotencyMismatch | Code::ReplyForgotten => StatusCode::CONFLICT,
         Code::Aborted => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Overloaded | Code::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => {
             StatusCode::INTERNAL_SERVER_ERROR
@@ -182,6 +182,7 @@ fn hint_of(code: Code) -> &'static str {
         Code::IdempotencyMismatch => "use a new idempotency key for a new request",
         Code::ReplyForgotten => "look at the state; more replies are kept with --reply-max and --reply-bytes-max",
         Code::Overloaded => "wait a moment, then send it again",
+        Code::Interrupted => "send it again; with an idempotency key a long call survives a restart",
         Code::TooLarge => "send less; of a log on Kafka, `max.message.bytes` of its topic is the limit",
     }
 }

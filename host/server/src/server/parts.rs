@@ -286,6 +286,7 @@ pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Clus
         executors: threads + 1,
         compiler,
         cluster,
+        long: cluster.is_none().then(|| config.long()),
     })
 }
 

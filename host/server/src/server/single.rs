@@ -51,6 +51,7 @@ impl Server {
             epoch_size_max: config.epoch_max_size,
             epoch_max_wait: config.epoch_max_wait,
             backlog_max: config.backlog_max,
+            long_max: config.long_max,
             partitions: config.partitions,
             retention: retention(config),
             engine: engine.engine_hash(),
@@ -104,6 +105,7 @@ impl Server {
     /// Lets what is under way come to its end, then stops.
     pub async fn stop(self) {
         self.shutdown.begin();
+        self.node.withdraw();
         for serving in self.serving {
             let _ = serving.await; // It ends when told to; a panic in it was logged.
         }

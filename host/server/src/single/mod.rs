@@ -14,6 +14,7 @@ use crossbeam_channel::{Sender, unbounded};
 use styx_driver::single::{SingleConfig, SingleDriver};
 use styx_driver::wire::WrittenPart;
 use styx_durability::log::LogReport;
+use styx_engine::Long;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
@@ -24,9 +25,9 @@ use styx_protocol::replies::Retention;
 use styx_protocol::task::TaskExecutor;
 use styx_storage::log::Log;
 
-use self::shell::Shell;
+use self::shell::{Shell, Threads};
 use self::snapshots::Snapshots;
-use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX};
+use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX, LongEvent, LongPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
@@ -47,8 +48,12 @@ pub(crate) enum Event {
     Store(StoreReport),
     /// A thread of the pool has done its share.
     Completed(Completion),
+    /// A run of a long transaction has something to say.
+    Long(LongEvent),
     /// The log.
     Log(LogReport),
+    /// Give up long transactions whose end nobody could ask for.
+    Withdraw,
     /// Finish what is under way, then end.
     Stop,
 }
@@ -83,6 +88,8 @@ pub struct SingleOptions {
     pub backlog_max: usize,
     /// Partitions, if the log is new.
     pub partitions: Option<u32>,
+    /// Most long transactions that may run at a time.
+    pub long_max: usize,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Which parts of the protocol are on.
@@ -101,6 +108,7 @@ impl Default for SingleOptions {
             epoch_size_max: 1000,
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
+            long_max: Long::default().running_max,
             partitions: None,
             retention: Retention::default(),
             modes: Modes::default(),
@@ -157,6 +165,7 @@ impl SingleNode {
             record_bytes_max: log.record_bytes_max(),
             backlog_max: options.backlog_max,
             suspended_max: SUSPENDED_MAX,
+            long_max: options.long_max,
             retention: options.retention,
             engine: EngineHash(options.engine),
             generation: Generation(1),
@@ -177,7 +186,9 @@ impl SingleNode {
         let driver = SingleDriver::new(SingleConfig { machine, epoch_max_wait: options.epoch_max_wait });
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.
         let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
-        let mut shell = Shell::new(driver, dispatcher, messages, handle.clone(), prepare);
+        let long = LongPool::new((0..options.long_max).map(|_| make()), options.stack_bytes);
+        let threads = Threads { dispatcher, long, events: inbox.clone() };
+        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare);
         let snapshots = options.snapshots.as_ref().map(|options| begin.snapshot_start(options.schedule()));
         // Where the driver will run: a replay needs as much stack as the first execution, and guests
         // must not meet the runtime of whoever starts the server.
@@ -209,6 +220,13 @@ impl SingleNode {
     /// What recovery found.
     pub fn recovered(&self) -> Recovered {
         self.recovered
+    }
+
+    /// Ends long transactions without effect whose end nobody could ask for later, so that those who wait for them are
+    /// told.
+    pub fn withdraw(&self) {
+        // The thread may have ended already.
+        let _ = self.inbox.send(Event::Withdraw);
     }
 
     /// Finishes the epoch under way, makes it durable, and ends all threads.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use styx_driver::client::Answer;
 use styx_driver::single::{SingleDriver, SingleEffect, SingleEvent, SnapshotStart};
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
@@ -24,7 +24,7 @@ use super::snapshots::Snapshots;
 use super::{Event, Prepare, Recovered};
 use crate::clock::{MonotonicClock, now};
 use crate::diagnostics;
-use crate::execution::{Dispatcher, Finished};
+use crate::execution::{Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
 use crate::guest_logs;
 use crate::handle::{Handle, OperatorMessage, Waiter};
@@ -43,13 +43,21 @@ type Driver = SingleDriver<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;
 type DriverEvent = SingleEvent<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;
 type DriverEffect = SingleEffect<Waiter, oneshot::Sender<Response>, SnapshotWaiter>;
 
+/// Threads that execute.
+pub(super) struct Threads<E> {
+    pub(super) dispatcher: Dispatcher<E>,
+    pub(super) long: LongPool<E>,
+    /// Where runs of long transactions say what they have to say.
+    pub(super) events: Sender<Event>,
+}
+
 /// See the module.
 pub(super) struct Shell<E> {
     driver: Driver,
     clock: MonotonicClock,
     /// When the clocks were read last.
     now: Now,
-    dispatcher: Dispatcher<E>,
+    threads: Threads<E>,
     inbox: Receiver<Event>,
     handle: Handle,
     prepare: Prepare,
@@ -64,10 +72,10 @@ pub(super) struct Shell<E> {
     effects: Vec<DriverEffect>,
 }
 
-impl<E: Executor + TaskExecutor> Shell<E> {
+impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
     pub(super) fn new(
         driver: Driver,
-        dispatcher: Dispatcher<E>,
+        threads: Threads<E>,
         inbox: Receiver<Event>,
         handle: Handle,
         prepare: Prepare,
@@ -77,7 +85,7 @@ impl<E: Executor + TaskExecutor> Shell<E> {
             driver,
             clock,
             now: Now { monotonic: clock.now(), wall: now() },
-            dispatcher,
+            threads,
             inbox,
             handle,
             prepare,
@@ -175,7 +183,7 @@ impl<E: Executor + TaskExecutor> Shell<E> {
                 SingleEvent::Deploy { control: *control, waiter }
             }
             Event::Operator(OperatorMessage::Snapshot(waiter)) => SingleEvent::TakeSnapshot(waiter),
-            Event::Completed(completion) => match self.dispatcher.take(completion) {
+            Event::Completed(completion) => match self.threads.dispatcher.take(completion) {
                 Some(finished) => event_of(finished),
                 None => return,
             },
@@ -188,6 +196,12 @@ impl<E: Executor + TaskExecutor> Shell<E> {
             Event::PartWritten(part) => SingleEvent::PartWritten(part),
             Event::Store(StoreReport::Put(result)) => SingleEvent::ManifestPut(result),
             Event::Store(StoreReport::Maintained(result)) => SingleEvent::Maintained(result),
+            Event::Long(LongEvent::Read(run, operation)) => SingleEvent::LongRead(run, operation),
+            Event::Long(LongEvent::Ended(run, execution)) => {
+                self.threads.long.ended(run);
+                SingleEvent::LongEnded(run, execution)
+            }
+            Event::Withdraw => SingleEvent::Withdraw,
             Event::Stop => SingleEvent::Stop,
         };
         self.step(event);
@@ -248,13 +262,18 @@ impl<E: Executor + TaskExecutor> Shell<E> {
             SingleEffect::TrimLog(until) => self.log().trim(until),
             SingleEffect::Execute(batch) => {
                 self.batch_out = Instant::now();
-                return self.dispatcher.execute(batch).map(event_of);
+                return self.threads.dispatcher.execute(batch).map(event_of);
             }
-            SingleEffect::RunTasks(tasks) => return self.dispatcher.advance(tasks).map(event_of),
+            SingleEffect::RunTasks(tasks) => return self.threads.dispatcher.advance(tasks).map(event_of),
             SingleEffect::FallBack(batch) => {
                 self.batch_out = Instant::now();
-                return self.dispatcher.fall_back(batch).map(event_of);
+                return self.threads.dispatcher.fall_back(batch).map(event_of);
             }
+            SingleEffect::StartLong(task) => {
+                let events = self.threads.events.clone();
+                self.threads.long.start(task, move |event| events.send(Event::Long(event)).is_ok());
+            }
+            SingleEffect::AnswerLong(run, answer) => self.threads.long.answer(run, answer),
             SingleEffect::PrepareCatalog(catalog) => {
                 if let Err(error) = (self.prepare)(&catalog) {
                     fatal(&format!("a deployed component cannot be loaded: {error:#}"));

@@ -79,6 +79,7 @@ impl Server {
             executors: 3,
             compiler: Compiler::InProcess,
             cluster: None,
+            long: None,
         })
         .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();

@@ -13,22 +13,27 @@ use std::task::{Context, Poll, Waker};
 
 use styx_protocol::abort::Abort;
 use styx_protocol::attempt::{
-    Attempt, Execution, Fragment, Locality, LogLevel, Mode, Next, Overlay, RemoteRequests, RemoteResponse,
+    Attempt, Execution, Fragment, Locality, LogLevel, Mode, Next, Overlay, Reader, RemoteRequests, RemoteResponse,
 };
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::Value;
 use styx_protocol::executor::Executor;
 use styx_protocol::state::State;
-use styx_protocol::task::{LocalView, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress};
+use styx_protocol::task::{
+    LocalView, LongTask, Progress, Started, SuspendedId, Task, TaskExecutor, TaskKind, TaskProgress,
+};
 use styx_protocol::transaction::Transaction;
 
 use super::{World, interpret, keys};
+use crate::random::Random;
 
 /// An executor; one per thread.
 #[derive(Debug, Default)]
 pub struct Toy {
     parked: BTreeMap<SuspendedId, Waiting>,
     next: u64,
+    /// Attempts that use up their slice, in a thousand.
+    long: Option<(u32, Random)>,
 }
 
 type Run = Pin<Box<dyn Future<Output = Result<Value, Abort>>>>;
@@ -215,6 +220,15 @@ impl Toy {
         self.poll(Box::pin(async move { running.go(next).await }), guest)
     }
 
+    /// An executor whose attempts use up their slice by chance, so many in a thousand.
+    pub fn postponing(long: u32, random: Random) -> Self {
+        Toy { long: Some((long, random)), ..Toy::default() }
+    }
+
+    fn is_long(&mut self) -> bool {
+        self.long.as_mut().is_some_and(|(long, random)| random.chance(*long))
+    }
+
     fn through(&mut self, attempt: Attempt) -> (Execution, Option<Box<Overlay>>) {
         match self.begin(Box::new(attempt), Attempt::start) {
             (attempt, Progress::Done(result)) => attempt.finish(result),
@@ -225,7 +239,11 @@ impl Toy {
 
 impl Executor for Toy {
     fn execute(&mut self, transaction: &Transaction, state: &Arc<State>, catalog: &Arc<Catalog>) -> Execution {
-        self.through(Attempt::begin(transaction.clone(), state.clone(), catalog.clone())).0
+        let mut attempt = Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
+        if self.is_long() {
+            attempt.postpone();
+        }
+        self.through(attempt).0
     }
 
     fn fall_back(
@@ -236,10 +254,18 @@ impl Executor for Toy {
         overlay: Box<Overlay>,
         cached: &Arc<Execution>,
     ) -> (Execution, Box<Overlay>) {
-        let attempt =
+        let mut attempt =
             Attempt::begin(transaction.clone(), state.clone(), catalog.clone()).fall_back(overlay, cached.clone());
+        if self.is_long() {
+            attempt.postpone();
+        }
         let (execution, overlay) = self.through(attempt);
         (execution, overlay.expect("an attempt of the fallback has an overlay"))
+    }
+
+    fn run_long(&mut self, task: &LongTask, reader: Box<dyn Reader>) -> Execution {
+        let LongTask { transaction, layout, catalog, .. } = task;
+        self.through(Attempt::begin_long(transaction.clone(), *layout, catalog.clone(), reader)).0
     }
 }
 

@@ -29,6 +29,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         record_bytes_max: 1 << 20,
         backlog_max: 1000,
         suspended_max: 100,
+        long_max: 4,
         retention: Retention::default(),
         engine: EngineHash(0),
         generation: Generation(1),

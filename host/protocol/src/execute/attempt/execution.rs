@@ -32,6 +32,10 @@ pub struct Execution {
     pub fuel: u64,
     /// In the fallback: the attempt left its cached RW set or call graph, and means nothing.
     pub drifted: bool,
+    /// It needs more fuel than an epoch has for one transaction, and means nothing: it is to run beside the epochs.
+    pub postponed: bool,
+    /// It ran beside the epochs.
+    pub long: bool,
 }
 
 /// A scan as it was made: compared with the same one of another attempt.
@@ -78,6 +82,8 @@ impl Default for Execution {
             effects: ThinVec::default(),
             fuel: 0,
             drifted: false,
+            postponed: false,
+            long: false,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! be done elsewhere, and goes on with the answer.
 
 mod accesses;
+mod base;
 mod execution;
 mod fragment;
 mod frame;
@@ -28,6 +29,7 @@ mod thin_vec;
 use std::sync::Arc;
 
 pub use accesses::{Access, Accesses, Footprint};
+pub use base::Reader;
 pub use execution::{Execution, ScanRecord};
 pub use fragment::Fragment;
 pub use frame::{CallRecord, Frame, LogLevel, LogLine, Target};
@@ -48,7 +50,8 @@ use crate::ids::{RequestId, Tid, Timestamp, WorkerId};
 use crate::sequence::catalog::{Catalog, Limits, Operator};
 use crate::sequence::transaction::Transaction;
 use crate::state::State;
-use crate::state::entity::Value;
+use crate::state::entity::{Layout, Value};
+use base::Base;
 use index::KeyIndex;
 use quota::Quota;
 use reinvocation::Reinvocation;
@@ -58,7 +61,7 @@ use site::RemoteContext;
 #[derive(Debug)]
 pub struct Attempt {
     transaction: Transaction,
-    state: Arc<State>,
+    base: Base,
     catalog: Arc<Catalog>,
     app: Arc<str>,
     quota: Quota,
@@ -79,13 +82,27 @@ pub struct Attempt {
 impl Attempt {
     /// Starts an attempt at `transaction` on committed state.
     pub fn begin(transaction: Transaction, state: Arc<State>, catalog: Arc<Catalog>) -> Self {
+        Self::on(Base::State(state), transaction, catalog)
+    }
+
+    /// Starts a run of a long transaction, beside the epochs: it reads through `reader`.
+    pub fn begin_long(
+        transaction: Transaction,
+        layout: Layout,
+        catalog: Arc<Catalog>,
+        reader: Box<dyn Reader>,
+    ) -> Self {
+        Self::on(Base::current(layout, reader), transaction, catalog)
+    }
+
+    fn on(base: Base, transaction: Transaction, catalog: Arc<Catalog>) -> Self {
         let (app, limits) = match catalog.operator(transaction.request.operator) {
             Some(operator) => (operator.app.clone(), operator.limits),
             None => ("".into(), Limits::default()),
         };
         Attempt {
             transaction,
-            state,
+            base,
             catalog,
             app,
             quota: Quota::new(limits),
@@ -96,6 +113,13 @@ impl Attempt {
             reinvocation: None,
             site: None,
         }
+    }
+
+    /// Bounds the fuel that this attempt may use inside an epoch: who needs more is postponed, to be run beside the
+    /// epochs.
+    pub fn sliced(mut self, fuel: u64) -> Self {
+        self.quota.slice = fuel;
+        self
     }
 
     /// Makes this the attempt of the fallback phase: reads see `overlay` first, and whatever
@@ -119,6 +143,11 @@ impl Attempt {
     /// Ends the attempt where it is, without moving it.
     pub fn take_execution(&mut self, outcome: Result<Value, Abort>) -> Execution {
         debug_assert!(self.execution.calls.len() <= self.quota.used.calls as usize, "every call is charged for");
+        if self.execution.postponed {
+            // Nothing of it counts.
+            self.doom = None;
+            self.execution = Execution { postponed: true, ..Execution::default() };
+        }
         self.execution.outcome = match self.doom.take() {
             Some(doom) => Err(doom),
             None => outcome,
@@ -199,7 +228,20 @@ impl Attempt {
 
     /// Fuel that the running invocation may use.
     pub fn fuel_allowed(&self) -> u64 {
+        self.fuel_limit().min(self.quota.slice_left())
+    }
+    /// Fuel that the limits of its app leave for the running invocation, however long it takes.
+    pub fn fuel_limit(&self) -> u64 {
         self.quota.fuel()
+    }
+    /// The guest was stopped for want of fuel, and its app may use more ([`Attempt::fuel_limit`]): nothing of the
+    /// attempt counts.
+    pub fn postpone(&mut self) {
+        self.execution.postponed = true;
+    }
+    /// Whether it is postponed.
+    pub fn is_postponed(&self) -> bool {
+        self.execution.postponed
     }
     /// Counts fuel used by an invocation.
     pub fn spend(&mut self, fuel: u64) {
@@ -249,12 +291,14 @@ impl Attempt {
 
     /// Whether the attempt can no longer have an effect, so that the guest may as well stop.
     pub fn is_doomed(&self) -> bool {
-        self.doom.is_some() || self.execution.drifted
+        self.doom.is_some() || self.execution.drifted || self.execution.postponed
     }
     /// Whether nothing that the guests still do can matter, not even what they add to the message
     /// of a logic abort.
     pub fn is_settled(&self) -> bool {
-        self.execution.drifted || self.doom.as_ref().is_some_and(|doom| doom.code != Code::Aborted)
+        self.execution.drifted
+            || self.execution.postponed
+            || self.doom.as_ref().is_some_and(|doom| doom.code != Code::Aborted)
     }
     /// Ends the transaction without effect, whatever the guest does from here. The first doom counts.
     pub fn doom(&mut self, abort: Abort) -> Abort {

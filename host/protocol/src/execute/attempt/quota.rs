@@ -42,17 +42,24 @@ const SCAN_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Quota {
     pub limits: Limits,
     pub used: Usage,
+    /// Fuel that it may use inside an epoch.
+    pub slice: u64,
     log_bytes: usize,
 }
 
 impl Quota {
     pub fn new(limits: Limits) -> Self {
-        Quota { limits, used: Usage::default(), log_bytes: 0 }
+        Quota { limits, used: Usage::default(), slice: u64::MAX, log_bytes: 0 }
     }
 
     /// Fuel that one more invocation may use.
     pub fn fuel(&self) -> u64 {
         self.limits.fuel.min(self.limits.transaction_fuel.saturating_sub(self.used.fuel))
+    }
+
+    /// Fuel that is left of what it may use inside an epoch.
+    pub fn slice_left(&self) -> u64 {
+        self.slice.saturating_sub(self.used.fuel)
     }
 
     /// Whether a line of so many bytes is to be kept.

@@ -228,12 +228,12 @@ impl Attempt {
             return Err(Abort::new(Code::UnknownFunction, message));
         };
         let target = Target {
-            entity: Entity::new(&self.state.layout(), operator.id, operator.composite, request.key.clone()),
+            entity: Entity::new(&self.base.layout(), operator.id, operator.composite, request.key.clone()),
             function,
             args: request.args.clone(),
             read_only: operator.function(function).read_only || self.transaction.query,
             depth: 0,
-            place: mix(self.state.layout().seed ^ mix(self.transaction.tid.0)),
+            place: mix(self.base.layout().seed ^ mix(self.transaction.tid.0)),
             path: self.site.is_some().then_some(super::Path::ROOT),
         };
         self.issue(target)
@@ -291,7 +291,7 @@ impl Attempt {
         }
         let (place, path) = caller.next_call(synchronous);
         Ok(Target {
-            entity: Entity::new(&self.state.layout(), found.id, found.composite, Key::from(key)),
+            entity: Entity::new(&self.base.layout(), found.id, found.composite, Key::from(key)),
             function: index,
             args: args.into(),
             read_only: read_only || found.function(index).read_only,

@@ -41,7 +41,7 @@ impl Attempt {
         let scan = Scan {
             operator: operator.id,
             range: KeyRange::new(prefix, lower, upper),
-            partition: self.state.layout().partition_of_prefix(prefix, operator.composite),
+            partition: self.base.layout().partition_of_prefix(prefix, operator.composite),
             limit: if limit == 0 { most } else { limit.min(most) },
             reverse,
         };
@@ -117,7 +117,7 @@ impl Attempt {
         let composite = self.catalog.operator(scan.operator).is_some_and(|operator| operator.composite);
         // What stands between this transaction and the committed state, by key.
         let mut pending: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        let layout = self.state.layout();
+        let layout = self.base.layout();
         if let Some(reinvocation) = &mut self.reinvocation {
             pending.extend(reinvocation.overlay.in_range(&layout, scan.operator, composite, &scan.range));
         }
@@ -137,7 +137,13 @@ impl Attempt {
         let hidden = pending.values().filter(|value| value.is_none()).count();
         let wanted = scan.limit as usize;
         let asked = wanted.saturating_add(hidden);
-        let committed = self.state.scan(scan.operator, &scan.range, scan.partition, asked, scan.reverse);
+        let committed = match self.base.scan(scan, asked) {
+            Ok(committed) => committed,
+            Err(abort) => {
+                self.doom(abort);
+                return Vec::new();
+            }
+        };
         let mut found = merge(committed, pending, scan.reverse);
         debug_assert!(found.is_sorted_by(|(a, _), (b, _)| if scan.reverse { a > b } else { a < b }), "each key once");
         found.truncate(wanted);

@@ -88,7 +88,7 @@ impl Attempt {
             return own.clone();
         }
         let composite = self.operator().composite;
-        Entity::new(&self.state.layout(), own.operator(), composite, Key::from(key))
+        Entity::new(&self.base.layout(), own.operator(), composite, Key::from(key))
     }
 
     pub(super) fn read(&mut self, entity: &Entity, stamp: Option<&Stamp>) -> Option<Value> {
@@ -104,7 +104,7 @@ impl Attempt {
                 return written.cloned();
             }
             if access.is_read() {
-                return self.base(entity).cloned();
+                return self.base(entity);
             }
         } else if !self.room_for_access() {
             return None;
@@ -115,7 +115,7 @@ impl Attempt {
         let place = found.unwrap_or_else(|| self.execution.footprint.accesses.add(entity.clone(), Access::default()));
         self.execution.footprint.accesses.at_mut(place).set_read();
         self.stamp_access(place, entity, stamp, false);
-        self.base(entity).cloned()
+        self.base(entity)
     }
 
     /// Writes an entity of the running function's operator, wherever it is.
@@ -171,13 +171,16 @@ impl Attempt {
     }
 
     /// The value before this transaction's own writes.
-    fn base(&self, entity: &Entity) -> Option<&Value> {
+    fn base(&mut self, entity: &Entity) -> Option<Value> {
         if let Some(reinvocation) = &self.reinvocation
             && let Some(written) = reinvocation.overlay.get(entity)
         {
-            return written.as_ref();
+            return written.clone();
         }
-        self.state.get(entity)
+        self.base.get(entity).unwrap_or_else(|abort| {
+            self.doom(abort);
+            None
+        })
     }
 
     /// Reserves what a scan has observed.

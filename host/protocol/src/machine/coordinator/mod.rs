@@ -17,7 +17,7 @@ pub use round::Stage;
 
 use styx_planted::{Bug, planted};
 
-use self::round::{CurrentRound, Logged, Outcome};
+use self::round::{CurrentRound, Gathered, Logged, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
@@ -26,7 +26,7 @@ use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::{EpochChanges, EpochOutcome};
-use crate::sequence::record::{Chain, EpochRecord, Sequence};
+use crate::sequence::record::{Chain, EpochRecord};
 use crate::sequence::route::{memory_of, sequencer_of};
 use crate::snapshot::SnapshotHeader;
 use crate::wire::fault::{PeerFault, why};
@@ -54,7 +54,7 @@ pub struct Coordinator<W> {
     counter: SequencerCounter,
     /// No TID of the log is higher. Not what the counter says: another membership's may stand above.
     highest: Tid,
-    /// Transactions that were moved to the next epoch.
+    /// Transactions that were moved to a later epoch, in TID order.
     carried: Vec<Tid>,
     /// A snapshot is to be taken at the end of the round.
     snapshot: bool,
@@ -92,6 +92,7 @@ impl<W> Coordinator<W> {
     pub fn restore(&mut self, frame: &SnapshotHeader, carried: Vec<Tid>) {
         (self.epoch, self.chain) = (frame.epoch, frame.chain);
         self.catalog = Catalog::restored(&frame.catalog);
+        self.woken |= !carried.is_empty();
         (self.highest, self.carried) = (frame.highest, carried);
         self.time = frame.time;
         self.counter = SequencerCounter::past(frame.highest, self.placement.workers());
@@ -123,7 +124,7 @@ impl<W> Coordinator<W> {
     }
     /// Whether a round would find anything to do.
     pub fn has_work(&self) -> bool {
-        self.woken || !self.controls.is_empty() || !self.carried.is_empty()
+        self.woken || !self.controls.is_empty()
     }
     /// Takes one input; pushes what is to be done.
     ///
@@ -295,9 +296,9 @@ impl<W> Coordinator<W> {
             "the state before epoch {} is not the one that the log was written on: a function is not deterministic, or log or snapshot are damaged",
             record.epoch
         );
-        assert_eq!(
-            record.carried, self.carried,
-            "rescheduled transactions diverged from the log in epoch {}",
+        assert!(
+            self.take_carried(&record.carried).is_ok(),
+            "epoch {} takes transactions that no epoch before it has left over: log or snapshot are damaged",
             record.epoch
         );
         let workers = self.placement.workers();
@@ -326,6 +327,18 @@ impl<W> Coordinator<W> {
             let begin = Begin { replay: Some(replay), ..begin.clone() };
             actions.push(Action::Send { to, message: Message::Begin(begin) });
         }
+    }
+
+    /// An epoch takes transactions of earlier ones, in TID order.
+    ///
+    /// # Errors
+    /// Some of them are none.
+    fn take_carried(&mut self, taken: &[Tid]) -> Result<(), &'static str> {
+        if !taken.is_sorted_by(|a, b| a < b) || taken.iter().any(|tid| self.carried.binary_search(tid).is_err()) {
+            return Err(why::NOT_CARRIED);
+        }
+        self.carried.retain(|tid| taken.binary_search(tid).is_err());
+        Ok(())
     }
 
     /// What each worker is to do of an epoch of the log.
@@ -358,7 +371,8 @@ impl<W> Coordinator<W> {
         for carried in carried {
             parts[root(&carried.request)].0.carried.push(carried.clone());
         }
-        parts.into_iter().map(|(changes, begun)| (changes, Replay::Apply { begun })).collect()
+        let apply = |begun| Replay::Apply { begun, carried: record.carried.clone() };
+        parts.into_iter().map(|(changes, begun)| (changes, apply(begun))).collect()
     }
 
     /// Takes a message of a worker.
@@ -391,9 +405,9 @@ impl<W> Coordinator<W> {
             return Err(why::ANOTHER_ROUND);
         }
         match message {
-            Message::Share { requests, .. } => {
-                if let Some(sequences) = round.share(worker, requests)? {
-                    self.gathered(sequences);
+            Message::Share { requests, carried, .. } => {
+                if let Some(gathered) = round.share(worker, requests, carried)? {
+                    self.gathered(gathered)?;
                 }
                 self.settle(actions);
             }
@@ -424,19 +438,24 @@ impl<W> Coordinator<W> {
         Ok(())
     }
 
-    /// All sequencers have said what they add: the cut.
-    fn gathered(&mut self, mut sequences: Vec<Sequence>) {
+    /// All sequencers have said what they add, and what of earlier epochs they take: the cut.
+    ///
+    /// # Errors
+    /// Some of that is no transaction of earlier epochs.
+    fn gathered(&mut self, gathered: Gathered) -> Result<(), &'static str> {
+        let Gathered { mut sequences, carried } = gathered;
+        self.take_carried(&carried)?;
         let round = self.current.as_mut().expect("a round is under way");
         let logged = round.has_controls()
-            || !self.carried.is_empty()
+            || !carried.is_empty()
             || sequences.iter().any(|sequence| !sequence.requests.is_empty());
         if !logged {
-            return round.set_cut(None);
+            round.set_cut(None);
+            return Ok(());
         }
         if planted(Bug::RecordIncomplete) {
             sequences.iter_mut().for_each(|sequence| drop(sequence.requests.pop()));
         }
-        let carried = self.carried.clone();
         let mut controls = round.take_controls();
         if !std::mem::replace(&mut self.placed, true) {
             // All members know it from the beginning of the generation; the log is told with its first
@@ -461,6 +480,7 @@ impl<W> Coordinator<W> {
         }
         self.highest = self.highest.max(record.highest());
         round.set_cut(Some(record));
+        Ok(())
     }
 
     /// If every graph is complete and the cut is known: on to validation.
@@ -479,7 +499,8 @@ impl<W> Coordinator<W> {
         if round.is_logged() {
             (self.epoch, self.time) = (round.epoch(), time);
             self.chain = self.chain.after(self.epoch, outcome.hash);
-            self.carried = outcome.carried;
+            self.carried.extend(outcome.carried);
+            self.carried.sort_unstable();
         }
         match round.into_record() {
             Logged::New(record) => {

@@ -44,11 +44,27 @@ pub(super) struct CurrentRound {
 /// What all sequencers add.
 #[derive(Debug)]
 enum Cut {
-    Gathering(BTreeMap<WorkerId, Vec<Arc<Request>>>),
+    Gathering(Gathering),
     /// The record without its outcome; none if nothing is logged.
     Known(Option<Arc<EpochRecord>>),
     /// A record of the log; with the chain that it must come to, if that is known.
     Logged(Option<Chain>),
+}
+
+/// What sequencers have said so far.
+#[derive(Debug, Default)]
+struct Gathering {
+    requests: BTreeMap<WorkerId, Vec<Arc<Request>>>,
+    /// Transactions of earlier epochs that it takes.
+    carried: Vec<Tid>,
+}
+
+/// What all sequencers have said.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub sequences: Vec<Sequence>,
+    /// Transactions of earlier epochs that it takes, in TID order.
+    pub carried: Vec<Tid>,
 }
 
 /// What all workers are to say next, and what those say that have.
@@ -86,7 +102,7 @@ impl CurrentRound {
     /// A round of so many workers.
     pub fn new(begin: Begin, workers: usize) -> Self {
         let barrier = Barrier::Execute { heard: WorkerSet::default(), ends: Vec::new() };
-        CurrentRound { begin, workers, cut: Cut::Gathering(BTreeMap::new()), barrier }
+        CurrentRound { begin, workers, cut: Cut::Gathering(Gathering::default()), barrier }
     }
 
     /// A round whose cut the log knows, and that is executed again.
@@ -131,7 +147,7 @@ impl CurrentRound {
         }
     }
 
-    /// A sequencer says what it adds; gives all of it when all have.
+    /// A sequencer says what it adds, and what of earlier epochs it takes; gives all of it when all have.
     ///
     /// # Errors
     /// It has said so, adds more than it may, or what it adds is known from the log.
@@ -139,20 +155,25 @@ impl CurrentRound {
         &mut self,
         worker: WorkerId,
         requests: Vec<Arc<Request>>,
-    ) -> Result<Option<Vec<Sequence>>, &'static str> {
-        let Cut::Gathering(shares) = &mut self.cut else { return Err(why::ANOTHER_PHASE) };
-        if shares.contains_key(&worker) {
+        carried: Vec<Tid>,
+    ) -> Result<Option<Gathered>, &'static str> {
+        let Cut::Gathering(gathering) = &mut self.cut else { return Err(why::ANOTHER_PHASE) };
+        if gathering.requests.contains_key(&worker) {
             return Err(why::TWICE);
         }
         let most = RecordBudget::share(self.begin.room as usize, self.workers, self.begin.round, worker);
         if requests.iter().map(|request| request.weight()).sum::<usize>() > most {
             return Err(why::TOO_MUCH);
         }
-        shares.insert(worker, requests);
-        if shares.len() < self.workers {
+        gathering.requests.insert(worker, requests);
+        gathering.carried.extend(carried);
+        if gathering.requests.len() < self.workers {
             return Ok(None);
         }
-        Ok(Some(std::mem::take(shares).into_values().map(|requests| Sequence { requests }).collect()))
+        let Gathering { requests, mut carried } = std::mem::take(gathering);
+        carried.sort_unstable();
+        let sequences = requests.into_values().map(|requests| Sequence { requests }).collect();
+        Ok(Some(Gathered { sequences, carried }))
     }
 
     /// What is left of it when it is over.
@@ -275,7 +296,9 @@ impl CurrentRound {
             &self.barrier;
         let all_executed = matches!(self.barrier, Barrier::Execute { .. }) && heard.len() == self.workers;
         match &self.cut {
-            Cut::Gathering(shares) if shares.len() >= self.workers => Err("the cut is known when all shares are"),
+            Cut::Gathering(gathering) if gathering.requests.len() >= self.workers => {
+                Err("the cut is known when all shares are")
+            }
             Cut::Gathering(_) if !matches!(self.barrier, Barrier::Execute { .. }) => {
                 Err("nothing is settled before the cut is known")
             }

@@ -32,7 +32,7 @@ fn share(round: u64) -> Message {
         retained: false,
         origin: None,
     };
-    Message::Share { round: Round(round), requests: vec![Arc::new(request)] }
+    Message::Share { round: Round(round), requests: vec![Arc::new(request)], carried: vec![] }
 }
 
 fn executed(round: u64) -> Message {
@@ -188,7 +188,12 @@ fn a_share_of_more_than_its_worker_may_add_is_a_fault() {
     let (name, mut coordinator, _) = phases().swap_remove(1);
     let Message::Share { requests, .. } = share(1) else { unreachable!() };
     let most = RecordBudget::new(1 << 20).room(2, 0) / requests[0].weight();
-    is_fault(name, &mut coordinator, 0, Message::Share { round: Round(1), requests: vec![requests[0].clone(); most] });
+    is_fault(
+        name,
+        &mut coordinator,
+        0,
+        Message::Share { round: Round(1), requests: vec![requests[0].clone(); most], carried: vec![] },
+    );
 }
 
 #[test]

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::execute::task::LocalView;
+use super::long::Reads;
+use crate::execute::attempt::{Operation, RemoteResponse};
+use crate::execute::task::{LocalView, RunId};
 use crate::ids::{PartitionId, WorkerId};
 use crate::sequence::catalog::{Catalog, Consistency, Control};
 use crate::sequence::transaction::Transaction;
@@ -14,7 +16,7 @@ use crate::state::{Partition, Removal, State, Write};
 use crate::wire::fault::why;
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ground {
     view: LocalView,
     state: Arc<State>,
@@ -29,6 +31,8 @@ pub(crate) struct Ground {
     step_max: usize,
     /// Entities that this step may still change: 0, if something is left to be changed.
     left: usize,
+    /// What long transactions have read.
+    reads: Reads,
 }
 
 impl Ground {
@@ -43,7 +47,37 @@ impl Ground {
             applied: 0,
             step_max,
             left: step_max,
+            reads: Reads::default(),
         }
+    }
+
+    /// What attempts rest on, for those that need nothing else.
+    pub fn lend(&self) -> Ground {
+        let (view, state, catalog) = (self.view.clone(), self.state.clone(), self.catalog.clone());
+        Ground {
+            view,
+            state,
+            catalog,
+            removal: Removal::default(),
+            written: PackedWrites::default(),
+            reads: Reads::default(),
+            applied: 0,
+            step_max: 0,
+            left: 0,
+        }
+    }
+
+    pub fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    pub fn reads_mut(&mut self) -> &mut Reads {
+        &mut self.reads
+    }
+
+    /// Reads for a run of a long transaction, if it still counts.
+    pub fn read_for(&mut self, run: RunId, operation: Operation) -> Option<RemoteResponse> {
+        self.reads.read(run, operation, &self.state, &self.catalog)
     }
 
     pub fn view(&self) -> &LocalView {
@@ -96,11 +130,15 @@ impl Ground {
     /// Applies writes of the epoch under way, as far as this step may.
     pub fn write(&mut self, writes: impl Iterator<Item = Write>) {
         let state = alone(&mut self.state);
+        let watched = !self.reads.is_empty();
         for (entity, value) in writes {
             self.written.push(&entity, value.as_deref());
             if self.left > 0 {
                 self.left -= 1;
                 self.applied = self.written.bytes().len();
+                if watched {
+                    self.reads.writes(&entity, state);
+                }
                 state.apply((entity, value));
             }
         }
@@ -136,7 +174,11 @@ impl Ground {
             let write = write.expect("what was packed or checked is writes");
             self.applied += write.bytes().len();
             self.left -= 1;
-            state.apply(write.unpack(&layout).expect("to partitions that are there"));
+            let write = write.unpack(&layout).expect("to partitions that are there");
+            if !self.reads.is_empty() {
+                self.reads.writes(&write.0, state);
+            }
+            state.apply(write);
         }
     }
 

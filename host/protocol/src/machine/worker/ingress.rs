@@ -15,7 +15,7 @@ use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::origin::Origin;
 use crate::sequence::sequencer::Sequencer;
-use crate::sequence::transaction::{Request, Transaction};
+use crate::sequence::transaction::{CarriedTransaction, Request, Transaction};
 
 /// A transaction and the client that waits for it.
 #[derive(Debug)]
@@ -28,6 +28,19 @@ impl<W> Slot<W> {
     /// A transaction of the log, for whose end nobody waits.
     pub fn unattended(tid: Tid, time: Timestamp, request: Arc<Request>) -> Self {
         Slot { transaction: Transaction { tid, time, request, query: false }, waiter: None }
+    }
+}
+
+impl<W> Slot<W> {
+    /// The transaction, as the log carries it to a later epoch.
+    pub fn carried(&self) -> CarriedTransaction {
+        let Transaction { tid, time, request, .. } = &self.transaction;
+        CarriedTransaction { tid: *tid, time: *time, request: request.clone() }
+    }
+
+    /// The same, with the client; what is left stands for nobody.
+    pub fn take(&mut self) -> Self {
+        Slot { transaction: self.transaction.clone(), waiter: self.waiter.take() }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::commit::replies::{Reply, Retention};
-use crate::execute::attempt::LogLine;
-use crate::execute::task::{LocalView, Started, Task, TaskProgress};
+use crate::execute::attempt::{Execution, LogLine, Operation, RemoteResponse};
+use crate::execute::task::{LocalView, LongTask, RunId, Started, Task, TaskProgress};
 use crate::fallback::{ComponentOutcome, Member};
 use crate::ids::{Generation, RequestId, Tid};
 use crate::machine::EpochSummary;
@@ -32,6 +32,8 @@ pub struct Config {
     pub backlog_max: usize,
     /// Most functions that may wait for other workers.
     pub suspended_max: usize,
+    /// Most long transactions that may run at a time.
+    pub long_max: usize,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Fencing generation.
@@ -59,6 +61,22 @@ pub enum Input<W> {
     TaskProgress(Vec<TaskProgress>),
     /// [`Action::FallBack`] is done.
     FellBack(Vec<ComponentOutcome>),
+    /// A run of a long transaction reads; answered with [`Action::LongRead`].
+    LongRead {
+        /// The run.
+        run: RunId,
+        /// [`Operation::Get`] or [`Operation::Scan`].
+        operation: Operation,
+    },
+    /// [`Action::StartLong`] is done.
+    LongEnded {
+        /// The run.
+        run: RunId,
+        /// What it did.
+        execution: Box<Execution>,
+    },
+    /// The process is to end: long transactions that have no key end without effect.
+    Withdraw,
     /// More of what has changed can be taken, after [`Action::WorkerSnapshot`] or [`Action::Changes`].
     HandOver,
     /// A step is not at its end, see [`super::Worker::is_unfinished`].
@@ -158,6 +176,16 @@ pub enum Action<W> {
     /// Advance the tasks on any number of threads, and say [`Input::TaskProgress`] of any that is
     /// done. A task that resumes a guest goes to where the guest is suspended.
     RunTasks(Vec<Task>),
+    /// Run a long transaction on a thread of its own, which owes nothing to anybody; say [`Input::LongRead`] when it
+    /// reads, and [`Input::LongEnded`] when it is done.
+    StartLong(LongTask),
+    /// What a run of a long transaction has asked for.
+    LongRead {
+        /// The run.
+        run: RunId,
+        /// What was found; [`RemoteResponse::Failed`] if the run does not count any more.
+        answer: RemoteResponse,
+    },
     /// Run the components on any number of threads, then say [`Input::FellBack`].
     FallBack(FallbackBatch),
     /// Answer clients, in this order.

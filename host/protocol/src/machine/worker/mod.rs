@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `Ingress` | requests that no round has taken yet |
 //! | `Rounds` | the round under way, and call graphs that several workers share |
+//! | `Longs` | transactions that need more than an epoch has for them |
 //! | `Ground` | what attempts rest on: placement, state, catalog |
 //! | `Egress` | replies that are remembered, clients that wait, the outbox |
 //! | `Handover` | what leaves for a snapshot |
@@ -17,6 +18,7 @@ mod ground;
 mod handover;
 mod ingress;
 mod io;
+mod long;
 mod phase;
 mod round;
 #[cfg(test)]
@@ -32,9 +34,12 @@ use self::egress::Egress;
 use self::ground::Ground;
 use self::handover::Handover;
 use self::ingress::{Ingress, Slot};
+use self::long::{EndedQuery, Longs};
 use self::round::{Cut, Ended, Rounds, Scope};
-use crate::execute::task::LocalView;
-use crate::ids::{Epoch, RequestId, Round, Timestamp};
+use crate::commit::replies::Reply;
+use crate::execute::attempt::Execution;
+use crate::execute::task::{LocalView, RunId};
+use crate::ids::{Epoch, RequestId, Round, Tid, Timestamp};
 use crate::machine::EpochSummary;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::EpochChanges;
@@ -59,6 +64,7 @@ pub struct Worker<W> {
     handover: Handover,
     /// Transactions that moved to the next epoch, in TID order.
     carried: Vec<Slot<W>>,
+    longs: Longs<W>,
     /// Changes of an epoch of the log, until it is applied.
     changes: EpochChanges,
     position: Position,
@@ -99,6 +105,7 @@ impl<W> Worker<W> {
             egress: Egress::new(config.retention, config.snapshots),
             handover: Handover::new(config.step_max),
             carried: Vec::new(),
+            longs: Longs::new(config.long_max),
             changes: EpochChanges::default(),
             position: Position::default(),
             next: None,
@@ -163,11 +170,15 @@ impl<W> Worker<W> {
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
-        !(self.ingress.is_empty() && self.carried.is_empty())
+        !(self.ingress.is_empty() && self.carried.is_empty()) || self.longs.has_ready()
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
         self.ingress.len()
+    }
+    /// Long transactions that run or wait to.
+    pub fn long(&self) -> usize {
+        self.longs.count()
     }
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
@@ -211,6 +222,11 @@ impl<W> Worker<W> {
                 scope.ground.go_on();
                 self.rounds.go_on(&mut scope);
             }
+            Input::LongRead { run, operation } => {
+                self.longs.ask(run, operation);
+            }
+            Input::LongEnded { run, execution } => self.long_ended(run, *execution, actions),
+            Input::Withdraw => self.withdraw(actions),
             Input::Message { from, message } => {
                 let name = message.name();
                 if let Err(why) = self.on_message(from, message, actions) {
@@ -223,6 +239,13 @@ impl<W> Worker<W> {
             self.end(ended, true);
         }
         self.go_on(actions);
+        // Not while an epoch is decided: what is read then would be written by whoever is not held back any more.
+        if self.is_idle() || self.rounds.is_undecided() {
+            self.longs.answer(&mut self.ground, actions);
+        }
+        if self.is_idle() {
+            self.longs.start(self.position.epoch, &mut self.ground, actions);
+        }
         if self.handover.is_asked() && self.is_idle() {
             actions.push(self.handover.go_on(self.ground.state_mut()));
         }
@@ -284,6 +307,9 @@ impl<W> Worker<W> {
         }
         (self.position.time, self.position.chain, self.woke) = (begin.time, begin.before, false);
         self.ground.apply(&begin.controls);
+        if begin.controls.iter().any(Control::is_deployment) {
+            self.longs.redeploy(&mut self.ground);
+        }
         self.next = Some(Next::Begin(Box::new(begin)));
         Ok(())
     }
@@ -305,19 +331,29 @@ impl<W> Worker<W> {
         let Begin { round, epoch, time, counter, controls, room, replay, .. } = begin;
         let query_base = if controls.iter().any(Control::is_deployment) { epoch } else { self.position.epoch };
         self.sequencer.level(counter);
+        if let Some(Replay::Apply { begun, carried }) = replay {
+            return self.apply(round, epoch, begun, &carried);
+        }
         // Rescheduled transactions keep their TIDs, which are lower than all new ones.
         let mut slots = std::mem::take(&mut self.carried);
+        let mut executed = Vec::new();
         let (new, queries) = match replay {
-            Some(Replay::Apply { begun }) => {
-                return self.apply(round, epoch, begun);
-            }
             Some(Replay::Execute(replayed)) => (self.replay(replayed), Vec::new()),
-            None => {
+            _ => {
+                if self.longs.has_ready() {
+                    let ready = self.longs.take_ready(&mut self.ground);
+                    slots.extend(ready.slots);
+                    slots.sort_unstable_by_key(|slot| slot.transaction.tid);
+                    executed = ready.executed;
+                }
                 let new =
                     self.ingress.cut(slots.len(), room as usize, (epoch, time), &mut self.sequencer, &mut self.egress);
                 self.egress.respond(actions);
                 let requests = new.iter().map(|slot| slot.transaction.request.clone()).collect();
-                let message = Message::Share { round, requests };
+                let carried = slots.iter().chain(executed.iter().map(|(slot, _)| slot));
+                let mut carried: Vec<Tid> = carried.map(|slot| slot.transaction.tid).collect();
+                carried.sort_unstable();
+                let message = Message::Share { round, requests, carried };
                 actions.push(Action::Send { to: Node::Coordinator, message });
                 (new, self.ingress.take_queries(time))
             }
@@ -330,14 +366,17 @@ impl<W> Worker<W> {
         } else {
             slots.extend(new);
         }
-        let cut = Cut { round, epoch, time, slots, queries, query_base };
+        let cut = Cut { round, epoch, time, slots, queries, executed, query_base };
         self.rounds.begin(cut, &mut Scope { ground: &mut self.ground, egress: &mut self.egress, actions });
     }
 
     /// Brings about what the log says an epoch changed here.
-    fn apply(&mut self, round: Round, epoch: Epoch, begun: Vec<(RequestId, u64)>) {
+    fn apply(&mut self, round: Round, epoch: Epoch, begun: Vec<(RequestId, u64)>, taken: &[Tid]) {
         let time = self.position.time;
         let EpochChanges { writes, ends, carried } = std::mem::take(&mut self.changes);
+        let stays =
+            |slot: &Slot<W>| taken.binary_search(&slot.transaction.tid).is_err() && !planted(Bug::LongForgotten);
+        self.carried.retain(stays);
         if !planted(Bug::KeysForgotten) {
             begun.into_iter().for_each(|(id, body)| self.egress.begin(id, body));
         }
@@ -348,7 +387,8 @@ impl<W> Worker<W> {
         let rescheduled = carried.into_iter().filter(|_| !planted(Bug::CarriedForgotten)).map(slot).collect();
         self.rounds.skip(round, &self.ground);
         let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
-        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled }, false);
+        let (postponed, held) = (Vec::new(), Vec::new());
+        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled, postponed, held }, false);
     }
 
     /// What the log says was cut here.
@@ -373,23 +413,34 @@ impl<W> Worker<W> {
 
     /// A round is over here.
     fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
-        let Ended { round, summary, rescheduled, .. } = ended;
-        self.carried = rescheduled;
+        let Ended { round, summary, rescheduled, postponed, held, .. } = ended;
+        let logged = postponed.iter().filter(|slot| !slot.transaction.query);
+        let moved = || rescheduled.iter().chain(logged.clone()).chain(held.iter().map(|(_, slot)| slot));
+        let mut carried: Vec<Tid> = moved().map(|slot| slot.transaction.tid).collect();
+        carried.sort_unstable();
+        let writes = self.ground.take_written();
+        let changes = executed.then(|| {
+            let mut carried: Vec<_> = moved().map(Slot::carried).collect();
+            carried.sort_unstable_by_key(|carried| carried.tid);
+            EpochChanges { writes, ends: self.egress.take_ended(), carried }
+        });
+        postponed.into_iter().for_each(|slot| self.longs.postpone(slot));
+        held.into_iter().for_each(|(holder, slot)| self.longs.hold(holder, slot));
+        // In a replay others may be there that the epoch did not take.
+        self.carried.extend(rescheduled);
+        self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
         let more = self.has_work();
         self.woke = more;
         let finished = Finished {
             round,
             hash: self.ground.state().hash(),
             deployment: self.ground.catalog().hash(),
-            carried: self.carried.iter().map(|slot| slot.transaction.tid).collect(),
+            carried,
             more,
             counts: summary.counts,
         };
         actions.push(Action::Finished(EpochSummary { epoch: self.position.epoch, ..summary }));
-        let writes = self.ground.take_written();
-        if executed {
-            let carried = self.carried().collect();
-            let changes = EpochChanges { writes, ends: self.egress.take_ended(), carried };
+        if let Some(changes) = changes {
             let message = |changes| Message::Changes { round, changes };
             let send = |message| Action::Send { to: Node::Coordinator, message };
             // To another process in pieces, of which none is longer than what is sent at once.
@@ -399,13 +450,32 @@ impl<W> Worker<W> {
         actions.push(Action::Send { to: Node::Coordinator, message: Message::Finished(finished) });
     }
 
-    /// Transactions that moved to the next epoch.
-    fn carried(&self) -> impl Iterator<Item = CarriedTransaction> {
-        self.carried.iter().map(|Slot { transaction, .. }| CarriedTransaction {
-            tid: transaction.tid,
-            time: transaction.time,
-            request: transaction.request.clone(),
-        })
+    // Long transactions.
+
+    fn long_ended(&mut self, run: RunId, execution: Execution, actions: &mut Vec<Action<W>>) {
+        let Some(EndedQuery { slot, epoch, execution }) = self.longs.ended(run, execution, &mut self.ground) else {
+            return;
+        };
+        let Some(waiter) = slot.waiter else { return };
+        let reply =
+            Reply { id: slot.transaction.request.id, tid: slot.transaction.tid, epoch, outcome: execution.outcome };
+        self.egress.hold(epoch, ClientResponse::Reply { waiter, reply });
+        self.egress.respond(actions);
+    }
+
+    fn withdraw(&mut self, actions: &mut Vec<Action<W>>) {
+        let waiters = self.longs.withdraw(&mut self.ground);
+        if !waiters.is_empty() {
+            let returned = |waiter| ClientResponse::Returned { waiter };
+            actions.push(Action::Respond(waiters.into_iter().map(returned).collect()));
+        }
+    }
+
+    /// Transactions that move to a later epoch, in TID order.
+    fn carried(&self) -> Vec<CarriedTransaction> {
+        let mut carried: Vec<_> = self.carried.iter().chain(self.longs.transactions()).map(Slot::carried).collect();
+        carried.sort_unstable_by_key(|carried| carried.tid);
+        carried
     }
 
     // Snapshots, and the end of a generation.
@@ -423,7 +493,7 @@ impl<W> Worker<W> {
         let part = WorkerSnapshot {
             epoch: self.position.epoch,
             hashes: self.ground.partitions().map(|(id, partition)| (id, partition.hash())).collect(),
-            carried: self.carried().collect(),
+            carried: self.carried(),
             replies: self.egress.cut_snapshot(),
         };
         actions.push(Action::WorkerSnapshot(Box::new(part)));
@@ -434,6 +504,7 @@ impl<W> Worker<W> {
     /// was cut is brought to its end. Also for a generation that ends without being drained: what was not
     /// cut here by its end never is.
     pub fn drain(&mut self, actions: &mut Vec<Action<W>>) {
+        self.withdraw(actions);
         let mut waiters = self.ingress.drain(&mut self.egress);
         if planted(Bug::CutReturned) {
             waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
@@ -448,7 +519,7 @@ impl<W> Worker<W> {
     /// was taken; otherwise itself, which takes a while to be dropped.
     #[expect(clippy::result_large_err, reason = "it is moved once in a generation")]
     pub fn into_retained(self) -> Result<RetainedState, Self> {
-        let idle = self.is_idle() && self.carried.is_empty();
+        let idle = self.is_idle() && self.carried.is_empty() && self.longs.is_empty();
         let noted = self.handover.is_done() && self.egress.is_cut();
         if !(self.config.snapshots && idle && noted) {
             return Err(self);
@@ -462,6 +533,7 @@ impl<W> Worker<W> {
         self.ingress.invariants()?;
         self.egress.invariants(|id| self.ingress.remembers(id))?;
         self.rounds.invariants()?;
+        self.longs.invariants()?;
         if !self.carried.is_sorted_by(|a, b| a.transaction.tid < b.transaction.tid) {
             return Err("transactions that moved to the next epoch stand in TID order");
         }

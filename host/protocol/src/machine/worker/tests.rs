@@ -24,6 +24,7 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
         record_bytes_max: 1 << 20,
         backlog_max: 10,
         suspended_max: 100,
+        long_max: 4,
         retention: Retention::default(),
         generation: Generation(1),
         snapshots,
@@ -113,7 +114,7 @@ fn a_message_in_another_phase_is_a_fault() {
         let mut all = vec![Message::Snapshot, Message::WorkAvailable, Message::Graphs(Mail::default())];
         for round in [0, 1, 2, u64::MAX] {
             all.extend([begin(round), settle(round), decide(round)]);
-            all.push(Message::Share { round: Round(round), requests: vec![] });
+            all.push(Message::Share { round: Round(round), requests: vec![], carried: vec![] });
             all.push(Message::Executed { round: Round(round), ends: vec![] });
             all.push(Message::Bits { round: Round(round), bits: vec![] });
         }

@@ -15,6 +15,7 @@ use super::settled::{Foreign, Judged, Settled};
 use crate::commit::replies::Reply;
 use crate::commit::validate::{Bits, Kind, Verdict};
 use crate::commit::watermark;
+use crate::execute::attempt::Execution;
 use crate::ids::{Epoch, RequestId, Round, Tid, Timestamp};
 use crate::machine::{EpochSummary, Rank};
 use crate::modes::Modes;
@@ -31,6 +32,8 @@ pub(in super::super) struct Cut<W> {
     /// Transactions that are rooted here, in TID order.
     pub slots: Vec<Slot<W>>,
     pub queries: Vec<Slot<W>>,
+    /// Long transactions that are rooted here, with what they did, in TID order.
+    pub executed: Vec<(Slot<W>, Execution)>,
     /// What answers to queries rest on.
     pub query_base: Epoch,
 }
@@ -44,8 +47,14 @@ pub(super) struct CurrentRound<W> {
     query_base: Epoch,
     pub roots: Roots<W>,
     pub stage: Stage<W>,
+    /// Long transactions that are rooted here, until the others are executed.
+    executed: Vec<(Slot<W>, Execution)>,
     /// Transactions that move to the next epoch.
     rescheduled: Vec<Slot<W>>,
+    /// Those that need more than an epoch has for them, queries among them.
+    postponed: Vec<Slot<W>>,
+    /// Those that wait for the end of a long transaction.
+    held: Vec<(Tid, Slot<W>)>,
     /// Requests that ended, and the records that they came from.
     records: Vec<(RequestId, Origin)>,
     summary: EpochSummary,
@@ -81,11 +90,15 @@ pub(in super::super) struct Ended<W> {
     pub summary: EpochSummary,
     /// Transactions that move to the next epoch.
     pub rescheduled: Vec<Slot<W>>,
+    /// Those that need more than an epoch has for them, queries among them.
+    pub postponed: Vec<Slot<W>>,
+    /// Those that wait for the end of a long transaction.
+    pub held: Vec<(Tid, Slot<W>)>,
 }
 
 impl<W> CurrentRound<W> {
     pub fn new(cut: Cut<W>, claim_order: bool) -> Self {
-        let Cut { round, epoch, time, slots, queries, query_base } = cut;
+        let Cut { round, epoch, time, slots, queries, executed, query_base } = cut;
         CurrentRound {
             round,
             epoch,
@@ -93,7 +106,10 @@ impl<W> CurrentRound<W> {
             query_base,
             roots: Roots::new(slots),
             stage: Stage::Execute(Executing::new(Roots::new(queries))),
+            executed,
             rescheduled: Vec::new(),
+            postponed: Vec::new(),
+            held: Vec::new(),
             records: Vec::new(),
             summary: EpochSummary { epoch, time, ..EpochSummary::default() },
             claim_order,
@@ -102,6 +118,10 @@ impl<W> CurrentRound<W> {
 
     pub fn is_falling_back(&self) -> bool {
         matches!(self.stage, Stage::FallBack(_))
+    }
+
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.stage, Stage::Execute(_) | Stage::Executed { .. } | Stage::Settled(_))
     }
 
     pub fn epoch(&self) -> Epoch {
@@ -117,6 +137,9 @@ impl<W> CurrentRound<W> {
     pub fn complete(&mut self) -> Option<Vec<GraphEnd>> {
         let Stage::Execute(executing) = &mut self.stage else { return None };
         let (queries, ends) = executing.complete(&self.roots)?;
+        if !self.executed.is_empty() {
+            self.roots.join(std::mem::take(&mut self.executed));
+        }
         self.stage = Stage::Executed { queries };
         Some(ends)
     }
@@ -128,11 +151,15 @@ impl<W> CurrentRound<W> {
 
     /// Answers the queries of this round.
     pub fn answer(&mut self, mut queries: Roots<W>, egress: &mut Egress<W>) {
-        self.summary.counts.queries = queries.len() as u64;
         let epoch = self.query_base;
         let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { epoch };
         for at in 0..queries.len() {
             let (slot, execution) = queries.get_mut(at);
+            if execution.postponed {
+                self.postponed.push(slot.take());
+                continue;
+            }
+            self.summary.counts.queries += 1;
             let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
             let reply = Reply { id: slot.transaction.request.id, tid: slot.transaction.tid, epoch, outcome };
             let waiter = slot.waiter.take().expect("somebody waits for a query");
@@ -157,7 +184,18 @@ impl<W> CurrentRound<W> {
             let Judged { tid, kind, verdict, end } = judged;
             let conflicts = verdict == Verdict::Conflict;
             if at < self.roots.len() && self.roots.transaction(at).tid == tid {
-                if conflicts {
+                let execution = self.roots.execution(at);
+                let holder = if ground.reads().is_empty() || kind != Kind::Wrote {
+                    None
+                } else {
+                    ground.reads().holder(tid, &execution.footprint)
+                };
+                if execution.postponed || (conflicts && execution.long) {
+                    self.postpone(at);
+                } else if let Some(holder) = holder {
+                    self.summary.counts.rescheduled += 1;
+                    self.held.push((holder, self.roots.get_mut(at).0.take()));
+                } else if conflicts {
                     let (slot, execution) = self.roots.get_mut(at);
                     if planted(Bug::LinesOfEveryAttempt) {
                         let lines = execution.logs.to_vec();
@@ -216,6 +254,9 @@ impl<W> CurrentRound<W> {
         if execution.drifted {
             return self.reschedule(at);
         }
+        if execution.postponed {
+            return self.postpone(at);
+        }
         self.summary.counts.fell_back += u64::from(execution.outcome.is_ok());
         if self.claim_order {
             self.summary.order.push(Rank::FellBack(self.roots.transaction(at).tid));
@@ -226,8 +267,13 @@ impl<W> CurrentRound<W> {
     /// A transaction moves to the next epoch.
     pub fn reschedule(&mut self, at: usize) {
         self.summary.counts.rescheduled += 1;
-        let (slot, _) = self.roots.get_mut(at);
-        self.rescheduled.push(Slot { transaction: slot.transaction.clone(), waiter: slot.waiter.take() });
+        self.rescheduled.push(self.roots.get_mut(at).0.take());
+    }
+
+    /// A transaction needs more than an epoch has for it, or it did and conflicts.
+    fn postpone(&mut self, at: usize) {
+        self.summary.counts.rescheduled += 1;
+        self.postponed.push(self.roots.get_mut(at).0.take());
     }
 
     fn end(&mut self, at: usize, fell_back: bool, shared: bool, egress: &mut Egress<W>, actions: &mut Vec<Action<W>>) {
@@ -269,7 +315,8 @@ impl<W> CurrentRound<W> {
 
     pub fn into_ended(self) -> Ended<W> {
         let epoch = matches!(self.stage, Stage::Over { logged: true }).then_some(self.epoch);
-        Ended { round: self.round, epoch, summary: self.summary, rescheduled: self.rescheduled }
+        let CurrentRound { round, summary, rescheduled, postponed, held, .. } = self;
+        Ended { round, epoch, summary, rescheduled, postponed, held }
     }
 
     /// What holds between steps.

@@ -78,6 +78,11 @@ impl<W> Rounds<W> {
         self.current.is_none()
     }
 
+    /// Whether a round is under way, of whose transactions none is committed or held back.
+    pub fn is_undecided(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.is_undecided())
+    }
+
     /// The last round that ended here.
     pub fn last(&self) -> Round {
         self.last
@@ -92,7 +97,7 @@ impl<W> Rounds<W> {
     pub fn begin(&mut self, cut: Cut<W>, scope: &mut Scope<'_, W>) {
         debug_assert!(self.is_idle() && cut.round > self.last, "one round after the other");
         if scope.ground.is_shared() {
-            self.graphs.begin(Phase { round: cut.round, fallback: false }, scope.ground.clone());
+            self.graphs.begin(Phase { round: cut.round, fallback: false }, scope.ground.lend());
         }
         self.current = Some(Box::new(CurrentRound::new(cut, self.claim_order)));
         self.receive_early(scope);
@@ -258,7 +263,7 @@ impl<W> Rounds<W> {
             scope.actions.push(Action::FallBack(FallbackBatch { components, state, catalog }));
         }
         if scope.ground.is_shared() {
-            self.graphs.begin(Phase { round, fallback: true }, scope.ground.clone());
+            self.graphs.begin(Phase { round, fallback: true }, scope.ground.lend());
             locked.into_iter().for_each(|locked| self.graphs.lock(locked));
             self.receive_early(scope);
             if let Some(Stage::FallBack(falling_back)) = self.current.as_mut().map(|current| &mut current.stage) {

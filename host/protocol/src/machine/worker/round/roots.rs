@@ -85,6 +85,16 @@ impl<W> Roots<W> {
         opened
     }
 
+    /// All have come back; others stand among them that were executed before.
+    pub fn join(&mut self, executed: Vec<(Slot<W>, Execution)>) {
+        assert_eq!(self.started.len(), self.slots.len(), "what was handed out has come back");
+        let own = self.slots.drain(..).zip(self.started.drain(..));
+        let others = executed.into_iter().map(|(slot, execution)| (slot, Started::Local(execution)));
+        let mut all: Vec<_> = own.chain(others).collect();
+        all.sort_unstable_by_key(|(slot, _)| slot.transaction.tid);
+        (self.slots, self.started) = all.into_iter().unzip();
+    }
+
     /// Something counts instead of what was known before.
     pub fn set(&mut self, at: usize, execution: Execution) {
         self.started[at] = Started::Local(execution);

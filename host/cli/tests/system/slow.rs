@@ -1,0 +1,133 @@
+//! Calls that take long: they end as all do, and nobody else waits for them.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use styx_build::bundle::{Bundle, BundleLimits};
+use styx_build::manifest::Manifest;
+
+use crate::process::{Endpoints, Process, Told, testkit, told};
+
+/// Rounds of work that take about a second.
+const SECOND: u64 = 100_000_000;
+
+async fn deploy(server: &Process) {
+    let mut bundle = Bundle::read(&testkit().await, &BundleLimits::default()).unwrap();
+    bundle.manifest.limits = Manifest::parse("[limits]\nfuel = 10000000000\n").unwrap().limits;
+    server.deploy("slow", "application/zip", bundle.write().unwrap()).await.is_deployed();
+    server.deploy("shop", "application/zip", testkit().await).await.is_deployed();
+}
+
+async fn keyed(server: &Process, key: &str, target: &str, arguments: Value) -> Told {
+    let request = server.to_ingress(Method::POST, &format!("/v1/call/{target}")).header("idempotency-key", key);
+    told(request.body(arguments.to_string())).await
+}
+
+async fn append(server: &Process, target: &str, element: u64) -> Duration {
+    let begun = Instant::now();
+    let told = server.call(&format!("{target}/append"), format!("[{element}]")).await;
+    assert_eq!(told.status, 200, "{}", told.body);
+    begun.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_call_that_takes_long() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(directory.path(), &["--threads", "2"]).await;
+    deploy(&server).await;
+    // Three on one list, which come one after the other; others on lists of their own.
+    let target =
+        |at: u64| format!("slow/a/{}/append_slowly", if at < 3 { "shared".into() } else { format!("own{at}") });
+    let begun = Instant::now();
+    let slow = async {
+        let calls = (0..6).map(|at| {
+            let (server, target) = (&server, target(at));
+            async move { server.call(&target, json!([at, SECOND]).to_string()).await }
+        });
+        (join_all(calls).await, begun.elapsed())
+    };
+    let quick = async {
+        let mut waits = Vec::new();
+        while waits.len() < 20 || begun.elapsed() < Duration::from_secs(2) {
+            waits.push(append(&server, "shop/a/k", 1).await);
+        }
+        waits.sort();
+        (waits, begun.elapsed())
+    };
+    let ((slow, slow_took), (waits, quick_took)) = tokio::join!(slow, quick);
+    assert!(slow.iter().all(|told| told.status == 200), "{slow:?}");
+    let lengths = slow[..3].iter().map(|told| told.body.as_array().unwrap().len());
+    let mut lengths: Vec<usize> = lengths.collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [1, 2, 3], "each has seen those before it");
+    let (median, most) = (waits[waits.len() / 2], waits[waits.len() * 99 / 100]);
+    println!(
+        "{} quick calls, {median:?} and {most:?} of 99 %, in {quick_took:?}; six slow ones in {slow_took:?}",
+        waits.len()
+    );
+    assert!(slow_took > Duration::from_secs(1), "they were slow: {slow_took:?}");
+    assert!(median < Duration::from_millis(100) && most < Duration::from_millis(500), "{median:?} {most:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_call_ends_though_others_write_what_it_reads() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::start(directory.path(), &["--threads", "2"]).await;
+    deploy(&server).await;
+    let slow = server.call("slow/a/k/append_slowly", json!([999, SECOND / 3]).to_string());
+    let quick = async {
+        for element in 0..40 {
+            append(&server, "slow/a/k", element).await;
+        }
+    };
+    let (slow, ()) = tokio::join!(slow, quick);
+    let list = slow.body.as_array().unwrap().clone();
+    let before = list.len() as u64 - 1;
+    assert_eq!(list, (0..before).chain([999]).map(Value::from).collect::<Vec<_>>());
+    let end = server.call("slow/a/k/append", "[1000]").await;
+    let expected: Vec<_> = (0..before).chain([999]).chain(before..40).chain([1000]).map(Value::from).collect();
+    assert_eq!(end.body.as_array().unwrap(), &expected);
+    // A query sees one state, whatever is written meanwhile, and keeps nobody from writing.
+    let query = server.call("slow/a/q/sum_slowly", json!(["", SECOND / 2]).to_string());
+    let writes = async {
+        let begun = Instant::now();
+        for element in 0..10 {
+            append(&server, "slow/a/k", element).await;
+        }
+        begun.elapsed()
+    };
+    let (query, took) = tokio::join!(query, writes);
+    let sum: u64 = expected.iter().map(|element| element.as_u64().unwrap()).sum();
+    let [first, second] = [0, 1].map(|at| query.body[at].as_u64().unwrap());
+    assert_eq!(first, second);
+    assert!((sum..=sum + 45).contains(&first), "{first}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_call_outlives_a_kill_under_its_key_and_is_told_of_a_stop_without_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = Process::start(directory.path(), &["--threads", "2"]).await;
+    deploy(&server).await;
+    {
+        let slow = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 2 * SECOND]));
+        tokio::time::timeout(Duration::from_millis(500), slow).await.expect_err("it takes long");
+    }
+    server = server.kill_and_restart(&["--threads", "2"]).await;
+    let again = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 2 * SECOND])).await;
+    assert_eq!((again.status, &again.body), (200, &json!([7])), "{}", again.body);
+    let slow = server.call("slow/a/k/append_slowly", json!([8, 20 * SECOND]).to_string());
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        // SAFETY: no memory of this process is touched.
+        unsafe { libc::kill(server.id().cast_signed(), libc::SIGTERM) };
+    };
+    let begun = Instant::now();
+    let (slow, ()) = tokio::join!(slow, stop);
+    slow.is_error("a long call", 503, "INTERRUPTED", "nothing has happened");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    server = server.kill_and_restart(&["--threads", "2"]).await;
+    assert_eq!(server.call("slow/a/k/append", "[9]").await.body, json!([7, 9]));
+}

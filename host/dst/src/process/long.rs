@@ -1,0 +1,42 @@
+//! Threads that run long transactions beside the epochs: each reads through its process, and takes a time of its own.
+
+use std::time::Duration;
+
+use styx_driver::single::SingleEvent;
+use styx_protocol::attempt::{Operation, Reader, RemoteResponse};
+use styx_protocol::executor::Executor as _;
+use styx_protocol::task::{LongTask, RunId};
+
+use super::Input;
+use super::around::Around;
+use crate::thread::{Answer, Wait, wait};
+use crate::toy::Toy;
+
+/// What a run reads through: its process.
+#[derive(Debug)]
+struct ProcessReader(RunId);
+
+impl Reader for ProcessReader {
+    fn read(&mut self, operation: Operation) -> RemoteResponse {
+        match wait(Wait::State(self.0, operation)) {
+            Answer::State(answer) => *answer,
+            other => panic!("a run of a long transaction that has read was answered with {other:?}"),
+        }
+    }
+}
+
+/// Starts the thread of a run, which works a while before it begins and before it tells its end.
+pub fn start(task: LongTask, around: &mut Around<'_>) {
+    let inbox = around.own.inbox.clone();
+    let mut works = || {
+        let epochs = around.environment.random.between(0, 20);
+        Duration::from_micros(around.environment.execution_time() * epochs)
+    };
+    let (before, after) = (works(), works());
+    around.spawn(move || {
+        wait(Wait::Pause(before));
+        let execution = Box::new(Toy::default().run_long(&task, Box::new(ProcessReader(task.run))));
+        wait(Wait::Pause(after));
+        inbox.borrow_mut().push_back(Input::Single(Box::new(SingleEvent::LongEnded(task.run, execution))));
+    });
+}
