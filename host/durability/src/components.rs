@@ -4,6 +4,11 @@ use std::io;
 
 use styx_protocol::catalog::Digest;
 
+/// Whether an error says that a component is lost: not there, or not what its digest says. Any other may pass.
+pub fn is_lost(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData)
+}
+
 /// Components under their digests: never changed, believed only when the content matches the name.
 pub trait Components {
     /// Returns true if a component is there.

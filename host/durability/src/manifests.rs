@@ -11,7 +11,7 @@ use styx_protocol::ids::{Generation, LogPosition, Timestamp};
 use styx_protocol::record::Genesis;
 use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, Retention, SnapshotError, SnapshotStore};
 
-use crate::components::Components;
+use crate::components::{Components, is_lost};
 use crate::failure::failure;
 use crate::metadata::{COMPONENT, METADATA, SnapshotMetadata};
 use crate::objects;
@@ -95,8 +95,9 @@ impl ManifestWriter {
             let name = format!("{COMPONENT}{digest}");
             if !self.components.contains_key(&name) {
                 let bytes = components.get(digest).map_err(|error| {
-                    let what = format!("component {digest} of a deployment is not in the data directory: {error}");
-                    StoreFailure::Fatal(what)
+                    let what =
+                        format!("component {digest} of a deployment cannot be had from the data directory: {error}");
+                    if is_lost(&error) { StoreFailure::Fatal(what) } else { StoreFailure::Unavailable(what) }
                 })?;
                 let part = self.write_system_part(&name, draft, &bytes)?;
                 self.components.insert(name.clone(), part);

@@ -71,6 +71,23 @@ impl Components for Shelf {
     }
 }
 
+/// Components of a process that can open nothing.
+struct NoDescriptors;
+
+impl Components for NoDescriptors {
+    fn contains(&self, _: Digest) -> bool {
+        true
+    }
+
+    fn get(&self, _: Digest) -> io::Result<Vec<u8>> {
+        Err(io::Error::from_raw_os_error(24))
+    }
+
+    fn put(&self, _: &[u8]) -> io::Result<Digest> {
+        unreachable!("nothing is put")
+    }
+}
+
 /// What happens while a store does not answer.
 #[derive(Default)]
 struct Outage {
@@ -361,7 +378,10 @@ fn a_deployment_whose_component_is_gone_is_not_in_a_snapshot() {
     let (mut writer, mut manifests) = cluster.writers(&begin);
     let changes = vec![cluster.change("a", Some("1"))];
     let part = cluster.write(&mut writer, 1, Vec::new(), changes);
-    let put = manifests.put(draft(part, None, 1), &Shelf::default(), NOW);
+    let put = manifests.put(draft(part.clone(), None, 1), &Shelf::default(), NOW);
     let Err(StoreFailure::Fatal(why)) = put else { panic!("{put:?}") };
     assert!(why.contains(&digest(COMPONENT).to_string()), "{why}");
+    // One that cannot be opened just now may be there.
+    let put = manifests.put(draft(part, None, 1), &NoDescriptors, NOW);
+    assert!(matches!(put, Err(StoreFailure::Unavailable(_))), "{put:?}");
 }

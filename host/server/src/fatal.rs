@@ -13,3 +13,9 @@ pub(crate) fn fatal(message: &str) -> ! {
     eprintln!("FATAL: {message}. The process ends; nothing acknowledged is lost. Restart it to recover from the log.");
     std::process::abort()
 }
+
+/// Ends the process, whose log somebody has taken away: what it has acknowledged is where that is now.
+pub(crate) fn without_log(error: &impl std::fmt::Display) -> ! {
+    eprintln!("FATAL: LOG_REMOVED: {error}. The process ends: what it acknowledged stands in the log that is gone.");
+    std::process::abort()
+}

@@ -11,10 +11,10 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use styx_durability::log::{LogOrder, LogReport, serve};
 use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::record::EpochRecord;
-use styx_storage::log::Log;
+use styx_storage::log::{Log, LogError};
 
 use self::measured::MeasuredLog;
-use crate::fatal::{fatal, fatal_on_panic};
+use crate::fatal::{fatal, fatal_on_panic, without_log};
 use crate::stats::Stats;
 
 /// The thread. It ends when this is dropped.
@@ -40,8 +40,13 @@ impl LogThread {
                 while let Ok(order) = inbox.recv() {
                     let mut next = Some(order);
                     while let Some(order) = next.take() {
-                        next = serve(&mut log, order, &mut || inbox.try_recv().ok(), &mut tell)
-                            .unwrap_or_else(|error| fatal(&error.to_string()));
+                        next =
+                            serve(&mut log, order, &mut || inbox.try_recv().ok(), &mut tell).unwrap_or_else(|error| {
+                                match error {
+                                    LogError::Removed(_) => without_log(&error),
+                                    error => fatal(&error.to_string()),
+                                }
+                            });
                     }
                 }
             });

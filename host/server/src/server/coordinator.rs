@@ -46,7 +46,7 @@ impl CoordinatorServer {
     pub async fn start(config: &ServerConfig) -> Result<CoordinatorServer, ServerError> {
         let surface = Surface::admin(config).await?;
         // It executes nothing, but it checks what is deployed.
-        let engine = engine(config, 1, None).map_err(failed)?;
+        let engine = engine(config, 1, None)?;
         if config.may_stand_by() {
             CoordinatorServer::start_one_of_several(config, surface, engine).await
         } else {

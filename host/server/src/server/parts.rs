@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use styx_durability::failure::is_damage;
 use styx_engine::{Cluster, Compiler, Engine, EngineOptions};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::replies::Retention;
@@ -40,8 +41,20 @@ pub(super) fn not_started(error: &anyhow::Error, address: SocketAddr) -> ServerE
         Some(ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied) => {
             cannot_listen(address, error, "--cluster-addr")
         }
-        _ => ServerError::new("RECOVERY", format!("{error:#}"), "nothing was changed"),
+        _ => not_recovered(error),
     }
+}
+
+/// What is there cannot be begun with.
+pub(super) fn not_recovered(error: &anyhow::Error) -> ServerError {
+    let (code, hint) = if is_damage(error) {
+        let hint = "no snapshot that is kept is whole, and nothing was changed: `styx snapshots verify` names what is damaged, to \
+                    be put back from a copy; with an export, `styx snapshots import` begins anew";
+        ("SNAPSHOT_DAMAGED", hint)
+    } else {
+        ("RECOVERY", "nothing was changed")
+    };
+    ServerError::new(code, format!("{error:#}"), hint)
 }
 
 fn cannot_listen(address: SocketAddr, error: &dyn std::fmt::Display, flag: &str) -> ServerError {
@@ -208,6 +221,7 @@ pub fn log_error(error: &LogError) -> ServerError {
         LogError::OlderFormat { .. } => "LOG_OLDER_FORMAT",
         LogError::NewerFormat { .. } => "LOG_NEWER_FORMAT",
         LogError::FullDisk(_) => "DISK_FULL",
+        LogError::Removed(_) => "LOG_REMOVED",
         LogError::Fenced { .. } => "LOG_FENCED",
         LogError::Kafka(_) => "KAFKA",
         _ => "LOG",
@@ -233,7 +247,7 @@ fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Resu
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(failed(format!("{}: {error}", file.display()))),
     };
-    let proposal = own.unwrap_or_else(|| uuid::Uuid::now_v7().as_u128());
+    let proposal = own.unwrap_or_else(|| rand::random());
     let agreed = cluster_metadata.map_or(Ok(proposal), |cluster_metadata| {
         cluster_metadata.cluster(proposal).map_err(|error| store_error(&error))
     })?;
@@ -277,9 +291,13 @@ pub(super) async fn kafka_front(config: &ServerConfig, shared: bool) -> Result<O
 }
 
 /// The engine of this process; `cluster` if its guests may have to wait for other workers.
-pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Cluster>) -> anyhow::Result<Arc<Engine>> {
+pub(super) fn engine(
+    config: &ServerConfig,
+    threads: usize,
+    cluster: Option<Cluster>,
+) -> Result<Arc<Engine>, ServerError> {
     // Untrusted code is compiled in a child, where its appetite for time and memory is bounded.
-    let compiler = Compiler::Child(compiler_binary()?);
+    let compiler = Compiler::Child(compiler_binary().map_err(failed)?);
     Engine::new(EngineOptions {
         cache_dir: config.cache_dir.clone(),
         determinism: config.determinism_check,
@@ -288,6 +306,17 @@ pub(super) fn engine(config: &ServerConfig, threads: usize, cluster: Option<Clus
         cluster,
         long: cluster.is_none().then(|| config.long()),
     })
+    .map_err(|error| ServerError {
+        hint: if space_is_limited() { "lift the limit on address space (`ulimit -v unlimited`): guests get terabytes of it, hardly any of it memory".into() } else { String::new() },
+        ..failed(format!("{error:#}"))
+    })
+}
+
+/// Whether this process may have only so much address space.
+fn space_is_limited() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes to a value of its own.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY }
 }
 
 /// This binary, or, in a test, the one beside it.

@@ -8,7 +8,7 @@ use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
 use super::parts::{
-    Surface, components, engine, failed, kafka_front, open_log, prepare, retention, snapshots, watch_disk,
+    Surface, components, engine, kafka_front, not_recovered, open_log, prepare, retention, snapshots, watch_disk,
 };
 use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
@@ -44,7 +44,7 @@ impl Server {
         let admin = Surface::admin(config).await?;
         let log = open_log(config, None)?;
         let components = components(config)?;
-        let engine = engine(config, config.threads, None).map_err(failed)?;
+        let engine = engine(config, config.threads, None)?;
         let options = SingleOptions {
             threads: config.threads,
             stack_bytes: EXECUTION_STACK_BYTES,
@@ -65,7 +65,7 @@ impl Server {
             prepare(engine.clone(), components.clone()),
             progress,
         );
-        let node = node.map_err(|error| ServerError::new("RECOVERY", format!("{error:#}"), "nothing was changed"))?;
+        let node = node.map_err(|error| not_recovered(&error))?;
 
         let disk = watch_disk(config, node.handle())?;
         let shutdown = Shutdown::default();

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::cluster_tls::network;
 use super::node::Identity;
-use super::parts::{Surface, components, engine, failed, not_started};
+use super::parts::{Surface, components, engine, not_started};
 use crate::admin::{self, Admin};
 use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use crate::config::ServerConfig;
@@ -43,7 +43,7 @@ impl WorkerServer {
         };
         let components = components(config)?;
         let room = Cluster::default();
-        let engine = engine(config, config.threads, Some(room)).map_err(failed)?;
+        let engine = engine(config, config.threads, Some(room))?;
         let options = WorkerNodeOptions {
             node: identity.node,
             name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),

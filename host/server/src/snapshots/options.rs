@@ -39,7 +39,7 @@ pub(crate) fn recovery_point(
     options: Option<&SnapshotOptions>,
     restore: &mut dyn FnMut(&SnapshotStore, &Found) -> anyhow::Result<()>,
 ) -> anyhow::Result<RecoveryPoint> {
-    let seed = uuid::Uuid::now_v7().as_u64_pair().1;
+    let seed = rand::random();
     let source = options.map(|options| SnapshotSource {
         place: &options.place,
         runtime: &options.runtime,

@@ -77,6 +77,9 @@ pub trait RandomAccessFile: Send {
     /// Makes everything about the file durable but its name.
     fn sync_all(&self) -> io::Result<()>;
 
+    /// Whether the file still has this name: nobody has removed, renamed or replaced it or a directory above.
+    fn is_at(&self, path: &Path) -> io::Result<bool>;
+
     /// Takes the lock that only one open file of a name can have.
     fn try_lock(&self) -> Result<(), TryLockError>;
 

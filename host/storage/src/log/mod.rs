@@ -124,6 +124,13 @@ pub enum LogError {
     #[error("no space left for the log in {}; free some and restart", .0.display())]
     FullDisk(PathBuf),
 
+    /// Somebody has removed, renamed or replaced a file of the log while it was in use.
+    #[error(
+        "{}: removed, renamed or replaced while this process uses the log; put it back before the next start, or restore \
+         a snapshot", .0.display()
+    )]
+    Removed(PathBuf),
+
     /// A record above the limit; nothing was appended.
     #[error("a log record of {bytes} bytes is above the limit of {limit}; make epochs smaller")]
     TooLarge {
@@ -185,10 +192,11 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Tells a full disk from other errors of the operating system.
+    /// Tells a full disk, and a file that somebody has removed, from other errors of the operating system.
     fn io(path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::FullDisk(path.to_owned()),
+            io::ErrorKind::NotFound => Self::Removed(path.to_owned()),
             _ => Self::Io { path: path.to_owned(), source },
         }
     }

@@ -128,6 +128,9 @@ impl Manifest {
 
     /// Invariants of every manifest; checked before one is written and when one is read.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if self.parts().try_fold(0, |sum: u64, part| sum.checked_add(part.bytes)).is_none() {
+            return Err("its parts have more bytes than can be counted".into());
+        }
         for (partition, chain) in &self.partitions {
             let mut epoch = 0;
             for (at, part) in chain.iter().enumerate() {

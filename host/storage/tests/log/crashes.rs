@@ -148,6 +148,10 @@ impl RandomAccessFile for MistakenFile {
         if self.on.is(Mistake::NamedBeforeSync, &self.path, ".new") { Ok(()) } else { self.file.sync_all() }
     }
 
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        self.file.is_at(path)
+    }
+
     fn try_lock(&self) -> Result<(), TryLockError> {
         self.file.try_lock()
     }

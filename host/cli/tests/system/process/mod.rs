@@ -203,6 +203,12 @@ impl Process {
         Process::start_at(self.ingress(), self.admin(), &self.data, more).await
     }
 
+    /// Waits until it ends by itself; what it said to its standard error.
+    pub async fn ended(&mut self) -> String {
+        self.process.ended().await.unwrap();
+        self.process.log()
+    }
+
     pub fn id(&self) -> u32 {
         self.process.id().unwrap()
     }

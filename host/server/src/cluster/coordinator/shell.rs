@@ -11,9 +11,10 @@ use styx_driver::leadership;
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary, StoreFailure};
 use styx_driver::time::Now;
 use styx_driver::wire::{Envelope, Query, Response};
-use styx_durability::components::Components;
+use styx_durability::components::{Components, is_lost};
 use styx_durability::log::LogReport;
 use styx_durability::recovery::{Found, take_over};
+use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Epoch, Generation, NodeId};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_storage::snapshot::SnapshotStore;
@@ -230,8 +231,11 @@ impl Shell {
             Effect::SendControl { to, envelope } => self.send_control(to, &envelope),
             Effect::Ask { to, queries } => self.ask(to, queries),
             Effect::SendComponent { to, digest } => {
-                let component = self.around.components.get(digest).ok();
-                self.send_control(to, &Envelope::Component(digest, component));
+                match self.around.components.get(digest) {
+                    // To be told that there is none ends a worker.
+                    Err(error) if !is_lost(&error) => self.put_off(to, digest, &error),
+                    found => self.send_control(to, &Envelope::Component(digest, found.ok())),
+                }
             }
             Effect::SetGeneration(generation) => self.around.network.set_generation(generation.0),
             Effect::Connect { node, address } => self.around.network.connect(node, address),
@@ -291,6 +295,17 @@ impl Shell {
             // Who cannot be reached will be told again, or is no longer there.
             let _ = self.around.network.send_control(to, envelope.encode());
         }
+    }
+
+    /// Hears in a second once more that a worker wants a component, which cannot be read now.
+    fn put_off(&self, peer: NodeId, digest: Digest, error: &std::io::Error) {
+        tracing::warn!(node = peer.0, "component {digest} cannot be read, which is tried again: {error}");
+        let (events, body) = (self.around.events.clone(), Envelope::FetchComponent(digest).encode().into());
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(1));
+            // The shell has ended otherwise.
+            let _ = events.send(Input::Network(Incoming::Control { peer, generation: 0, body }));
+        });
     }
 
     fn ask(&mut self, to: NodeId, queries: Vec<Query>) {

@@ -2,7 +2,8 @@
 
 use std::fs::TryLockError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{File, MemoryFileSystem, OperationKind, lock};
 use crate::files::RandomAccessFile;
@@ -79,6 +80,10 @@ impl RandomAccessFile for MemoryFile {
 
     fn sync_all(&self) -> io::Result<()> {
         self.sync()
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.files.state().names.get(path).is_some_and(|named| Arc::ptr_eq(named, &self.file)))
     }
 
     fn try_lock(&self) -> Result<(), TryLockError> {

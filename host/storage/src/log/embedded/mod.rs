@@ -170,10 +170,14 @@ impl EmbeddedLog {
             self.mark.sync()?;
         }
         let Newest { file, at, .. } = &mut self.newest;
-        file.write_all_at(frame, *at).and_then(|()| file.sync_data()).map_err(|error| {
-            let base = self.segments.last().expect("there is always a segment");
-            LogError::io(&self.directory.segment(*base), error)
-        })?;
+        let path = self.directory.segment(*self.segments.last().expect("there is always a segment"));
+        let written = file.write_all_at(frame, *at).and_then(|()| file.sync_data()).and_then(|()| file.is_at(&path));
+        match written {
+            Ok(true) => {}
+            // Where the next process looks there is another file, or none.
+            Ok(false) => return Err(LogError::Removed(path)),
+            Err(error) => return Err(LogError::io(&path, error)),
+        }
         *at += frame.len() as u64;
         self.pending.restart(next);
         self.mark_committed()

@@ -516,6 +516,45 @@ fn files_of_two_logs_do_not_mix() {
 }
 
 #[test]
+fn a_log_that_is_taken_away_acknowledges_nothing_more() {
+    let take_away: [fn(&Path); 4] = [
+        |log| fs::remove_dir_all(log).unwrap(),
+        |log| fs::rename(log, log.with_extension("old")).unwrap(),
+        |log| {
+            // A copy is not what is written to.
+            fs::rename(log, log.with_extension("old")).unwrap();
+            fs::create_dir(log).unwrap();
+            for name in names(&log.with_extension("old")) {
+                fs::copy(log.with_extension("old").join(&name), log.join(&name)).unwrap();
+            }
+        },
+        |log| fs::remove_file(last_segment(log)).unwrap(),
+    ];
+    for take_away in take_away {
+        // In the segment that is written to, and where the next one begins.
+        for length in [10, TINY.record_bytes_max()] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("log");
+            write(&path, TINY, 5);
+            let mut log = EmbeddedLog::open(&path, TINY).unwrap();
+            take_away(&path);
+            let synced = (0..3).map(|_| log.append(&vec![1; length]).and_then(|_| log.sync())).collect::<Vec<_>>();
+            assert!(matches!(synced[0], Err(LogError::Removed(_))), "{:?}", synced[0]);
+            assert!(synced[1..].iter().all(|synced| matches!(synced, Err(LogError::Failed))), "{synced:?}");
+            assert_eq!(log.durable(), 5);
+        }
+    }
+    let files = MemoryFileSystem::default();
+    let path = Path::new("/log");
+    let mut log = EmbeddedLog::open_on(files.clone(), path, TINY, 0, 7).unwrap();
+    log.append(b"there").unwrap();
+    log.sync().unwrap();
+    files.remove(&segment::path(path, 0)).unwrap();
+    log.append(b"nowhere").unwrap();
+    assert!(matches!(log.sync(), Err(LogError::Removed(_))));
+}
+
+#[test]
 fn an_error_of_the_disk_is_final() {
     // The newest segment cannot be written any more, as after an error of the device.
     let directory = tempfile::tempdir().unwrap();
