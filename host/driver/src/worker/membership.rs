@@ -375,6 +375,11 @@ impl<L, R> Membership<L, R> {
                         let mails = self.mailbox.post(to, mail).into_iter().map(Message::Graphs);
                         effects.extend(mails.map(|message| WorkerEffect::Send { to, message }));
                     }
+                    Message::Changes { round, changes } => {
+                        let messages =
+                            changes.into_pieces().into_iter().map(|changes| Message::Changes { round, changes });
+                        effects.extend(messages.map(|message| WorkerEffect::Send { to, message }));
+                    }
                     message => effects.push(WorkerEffect::Send { to, message }),
                 }
             }

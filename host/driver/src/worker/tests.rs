@@ -46,6 +46,8 @@ struct Rig {
     controls: Vec<(NodeId, Envelope)>,
     answers: Vec<(u64, Answer)>,
     responses: Vec<(u64, Response)>,
+    /// What was said at once of an epoch's changes, in bytes.
+    changes: Vec<usize>,
     /// Everything else, in a word each.
     others: Vec<String>,
 }
@@ -75,6 +77,7 @@ impl Rig {
             controls: Vec::new(),
             answers: Vec::new(),
             responses: Vec::new(),
+            changes: vec![],
             others: Vec::new(),
         }
     }
@@ -94,6 +97,9 @@ impl Rig {
         for effect in effects {
             match effect {
                 WorkerEffect::Send { to: COORDINATOR, message } => {
+                    if let Message::Changes { changes, .. } = &message {
+                        self.changes.push(changes.weight());
+                    }
                     self.coordinate(coordinator::Input::Message { from: WorkerId(0), message });
                 }
                 WorkerEffect::Execute(batch) => self.batches.push(batch),
@@ -215,8 +221,13 @@ impl Rig {
 
     /// The batch that is out is done.
     fn execute(&mut self) {
+        self.execute_to(b"null");
+    }
+
+    /// Everything comes to this.
+    fn execute_to(&mut self, outcome: &[u8]) {
         let batch = self.batches.remove(0);
-        let run = |_: &_| Started::Local(Execution { outcome: Ok(b"null".as_slice().into()), ..Execution::default() });
+        let run = |_: &_| Started::Local(Execution { outcome: Ok(outcome.into()), ..Execution::default() });
         let transactions = batch.transactions.iter().map(run).collect();
         let queries = batch.queries.iter().map(run).collect();
         drop(batch);
@@ -287,6 +298,20 @@ fn heartbeats_go_out_while_a_batch_is_out_and_while_it_is_awaited_between_genera
     }
     assert_eq!(rig.hellos.len(), before + 20);
     assert_eq!(rig.hellos.last().unwrap().generation, Generation(0));
+}
+
+#[test]
+fn what_an_epoch_changed_is_told_in_pieces_also_by_one_who_is_alone() {
+    let mut rig = Rig::live();
+    for id in 1..=9 {
+        let request = Request { retained: true, ..request(id) };
+        rig.ask(id as u64, 1, Question::Submit(Arc::new(request), false));
+    }
+    rig.cut();
+    rig.execute_to(&[b'7'; 50_000]);
+    assert!(rig.changes.iter().sum::<usize>() > 9 * 50_000 && rig.changes.len() > 2, "{:?}", rig.changes);
+    assert!(rig.changes.iter().all(|weight| *weight < 200_000), "{:?}", rig.changes);
+    assert_eq!(rig.records, [Epoch(1)]);
 }
 
 #[test]

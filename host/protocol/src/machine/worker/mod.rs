@@ -441,11 +441,7 @@ impl<W> Worker<W> {
         };
         actions.push(Action::Finished(EpochSummary { epoch: self.position.epoch, ..summary }));
         if let Some(changes) = changes {
-            let message = |changes| Message::Changes { round, changes };
-            let send = |message| Action::Send { to: Node::Coordinator, message };
-            // To another process in pieces, of which none is longer than what is sent at once.
-            let pieces = if self.ground.is_shared() { changes.into_pieces() } else { vec![changes] };
-            actions.extend(pieces.into_iter().map(message).map(send));
+            actions.push(Action::Send { to: Node::Coordinator, message: Message::Changes { round, changes } });
         }
         actions.push(Action::Send { to: Node::Coordinator, message: Message::Finished(finished) });
     }
