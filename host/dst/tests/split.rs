@@ -33,7 +33,7 @@ fn world(at: u64, notes: bool) -> World {
 #[test]
 fn nobody_reads_what_is_over() {
     let (mut queries, mut takeovers) = (0, 0);
-    for at in 0..200 {
+    for at in 0..100 {
         let mut simulated = world(at, false);
         if let Err(failure) = simulate(&mut simulated) {
             let mut again = world(at, true);
