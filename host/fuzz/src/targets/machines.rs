@@ -32,6 +32,7 @@ const STEPS_MAX: usize = 2000;
 enum Work {
     Worker(usize, worker::Action<u64>),
     Durable(Epoch),
+    Continue(usize),
 }
 
 struct Cluster {
@@ -120,6 +121,10 @@ impl Cluster {
                 action => self.work.push(Work::Worker(at, action)),
             }
         }
+        let continues = |work: &Work| matches!(work, Work::Continue(of) if *of == at);
+        if self.workers[at].is_unfinished() && !self.work.iter().any(continues) {
+            self.work.push(Work::Continue(at));
+        }
     }
 
     fn post(&mut self, from: Node, to: Node, message: Message) {
@@ -149,6 +154,7 @@ impl Cluster {
             return true;
         }
         match self.work.swap_remove(choice - self.mail.len()) {
+            Work::Continue(at) => self.step(at, worker::Input::Continue),
             Work::Durable(epoch) => self.coordinate(coordinator::Input::Durable(epoch)),
             Work::Worker(at, action) => {
                 for input in done(&mut self.toys[at], action) {
