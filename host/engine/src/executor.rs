@@ -166,11 +166,12 @@ impl Executor {
         fallback: &mut Option<Fallback>,
     ) -> Execution {
         let slice = self.engine.slice();
-        let begin = || Attempt::begin(transaction.clone(), state.clone(), catalog.clone()).sliced(slice);
-        let (attempt, cached) = match fallback.take() {
+        let begin = || Attempt::begin(transaction.clone(), state.clone(), catalog.clone());
+        let (mut attempt, cached) = match fallback.take() {
             Some(Fallback { overlay, cached }) => (Box::new(begin().fall_back(overlay, cached.clone())), Some(cached)),
             None => (Box::new(begin()), None),
         };
+        attempt.slice(slice);
         let (mut attempt, outcome) = self.run_alone(attempt, instances);
         let execution = attempt.take_execution(outcome);
         if let (Some(overlay), Some(cached)) = (attempt.take_overlay(), cached) {

@@ -60,7 +60,17 @@ impl Visitor {
     ///
     /// # Errors
     /// 401 or 403.
+    #[inline]
     pub fn may(&mut self, scope: Scope, app: Option<&str>, catalog: &Catalog) -> Result<(), ApiError> {
+        if !self.identity.is_known && catalog.version() == self.version {
+            Ok(())
+        } else {
+            self.examine(scope, app, catalog)
+        }
+    }
+
+    #[inline(never)]
+    fn examine(&mut self, scope: Scope, app: Option<&str>, catalog: &Catalog) -> Result<(), ApiError> {
         if catalog.version() != self.version {
             self.identity = self.gate.identify(self.shown.as_deref(), catalog)?;
             self.version = catalog.version();

@@ -44,22 +44,10 @@ impl Base {
         }
     }
 
-    /// The value of an entity.
-    ///
-    /// # Errors
-    /// The run does not count any more.
-    #[inline]
-    pub fn get(&mut self, entity: &Entity) -> Result<Option<Value>, Abort> {
-        match self {
-            Base::State(state) => Ok(state.get(entity).cloned()),
-            Base::Current(current) => current.get(entity),
-        }
-    }
-
     /// Entries in a range, at most `limit`, in order.
     ///
     /// # Errors
-    /// As [`Base::get`].
+    /// The run does not count any more.
     pub fn scan(&mut self, scan: &Scan, limit: usize) -> Result<Vec<(Key, Value)>, Abort> {
         match self {
             Base::State(state) => Ok(state.scan(scan.operator, &scan.range, scan.partition, limit, scan.reverse)),
@@ -78,7 +66,12 @@ impl Base {
 }
 
 impl Current {
-    fn get(&mut self, entity: &Entity) -> Result<Option<Value>, Abort> {
+    /// The value of an entity.
+    ///
+    /// # Errors
+    /// The run does not count any more.
+    #[cold]
+    pub fn get(&mut self, entity: &Entity) -> Result<Option<Value>, Abort> {
         if let Some(seen) = self.seen.get(entity) {
             return Ok(seen.clone());
         }

@@ -95,6 +95,7 @@ impl Attempt {
         Self::on(Base::current(layout, reader), transaction, catalog)
     }
 
+    #[inline(always)]
     fn on(base: Base, transaction: Transaction, catalog: Arc<Catalog>) -> Self {
         let (app, limits) = match catalog.operator(transaction.request.operator) {
             Some(operator) => (operator.app.clone(), operator.limits),
@@ -117,9 +118,8 @@ impl Attempt {
 
     /// Bounds the fuel that this attempt may use inside an epoch: who needs more is postponed, to be run beside the
     /// epochs.
-    pub fn sliced(mut self, fuel: u64) -> Self {
+    pub fn slice(&mut self, fuel: u64) {
         self.quota.slice = fuel;
-        self
     }
 
     /// Makes this the attempt of the fallback phase: reads see `overlay` first, and whatever

@@ -3,6 +3,7 @@
 
 use styx_planted::{Bug, planted};
 
+use super::base::Base;
 use super::site::{Operation, RemoteRequests, RemoteResponse};
 use super::{Access, Attempt, Finding, Stamp, quota};
 use crate::abort::{Abort, Code};
@@ -177,7 +178,11 @@ impl Attempt {
         {
             return written.clone();
         }
-        self.base.get(entity).unwrap_or_else(|abort| {
+        let current = match &mut self.base {
+            Base::State(state) => return state.get(entity).cloned(),
+            Base::Current(current) => current.get(entity),
+        };
+        current.unwrap_or_else(|abort| {
             self.doom(abort);
             None
         })
