@@ -184,6 +184,26 @@ fn commits(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_snapshot_is_whole_a_start_says_what_to_do_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (mut server, answers) = begun(&data).await;
+    server.kill().await;
+    let parts: Vec<_> =
+        std::fs::read_dir(data.join("snapshots/parts")).unwrap().map(|part| part.unwrap().path()).collect();
+    parts.iter().for_each(|part| flip(part));
+    let text = data.to_str().unwrap();
+    let start = ["server", "--data-dir", text, "--ingress-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"];
+    refused(&start, "SNAPSHOT_DAMAGED", "damaged");
+    let (_, value) = styx(&start);
+    assert!(value["error"]["hint"].as_str().unwrap().contains("styx snapshots verify"), "{value}");
+    refused(&["snapshots", "verify", "--data-dir", text], "SNAPSHOT_DAMAGED", "the first: ");
+    parts.iter().for_each(|part| flip(part));
+    let server = Process::start(&data, NEVER).await;
+    assert_eq!(append(&server.client(), 0..70).await, answers);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_in_the_log_matters_only_behind_the_snapshot() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -15,7 +15,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use styx_protocol::ids::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -161,8 +160,6 @@ async fn converse(
 ) {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).half_close(true);
-    // A clock before 1970 has no date that HTTP can say, and hyper would panic.
-    builder.auto_date_header(crate::clock::now() > Timestamp(0));
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).with_upgrades();
     let end = async {
         shutdown.wait().await;
