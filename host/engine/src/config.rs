@@ -5,7 +5,9 @@
 
 use sha2::{Digest as _, Sha256};
 use wasmparser::WasmFeatures;
-use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
+use wasmtime::{
+    Config, Enabled, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, VariableOperatorCost,
+};
 
 use crate::determinism::Determinism;
 use crate::limits::{
@@ -18,7 +20,7 @@ use crate::limits::{
 pub const WASMTIME_VERSION: &str = "48.0.8";
 
 /// Grows whenever limits, fuel or the imports come to mean something else.
-const SEMANTICS_VERSION: u32 = 3;
+const SEMANTICS_VERSION: u32 = 4;
 
 /// The proposals in use: what guest toolchains emit, all of it deterministic. No threads, no
 /// garbage collector, no exceptions, no 64-bit memories, nothing asynchronous.
@@ -52,6 +54,7 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
     let mut config = Config::new();
     // Determinism.
     config.consume_fuel(true);
+    config.operator_cost(costs());
     config.cranelift_nan_canonicalization(true);
     config.relaxed_simd_deterministic(true);
     config.max_wasm_stack(WASM_STACK_BYTES);
@@ -80,6 +83,13 @@ pub(crate) fn wasmtime_config(purpose: Purpose) -> Config {
         }
     };
     config
+}
+
+/// Fuel of instructions, about their time: growing calls the host, though it were by nothing, and each page has to be
+/// mapped.
+fn costs() -> OperatorCost {
+    let variable = VariableOperatorCost { memory_grow_per_page: u8::MAX, ..VariableOperatorCost::default() };
+    OperatorCost { MemoryGrow: u8::MAX, TableGrow: u8::MAX, variable, ..OperatorCost::default() }
 }
 
 /// Idle instances that one executor may keep.

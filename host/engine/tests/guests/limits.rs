@@ -11,6 +11,11 @@ use styx_protocol::executor::Executor as _;
 
 /// Endless loop.
 const SPIN: &str = "(loop $l (br $l)) (unreachable)";
+/// Asks for no more memory twenty thousand times: few instructions, and much time.
+const GROW_BY_NOTHING: &str = "(loop $l
+  (drop (memory.grow (i32.const 0)))
+  (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 20000))))
+  (call $ok (i32.const 0) (i32.const 0))";
 /// Grows memory until it is denied, then traps.
 const GROW: &str = "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)";
 /// Says so when memory is denied, as a careful allocator would.
@@ -72,6 +77,7 @@ fn every_bad_guest_ends_with_its_code_and_hurts_nobody() {
         (call $ok (i32.const 0) (i32.const 0))";
     let cases: Vec<(&str, String, Code, &str)> = vec![
         ("endless loop", invoke(SPIN), Code::OutOfFuel, "A.f used up its fuel"),
+        ("growth by nothing", invoke(GROW_BY_NOTHING), Code::OutOfFuel, "A.f used up its fuel"),
         ("endless growth", invoke(GROW), Code::LimitExceeded, "limits.memory"),
         ("endless recursion", recursion(), Code::GuestTrap, "stack overflow"),
         ("endless calls", invoke(&call_self), Code::LimitExceeded, "nested deeper than 64"),
