@@ -73,6 +73,7 @@ impl<E: Executor> Process<E> {
             layout: Layout { seed: 1, partitions: 64 },
             modes: Modes::default(),
             epoch_size_max: EPOCH,
+            epoch_fuel_max: 1_000_000_000,
             record_bytes_max: 32 << 20,
             backlog_max: usize::MAX,
             suspended_max: 1024,

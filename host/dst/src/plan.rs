@@ -271,6 +271,7 @@ impl Plan {
             layout: Layout { seed: random.number(), partitions: random.pick(&[1, 2, 5, 16]) },
             modes: Modes { reordering: random.chance(800), fallback: random.chance(800), caching: random.chance(700) },
             epoch_size_max: if small { random.between(1, 6) } else { random.between(8, 64) } as usize,
+            epoch_fuel_max: random.pick(&[1, 200, 1 << 40, 1 << 40]),
             record_bytes_max: 0,
             backlog_max: random.pick(&[2, 10, 1000, 1000, 1000, 1000, 1000, 1000]),
             suspended_max: random.pick(&[1, 3, 1000, 1000]),

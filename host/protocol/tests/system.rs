@@ -61,6 +61,7 @@ fn machine() -> Machine<u64> {
         layout: LAYOUT,
         modes: Modes::default(),
         epoch_size_max: 100,
+        epoch_fuel_max: 1 << 40,
         record_bytes_max: 1 << 20,
         backlog_max: 100,
         suspended_max: 100,

@@ -75,6 +75,8 @@ pub struct Stats {
     pub state_bytes: AtomicU64,
     /// Replies forgotten before their age was reached, since the worker's machine began.
     pub replies_forgotten_early: AtomicU64,
+    /// Apps of which requests waited for an epoch when the last one ended.
+    pub waiting_apps: AtomicU64,
     /// Messages of peers that could not be read or were for somebody else.
     pub peer_errors: AtomicU64,
     /// Snapshots taken.

@@ -71,6 +71,7 @@ fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
         layout,
         modes,
         epoch_size_max: 100,
+        epoch_fuel_max: 1 << 40,
         record_bytes_max: 1 << 20,
         backlog_max: 10_000,
         suspended_max,

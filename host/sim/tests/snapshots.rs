@@ -142,6 +142,7 @@ fn whoever_begins_with_a_snapshot_goes_on_as_if_nothing_had_happened() {
     let config = |fallback| Config {
         snapshots: true,
         epoch_size_max: 6,
+        epoch_fuel_max: 1 << 40,
         // Which of one epoch's replies are forgotten first may differ if some of them fell back.
         retention: Retention { count: if fallback { 1000 } else { 3 }, ..Retention::default() },
         ..config(true, fallback)

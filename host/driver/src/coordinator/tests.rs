@@ -220,6 +220,7 @@ impl Rig {
             layout: invite.layout,
             modes: Default::default(),
             epoch_size_max: 10,
+            epoch_fuel_max: 1 << 40,
             record_bytes_max: 1 << 20,
             backlog_max: 10,
             suspended_max: 10,

@@ -143,6 +143,8 @@ pub enum SingleEffect<W, R, S> {
         state_bytes: u64,
         /// Replies forgotten before their age was reached, since this machine began.
         forgotten_early: u64,
+        /// Apps of which requests wait for an epoch.
+        waiting_apps: usize,
     },
     /// Count how long an epoch that had ended waited for its record to be durable.
     WaitedForLog(Duration),

@@ -406,6 +406,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
                     entities: self.machine.state().len(),
                     state_bytes: self.machine.state().bytes(),
                     forgotten_early: self.machine.forgotten_early(),
+                    waiting_apps: self.machine.waiting_apps(),
                 });
             }
         }

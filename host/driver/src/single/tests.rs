@@ -28,6 +28,7 @@ fn config() -> SingleConfig {
         layout: Layout { seed: 7, partitions: 4 },
         modes: Modes::default(),
         epoch_size_max: 3,
+        epoch_fuel_max: 1 << 40,
         record_bytes_max: 1 << 20,
         backlog_max: 100,
         suspended_max: 1,

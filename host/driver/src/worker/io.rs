@@ -34,6 +34,8 @@ pub struct WorkerConfig {
     pub modes: Modes,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
+    /// Fuel that what an epoch takes is expected to use; one request is always taken.
+    pub epoch_fuel_max: u64,
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
     /// Bytes of mail and of answers that travel together at most, unless one alone is longer: [`FRAME_BYTES`].
@@ -244,6 +246,8 @@ pub enum WorkerEffect<L, R> {
         state_bytes: u64,
         /// Replies forgotten before their age was reached, since this machine began.
         forgotten_early: u64,
+        /// Apps of which requests wait for an epoch.
+        waiting_apps: usize,
     },
     /// Count a message that could not be read or was not for a worker.
     PeerError,

@@ -72,6 +72,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         layout: invite.layout,
         modes: config.modes,
         epoch_size_max: config.epoch_size_max,
+        epoch_fuel_max: config.epoch_fuel_max,
         record_bytes_max: invite.record_bytes_max as usize,
         backlog_max: config.backlog_max,
         suspended_max: config.suspended_max,
@@ -407,6 +408,7 @@ impl<L, R> Membership<L, R> {
                     entities: self.machine.state().len(),
                     state_bytes: self.machine.state().bytes(),
                     forgotten_early: self.machine.forgotten_early(),
+                    waiting_apps: self.machine.waiting_apps(),
                 });
             }
             Action::Fault(fault) => {

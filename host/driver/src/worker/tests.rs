@@ -60,6 +60,7 @@ impl Rig {
             coordinators: vec!["127.0.0.1:1".into()],
             modes: Modes::default(),
             epoch_size_max: 100,
+            epoch_fuel_max: 1 << 40,
             backlog_max: 100,
             frame_bytes: 1000,
             suspended_max: 10,

@@ -51,6 +51,7 @@ impl Worker {
             coordinators: coordinators.clone(),
             modes: machine.modes,
             epoch_size_max: machine.epoch_size_max,
+            epoch_fuel_max: machine.epoch_fuel_max,
             backlog_max: machine.backlog_max,
             frame_bytes: plan.cluster.frame_bytes,
             suspended_max: machine.suspended_max,

@@ -57,6 +57,7 @@ impl Cluster {
             layout,
             modes,
             epoch_size_max: 8,
+            epoch_fuel_max: 1 << 40,
             record_bytes_max: 1 << 14,
             backlog_max: 32,
             suspended_max: 2,

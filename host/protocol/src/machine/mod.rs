@@ -40,6 +40,8 @@ pub struct Config {
     pub modes: Modes,
     /// Most transactions of an epoch, per worker.
     pub epoch_size_max: usize,
+    /// Fuel that what an epoch takes is expected to use; one request is always taken.
+    pub epoch_fuel_max: u64,
     /// The longest record that the log takes, in bytes.
     pub record_bytes_max: usize,
     /// Most requests that may wait, per worker.
@@ -79,6 +81,7 @@ impl Config {
             layout: self.layout,
             modes: self.modes,
             epoch_size_max: self.epoch_size_max,
+            epoch_fuel_max: self.epoch_fuel_max,
             record_bytes_max: self.record_bytes_max,
             backlog_max: self.backlog_max,
             suspended_max: self.suspended_max,
@@ -209,6 +212,10 @@ impl<W> Machine<W> {
     /// Replies forgotten before their age was reached.
     pub fn forgotten_early(&self) -> u64 {
         self.worker.forgotten_early()
+    }
+    /// Apps of which requests wait for an epoch.
+    pub fn waiting_apps(&self) -> usize {
+        self.worker.waiting_apps()
     }
 
     /// Takes one input; pushes what is to be done.

@@ -41,6 +41,7 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
 const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
 const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
+const WAITING: &str = "Apps of which requests waited for an epoch when the last one ended: they share the next ones";
 const FORGOTTEN: &str = "Replies forgotten before --reply-retention, because of --reply-max or --reply-bytes-max; its worker's, since it joined";
 const DISK_FULL: &str =
     "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
@@ -96,6 +97,7 @@ impl Collector for Everything {
         for (name, help, unit, value) in [
             ("styx_entities", "Entities in the committed state", None, of(&stats.entities)),
             ("styx_state", "Keys and values in the committed state", bytes, of(&stats.state_bytes)),
+            ("styx_waiting_apps", WAITING, None, of(&stats.waiting_apps)),
             ("styx_disk_full", DISK_FULL, None, f64::from(u8::from(condition.full))),
             ("styx_log_stalled", LOG_STALLED, None, f64::from(u8::from(condition.stalled))),
         ] {

@@ -49,6 +49,7 @@ impl Server {
             threads: config.threads,
             stack_bytes: EXECUTION_STACK_BYTES,
             epoch_size_max: config.epoch_max_size,
+            epoch_fuel_max: config.epoch_max_fuel,
             epoch_max_wait: config.epoch_max_wait,
             backlog_max: config.backlog_max,
             long_max: config.long_max,

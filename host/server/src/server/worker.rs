@@ -52,6 +52,7 @@ impl WorkerServer {
             threads: config.threads,
             modes: Modes::default(),
             epoch_size_max: config.epoch_max_size,
+            epoch_fuel_max: config.epoch_max_fuel,
             backlog_max: config.backlog_max,
             suspended_max: room.suspended,
         };

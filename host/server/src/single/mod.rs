@@ -82,6 +82,8 @@ pub struct SingleOptions {
     pub stack_bytes: usize,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
+    /// Fuel that what an epoch takes is expected to use; one request is always taken.
+    pub epoch_fuel_max: u64,
     /// How long an epoch may fill while earlier ones are not yet durable.
     pub epoch_max_wait: Duration,
     /// Most requests that may wait for an epoch.
@@ -106,6 +108,7 @@ impl Default for SingleOptions {
             threads: std::thread::available_parallelism().map_or(2, usize::from),
             stack_bytes: 8 << 20,
             epoch_size_max: 1000,
+            epoch_fuel_max: 1_000_000_000,
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
             long_max: Long::default().running_max,
@@ -162,6 +165,7 @@ impl SingleNode {
             layout: begin.genesis.layout,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
+            epoch_fuel_max: options.epoch_fuel_max,
             record_bytes_max: log.record_bytes_max(),
             backlog_max: options.backlog_max,
             suspended_max: SUSPENDED_MAX,

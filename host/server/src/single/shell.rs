@@ -302,12 +302,13 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             SingleEffect::Logs { catalog, tid, lines } => {
                 lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
             }
-            SingleEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early } => {
+            SingleEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early, waiting_apps } => {
                 let stats = self.handle.stats();
                 stats.finished(&summary, duration.as_micros() as u64);
                 stats.entities.store(entities as u64, Ordering::Relaxed);
                 stats.state_bytes.store(state_bytes, Ordering::Relaxed);
                 stats.replies_forgotten_early.store(forgotten_early, Ordering::Relaxed);
+                stats.waiting_apps.store(waiting_apps as u64, Ordering::Relaxed);
             }
             SingleEffect::WaitedForLog(duration) => {
                 self.handle.stats().phases.log.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);

@@ -89,6 +89,8 @@ impl Guest {
 
 async fn invoke(guest: Rc<Guest>) -> Result<Value, Abort> {
     let (version, own, args) = guest.with(|attempt| {
+        let length = attempt.frame().args.len();
+        attempt.spend(length as u64);
         let frame = attempt.frame();
         (attempt.operator().component.0[0], frame.entity.key().clone(), frame.args.clone())
     });

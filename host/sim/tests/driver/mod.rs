@@ -26,6 +26,7 @@ pub fn config(reordering: bool, fallback: bool) -> Config {
         layout: Layout { seed: 7, partitions: 8 },
         modes: Modes { reordering, fallback, caching: true },
         epoch_size_max: 16,
+        epoch_fuel_max: 1 << 40,
         record_bytes_max: 1 << 20,
         backlog_max: 1000,
         suspended_max: 100,

@@ -1,18 +1,21 @@
 //! Ingress: requests that no round has taken yet, and the clients that wait for them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use styx_planted::{Bug, planted};
 
 use super::egress::Egress;
+use super::expected_fuel::ExpectedFuel;
 use super::ground::Ground;
+use super::queues::{Queues, Room};
 use super::{ClientRequest, ClientResponse, Config};
 use crate::abort::{Abort, Code};
 use crate::commit::replies::{Known, Reply};
 use crate::commit::watermark;
 use crate::ids::{Epoch, RequestId, Tid, Timestamp};
 use crate::sequence::budget::RecordBudget;
+use crate::sequence::catalog::Catalog;
 use crate::sequence::origin::Origin;
 use crate::sequence::sequencer::Sequencer;
 use crate::sequence::transaction::{CarriedTransaction, Request, Transaction};
@@ -48,16 +51,20 @@ impl<W> Slot<W> {
 #[derive(Debug)]
 pub(super) struct Ingress<W> {
     epoch_size_max: usize,
+    epoch_fuel_max: u64,
+    expected_fuel: ExpectedFuel,
     /// Weight of the heaviest request that is taken.
     request_max: usize,
     backlog_max: usize,
-    admitted: VecDeque<Admitted<W>>,
+    admitted: Queues<Admitted<W>>,
     /// Body hashes of admitted requests whose reply is kept.
     bodies: BTreeMap<RequestId, u64>,
     /// Further clients that wait for the receipt of an admitted request. Which epoch it will be
     /// part of is not known yet: the next ones may be full.
     receipts: BTreeMap<RequestId, Vec<W>>,
-    queries: VecDeque<(Request, W)>,
+    queries: Queues<(Request, W)>,
+    /// Stands for the app of an operator that none has.
+    no_app: Arc<str>,
     /// Nothing new is admitted any more.
     draining: bool,
 }
@@ -74,12 +81,15 @@ impl<W> Ingress<W> {
     pub fn new(config: &Config) -> Self {
         Ingress {
             epoch_size_max: config.epoch_size_max,
+            epoch_fuel_max: config.epoch_fuel_max,
+            expected_fuel: ExpectedFuel::new(config.epoch_size_max, config.epoch_fuel_max),
             request_max: RecordBudget::new(config.record_bytes_max).request_max(),
             backlog_max: config.backlog_max,
-            admitted: VecDeque::new(),
+            admitted: Queues::new(),
             bodies: BTreeMap::new(),
             receipts: BTreeMap::new(),
-            queries: VecDeque::new(),
+            queries: Queues::new(),
+            no_app: "".into(),
             draining: false,
         }
     }
@@ -91,6 +101,16 @@ impl<W> Ingress<W> {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Apps of which something waits for an epoch.
+    pub fn apps(&self) -> usize {
+        self.admitted.apps()
+    }
+
+    /// What is expected of functions that use much fuel.
+    pub fn expected_fuel(&mut self) -> &mut ExpectedFuel {
+        &mut self.expected_fuel
     }
 
     /// Whether a request is admitted whose reply will be kept.
@@ -114,10 +134,13 @@ impl<W> Ingress<W> {
             ClientRequest::Submit { request, waiter, receipt } if request.retained => {
                 self.submit_retained((request, waiter, receipt), current, ground, egress)
             }
-            ClientRequest::Submit { request, waiter, receipt } => self.admit(request, waiter, receipt),
+            ClientRequest::Submit { request, waiter, receipt } => {
+                self.admit(request, waiter, receipt, ground.catalog())
+            }
             ClientRequest::Query { request, waiter } => {
                 let waiter = self.check(request.id, waiter)?;
-                self.queries.push_back((request, waiter));
+                let app = ground.catalog().operator(request.operator).map_or(&self.no_app, |operator| &operator.app);
+                self.queries.push(app, (request, waiter));
                 Ok(())
             }
             ClientRequest::Await { id, waiter } => self.wait_for(id, waiter, egress),
@@ -143,7 +166,7 @@ impl<W> Ingress<W> {
                 egress.hold(current, refusal(id, waiter, abort));
                 return Ok(());
             }
-            return self.admit(request, waiter, receipt);
+            return self.admit(request, waiter, receipt, ground.catalog());
         };
         // The same arguments by name are others by place once the parameters are.
         let same = || request.calls_as(body) && ground.catalog().redeclares(request.operator, &request.function);
@@ -175,7 +198,13 @@ impl<W> Ingress<W> {
     }
 
     /// Takes a request for the next epoch that has room.
-    fn admit(&mut self, request: Arc<Request>, waiter: W, receipt: bool) -> Result<(), ClientResponse<W>> {
+    fn admit(
+        &mut self,
+        request: Arc<Request>,
+        waiter: W,
+        receipt: bool,
+        catalog: &Catalog,
+    ) -> Result<(), ClientResponse<W>> {
         let waiter = self.check(request.id, waiter)?;
         let (bytes, most) = (request.weight(), self.request_max);
         if bytes > most {
@@ -185,7 +214,8 @@ impl<W> Ingress<W> {
         if request.retained {
             self.bodies.insert(request.id, request.body_hash());
         }
-        self.admitted.push_back(Admitted { request, waiter, receipt });
+        let app = catalog.operator(request.operator).map_or(&self.no_app, |operator| &operator.app);
+        self.admitted.push(app, Admitted { request, waiter, receipt });
         Ok(())
     }
 
@@ -200,22 +230,30 @@ impl<W> Ingress<W> {
         Err(refusal(id, waiter, abort))
     }
 
-    /// Takes what an epoch has `room` for, in bytes and beside `carried` rescheduled transactions, and gives it TIDs.
+    /// Takes what an epoch has room for, in `bytes` and beside rescheduled transactions, and gives it TIDs.
     pub fn cut(
         &mut self,
-        carried: usize,
-        room: usize,
+        carried: &[Slot<W>],
+        bytes: usize,
         (epoch, time): (Epoch, Timestamp),
         sequencer: &mut Sequencer,
         egress: &mut Egress<W>,
     ) -> Vec<Slot<W>> {
-        let count = self.count_fitting(carried, room);
-        let mut slots = Vec::with_capacity(carried + count);
-        for Admitted { request, waiter, receipt } in self.admitted.drain(..count) {
+        let Ingress { admitted, bodies, receipts, expected_fuel, .. } = self;
+        let count = self.epoch_size_max.saturating_sub(carried.len()).max(1);
+        let spent: u64 = carried.iter().map(|slot| expected_fuel.of(&slot.transaction.request)).sum();
+        let room = Room { count, bytes, fuel: self.epoch_fuel_max.saturating_sub(spent) };
+        let mut slots = Vec::with_capacity(carried.len() + admitted.len().min(count));
+        let wants = |Admitted { request, .. }: &Admitted<W>| Room {
+            count: 1,
+            bytes: request.weight(),
+            fuel: expected_fuel.of(request),
+        };
+        admitted.take(room, wants, |Admitted { request, waiter, receipt }| {
             let id = request.id;
             if request.retained {
-                egress.begin(id, self.bodies.remove(&id).expect("it was admitted"));
-                for waiter in self.receipts.remove(&id).unwrap_or_default() {
+                egress.begin(id, bodies.remove(&id).expect("it was admitted"));
+                for waiter in receipts.remove(&id).unwrap_or_default() {
                     egress.hold(epoch, ClientResponse::Accepted { waiter, id });
                 }
             }
@@ -227,34 +265,28 @@ impl<W> Ingress<W> {
             };
             let transaction = Transaction { tid: sequencer.assign(), time, request, query: false };
             slots.push(Slot { transaction, waiter });
-        }
+        });
         slots
     }
 
-    fn count_fitting(&self, carried: usize, room: usize) -> usize {
-        let most = self.epoch_size_max.saturating_sub(carried).max(1);
-        let mut bytes = 0;
-        let fits = self.admitted.iter().take(most).take_while(|admitted| {
-            bytes += admitted.request.weight();
-            bytes <= room
-        });
-        fits.count()
-    }
-
-    /// Takes all read-only requests.
+    /// Takes the read-only requests that a round has room for.
     pub fn take_queries(&mut self, time: Timestamp) -> Vec<Slot<W>> {
-        let slot = |(request, waiter): (Request, W)| {
+        let Ingress { queries, expected_fuel, .. } = self;
+        let room = Room { count: self.epoch_size_max, bytes: 0, fuel: self.epoch_fuel_max };
+        let mut slots = Vec::with_capacity(queries.len().min(room.count));
+        let wants = |(request, _): &(Request, W)| Room { count: 1, bytes: 0, fuel: expected_fuel.of(request) };
+        queries.take(room, wants, |(request, waiter)| {
             let transaction = Transaction { tid: Tid(0), time, request: Arc::new(request), query: true };
-            Slot { transaction, waiter: Some(waiter) }
-        };
-        self.queries.drain(..).map(slot).collect()
+            slots.push(Slot { transaction, waiter: Some(waiter) });
+        });
+        slots
     }
 
     /// Gives back the clients of everything of which nothing has happened, and takes nothing more.
     pub fn drain(&mut self, egress: &mut Egress<W>) -> Vec<W> {
         self.draining = true;
         let mut waiters = Vec::new();
-        for Admitted { request, waiter, .. } in self.admitted.drain(..) {
+        for Admitted { request, waiter, .. } in self.admitted.drain() {
             waiters.push(waiter);
             if request.retained {
                 self.bodies.remove(&request.id);
@@ -262,7 +294,7 @@ impl<W> Ingress<W> {
                 waiters.extend(self.receipts.remove(&request.id).into_iter().flatten());
             }
         }
-        waiters.extend(self.queries.drain(..).map(|(_, waiter)| waiter));
+        waiters.extend(self.queries.drain().map(|(_, waiter)| waiter));
         waiters
     }
 

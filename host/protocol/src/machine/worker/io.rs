@@ -26,6 +26,8 @@ pub struct Config {
     pub modes: Modes,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
+    /// Fuel that what an epoch takes is expected to use; one request is always taken.
+    pub epoch_fuel_max: u64,
     /// The longest record that the log takes, in bytes.
     pub record_bytes_max: usize,
     /// Most requests that may wait.

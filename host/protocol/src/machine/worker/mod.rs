@@ -13,6 +13,7 @@
 //! | `Handover` | what leaves for a snapshot |
 
 mod egress;
+mod expected_fuel;
 pub(crate) mod graphs;
 mod ground;
 mod handover;
@@ -20,6 +21,7 @@ mod ingress;
 mod io;
 mod long;
 mod phase;
+mod queues;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -179,6 +181,10 @@ impl<W> Worker<W> {
     /// Long transactions that run or wait to.
     pub fn long(&self) -> usize {
         self.longs.count()
+    }
+    /// Apps of which requests wait for an epoch.
+    pub fn waiting_apps(&self) -> usize {
+        self.ingress.apps()
     }
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
@@ -346,8 +352,7 @@ impl<W> Worker<W> {
                     slots.sort_unstable_by_key(|slot| slot.transaction.tid);
                     executed = ready.executed;
                 }
-                let new =
-                    self.ingress.cut(slots.len(), room as usize, (epoch, time), &mut self.sequencer, &mut self.egress);
+                let new = self.ingress.cut(&slots, room as usize, (epoch, time), &mut self.sequencer, &mut self.egress);
                 self.egress.respond(actions);
                 let requests = new.iter().map(|slot| slot.transaction.request.clone()).collect();
                 let carried = slots.iter().chain(executed.iter().map(|(slot, _)| slot));
@@ -366,7 +371,8 @@ impl<W> Worker<W> {
         } else {
             slots.extend(new);
         }
-        let cut = Cut { round, epoch, time, slots, queries, executed, query_base };
+        let fuel_noted_above = self.ingress.expected_fuel().noted_above();
+        let cut = Cut { round, epoch, time, slots, queries, executed, query_base, fuel_noted_above };
         self.rounds.begin(cut, &mut Scope { ground: &mut self.ground, egress: &mut self.egress, actions });
     }
 
@@ -387,8 +393,8 @@ impl<W> Worker<W> {
         let rescheduled = carried.into_iter().filter(|_| !planted(Bug::CarriedForgotten)).map(slot).collect();
         self.rounds.skip(round, &self.ground);
         let summary = EpochSummary { epoch, time, ..EpochSummary::default() };
-        let (postponed, held) = (Vec::new(), Vec::new());
-        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled, postponed, held }, false);
+        let (postponed, held, fuel) = (Vec::new(), Vec::new(), Vec::new());
+        self.end(Ended { round, epoch: Some(epoch), summary, rescheduled, postponed, held, fuel }, false);
     }
 
     /// What the log says was cut here.
@@ -413,7 +419,8 @@ impl<W> Worker<W> {
 
     /// A round is over here.
     fn finish(&mut self, ended: Ended<W>, executed: bool, actions: &mut Vec<Action<W>>) {
-        let Ended { round, summary, rescheduled, postponed, held, .. } = ended;
+        let Ended { round, summary, rescheduled, postponed, held, fuel, .. } = ended;
+        fuel.iter().for_each(|(request, fuel)| self.ingress.expected_fuel().learn(request, *fuel));
         let logged = postponed.iter().filter(|slot| !slot.transaction.query);
         let moved = || rescheduled.iter().chain(logged.clone()).chain(held.iter().map(|(_, slot)| slot));
         let mut carried: Vec<Tid> = moved().map(|slot| slot.transaction.tid).collect();

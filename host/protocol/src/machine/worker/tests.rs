@@ -21,6 +21,7 @@ fn worker_with(snapshots: bool) -> Worker<u64> {
         layout,
         modes: Modes::default(),
         epoch_size_max: 10,
+        epoch_fuel_max: 1 << 40,
         record_bytes_max: 1 << 20,
         backlog_max: 10,
         suspended_max: 100,

@@ -45,6 +45,8 @@ pub struct WorkerNodeOptions {
     pub modes: Modes,
     /// Most transactions of an epoch.
     pub epoch_size_max: usize,
+    /// Fuel that what an epoch takes is expected to use; one request is always taken.
+    pub epoch_fuel_max: u64,
     /// Most requests that may wait for an epoch.
     pub backlog_max: usize,
     /// Functions that may wait for other workers at a time.
@@ -99,6 +101,7 @@ impl WorkerNode {
             coordinators: options.coordinators,
             modes: options.modes,
             epoch_size_max: options.epoch_size_max,
+            epoch_fuel_max: options.epoch_fuel_max,
             backlog_max: options.backlog_max,
             frame_bytes: FRAME_BYTES,
             suspended_max: options.suspended_max,

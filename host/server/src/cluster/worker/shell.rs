@@ -351,11 +351,12 @@ impl Shell {
             WorkerEffect::Logs { catalog, tid, lines } => {
                 lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
             }
-            WorkerEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early } => {
+            WorkerEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early, waiting_apps } => {
                 self.stats.finished(&summary, duration.as_micros() as u64);
                 self.stats.entities.store(entities as u64, Ordering::Relaxed);
                 self.stats.state_bytes.store(state_bytes, Ordering::Relaxed);
                 self.stats.replies_forgotten_early.store(forgotten_early, Ordering::Relaxed);
+                self.stats.waiting_apps.store(waiting_apps as u64, Ordering::Relaxed);
             }
             WorkerEffect::PeerError => {
                 self.stats.peer_errors.fetch_add(1, Ordering::Relaxed);

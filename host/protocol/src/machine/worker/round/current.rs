@@ -20,6 +20,7 @@ use crate::ids::{Epoch, RequestId, Round, Tid, Timestamp};
 use crate::machine::{EpochSummary, Rank};
 use crate::modes::Modes;
 use crate::sequence::origin::Origin;
+use crate::sequence::transaction::Request;
 use crate::state::entity::Value;
 use crate::wire::message::GraphEnd;
 
@@ -36,6 +37,8 @@ pub(in super::super) struct Cut<W> {
     pub executed: Vec<(Slot<W>, Execution)>,
     /// What answers to queries rest on.
     pub query_base: Epoch,
+    /// Who used more fuel than this is noted; everybody is, if none.
+    pub fuel_noted_above: Option<u64>,
 }
 
 /// See the module.
@@ -55,6 +58,9 @@ pub(super) struct CurrentRound<W> {
     postponed: Vec<Slot<W>>,
     /// Those that wait for the end of a long transaction.
     held: Vec<(Tid, Slot<W>)>,
+    /// What requests used that is to be noted.
+    fuel: Vec<(Arc<Request>, u64)>,
+    fuel_noted_above: Option<u64>,
     /// Requests that ended, and the records that they came from.
     records: Vec<(RequestId, Origin)>,
     summary: EpochSummary,
@@ -94,11 +100,13 @@ pub(in super::super) struct Ended<W> {
     pub postponed: Vec<Slot<W>>,
     /// Those that wait for the end of a long transaction.
     pub held: Vec<(Tid, Slot<W>)>,
+    /// What requests used that is to be noted.
+    pub fuel: Vec<(Arc<Request>, u64)>,
 }
 
 impl<W> CurrentRound<W> {
     pub fn new(cut: Cut<W>, claim_order: bool) -> Self {
-        let Cut { round, epoch, time, slots, queries, executed, query_base } = cut;
+        let Cut { round, epoch, time, slots, queries, executed, query_base, fuel_noted_above } = cut;
         CurrentRound {
             round,
             epoch,
@@ -110,6 +118,8 @@ impl<W> CurrentRound<W> {
             rescheduled: Vec::new(),
             postponed: Vec::new(),
             held: Vec::new(),
+            fuel: Vec::new(),
+            fuel_noted_above,
             records: Vec::new(),
             summary: EpochSummary { epoch, time, ..EpochSummary::default() },
             claim_order,
@@ -163,6 +173,9 @@ impl<W> CurrentRound<W> {
             let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
             let reply = Reply { id: slot.transaction.request.id, tid: slot.transaction.tid, epoch, outcome };
             let waiter = slot.waiter.take().expect("somebody waits for a query");
+            if self.fuel_noted_above.is_none_or(|above| execution.fuel > above) {
+                self.fuel.push((slot.transaction.request.clone(), execution.fuel));
+            }
             egress.hold(base, ClientResponse::Reply { waiter, reply });
         }
     }
@@ -282,6 +295,9 @@ impl<W> CurrentRound<W> {
         let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
         self.summary.counts.aborted += u64::from(outcome.is_err());
         self.summary.counts.fuel += execution.fuel;
+        if self.fuel_noted_above.is_none_or(|above| execution.fuel > above) {
+            self.fuel.push((slot.transaction.request.clone(), execution.fuel));
+        }
         let (tid, request) = (slot.transaction.tid, &slot.transaction.request);
         if self.claim_order {
             self.summary.outcomes.push((tid, outcome.clone()));
@@ -315,8 +331,8 @@ impl<W> CurrentRound<W> {
 
     pub fn into_ended(self) -> Ended<W> {
         let epoch = matches!(self.stage, Stage::Over { logged: true }).then_some(self.epoch);
-        let CurrentRound { round, summary, rescheduled, postponed, held, .. } = self;
-        Ended { round, epoch, summary, rescheduled, postponed, held }
+        let CurrentRound { round, summary, rescheduled, postponed, held, fuel, .. } = self;
+        Ended { round, epoch, summary, rescheduled, postponed, held, fuel }
     }
 
     /// What holds between steps.
