@@ -93,11 +93,9 @@ impl<T> Queues<T> {
             left.take(wanted).then_some(wanted)
         };
         if let [alone] = &mut self.apps[..] {
-            while alone.waiting.front().is_some_and(|item| fits(item).is_some()) {
-                self.len -= 1;
-                alone.waiting.pop_front().into_iter().for_each(&mut taken);
-            }
-            return;
+            let count = alone.waiting.iter().take_while(|item| fits(item).is_some()).count();
+            self.len -= count;
+            return alone.waiting.drain(..count).for_each(taken);
         }
         self.apps.retain(|queue| !queue.waiting.is_empty());
         self.last = 0;
