@@ -295,7 +295,8 @@ impl<W> CurrentRound<W> {
         let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
         self.summary.counts.aborted += u64::from(outcome.is_err());
         self.summary.counts.fuel += execution.fuel;
-        if self.fuel_noted_above.is_none_or(|above| execution.fuel > above) {
+        // What ran beside the epochs cost this one nothing.
+        if !execution.long && self.fuel_noted_above.is_none_or(|above| execution.fuel > above) {
             self.fuel.push((slot.transaction.request.clone(), execution.fuel));
         }
         let (tid, request) = (slot.transaction.tid, &slot.transaction.request);
