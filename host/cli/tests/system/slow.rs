@@ -112,11 +112,11 @@ async fn a_long_call_outlives_a_kill_under_its_key_and_is_told_of_a_stop_without
     let mut server = Process::start(directory.path(), &["--threads", "2"]).await;
     deploy(&server).await;
     {
-        let slow = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 6 * LONG]));
+        let slow = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 3 * LONG]));
         tokio::time::timeout(Duration::from_millis(200), slow).await.expect_err("it takes long");
     }
     server = server.kill_and_restart(&["--threads", "2"]).await;
-    let again = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 6 * LONG])).await;
+    let again = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 3 * LONG])).await;
     assert_eq!((again.status, &again.body), (200, &json!([7])), "{}", again.body);
     let slow = server.call("slow/a/k/append_slowly", json!([8, 20 * LONG]).to_string());
     let stop = async {
