@@ -215,7 +215,7 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<16>, default_value_t = Long::default().running_max)]
     pub long_max: usize,
     /// Most fuel that the transactions of an epoch, or the queries of a round, are expected to use on each worker; one is always taken
-    #[arg(help_heading = roles::EXECUTION, long, value_name = "FUEL", value_parser = value_parser!(u64).range(1..), default_value = "1000000000")]
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = value_parser!(u64).range(1..), default_value = "1000000000")]
     pub epoch_max_fuel: u64,
 
     /// Name of this process, for people [default: its role and node id]
