@@ -59,6 +59,9 @@ pub struct WorkerDriver<L, R> {
     overfull: BTreeMap<NodeId, Instant>,
     /// Something could not be sent to the coordinator, perhaps that a component is wanted.
     unsent: bool,
+    /// When components were asked for last: an answer may be lost with a connection of which only the coordinator knows
+    /// that it broke.
+    fetched: Instant,
 }
 
 /// How long a gateway may take what waits for it before it is made to ask again for the rest.
@@ -90,6 +93,7 @@ impl<L, R> WorkerDriver<L, R> {
             handover: Handover { is_executing: false, invite: None, postponed: Vec::new(), former: None },
             overfull: BTreeMap::new(),
             unsent: false,
+            fetched: now.monotonic,
             config,
         }
     }
@@ -156,6 +160,7 @@ impl<L, R> WorkerDriver<L, R> {
             WorkerEvent::ExecutionForgotten => self.execution_forgotten(now, effects),
             WorkerEvent::ComponentAbsent(digest) => {
                 self.components.fetch(digest);
+                self.fetched = now.monotonic;
                 fetch(digest, effects);
             }
             WorkerEvent::ComponentPrepared(digest, result) => self.prepared(now, digest, result, effects),
@@ -216,7 +221,9 @@ impl<L, R> WorkerDriver<L, R> {
         {
             let envelope = Envelope::Hello { hello, address: self.config.address.clone() };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
-            if std::mem::take(&mut self.unsent) {
+            let again = now.since(self.fetched) >= FETCH_AGAIN && !planted(Bug::ComponentAskedOnce);
+            if std::mem::take(&mut self.unsent) || again {
+                self.fetched = now;
                 self.components.fetching().for_each(|digest| fetch(digest, effects));
             }
         }
@@ -488,6 +495,9 @@ impl<L, R> WorkerDriver<L, R> {
         }
     }
 }
+
+/// After so long without an answer a component is asked for again.
+const FETCH_AGAIN: Duration = Duration::from_secs(2);
 
 fn fetch<L, R>(digest: Digest, effects: &mut Effects<L, R>) {
     effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope: Envelope::FetchComponent(digest) });

@@ -247,7 +247,7 @@ fn identity(data_dir: &Path, cluster_metadata: Option<&ClusterMetadata>) -> Resu
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(failed(format!("{}: {error}", file.display()))),
     };
-    let proposal = own.unwrap_or_else(|| rand::random());
+    let proposal = own.unwrap_or_else(rand::random);
     let agreed = cluster_metadata.map_or(Ok(proposal), |cluster_metadata| {
         cluster_metadata.cluster(proposal).map_err(|error| store_error(&error))
     })?;
