@@ -159,11 +159,6 @@ impl<W, R, S> SingleDriver<W, R, S> {
         self.machine.backlog()
     }
 
-    /// Long transactions that run or wait to.
-    pub fn long(&self) -> usize {
-        self.machine.long()
-    }
-
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
         self.machine.remembered()

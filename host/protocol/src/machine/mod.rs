@@ -201,10 +201,6 @@ impl<W> Machine<W> {
     pub fn backlog(&self) -> usize {
         self.worker.backlog()
     }
-    /// Long transactions that run or wait to.
-    pub fn long(&self) -> usize {
-        self.worker.long()
-    }
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
         self.worker.remembered()

@@ -39,6 +39,7 @@ pub use path::{ASYNC, Path};
 pub use quota::{KEY_BYTES_MAX, Usage};
 pub use report::{Finding, Report};
 pub use run::{Functions, Next, call, run};
+pub(crate) use scan::merge;
 pub use site::{CachedCall, Entry, Operation, RemoteRequest, RemoteRequests, RemoteResponse, Scan};
 pub use stamp::Stamp;
 pub use state::Locality;
@@ -238,10 +239,6 @@ impl Attempt {
     /// attempt counts.
     pub fn postpone(&mut self) {
         self.execution.postponed = true;
-    }
-    /// Whether it is postponed.
-    pub fn is_postponed(&self) -> bool {
-        self.execution.postponed
     }
     /// Counts fuel used by an invocation.
     pub fn spend(&mut self, fuel: u64) {

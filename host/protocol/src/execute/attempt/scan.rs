@@ -202,7 +202,12 @@ impl Attempt {
     }
 }
 
-fn merge(committed: Vec<(Key, Value)>, pending: BTreeMap<Key, Option<Value>>, reverse: bool) -> Vec<(Key, Value)> {
+/// Entries with what stands in front of them, in order.
+pub(crate) fn merge(
+    committed: Vec<(Key, Value)>,
+    pending: BTreeMap<Key, Option<Value>>,
+    reverse: bool,
+) -> Vec<(Key, Value)> {
     if pending.is_empty() {
         return committed;
     }

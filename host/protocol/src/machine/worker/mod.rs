@@ -178,10 +178,6 @@ impl<W> Worker<W> {
     pub fn backlog(&self) -> usize {
         self.ingress.len()
     }
-    /// Long transactions that run or wait to.
-    pub fn long(&self) -> usize {
-        self.longs.count()
-    }
     /// Apps of which requests wait for an epoch.
     pub fn waiting_apps(&self) -> usize {
         self.ingress.apps()

@@ -122,11 +122,6 @@ impl<W> Longs<W> {
         !(self.ended.is_empty() && self.released.is_empty() && self.withdrawn.is_empty())
     }
 
-    /// Those that run or wait to.
-    pub fn count(&self) -> usize {
-        self.waiting.len() + self.running.len()
-    }
-
     /// A run reads.
     pub fn ask(&mut self, run: RunId, operation: Operation) {
         self.asked.push((run, operation));

@@ -2,7 +2,7 @@
 
 use styx_planted::{Bug, planted};
 
-use crate::execute::attempt::{Entry, Footprint, Operation, Overlay, RemoteResponse, Scan};
+use crate::execute::attempt::{Entry, Footprint, Operation, Overlay, RemoteResponse, Scan, merge};
 use crate::execute::task::RunId;
 use crate::ids::{Epoch, Tid};
 use crate::sequence::catalog::Catalog;
@@ -174,10 +174,8 @@ fn observed(scan: &Scan, found: &[(Key, Value)]) -> RangeRead {
 fn scan_behind(state: &State, scan: &Scan, changed: Vec<(Key, Option<Value>)>) -> Vec<(Key, Value)> {
     // Of what is found, each of these may be hidden.
     let limit = (scan.limit as usize).saturating_add(changed.len());
-    let mut found = state.scan(scan.operator, &scan.range, scan.partition, limit, scan.reverse);
-    found.retain(|(key, _)| changed.binary_search_by(|(changed, _)| changed.cmp(key)).is_err());
-    found.extend(changed.into_iter().filter_map(|(key, value)| Some((key, value?))));
-    found.sort_unstable_by(|(a, _), (b, _)| if scan.reverse { b.cmp(a) } else { a.cmp(b) });
+    let committed = state.scan(scan.operator, &scan.range, scan.partition, limit, scan.reverse);
+    let mut found = merge(committed, changed.into_iter().collect(), scan.reverse);
     found.truncate(scan.limit as usize);
     found
 }
