@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use styx_storage::snapshot::Environment;
 
 use crate::thread::{Answer, Wait, is_running, wait};
 
@@ -245,5 +248,21 @@ impl ObjectStore for Client {
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
         Err(unavailable("nobody copies"))
+    }
+}
+
+/// Names for objects, all different; and the pauses of code that uses the store.
+#[derive(Debug, Default)]
+pub struct Names(AtomicU64);
+
+impl Environment for Names {
+    fn nonce(&self) -> u128 {
+        u128::from(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn pause(&self, duration: Duration) {
+        if is_running() {
+            wait(Wait::Pause(duration));
+        }
     }
 }

@@ -3,17 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use styx_durability::components::Components;
 use styx_protocol::catalog::{Control, Digest};
-use styx_storage::snapshot::{Environment as StoreEnvironment, Memory, Runtime, StoreLocation};
+use styx_storage::snapshot::{Memory, Runtime, StoreLocation};
 
 use crate::disk::Disk;
-use crate::store::Client;
-use crate::thread::{Wait, is_running, wait};
+use crate::store::{Client, Names};
 
 /// See the module. Clones are the same.
 #[derive(Clone, Debug)]
@@ -98,21 +95,5 @@ impl Components for Kept {
         let digest = Digest(bytes.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?);
         self.lock().insert(digest);
         Ok(digest)
-    }
-}
-
-/// Names for objects, all different; and the pauses of code that uses the store.
-#[derive(Debug, Default)]
-pub struct Names(AtomicU64);
-
-impl StoreEnvironment for Names {
-    fn nonce(&self) -> u128 {
-        u128::from(self.0.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    fn pause(&self, duration: Duration) {
-        if is_running() {
-            wait(Wait::Pause(duration));
-        }
     }
 }

@@ -30,7 +30,7 @@ use styx_protocol::ids::{EngineHash, Epoch, Generation};
 
 pub use around::{Around, Inbox, Own};
 pub use booting::Booting;
-pub use directory::{Directory, Kept, Names};
+pub use directory::{Directory, Kept};
 
 use self::candidate::Candidate;
 use self::coordinator::Coordinator;

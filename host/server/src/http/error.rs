@@ -6,10 +6,9 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use styx_driver::client::Failure;
 use styx_driver::snapshots::NoSnapshot;
 use styx_protocol::abort::{Abort, Code};
-
-use crate::handle::Failure;
 
 /// An error reply. None of the request's writes happened, unless it says that nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
