@@ -39,7 +39,6 @@ use sdk::Sdk;
 /// Part of every cache key: count up when builders make something else of the same inputs.
 const FORMAT: &str = "1";
 
-/// Report of a build.
 #[derive(Clone, Debug)]
 pub struct BuildReport {
     /// Name of the app.
@@ -60,7 +59,6 @@ pub struct ComponentReport {
     pub name: String,
     /// `None` if it was there already.
     pub language: Option<Language>,
-    /// Its size.
     pub bytes: u64,
     /// SHA-256, in hexadecimal digits.
     pub digest: String,

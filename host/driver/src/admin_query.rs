@@ -13,9 +13,7 @@ use crate::wire::{AdminQuery, Bytes, PartitionStats, Response, WorkerStatus};
 
 /// A worker's view of itself between two steps of its machine.
 pub struct QueryView<'a> {
-    /// Which worker it is.
     pub worker: WorkerId,
-    /// Whether a partition is its own.
     pub owns: &'a dyn Fn(PartitionId) -> bool,
     /// The committed state.
     pub state: &'a State,

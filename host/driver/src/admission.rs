@@ -7,7 +7,6 @@
 use crate::client::Failure;
 use crate::wire::View;
 
-/// Condition of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCondition {
     /// Its disk has less left than the reserve.

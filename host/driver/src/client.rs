@@ -11,7 +11,6 @@ use crate::wire::AdminQuery;
 /// to an admin query; a driver that drops one of them will not answer.
 #[derive(Debug)]
 pub enum ClientMessage<W, R> {
-    /// A request.
     Request(ClientRequest<W>),
     /// An admin query; answered once all that the answer tells is durable.
     Read(AdminQuery, R),

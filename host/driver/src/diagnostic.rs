@@ -18,7 +18,6 @@ pub enum Level {
     Error,
 }
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How much it matters.

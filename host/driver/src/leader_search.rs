@@ -29,7 +29,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A process that did not review for so long does not know how silent it was.
 const ASLEEP: Duration = Duration::from_millis(500);
 
-/// See the module.
 #[derive(Debug)]
 pub struct LeaderSearch {
     addresses: Vec<String>,

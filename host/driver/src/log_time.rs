@@ -12,7 +12,6 @@ use crate::time::{Now, micros};
 /// is left of it.
 const SLEW: u64 = 8;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct LogTime {
     before: Option<Now>,

@@ -15,55 +15,36 @@ use crate::wire::{DecodeError, Envelope};
 pub enum NetworkEvent {
     /// A message of the protocol, in order within its generation.
     Message {
-        /// Its sender.
         from: NodeId,
-        /// The generation.
         generation: Generation,
         /// The message, or why it cannot be read.
         message: Result<Box<Message>, String>,
     },
     /// A control message, which may have been lost or overtaken.
     Control {
-        /// Its sender.
         from: NodeId,
         /// The message, or why it cannot be read.
         message: Result<Box<Envelope>, DecodeError>,
     },
     /// A connection was made.
     Connected {
-        /// The peer.
         peer: NodeId,
         /// It is another process than before: no control message of before arrives any more.
         restarted: bool,
     },
     /// A connection has ended; the network tries to make it again.
-    Lost {
-        /// The peer.
-        peer: NodeId,
-        /// Why.
-        why: String,
-    },
+    Lost { peer: NodeId, why: String },
     /// A peer could not be connected to.
     Unreached {
-        /// The peer.
         peer: NodeId,
         /// Its machine answers, and nobody listens there any more.
         gone: bool,
-        /// Why.
         why: String,
     },
     /// Messages of a generation were lost.
-    Broken {
-        /// The peer.
-        peer: NodeId,
-        /// The generation.
-        generation: Generation,
-        /// Why.
-        why: String,
-    },
+    Broken { peer: NodeId, generation: Generation, why: String },
     /// A peer will not have this process.
     Refused {
-        /// The peer.
         peer: NodeId,
         /// The kind of refusal.
         refusal: Refusal,

@@ -89,14 +89,12 @@ pub struct ThreadId(pub u32);
 pub enum Work {
     /// A thread's share of a batch.
     Share(u64, usize),
-    /// A task.
     Task(u64),
 }
 
 /// A life of a node: from a start to a crash. What is meant for an earlier one reaches nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Life {
-    /// The node.
     pub node: usize,
     /// Starts.
     pub number: u32,
@@ -117,7 +115,6 @@ pub enum Message {
     Query(Arc<Request>),
     /// The question for a request's end.
     Await(RequestId),
-    /// A deployment.
     Control(Control),
     /// A look at how things are.
     Look(AdminQuery),
@@ -126,9 +123,7 @@ pub enum Message {
 /// A message from a node, or its kernel, to a client.
 #[derive(Clone, Debug)]
 pub enum Response {
-    /// The end.
     Reply(Reply),
-    /// A receipt.
     Accepted,
     /// Nothing is known.
     Unknown,

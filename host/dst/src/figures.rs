@@ -7,17 +7,14 @@ pub struct Figures {
     pub transactions: u64,
     /// Of these, those in clusters of several workers.
     pub clustered: u64,
-    /// Queries.
     pub queries: u64,
     /// Transactions and queries that needed other workers.
     pub shared: u64,
-    /// Epochs.
     pub epochs: u64,
     /// Transactions that ended in the fallback.
     pub fell_back: u64,
     /// Transactions that moved to the next epoch.
     pub rescheduled: u64,
-    /// Aborts.
     pub aborted: u64,
     /// Crashes and recoveries, failed fsyncs included.
     pub crashes: u64,

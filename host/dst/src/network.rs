@@ -57,7 +57,6 @@ pub enum Happening {
     Frame(u64, Frame),
     /// A connection was made to a node that goes by this name, in this session; dialed by that one.
     Connected {
-        /// Its number.
         connection: u64,
         /// The other end.
         peer: NodeId,
@@ -156,7 +155,6 @@ impl Network {
         Some((to, *last))
     }
 
-    /// Whether a connection is there.
     pub fn is_open(&self, connection: u64) -> bool {
         self.connections.contains_key(&connection)
     }

@@ -15,7 +15,6 @@ use crate::network::{Happening, Peers};
 use crate::process::{Around, Directory, Input, Own, Process, Role};
 use crate::thread::Answer;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Node {
     role: Role,
@@ -24,7 +23,6 @@ pub struct Node {
     pub life: Life,
     /// Until when the process stands still.
     pub paused_until: u64,
-    /// Its clocks.
     pub clock: Clock,
     directory: Directory,
 }
@@ -57,7 +55,6 @@ impl Node {
         Node { role, running: None, life: Life { node, number: 0 }, paused_until: 0, clock, directory }
     }
 
-    /// Its role.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -304,7 +301,6 @@ impl Node {
         self.running.as_ref().map_or(0, |running| running.process.under_way())
     }
 
-    /// State of a worker in a generation.
     pub fn worker_state(&self, generation: Generation) -> Option<WorkerState<'_>> {
         self.running.as_ref().and_then(|running| running.process.worker_state(generation))
     }

@@ -25,7 +25,6 @@ use crate::thread::{Answer, Wait, is_running, wait};
 /// An object on its way into the store.
 #[derive(Debug)]
 pub struct Put {
-    /// Its name.
     pub name: Path,
     bytes: Bytes,
     mode: PutMode,
@@ -37,7 +36,6 @@ pub type PutAnswer = Option<Result<PutResult>>;
 /// Objects to be deleted.
 #[derive(Debug)]
 pub struct Deletion {
-    /// Their names.
     pub names: Vec<Path>,
 }
 
@@ -155,7 +153,6 @@ impl Contents {
         self.within(&prefix).map(|(name, object)| Ok(Contents::meta(name, object))).collect()
     }
 
-    /// Objects in a folder.
     fn within(&self, folder: &Path) -> impl Iterator<Item = (&Path, &Object)> {
         let begins = |(name, _): &(&Path, &Object)| name.as_ref().starts_with(folder.as_ref());
         self.objects.range(folder..).take_while(begins).filter(|(name, _)| name.prefix_matches(folder))
@@ -181,7 +178,6 @@ impl fmt::Display for Client {
 }
 
 impl Client {
-    /// The contents.
     pub fn contents(&self) -> MutexGuard<'_, Contents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

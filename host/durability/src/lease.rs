@@ -6,7 +6,6 @@ use styx_driver::leadership::{Candidate, LeaseAnswer, LeaseEffect};
 use styx_driver::time::{Instant, micros};
 use styx_storage::snapshot::{Acquired, Lease, Leases, SnapshotError};
 
-/// See the module.
 #[derive(Debug)]
 pub struct Claim {
     leases: Leases,

@@ -17,7 +17,6 @@ use crate::metadata::{COMPONENT, METADATA, SnapshotMetadata};
 use crate::objects;
 use crate::recovery::Found;
 
-/// See the module.
 #[derive(Debug)]
 pub struct ManifestWriter {
     store: SnapshotStore,

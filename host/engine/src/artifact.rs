@@ -157,7 +157,6 @@ fn checksum(path: &Path) -> std::io::Result<Digest> {
     }
 }
 
-/// An error of wasmtime as an error of anyhow.
 pub(crate) fn plain(error: wasmtime::Error) -> anyhow::Error {
     anyhow::anyhow!("{error:#}")
 }

@@ -22,7 +22,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// The target of this name.
     pub fn named(name: &str) -> Option<&'static Target> {
         TARGETS.iter().find(|target| target.name == name)
     }

@@ -311,7 +311,6 @@ impl Cluster {
         &self.directory
     }
 
-    /// The roles that there are.
     pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
         self.processes.keys().copied()
     }
@@ -326,7 +325,6 @@ impl Cluster {
         self.options.workers
     }
 
-    /// The process of a role.
     pub fn process(&self, role: Role) -> &Process {
         self.processes.get(&role).expect("only roles that there are are named")
     }

@@ -210,7 +210,6 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The last line of that.
     pub fn last_line(&self) -> String {
         last_line(&self.log)
     }

@@ -16,7 +16,6 @@ pub struct Subject {
     pub package: String,
     /// Below the workspace's root.
     pub directory: PathBuf,
-    /// Its product.
     pub files: Vec<(PathBuf, Schema)>,
 }
 
@@ -107,7 +106,6 @@ impl Catalog {
         }
     }
 
-    /// The mutant with this key.
     pub fn with_key(&self, key: &str) -> Option<&Mutant> {
         self.mutants.values().find(|mutant| mutant.key == key)
     }

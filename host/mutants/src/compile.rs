@@ -23,7 +23,6 @@ pub struct Program {
     pub package: String,
     /// Its target's name.
     pub name: String,
-    /// The executable.
     pub path: PathBuf,
     /// Where it expects to run: its package's directory.
     pub directory: PathBuf,
@@ -34,7 +33,6 @@ pub struct Program {
 pub struct Compiled {
     /// Test programs of the subjects.
     pub tests: Vec<Program>,
-    /// The simulator.
     pub simulator: Option<Program>,
     /// Mutants that do not compile.
     pub left_out: BTreeSet<u32>,
@@ -45,7 +43,6 @@ pub struct Compiled {
 /// How to compile.
 #[derive(Debug)]
 pub struct Compiler<'a> {
-    /// The workspace.
     pub original: &'a Original,
     /// Everything that is written goes below it.
     pub work: &'a Path,

@@ -15,7 +15,6 @@ pub enum Operator {
     Boundary,
     /// A comparison or a condition turned round.
     Negation,
-    /// `&&` and `||`.
     Logic,
     /// `+` and `-`, and the like.
     Arithmetic,
@@ -79,7 +78,6 @@ pub struct Site {
 /// A file and its sites, outer ones before those inside them.
 #[derive(Debug, Default)]
 pub struct Schema {
-    /// The original.
     pub text: String,
     /// Where something can be changed.
     pub sites: Vec<Site>,

@@ -12,7 +12,6 @@ const ANSWER: i32 = 77;
 static ON: AtomicU32 = AtomicU32::new(OFF);
 static REACHED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this mutant is on.
 #[inline(always)]
 pub fn on(mutant: u32) -> bool {
     ON.load(Ordering::Relaxed) == mutant && reached()

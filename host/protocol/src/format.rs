@@ -48,19 +48,16 @@ pub enum FormatError {
     Older {
         /// The format's name.
         name: &'static str,
-        /// Its version.
         found: u16,
         /// The version of this program.
         expected: u16,
     },
-    /// They are in a later version of it.
     #[error(
         "this is a {name} of format version {found}; this program reads version {expected}: install the release that wrote it, or a later one"
     )]
     Newer {
         /// The format's name.
         name: &'static str,
-        /// Its version.
         found: u16,
         /// The version of this program.
         expected: u16,
@@ -70,7 +67,6 @@ pub enum FormatError {
     Damaged {
         /// The format's name.
         name: &'static str,
-        /// The version.
         version: u16,
         /// What is wrong.
         why: String,

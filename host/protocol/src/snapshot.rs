@@ -67,7 +67,6 @@ impl RetainedState {
         RetainedState { generation, epoch, partitions, replies }
     }
 
-    /// Whether they are of the snapshot with this frame, and hold this partition.
     pub fn hold(&self, frame: &SnapshotHeader, partition: PartitionId) -> bool {
         let same = (self.generation, self.epoch) == (frame.generation, frame.epoch);
         (same || planted(Bug::RetainedOfAnother)) && self.partitions.contains_key(&partition)

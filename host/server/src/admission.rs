@@ -44,7 +44,6 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Condition of the log.
     pub fn condition(&self) -> LogCondition {
         let stalled = self.stalled.load(Ordering::Relaxed) || self.stall.get().is_some_and(Stall::is_stalled);
         LogCondition { full: self.full.load(Ordering::Relaxed), stalled }

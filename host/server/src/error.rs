@@ -14,7 +14,6 @@ pub enum ErrorKind {
 /// An error for a person.
 #[derive(Debug)]
 pub struct ServerError {
-    /// Its kind.
     pub kind: ErrorKind,
     /// Stable code.
     pub code: &'static str,

@@ -63,11 +63,9 @@ impl<M: From<ClientMessage> + From<OperatorMessage> + Send> Inbox for Everybody<
 /// Somebody who waits for an answer.
 #[derive(Debug)]
 pub enum Waiter {
-    /// One answer.
     Once(oneshot::Sender<Answer>),
     /// One of many on a pipelined connection, told apart by a ticket of the connection's own.
     Stream {
-        /// The ticket.
         ticket: u64,
         /// The connection. Answers arrive in commit order.
         to: Arc<Answers>,

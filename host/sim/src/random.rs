@@ -33,7 +33,6 @@ impl Random {
         self.below(1000) < u64::from(permille)
     }
 
-    /// One of several.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

@@ -102,7 +102,6 @@ impl Threads {
         }
     }
 
-    /// Advances a task.
     pub fn advance(&mut self, thread: usize, mut task: Task) -> TaskProgress {
         if let TaskKind::Resume { parked, .. } = &mut task.kind {
             parked.0 &= (1 << THREAD) - 1;

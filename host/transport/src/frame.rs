@@ -26,7 +26,6 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use super::compression::{Decompressor, InflateError};
 use super::reason::{Counters, Reason, Refusal, add};
 
-/// Bytes of a header.
 pub const HEADER_BYTES: usize = 44;
 /// The version that this program speaks.
 pub const VERSION: u8 = 2;
@@ -126,9 +125,7 @@ pub(super) fn refusal_in_version_1(body: &[u8]) -> Vec<u8> {
 /// A frame as it was read: checked and decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The header.
     pub header: Header,
-    /// The body.
     pub body: Bytes,
 }
 

@@ -64,7 +64,6 @@ pub struct Hello {
     #[serde(flatten)]
     pub versions: Versions,
     pub kind: NodeKind,
-    /// Its id.
     pub node: NodeId,
     /// Its name, for people.
     pub name: String,

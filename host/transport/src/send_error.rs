@@ -13,28 +13,17 @@ pub enum SendError {
     NotConnected(NodeId),
     /// The message is longer than messages may be.
     #[error("the message has {bytes} bytes; at most {most} travel at once")]
-    TooLarge {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        most: usize,
-    },
+    TooLarge { bytes: usize, most: usize },
     /// Too much waits for the peer. In a generation this breaks the order: see [`Incoming::Broken`].
     #[error("{bytes} bytes wait for node {peer}; it is too slow or gone")]
     Backlogged {
-        /// The peer.
         peer: NodeId,
         /// Bytes that wait.
         bytes: usize,
     },
     /// Messages of this generation were lost; only a new one helps.
     #[error("messages of generation {generation} to node {peer} were lost; begin a new generation")]
-    Broken {
-        /// The peer.
-        peer: NodeId,
-        /// The generation.
-        generation: u64,
-    },
+    Broken { peer: NodeId, generation: u64 },
     /// The network has stopped.
     #[error("the network has stopped")]
     Stopped,

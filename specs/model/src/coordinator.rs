@@ -29,7 +29,6 @@ struct Round {
 /// A generation's coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinator {
-    /// Its generation.
     pub generation: Generation,
     /// Whom it counts on.
     pub members: Members,

@@ -13,22 +13,17 @@ pub type Generation = u8;
 pub struct Members(u8);
 
 impl Members {
-    /// All workers.
     pub const ALL: Members = Members((1 << WORKERS) - 1);
-    /// None.
     pub const NONE: Members = Members(0);
 
-    /// Whether a worker is one.
     pub fn contains(self, worker: usize) -> bool {
         self.0 & (1 << worker) != 0
     }
 
-    /// With a worker.
     pub fn with(self, worker: usize) -> Self {
         Members(self.0 | (1 << worker))
     }
 
-    /// Without a worker.
     pub fn without(self, worker: usize) -> Self {
         Members(self.0 & !(1 << worker))
     }
@@ -59,7 +54,6 @@ pub struct Cut {
 /// One epoch in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Which it is.
     pub cut: Cut,
     /// New requests with their TIDs. Rescheduled ones are in an older record.
     pub requests: Batch,
@@ -80,12 +74,10 @@ pub enum End {
     Rescheduled,
 }
 
-/// A recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum To {
     /// The coordinator of the message's generation.
     Coordinator,
-    /// A worker.
     Worker(usize),
 }
 
@@ -109,7 +101,6 @@ pub enum Body {
     Begin {
         /// The cut that must be durable before anything of this epoch is told to clients.
         cut: Cut,
-        /// The placement.
         members: Members,
         /// New and rescheduled transactions.
         batch: Batch,

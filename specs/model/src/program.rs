@@ -32,7 +32,6 @@ pub struct Did {
 /// What a caller gets of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Returned {
-    /// Its value.
     Value(u8),
     /// It aborted or drifted, and its caller comes to nothing either.
     Nothing,
@@ -44,7 +43,6 @@ impl Did {
         Did::default()
     }
 
-    /// Writes a value.
     pub fn write(value: u8) -> Self {
         Did { writes: Some(value), ..Did::default() }
     }
@@ -55,7 +53,6 @@ impl Did {
         self
     }
 
-    /// And returns a value.
     pub fn returns(self, value: u8) -> Self {
         Did { returns: value, ..self }
     }
@@ -71,13 +68,11 @@ impl Did {
         Did { writes: self.writes.map(|value| value + sum), returns: self.returns + sum, ..self }
     }
 
-    /// Aborts.
     pub fn abort() -> Self {
         Did { aborts: true, ..Did::default() }
     }
 }
 
-/// A request.
 #[derive(Clone, Copy)]
 pub struct Transaction {
     /// The key whose function is called first; its owner is the root.
@@ -93,9 +88,7 @@ pub struct Part {
     pub key: usize,
     /// What it was called with.
     pub parameter: u8,
-    /// What it read.
     pub read: u8,
-    /// What it did.
     pub did: Did,
 }
 

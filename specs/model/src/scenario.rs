@@ -44,13 +44,10 @@ pub enum Planted {
 /// A small world.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// Its name.
     pub name: &'static str,
-    /// What it is for.
     pub about: &'static str,
     /// What the keys hold at first.
     pub initial: Values,
-    /// The requests.
     pub transactions: &'static [Transaction],
     /// A new epoch takes those requests of one of these lists that are not cut yet, in its order.
     pub orders: &'static [&'static [usize]],
@@ -63,9 +60,7 @@ pub struct Scenario {
 /// The protocol in a scenario, right or with a mistake.
 #[derive(Clone, Copy)]
 pub struct Protocol {
-    /// The scenario.
     pub scenario: Scenario,
-    /// The mistake.
     pub mistake: Option<Planted>,
 }
 
@@ -75,7 +70,6 @@ impl Protocol {
         self.mistake == Some(mistake)
     }
 
-    /// A request.
     pub fn transaction(&self, request: usize) -> &Transaction {
         &self.scenario.transactions[request]
     }
@@ -214,7 +208,6 @@ const FILL_B: Transaction = Transaction {
     },
 };
 
-/// All scenarios.
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "reordering",
@@ -283,17 +276,14 @@ pub const SCENARIOS: &[Scenario] = &[
 
 /// Where a mistake must show.
 pub struct Hunt {
-    /// The mistake.
     pub mistake: Planted,
     /// The name of the scenario.
     pub scenario: &'static str,
     /// How many crashes it takes.
     pub crashes: u8,
-    /// What it breaks.
     pub breaks: &'static [&'static str],
 }
 
-/// All mistakes.
 pub const HUNTS: &[Hunt] = &[
     Hunt { mistake: Planted::ReplyEarly, scenario: "other cut", crashes: 1, breaks: &[REPLIES] },
     Hunt { mistake: Planted::ReplyByEpoch, scenario: "other cut", crashes: 1, breaks: &[REPLIES] },

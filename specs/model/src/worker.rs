@@ -29,7 +29,6 @@ pub enum Stage {
 /// How far a worker is within its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
-    /// Has executed.
     Executed,
     /// Has told its conflicts.
     Validated,
@@ -46,7 +45,6 @@ pub struct Epoch {
     pub number: u8,
     /// How far it is.
     pub phase: Phase,
-    /// The transactions.
     pub batch: Batch,
     /// The fallback on this worker's keys.
     pub stages: Vec<Stage>,
@@ -60,10 +58,8 @@ pub struct Epoch {
     ends: Vec<Option<End>>,
 }
 
-/// A worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Worker {
-    /// Its number.
     pub id: usize,
     /// The generation that it has joined.
     pub generation: Generation,

@@ -30,7 +30,6 @@ pub struct World {
     pub workers: [Arc<Worker>; WORKERS],
     /// Messages in flight; any may arrive next.
     pub network: BTreeSet<Arc<Message>>,
-    /// The log.
     pub log: Arc<Log>,
     /// Per request: what its client was told.
     pub replies: Vec<Option<Outcome>>,
@@ -42,7 +41,6 @@ pub struct World {
     pub contradicted: bool,
 }
 
-/// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A message arrives.

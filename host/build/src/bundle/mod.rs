@@ -22,13 +22,11 @@ use super::manifest::{Component, FILE_NAME, Manifest, check_name};
 pub struct BundleLimits {
     /// Entries of the archive.
     pub entries: usize,
-    /// Bytes of the archive.
     pub archive_bytes: usize,
     /// Bytes of one file, inflated.
     pub file_bytes: u64,
     /// Bytes of all files, inflated.
     pub total_bytes: u64,
-    /// Bytes of the manifest.
     pub manifest_bytes: u64,
 }
 

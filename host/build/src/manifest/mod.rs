@@ -36,7 +36,6 @@ pub struct Manifest {
     pub operators: BTreeMap<String, OperatorSettings>,
 }
 
-/// `[app]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct App {
     /// Default: the directory's name.

@@ -21,7 +21,6 @@ use crate::wire::{Envelope, Query, Response};
 /// The snapshot that a generation begins with, as far as a coordinator must know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFound {
-    /// Its number.
     pub sequence: u64,
     /// Replay begins with this record of the log.
     pub log_position: LogPosition,
@@ -44,16 +43,13 @@ pub enum Event<W, R> {
     Delivered,
     /// [`Effect::Raise`] is done: lower generations append nothing more, all of theirs stands before this position.
     Raised {
-        /// The generation.
         generation: Generation,
         /// The end of the log.
         position: LogPosition,
     },
     /// The records of a generation up to an epoch's are durable, and stand before a position.
     Synced {
-        /// The generation.
         generation: Generation,
-        /// The epoch.
         epoch: Epoch,
         /// The end of the log.
         position: LogPosition,
@@ -62,7 +58,6 @@ pub enum Event<W, R> {
     Record {
         /// The generation that reads.
         generation: Generation,
-        /// The record.
         record: Option<Arc<EpochRecord>>,
     },
     /// [`Effect::FindSnapshot`] is done.
@@ -81,14 +76,12 @@ pub enum Event<W, R> {
     },
     /// [`Effect::MaintainSnapshots`] is done: the log must be kept from a position on.
     Maintained {
-        /// The generation.
         generation: Generation,
         /// The position, if any snapshot is kept.
         result: Result<Option<LogPosition>, StoreFailure>,
     },
     /// An operator deploys, activates or removes something.
     Deploy {
-        /// The change.
         control: Control,
         /// Answered with [`Answer::Controlled`].
         waiter: W,
@@ -116,37 +109,28 @@ pub enum Event<W, R> {
 pub enum Effect<W, R> {
     /// Send a worker of the current generation a message: in order, each once.
     Send {
-        /// The receiver.
         to: NodeId,
-        /// The message.
         message: Message,
     },
     /// Send a message outside of generations. Who cannot be reached will be told again, or is no longer there.
     SendControl {
-        /// The receiver.
         to: NodeId,
-        /// The message.
         envelope: Envelope,
     },
     /// Send questions over a connection that is there, or say [`Event::Undelivered`].
     Ask {
-        /// The receiver.
         to: NodeId,
-        /// The questions.
         queries: Vec<Query>,
     },
     /// Send a node a component, or that there is none: [`Envelope::Component`].
     SendComponent {
-        /// The receiver.
         to: NodeId,
-        /// The component.
         digest: Digest,
     },
     /// From now on messages are of this generation.
     SetGeneration(Generation),
     /// Keep a connection to a node.
     Connect {
-        /// The node.
         node: NodeId,
         /// Where it is.
         address: String,
@@ -160,7 +144,6 @@ pub enum Effect<W, R> {
     Append {
         /// The generation that appends.
         generation: Generation,
-        /// The record.
         record: Arc<EpochRecord>,
     },
     /// Make durable that lower generations append nothing more.
@@ -193,7 +176,6 @@ pub enum Effect<W, R> {
     BeginSnapshots(Generation),
     /// The generation is over: what the store does for it is given up.
     EndSnapshots,
-    /// Put a manifest.
     PutManifest(Box<ManifestDraft>),
     /// Merge deltas, delete old snapshots.
     MaintainSnapshots,
@@ -208,7 +190,6 @@ pub enum Effect<W, R> {
     SnapshotAnswer {
         /// Who waits.
         waiter: W,
-        /// The snapshot.
         result: Result<SnapshotSummary, NoSnapshot>,
     },
     /// Show this process's endpoints what is deployed.
@@ -223,7 +204,6 @@ pub enum Effect<W, R> {
     },
     /// Count a stage of a round.
     StageEnded {
-        /// The stage.
         stage: Stage,
         /// How long it took.
         spent: Duration,

@@ -84,7 +84,6 @@ pub(super) enum Drained {
     No,
     /// A snapshot is wanted now.
     Snapshot,
-    /// All is over.
     Yes,
 }
 

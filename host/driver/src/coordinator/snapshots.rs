@@ -14,7 +14,6 @@ use crate::wire::Envelope;
 /// Who wants a snapshot.
 #[derive(Debug)]
 pub(super) enum SnapshotWaiter<W> {
-    /// An administrator.
     Client(W),
     /// The generation itself, which is to end.
     Drain,

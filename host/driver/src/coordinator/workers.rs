@@ -10,7 +10,6 @@ use super::config::CoordinatorConfig;
 use crate::time::Instant;
 use crate::wire::Member;
 
-/// Actions of the membership.
 pub(super) type Actions = Vec<membership::Action<NodeId>>;
 
 /// All workers that were heard of.
@@ -34,7 +33,6 @@ impl Workers {
         self.membership.generation()
     }
 
-    /// Steps the membership.
     #[must_use]
     pub(super) fn step(&mut self, now: Instant, input: membership::Input<NodeId>) -> Actions {
         let mut actions = Vec::new();

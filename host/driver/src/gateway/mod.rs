@@ -44,7 +44,6 @@ pub enum GatewayEvent<W, R> {
     Undelivered {
         /// Who was to be asked.
         to: NodeId,
-        /// The questions.
         queries: Vec<Query>,
     },
     /// Everything that has come so far has been told: what gathers is to be sent.
@@ -60,18 +59,12 @@ pub enum GatewayEffect<W, R> {
     Ask {
         /// Who is asked.
         to: NodeId,
-        /// The questions.
         queries: Vec<Query>,
     },
     /// Send a message to the coordinator; it may be lost.
     Send(Envelope),
     /// Keep a connection to a node.
-    Connect {
-        /// The node.
-        node: NodeId,
-        /// Its address.
-        address: String,
-    },
+    Connect { node: NodeId, address: String },
     /// Give a connection up.
     Disconnect(NodeId),
     /// Look for the coordinator at another address.
@@ -92,7 +85,6 @@ pub enum GatewayEffect<W, R> {
     Diagnostic(Diagnostic),
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct GatewayDriver<W, R> {
     router: Router<W, R>,

@@ -44,7 +44,6 @@ pub enum RouterEffect<W, R> {
     Send {
         /// Who is asked.
         to: NodeId,
-        /// The questions.
         queries: Vec<Query>,
     },
     /// Answer a client.

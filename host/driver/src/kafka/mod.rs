@@ -39,16 +39,13 @@ const ALL_REPLIES: Duration = Duration::from_secs(60);
 /// Place of a record in the topic of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Its partition.
     pub partition: i32,
-    /// Its offset.
     pub offset: i64,
 }
 
 /// What is asked for a record.
 #[derive(Clone, Debug)]
 pub enum Prepared<C> {
-    /// Its request.
     Request {
         /// The request; its reply is remembered.
         request: Arc<Request>,
@@ -59,7 +56,6 @@ pub enum Prepared<C> {
     Refused {
         /// What its request's id was.
         request: RequestId,
-        /// The record.
         record: C,
     },
 }
@@ -102,9 +98,7 @@ pub enum FrontEffect<C, P> {
     /// Make a request of a record: say [`FrontEvent::Prepared`] or [`FrontEvent::TooEarly`], or keep it as what cannot
     /// have been a request, and later [`FrontEvent::Write`] its refusal.
     Prepare {
-        /// Its place.
         place: Place,
-        /// The record.
         record: C,
         /// Everything below this offset of its partition has been answered.
         watermark: i64,
@@ -115,7 +109,6 @@ pub enum FrontEffect<C, P> {
     Ask {
         /// Comes back with the answer.
         ticket: u64,
-        /// The request.
         request: Arc<Request>,
         /// It only reads.
         read_only: bool,
@@ -124,18 +117,14 @@ pub enum FrontEffect<C, P> {
     AskEnd {
         /// Comes back with the answer.
         ticket: u64,
-        /// The request.
         request: RequestId,
     },
     /// A request has ended: write its reply, by [`FrontEvent::Write`].
     Reply {
-        /// The record.
         place: Place,
         /// The request's id, in the client's words.
         id: String,
-        /// The end.
         reply: Reply,
-        /// It only read.
         read_only: bool,
         /// From the record's coming to its end.
         duration: Duration,
@@ -144,7 +133,6 @@ pub enum FrontEffect<C, P> {
     Write {
         /// The record that it answers.
         place: Place,
-        /// The reply.
         reply: P,
         /// Everything below this offset of the record's partition has been answered.
         watermark: i64,
@@ -182,7 +170,6 @@ impl<C> InFlight<C> {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct FrontDriver<C, P> {
     partitions: BTreeMap<i32, Partition<C>>,

@@ -27,7 +27,6 @@ pub enum SingleEvent<W, R, S> {
     Client(ClientMessage<W, R>),
     /// An operator deploys, activates or removes something.
     Deploy {
-        /// The change.
         control: Control,
         /// Answered with [`Answer::Controlled`].
         waiter: W,
@@ -47,12 +46,7 @@ pub enum SingleEvent<W, R, S> {
     /// [`SingleEffect::StartLong`] is done.
     LongEnded(RunId, Box<Execution>),
     /// Records are durable up to an epoch's, and stand before a position of the log.
-    Synced {
-        /// The epoch.
-        epoch: Epoch,
-        /// The position.
-        position: LogPosition,
-    },
+    Synced { epoch: Epoch, position: LogPosition },
     /// The delta writer takes more of what has changed.
     HandOver,
     /// The delta writer has written its part of a snapshot.
@@ -100,7 +94,6 @@ pub enum SingleEffect<W, R, S> {
         /// These were the last.
         last: bool,
     },
-    /// Put a manifest.
     PutManifest(Box<ManifestDraft>),
     /// Merge deltas, delete old snapshots.
     MaintainSnapshots,
@@ -112,7 +105,6 @@ pub enum SingleEffect<W, R, S> {
     SnapshotAnswer {
         /// Whoever waits.
         waiter: S,
-        /// The snapshot.
         result: Result<SnapshotSummary, NoSnapshot>,
     },
 
@@ -126,9 +118,7 @@ pub enum SingleEffect<W, R, S> {
     Logs {
         /// The catalog of the epoch.
         catalog: Arc<Catalog>,
-        /// The transaction.
         tid: Tid,
-        /// The lines.
         lines: Vec<LogLine>,
     },
     /// Count an epoch that has ended.

@@ -30,7 +30,6 @@ use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotSched
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, Overview, Response};
 
-/// The only worker.
 const ONLY: WorkerId = WorkerId(0);
 
 /// Settings of a single process.
@@ -53,7 +52,6 @@ pub struct SnapshotStart {
     pub newest: Option<(Epoch, LogPosition)>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct SingleDriver<W, R, S> {
     machine: Machine<W>,

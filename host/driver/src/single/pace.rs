@@ -8,7 +8,6 @@ use crate::time::Instant;
 /// Epochs that may wait for one fsync before further ones are held back to fill.
 const UNSYNCED_MAX: u64 = 2;
 
-/// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     size: usize,

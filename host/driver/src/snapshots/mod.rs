@@ -52,13 +52,11 @@ impl Default for SnapshotConfig {
 /// A snapshot that exists.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SnapshotSummary {
-    /// Its number.
     pub sequence: u64,
     /// It is the state of this epoch's end.
     pub epoch: u64,
     /// Bytes in the store, of all that it consists of.
     pub bytes: u64,
-    /// Bytes that had to be written for it.
     pub written_bytes: u64,
     /// From its beginning to its end, µs.
     pub duration_us: u64,
@@ -119,11 +117,9 @@ pub struct ManifestDraft {
 /// A manifest that was put, as the store sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManifestPut {
-    /// Its number.
     pub sequence: u64,
     /// Bytes of all that it mentions.
     pub bytes: u64,
-    /// Bytes of what was written for it.
     pub written_bytes: u64,
 }
 
@@ -286,7 +282,6 @@ impl<W> SnapshotScheduler<W> {
         }
     }
 
-    /// An epoch has ended.
     pub fn ended(&mut self, epoch: Epoch) {
         assert!(epoch >= self.reached, "epochs end in order");
         self.reached = epoch;

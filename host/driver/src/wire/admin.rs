@@ -18,7 +18,6 @@ pub enum AdminQuery {
     Get {
         /// The operator's id.
         operator: u32,
-        /// The key.
         key: String,
     },
     /// Entries of an operator, in key order.
@@ -48,7 +47,6 @@ impl AdminQuery {
 pub struct Overview {
     /// Everything is in one process.
     pub single: bool,
-    /// The generation.
     pub generation: Generation,
     /// It serves; otherwise it recovers, or waits for workers.
     pub live: bool,
@@ -69,7 +67,6 @@ pub struct Overview {
 /// How far a worker is, and what it holds.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct WorkerStatus {
-    /// The worker.
     pub worker: WorkerId,
     /// The last epoch that ended there.
     pub epoch: Epoch,
@@ -77,9 +74,7 @@ pub struct WorkerStatus {
     pub waiting: u64,
     /// Replies remembered.
     pub remembered: u64,
-    /// Partitions.
     pub partitions: u64,
-    /// Entities.
     pub entities: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
@@ -88,11 +83,8 @@ pub struct WorkerStatus {
 /// What a partition holds.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct PartitionStats {
-    /// The partition.
     pub partition: u16,
-    /// Its owner.
     pub worker: WorkerId,
-    /// Entities.
     pub entities: u64,
     /// Bytes of keys and values.
     pub bytes: u64,

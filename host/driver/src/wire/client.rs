@@ -11,7 +11,6 @@ use styx_protocol::transaction::Request;
 
 use super::admin::{AdminQuery, Overview, PartitionStats, WorkerStatus};
 
-/// One question.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Query {
     /// Comes back with the answer.
@@ -38,12 +37,10 @@ pub enum Question {
     Admin(AdminQuery),
 }
 
-/// One answer.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct TicketedResponse {
     /// Of the question.
     pub ticket: u64,
-    /// The answer.
     pub response: Response,
 }
 
@@ -86,12 +83,10 @@ pub enum Response {
         value: Option<Bytes>,
         /// The partition that it belongs to.
         partition: u16,
-        /// As of this epoch.
         epoch: Epoch,
     },
     /// Entries in key order.
     Entries {
-        /// The entries.
         entries: Vec<Entry>,
         /// There are more after the last one.
         more: bool,
@@ -102,16 +97,13 @@ pub enum Response {
     WrongGeneration,
 }
 
-/// A value.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Bytes(#[rkyv(with = styx_protocol::archive::Plain)] pub Value);
 
 /// The end of a request.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Reply {
-    /// The request.
     pub id: RequestId,
-    /// Its transaction.
     pub tid: Tid,
     /// The epoch in which it ended.
     pub epoch: Epoch,

@@ -29,7 +29,6 @@ use styx_protocol::transaction::CarriedTransaction;
 /// A member of a generation, and where others reach it.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Member {
-    /// Its node id.
     pub node: NodeId,
     /// Host and port.
     pub address: String,
@@ -40,9 +39,7 @@ pub struct Member {
 pub enum Envelope {
     /// Worker → coordinator: a heartbeat, and where other workers reach it.
     Hello {
-        /// The heartbeat.
         hello: Hello,
-        /// Its address.
         address: String,
     },
     /// Coordinator → worker: the answer to a heartbeat.
@@ -55,28 +52,22 @@ pub enum Envelope {
     Invite(Invite),
     /// Worker → coordinator: it has begun anew as a member.
     Joined {
-        /// The generation.
         generation: Generation,
     },
     /// Worker → coordinator: it cannot restore the snapshot that the generation begins with.
     RestoreFailed {
-        /// The generation.
         generation: Generation,
-        /// Why.
         why: String,
         /// The snapshot is damaged: an older one may do.
         damaged: bool,
     },
     /// Worker → coordinator: it has written its part of a snapshot.
     PartWritten {
-        /// The generation.
         generation: Generation,
-        /// What it has written.
         part: WrittenPart,
     },
     /// Coordinator → worker: say again what was written, the message may be lost.
     ResendPart {
-        /// The generation.
         generation: Generation,
     },
     /// Worker → coordinator: send this component.
@@ -96,18 +87,15 @@ pub enum Envelope {
     View(View),
     /// Gateway → worker or coordinator: what its clients ask.
     Queries(Vec<Query>),
-    /// The answers.
     Responses(Vec<TicketedResponse>),
 }
 
 /// Makes a worker a member.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Invite {
-    /// The generation.
     pub generation: Generation,
     /// For this life of the process alone.
     pub life: u64,
-    /// Which worker it is.
     pub me: WorkerId,
     /// All members, by worker.
     pub members: Vec<Member>,
@@ -150,7 +138,6 @@ pub struct WrittenPart {
 /// The cluster as a gateway must know it.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct View {
-    /// The generation.
     pub generation: Generation,
     /// It serves; otherwise it recovers.
     pub live: bool,
@@ -178,7 +165,6 @@ pub struct CatalogVersion {
 }
 
 impl CatalogVersion {
-    /// That of a catalog.
     pub fn of(catalog: &Catalog) -> Self {
         CatalogVersion { version: catalog.version(), hash: catalog.hash() }
     }

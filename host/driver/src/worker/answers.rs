@@ -34,7 +34,6 @@ enum Unconfirmed<L, R> {
     Read(Instant, Reader<R>, Response),
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Answers<L, R> {
     durable: Epoch,

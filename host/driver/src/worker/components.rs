@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use styx_protocol::catalog::{Catalog, Digest};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Components {
     prepared: BTreeSet<Digest>,

@@ -27,7 +27,6 @@ pub(super) const LEAVE_MAX: Duration = Duration::from_secs(15);
 /// How long the last answers may travel.
 pub(super) const LINGER: Duration = Duration::from_millis(100);
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     member: Member,

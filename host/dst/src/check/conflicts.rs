@@ -17,7 +17,6 @@ use super::{Checked, Failure};
 /// The lowest TID that has done something to an entity.
 type Lowest = BTreeMap<(u32, &'static str), Tid>;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Conflicts<'a> {
     writers: Lowest,

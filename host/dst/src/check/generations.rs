@@ -10,7 +10,6 @@ const FIRST: u64 = 8;
 /// Within this time after the last fault, somebody serves, µs.
 const SERVES_AFTER: u64 = 30_000_000;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Generations {
     begun: u64,

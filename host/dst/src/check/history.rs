@@ -25,7 +25,6 @@ pub enum Kind {
     Query,
     /// The question for an earlier request's end.
     Await,
-    /// A deployment.
     Control,
     /// A look at the state.
     Look,
@@ -34,7 +33,6 @@ pub enum Kind {
 /// A request, over all of its attempts.
 #[derive(Debug)]
 pub struct TrackedRequest {
-    /// The request.
     pub request: Arc<Request>,
     /// When it was first submitted.
     pub submitted: u64,
@@ -47,7 +45,6 @@ pub struct TrackedRequest {
 /// One message to a node; the machine's waiter is its index.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Its kind.
     pub kind: Kind,
     /// The request; for a deployment its place among the controls.
     pub of: usize,
@@ -76,11 +73,9 @@ struct Queried {
 /// Everything that was asked and told.
 #[derive(Debug, Default)]
 pub struct History {
-    /// Requests.
     pub requests: Vec<TrackedRequest>,
     /// Deployments, and whether a client was told that they are done.
     pub controls: Vec<(Control, bool)>,
-    /// Attempts.
     pub attempts: Vec<Attempt>,
     /// The latest epoch of which a client has been told.
     pub told: Epoch,

@@ -20,7 +20,6 @@ use crate::toy::keys;
 pub struct Look {
     /// What was asked.
     pub query: AdminQuery,
-    /// What was shown.
     pub shown: Response,
     /// Epochs of which it may be.
     pub epochs: RangeInclusive<Epoch>,

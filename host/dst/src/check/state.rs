@@ -9,7 +9,6 @@ use styx_protocol::state::{State, StateHash};
 use super::checker::Checker;
 use super::{Checked, Failure, ensure};
 
-/// State of a worker.
 #[derive(Debug)]
 pub struct WorkerState<'a> {
     /// Committed state.

@@ -7,7 +7,6 @@ use styx_protocol::ids::{Epoch, Tid};
 
 use super::{Checked, Failure};
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Waits {
     /// Of those that were moved: their first epoch, and the last one in which they may end.

@@ -8,7 +8,6 @@ use styx_protocol::ids::Epoch;
 use super::{Checked, Failure, ensure};
 use crate::event::Life;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Wishes {
     asked: usize,

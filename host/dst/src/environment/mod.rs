@@ -37,7 +37,6 @@ use crate::trace::Trace;
 /// Everything outside the processes; they reach it through this alone.
 #[derive(Debug)]
 pub struct Environment {
-    /// The plan.
     pub plan: Plan,
     /// Chance.
     pub random: Random,
@@ -67,7 +66,6 @@ pub struct Environment {
     pub brokers_cut: BTreeMap<usize, u64>,
     /// The same of the store.
     pub store_cut: BTreeMap<usize, u64>,
-    /// The connections.
     pub network: Network,
     /// Generations that have begun.
     pub generations: BTreeMap<Generation, GenerationView>,
@@ -109,7 +107,6 @@ pub struct Environment {
 pub struct GenerationView {
     /// Who leads it.
     pub leader: Life,
-    /// Its placement.
     pub placement: Arc<Placement>,
     /// Its workers' nodes.
     pub members: Vec<usize>,
@@ -187,7 +184,6 @@ impl Environment {
         self.delay((100, 20_000))
     }
 
-    /// The newest generation.
     pub fn newest(&self) -> Option<Generation> {
         self.generations.last_key_value().map(|(number, _)| *number)
     }

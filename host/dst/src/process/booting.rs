@@ -24,17 +24,14 @@ use crate::topic;
 
 /// What a process begins with.
 pub struct Booted {
-    /// Its log.
     pub log: Box<dyn Log>,
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
-    /// The store, if snapshots are on.
     pub store: Option<SnapshotStore>,
     /// The snapshot to begin with.
     pub found: Option<Box<Found>>,
     /// What it holds, of a single process.
     pub restored: Option<Box<RestoredState>>,
-    /// The end of the log.
     pub end: LogPosition,
     /// The highest generation that there was.
     pub generation: Generation,
@@ -43,7 +40,6 @@ pub struct Booted {
 /// All of it, and the epochs in the log for who checks them.
 type Result = anyhow::Result<(Booted, Vec<Arc<EpochRecord>>)>;
 
-/// See the module.
 pub struct Booting {
     role: Role,
     lease: Option<LeaseThread>,

@@ -6,7 +6,6 @@ use super::leasing::LeaseThread;
 use super::{Process, Role};
 use crate::check::Checked;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Candidate {
     lease: LeaseThread,

@@ -28,7 +28,6 @@ use crate::event::Message;
 type DriverEvent = Event<usize, usize>;
 type DriverEffect = Effect<usize, usize>;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Coordinator {
     driver: CoordinatorDriver<usize, usize>,

@@ -18,7 +18,6 @@ pub struct Directory {
     /// The disk that the log is on.
     pub disk: Disk,
     kept: Kept,
-    /// The place of the store.
     pub place: StoreLocation,
     /// How code of the store waits and finds names.
     pub runtime: Runtime,

@@ -15,7 +15,6 @@ use super::around::Around;
 use crate::check::{Checked, ensure};
 use crate::event::Message;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Gateway {
     driver: GatewayDriver<usize, usize>,

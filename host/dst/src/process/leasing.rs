@@ -30,7 +30,6 @@ struct Seen {
 }
 
 impl LeaseThread {
-    /// Starts it.
     pub fn start(around: &mut Around<'_>) -> Self {
         let seen = LeaseThread::default();
         let (directory, clock, told) = (around.own.directory.clone(), around.monotonic(), seen.clone());

@@ -59,15 +59,12 @@ pub enum Role {
 pub enum Input {
     /// An execution thread is done with something.
     Done(Work),
-    /// Of the network.
     Network(NetworkEvent),
     /// A client's message.
     Client(usize, Message),
     /// Of a single process.
     Single(Box<SingleEvent<usize, usize, usize>>),
-    /// Of a coordinator.
     Coordinator(Box<CoordinatorEvent<usize, usize>>),
-    /// Of a worker.
     Worker(Box<WorkerEvent<usize, usize>>),
 }
 
@@ -83,11 +80,8 @@ pub enum Process {
     Booting(Box<Booting>),
     /// Everything.
     Single(Box<Single>),
-    /// A coordinator.
     Coordinator(Box<Coordinator>),
-    /// A worker.
     Worker(Box<Worker>),
-    /// A gateway.
     Gateway(Box<Gateway>),
 }
 
@@ -287,7 +281,6 @@ impl Process {
         }
     }
 
-    /// State of a worker in a generation.
     pub fn worker_state(&self, generation: Generation) -> Option<WorkerState<'_>> {
         match self {
             Process::Worker(worker) => worker.worker_state(generation),

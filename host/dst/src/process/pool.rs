@@ -22,7 +22,6 @@ pub enum Finished {
     TaskProgress(Vec<TaskProgress>),
     /// Components have fallen back.
     FellBack(Vec<ComponentOutcome>),
-    /// All that was to be forgotten is.
     Forgotten,
 }
 

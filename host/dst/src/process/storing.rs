@@ -88,7 +88,6 @@ impl std::fmt::Debug for StoreThread {
 }
 
 impl StoreThread {
-    /// That of a generation.
     pub fn of_coordinator(finding: &Finding, generation: Generation, around: &mut Around<'_>) -> Self {
         let store = finding.store.clone().expect("snapshots are on");
         let retention = around.environment.plan.snapshotting.retention;
@@ -154,7 +153,6 @@ impl StoreThread {
         around.wake(self.thread);
     }
 
-    /// Puts a manifest.
     pub fn put(&self, draft: Box<ManifestDraft>, around: &mut Around<'_>) {
         self.order(Order::Put(draft), around);
     }

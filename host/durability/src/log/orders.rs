@@ -33,16 +33,13 @@ pub enum LogOrder {
 pub enum LogReport {
     /// The records of a generation up to an epoch's are durable, and stand before a position.
     Synced {
-        /// The generation.
         generation: Generation,
-        /// The epoch.
         epoch: Epoch,
         /// The end of the log.
         position: LogPosition,
     },
     /// Lower generations than this one append nothing more: all of theirs stands before a position.
     Raised {
-        /// The generation.
         generation: Generation,
         /// The end of the log.
         position: LogPosition,

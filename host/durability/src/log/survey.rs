@@ -9,7 +9,6 @@ use styx_storage::log::{Log, LogError};
 
 use super::read_record;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// The highest generation.

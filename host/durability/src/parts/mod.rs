@@ -37,7 +37,6 @@ pub enum Note {
 pub enum Outcome {
     /// The machine is to hand over more.
     HandOver,
-    /// The part is written.
     Written(WrittenPart),
     /// The generation is over, and takes no more notes.
     GaveUp,

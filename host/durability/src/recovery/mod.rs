@@ -28,7 +28,6 @@ use crate::metadata::identity;
 /// Where a process finds snapshots, and keeps the components that they hold.
 #[derive(Clone, Copy)]
 pub struct SnapshotSource<'a> {
-    /// The store.
     pub place: &'a StoreLocation,
     /// Where requests to it run.
     pub runtime: &'a Runtime,
@@ -36,12 +35,10 @@ pub struct SnapshotSource<'a> {
     pub components: &'a dyn Components,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct RecoveryPoint {
     /// What was decided when the cluster was created.
     pub genesis: Genesis,
-    /// The store, if snapshots are on.
     pub store: Option<SnapshotStore>,
     /// The snapshot to begin with.
     pub found: Option<Found>,

@@ -30,7 +30,6 @@ impl Rebuilding {
         Rebuilding { layout, partitions: (0..layout.partitions).map(|_| Mutex::default()).collect() }
     }
 
-    /// All partitions, by id.
     pub(super) fn into_partitions(self) -> impl Iterator<Item = (PartitionId, Rebuilt)> {
         let partitions = self.partitions.into_iter();
         (0..)

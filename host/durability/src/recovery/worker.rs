@@ -13,7 +13,6 @@ use crate::failure::is_damage;
 /// A store, and the state that a generation begins with.
 #[derive(Debug)]
 pub struct Opened {
-    /// The store.
     pub store: SnapshotStore,
     /// The state, if there is a snapshot.
     pub restored: Option<RestoredState>,

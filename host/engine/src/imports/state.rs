@@ -10,7 +10,6 @@ use wasmtime::{Result, StoreContextMut};
 use super::remote;
 use crate::guest::{Guest, with_attempt};
 
-/// `bound`.
 #[derive(ComponentType, Lift)]
 #[component(variant)]
 enum KeyBound {
@@ -32,7 +31,6 @@ impl From<KeyBound> for Bound<Key> {
     }
 }
 
-/// `key-range`.
 #[derive(ComponentType, Lift)]
 #[component(record)]
 struct KeyRange {

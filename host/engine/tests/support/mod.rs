@@ -99,7 +99,6 @@ impl Guest {
     }
 }
 
-/// An `invoke` with this body.
 pub fn invoke(body: &str) -> String {
     format!(
         "(func (export \"invoke\") (param $f i32) (param $fl i32) (param $k i32) (param $kl i32) (param $a i32) (param $al i32) (result i32)

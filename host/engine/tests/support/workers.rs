@@ -23,7 +23,6 @@ use super::{Guest, LAYOUT, deploy, options, transaction};
 /// Room for a few guests: each takes address space, and tests run side by side.
 pub const ROOM: Cluster = Cluster { suspended: 64, workers: 2 };
 
-/// A worker.
 pub struct Worker {
     pub view: LocalView,
     pub executor: Executor,
@@ -205,7 +204,6 @@ impl Workers {
         }
     }
 
-    /// One task.
     pub fn advance(&mut self, graph: &mut Graph, at: usize, task: TaskKind) -> Progress {
         let worker = &mut self.workers[at];
         let attempt = graph.parts[at].take().unwrap_or_else(|| {

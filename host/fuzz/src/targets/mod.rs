@@ -13,7 +13,6 @@ use std::path::Path;
 
 use crate::Target;
 
-/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "bundle", read: apps::bundle, seeds: apps::bundles },
     Target { name: "manifest", read: apps::manifest, seeds: apps::manifests },

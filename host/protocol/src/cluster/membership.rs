@@ -84,9 +84,7 @@ pub struct Seated<P> {
 /// What happens to the membership. `P` names the place of a worker: its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<P> {
-    /// A heartbeat.
     Hello {
-        /// Whose.
         from: P,
         /// What it says.
         hello: Hello,
@@ -112,7 +110,6 @@ pub enum Action<P> {
     Persist(Generation),
     /// Begin a generation: read the log, invite the members, replay, go live.
     Begin {
-        /// Its number.
         generation: Generation,
         /// Its workers, by [`WorkerId`].
         members: Vec<Seated<P>>,

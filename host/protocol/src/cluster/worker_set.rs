@@ -62,7 +62,6 @@ impl WorkerSet {
         }
     }
 
-    /// Whether one is there.
     pub fn contains(&self, worker: WorkerId) -> bool {
         let (word, bit) = place(worker);
         self.words().get(word).is_some_and(|mine| mine & bit != 0)

@@ -14,9 +14,7 @@ use crate::state::entity::{Payload, Value};
 /// The end of a request, as its client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The request.
     pub id: RequestId,
-    /// Its transaction.
     pub tid: Tid,
     /// The epoch in which it ended.
     pub epoch: Epoch,
@@ -59,11 +57,9 @@ struct Entry {
 /// A reply as it stands in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Kept {
-    /// The request.
     pub id: RequestId,
     /// Hash of what was asked.
     pub body: u64,
-    /// Its transaction.
     pub tid: Tid,
     /// The epoch in which it ended.
     pub epoch: Epoch,
@@ -78,12 +74,10 @@ pub struct Kept {
 pub enum ReplyChange {
     /// It is remembered.
     Kept(Kept),
-    /// It was forgotten.
     Forgotten(RequestId),
 }
 
 impl ReplyChange {
-    /// The request.
     pub fn id(&self) -> RequestId {
         match self {
             ReplyChange::Kept(kept) => kept.id,

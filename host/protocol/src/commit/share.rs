@@ -13,7 +13,6 @@ use styx_planted::{Bug, planted};
 pub struct Share(pub u32);
 
 impl Share {
-    /// All of it.
     pub const WHOLE: Share = Share(0);
 
     /// `parts` shares that add up to this one.
@@ -46,7 +45,6 @@ const HIGH: u32 = 63;
 const WHOLE: u64 = 1 << HIGH;
 
 impl Shares {
-    /// One share.
     pub fn of(share: Share) -> Self {
         let mut shares = Shares::default();
         shares.add(share);
@@ -78,7 +76,6 @@ impl Shares {
         assert!(self.high <= most, "ack shares never exceed the whole");
     }
 
-    /// Whether this is all of it.
     pub fn is_whole(&self) -> bool {
         self.high == WHOLE
     }

@@ -27,7 +27,6 @@ pub struct Member {
     pub index: usize,
     /// Whether other workers take part in it.
     pub shared: bool,
-    /// The transaction.
     pub transaction: Transaction,
     /// Its first execution: its locks and its call graph.
     pub cached: Arc<Execution>,

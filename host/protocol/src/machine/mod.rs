@@ -98,9 +98,7 @@ impl Config {
 /// Input of a [`Machine`]: of one of its two.
 #[derive(Debug)]
 pub enum Input<W> {
-    /// For its coordinator.
     Coordinator(coordinator::Input<W>),
-    /// For its worker.
     Worker(worker::Input<W>),
 }
 
@@ -146,7 +144,6 @@ pub struct Machine<W> {
     worker_actions: Vec<worker::Action<W>>,
 }
 
-/// The only worker.
 const ONLY: WorkerId = WorkerId(0);
 
 impl<W> Machine<W> {

@@ -12,9 +12,7 @@ use crate::wire::message::Counts;
 /// of all workers.
 #[derive(Clone, Debug, Default)]
 pub struct EpochSummary {
-    /// The epoch.
     pub epoch: Epoch,
-    /// Its time.
     pub time: Timestamp,
     /// How many transactions came to what; at the coordinator, of all workers.
     pub counts: Counts,
@@ -48,7 +46,6 @@ pub enum Rank {
 }
 
 impl Rank {
-    /// The transaction.
     pub fn tid(self) -> Tid {
         match self {
             Rank::ReadOnly(tid) | Rank::Early(tid) | Rank::Commit(tid) | Rank::FellBack(tid) => tid,

@@ -17,7 +17,6 @@ const SEQUENCE: usize = 16;
 /// Bytes of a request besides its text.
 const REQUEST: usize = 128;
 
-/// See the module.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordBudget(usize);
 

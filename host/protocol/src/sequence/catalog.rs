@@ -131,7 +131,6 @@ pub struct Parameter {
 /// One function of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Function {
-    /// Name.
     pub name: String,
     /// Parameters in order.
     pub parameters: Vec<Parameter>,
@@ -158,7 +157,6 @@ pub struct OperatorSpec {
     pub isolation: Isolation,
     /// Documentation.
     pub doc: String,
-    /// Functions.
     pub functions: Vec<Function>,
 }
 
@@ -180,13 +178,10 @@ pub struct Component {
 pub struct Deployment {
     /// `dp_…`, unique.
     pub id: String,
-    /// The app.
     pub app: String,
     /// When it was uploaded.
     pub created: Timestamp,
-    /// Components.
     pub components: Vec<Component>,
-    /// Operators.
     pub operators: Vec<OperatorSpec>,
     /// Bounds.
     pub limits: Limits,
@@ -213,9 +208,7 @@ pub enum Control {
 /// Which version of an app is to be live.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Activation {
-    /// The app.
     pub app: String,
-    /// The version.
     pub deployment: String,
 }
 
@@ -224,9 +217,7 @@ pub struct Activation {
 pub struct Operator {
     /// Its id, for ever.
     pub id: OperatorId,
-    /// Its app.
     pub app: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// Content address of the component that implements it.
     pub component: Digest,
@@ -243,7 +234,6 @@ pub struct Operator {
 /// A function of a live operator.
 #[derive(Debug)]
 pub struct FunctionEntry {
-    /// Its name.
     pub name: Arc<str>,
     /// `operator.function`.
     pub qualified: Arc<str>,
@@ -262,7 +252,6 @@ impl Operator {
     pub fn functions(&self) -> impl Iterator<Item = &FunctionEntry> {
         self.functions.iter()
     }
-    /// The function at an index.
     pub fn function(&self, index: u16) -> &FunctionEntry {
         &self.functions[usize::from(index)]
     }
@@ -271,7 +260,6 @@ impl Operator {
 /// An app: its versions and which of them is live.
 #[derive(Clone, Debug, Serialize)]
 pub struct App {
-    /// Name.
     pub name: Arc<str>,
     /// Id of the live version.
     pub active: String,
@@ -440,7 +428,6 @@ impl Catalog {
     pub fn tokens(&self) -> impl Iterator<Item = &Arc<Token>> {
         self.tokens.values()
     }
-    /// The token with this id.
     pub fn token(&self, id: &str) -> Option<&Arc<Token>> {
         self.tokens.get(id)
     }
@@ -460,7 +447,6 @@ impl Catalog {
             |operator| operator.composite,
         )
     }
-    /// The operator of the system by name.
     pub fn system(&self, name: &str) -> Option<SystemOperator> {
         system::ALL.into_iter().find(|operator| operator.name == name)
     }

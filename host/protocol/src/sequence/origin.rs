@@ -1,6 +1,5 @@
 //! Origin of a request: the record of a topic that it was read from, and may be read from again.
 
-/// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Origin {
     /// The topic's id: one that is created anew has another.

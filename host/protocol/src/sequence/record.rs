@@ -51,7 +51,6 @@ pub struct Genesis {
 /// membership and engine; and what it came to. Durable before any reply.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct EpochRecord {
-    /// The epoch.
     pub epoch: Epoch,
     /// Fences writers of an earlier generation.
     pub generation: Generation,
@@ -160,7 +159,6 @@ impl EpochRecord {
 pub enum Record {
     /// The first record.
     Genesis(Genesis),
-    /// One epoch.
     Epoch(#[rkyv(with = Unshare)] Arc<EpochRecord>),
     /// A generation begins: lower ones append nothing after this.
     Generation(Generation),
@@ -174,7 +172,6 @@ pub enum Record {
 pub struct RecordPart {
     /// So many of its parts stand before it.
     pub index: u32,
-    /// Whether it is the last one.
     pub last: bool,
     /// Some of the record's bytes.
     pub bytes: Vec<u8>,

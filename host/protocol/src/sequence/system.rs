@@ -6,10 +6,8 @@
 
 use crate::ids::OperatorId;
 
-/// An operator of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemOperator {
-    /// Its name.
     pub name: &'static str,
     /// Its id, above those of all apps.
     pub id: OperatorId,
@@ -21,7 +19,6 @@ pub const EFFECTS: SystemOperator = SystemOperator { name: "styx.effects", id: O
 /// Which records of topics were executed: see [`crate::commit::watermark`].
 pub const WATERMARKS: SystemOperator = SystemOperator { name: "styx.watermarks", id: OperatorId(FIRST + 1) };
 
-/// All of them.
 pub const ALL: [SystemOperator; 2] = [EFFECTS, WATERMARKS];
 
 /// Names with these beginnings are the system's.
@@ -35,7 +32,6 @@ pub fn is_reserved(name: &str) -> bool {
     RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether an id is of a system operator.
 pub fn is_system(id: OperatorId) -> bool {
     id.0 >= FIRST
 }

@@ -34,7 +34,6 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them.
     pub const ALL: [Scope; 4] = [Scope::Invoke, Scope::Read, Scope::Deploy, Scope::Operate];
 
     /// The name that people write.

@@ -12,7 +12,6 @@ use crate::state::entity::{Key, Value};
 /// A request as the gateway has validated it and as it stands in the log.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Request {
-    /// Its id.
     pub id: RequestId,
     /// The operator called.
     pub operator: OperatorId,
@@ -22,7 +21,6 @@ pub struct Request {
     /// The entity's key.
     #[rkyv(with = crate::archive::Plain)]
     pub key: Key,
-    /// Arguments.
     #[rkyv(with = crate::archive::Plain)]
     pub args: Value,
     /// Whether the reply is kept, by id: the client brought an idempotency key, or will ask later.
@@ -68,7 +66,6 @@ pub struct CarriedTransaction {
 /// A sequenced request.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// Its rank.
     pub tid: Tid,
     /// When it was first sequenced; kept when it is rescheduled.
     pub time: Timestamp,

@@ -13,7 +13,6 @@ pub struct PackedWrites(Vec<u8>);
 /// Bytes of a header.
 const HEADER: usize = 12;
 
-/// One of them.
 #[derive(Clone, Copy, Debug)]
 pub struct PackedWrite<'a> {
     operator: OperatorId,

@@ -83,7 +83,6 @@ impl Entity {
     pub fn hash(&self) -> u64 {
         self.hash
     }
-    /// The operator.
     pub fn operator(&self) -> OperatorId {
         self.operator
     }
@@ -91,7 +90,6 @@ impl Entity {
     pub fn partition(&self) -> PartitionId {
         self.partition
     }
-    /// The key.
     pub fn key(&self) -> &Key {
         &self.key
     }

@@ -105,7 +105,6 @@ impl State {
         self.partitions[usize::from(entity.partition().0)].get(entity)
     }
 
-    /// Applies one write.
     pub fn apply(&mut self, (entity, value): Write) {
         let partition = &mut self.partitions[usize::from(entity.partition().0)];
         let before = Totals::of(partition);

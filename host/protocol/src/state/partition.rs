@@ -61,7 +61,6 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The value of an entity.
     pub fn get(&self, entity: &Entity) -> Option<&Value> {
         self.table.find(entity.hash(), |slot| slot.entity == *entity).map(|slot| &slot.value)
     }

@@ -9,11 +9,9 @@ use crate::wire::message::Node;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{from} sent {what}, which cannot be applied: {why}")]
 pub struct PeerFault {
-    /// The sender.
     pub from: Node,
     /// The sort of message.
     pub what: &'static str,
-    /// The reason.
     pub why: &'static str,
 }
 

@@ -21,7 +21,6 @@ use styx_build::{BuildError, Bundle};
 /// Kind of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One component.
     Component,
     /// A zip of `styx.toml` and components.
     Bundle,

@@ -101,7 +101,6 @@ impl GatewayNode {
         self.informed.clone()
     }
 
-    /// The connections.
     pub fn network(&self) -> &Arc<Network> {
         &self.network
     }

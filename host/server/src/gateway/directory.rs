@@ -33,7 +33,6 @@ pub struct App {
 /// A live operator.
 #[derive(Debug)]
 pub struct Operator {
-    /// Its id.
     pub id: OperatorId,
     pub name: Arc<str>,
     /// Most bytes of arguments.
@@ -54,11 +53,8 @@ pub struct Function {
 /// Function that a request names, with its operator and app.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// The app.
     pub app: &'a str,
-    /// The operator.
     pub operator: &'a Operator,
-    /// The function.
     pub function: &'a Function,
 }
 

@@ -11,7 +11,6 @@ use super::json;
 use super::schema::Schema;
 use crate::http::shorten;
 
-/// Bytes of one schema.
 const SCHEMA_BYTES_MAX: usize = 64 << 10;
 
 /// Compiled parameter of a function.

@@ -18,7 +18,6 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 /// Parts of a request besides its target.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The entity.
     pub key: &'a str,
     /// Arguments as JSON.
     pub args: &'a [u8],

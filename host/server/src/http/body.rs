@@ -12,7 +12,6 @@ use super::{Account, ApiError, Memory};
 /// Bounds on reading a body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// Bytes.
     pub bytes: u64,
     /// How long the client may be silent in the middle of it.
     pub silence: Duration,
@@ -21,7 +20,6 @@ pub struct BodyLimits {
 /// A body in memory.
 #[derive(Debug)]
 pub struct Held {
-    /// All of it.
     pub bytes: Bytes,
     /// What it is on, if it came in several pieces.
     pub account: Option<Account>,

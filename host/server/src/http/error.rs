@@ -17,7 +17,6 @@ pub struct ApiError {
     pub status: StatusCode,
     /// Stable code.
     pub code: &'static str,
-    /// One line.
     pub message: String,
     /// Advice; may be empty.
     pub hint: Cow<'static, str>,

@@ -52,7 +52,6 @@ pub const BUCKETS_US: [u64; 17] = [
     5_000_000, 10_000_000,
 ];
 
-/// One histogram.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS_US.len() + 1],
@@ -88,7 +87,6 @@ impl Histogram {
     }
 }
 
-/// Histograms by outcome.
 #[derive(Debug, Default)]
 pub struct Latencies([Histogram; OUTCOMES.len()]);
 
@@ -98,7 +96,6 @@ impl Latencies {
         self.0[outcome as usize].record(took);
     }
 
-    /// The histogram of an outcome.
     pub fn of(&self, outcome: Outcome) -> &Histogram {
         &self.0[outcome as usize]
     }

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 
 use super::topics::{INGRESS, Topics};
 
-/// See the module.
 pub(super) struct Assigned {
     now: watch::Receiver<Option<Vec<i32>>>,
     /// The membership in a group, until it is to end.

@@ -78,7 +78,6 @@ impl Record {
         Ok(Asked { request, read_only: target.function.read_only })
     }
 
-    /// The id of the request that it was, if it was one.
     pub fn request_id(&self, id: &str) -> Option<RequestId> {
         Some(derived_id(self.required(APP).ok()?, check_idempotency_key(id).ok()?))
     }

@@ -39,7 +39,6 @@ const WAIT: Duration = Duration::from_secs(10);
 /// Longest record, in bytes: what a call over HTTP may bring, and its headers.
 const RECORD_BYTES_MAX: usize = (64 << 20) + (64 << 10);
 
-/// The topics as they are.
 #[derive(Debug, Clone)]
 pub(super) struct Topics {
     pub options: KafkaOptions,

@@ -7,7 +7,6 @@ use styx_storage::log::{Consumer, Log, LogError, Stall};
 
 use crate::stats::Stats;
 
-/// See the module.
 pub(super) struct MeasuredLog {
     pub(super) log: Box<dyn Log>,
     pub(super) stats: Arc<Stats>,

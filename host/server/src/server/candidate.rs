@@ -40,7 +40,6 @@ pub(super) struct Candidacy {
     pub(super) shutdown: Shutdown,
 }
 
-/// See the module.
 pub(super) struct Candidate {
     /// Whether another one led at the start.
     pub(super) standby: bool,

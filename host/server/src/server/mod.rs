@@ -25,11 +25,8 @@ use crate::error::ServerError;
 pub enum Process {
     /// Everything.
     Single(Server),
-    /// A coordinator.
     Coordinator(CoordinatorServer),
-    /// A worker.
     Worker(WorkerServer),
-    /// A gateway.
     Gateway(GatewayServer),
 }
 

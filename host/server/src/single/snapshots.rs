@@ -8,7 +8,6 @@ use super::Event;
 use crate::snapshots::{DeltaWriter, SnapshotOptions, StoreThread};
 use crate::stats::Stats;
 
-/// See the module.
 pub(super) struct Snapshots {
     pub(super) delta_writer: DeltaWriter,
     pub(super) store: StoreThread,

@@ -13,7 +13,6 @@ use crate::components::ComponentStore;
 /// Where snapshots go and when they are taken.
 #[derive(Clone, Debug)]
 pub struct SnapshotOptions {
-    /// The store.
     pub place: StoreLocation,
     /// Time between snapshots.
     pub interval: Duration,

@@ -14,12 +14,10 @@ pub struct SnapshotStats {
     last: Mutex<Option<SnapshotSummary>>,
     /// Snapshots taken.
     pub taken: AtomicU64,
-    /// Bytes written for them.
     pub written_bytes: AtomicU64,
 }
 
 impl SnapshotStats {
-    /// The last snapshot.
     pub fn last(&self) -> Option<SnapshotSummary> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

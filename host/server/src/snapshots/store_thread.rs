@@ -20,7 +20,6 @@ use crate::fatal::fatal_on_panic;
 /// What has become of an order.
 #[derive(Debug)]
 pub(crate) enum StoreReport {
-    /// Of a manifest.
     Put(Result<ManifestPut, StoreFailure>),
     /// Of maintenance: the log must be kept from a position on.
     Maintained(Result<Option<LogPosition>, StoreFailure>),
@@ -69,7 +68,6 @@ impl StoreThread {
         Ok(StoreThread { orders: Some(orders), cut_short, thread: Some(thread) })
     }
 
-    /// Puts a manifest.
     pub(crate) fn put(&self, draft: Box<ManifestDraft>) {
         self.order(Order::Put(draft));
     }

@@ -18,9 +18,7 @@ pub struct Deployed {
 /// An operator that can run.
 #[derive(Clone, Debug)]
 pub struct Live {
-    /// Its id.
     pub id: u32,
-    /// Its name.
     pub name: String,
     /// Number that its code adds to the accumulator.
     pub version: u8,

@@ -19,13 +19,11 @@ pub type Outcome = Result<Value, Abort>;
 /// A transaction of the log.
 #[derive(Debug)]
 pub struct Sequenced {
-    /// The request.
     pub request: Arc<Request>,
     /// The logged time of its first epoch.
     pub time: Timestamp,
     /// Its first epoch.
     pub epoch: Epoch,
-    /// Its end.
     pub end: Option<End>,
     /// Entities that it accessed, if histories are kept.
     pub touched: Vec<Touch>,
@@ -34,11 +32,9 @@ pub struct Sequenced {
 /// The end of a transaction.
 #[derive(Debug)]
 pub struct End {
-    /// The epoch.
     pub epoch: Epoch,
     /// Its place in the epoch's claimed order, from 1.
     pub rank: usize,
-    /// Its outcome.
     pub outcome: Outcome,
 }
 

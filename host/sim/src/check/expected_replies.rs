@@ -120,7 +120,6 @@ impl ExpectedReplies {
         self.table(id).begin(id);
     }
 
-    /// It has ended.
     pub fn end(&mut self, id: RequestId, tid: Tid, now: Timestamp, bytes: usize) {
         self.table(id).end(id, tid, now, ENTRY_BYTES + bytes as u64);
     }

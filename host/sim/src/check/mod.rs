@@ -41,7 +41,6 @@ impl Failure {
     }
 }
 
-/// Result of a check.
 pub type Checked<T = ()> = Result<T, Failure>;
 
 /// Fails a check unless `holds`.

@@ -19,9 +19,7 @@ use crate::toy::{World, at_once, interpret, keys};
 /// Access to an entity, for the history of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Touch {
-    /// The operator.
     pub operator: u32,
-    /// The key.
     pub key: &'static str,
     /// A write and its value (`None`: a delete), or a read.
     pub wrote: Option<Option<u64>>,
@@ -54,7 +52,6 @@ impl Footprint {
 /// Keys that a scan has looked through.
 #[derive(Clone, Debug)]
 pub struct RangeRead {
-    /// The operator.
     pub operator: u32,
     prefix: String,
     lower: Bound<&'static str>,

@@ -14,7 +14,6 @@ use styx_protocol::system::WATERMARKS;
 pub struct Records(BTreeMap<(PartitionId, u128, u32), (u64, BTreeSet<u64>)>);
 
 impl Records {
-    /// One was executed.
     pub fn executed(&mut self, layout: Layout, id: RequestId, origin: &Origin) {
         let memory = partition_of(id, layout.partitions);
         let (answered, offsets) = self.0.entry((memory, origin.topic, origin.partition)).or_default();

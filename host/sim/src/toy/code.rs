@@ -48,7 +48,6 @@ pub struct Call<'a> {
     pub operator: u8,
     /// Index into [`FUNCTIONS`].
     pub function: u8,
-    /// The key.
     pub place: Place,
     /// Whether the accumulator becomes an argument.
     pub pass: bool,

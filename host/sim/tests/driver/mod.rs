@@ -191,7 +191,6 @@ impl Driver {
     }
 }
 
-/// Records of a log.
 fn records(log: &[Vec<u8>]) -> impl Iterator<Item = Arc<EpochRecord>> {
     log.iter().map(|record| match Record::decode(record) {
         Ok(Record::Epoch(record)) => record,

@@ -72,7 +72,6 @@ impl Taken {
         self.whole = Some(Whole { frame, hashes, carried, entities, replies });
     }
 
-    /// Whether one is under way.
     pub fn is_under_way(&self) -> bool {
         self.frame.is_some()
     }

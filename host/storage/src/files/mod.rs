@@ -48,7 +48,6 @@ pub trait FileSystem: Send + Sync {
 /// What is to be there when a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// The file.
     Existing,
     /// Any: one that is missing is created, empty.
     OrCreate,
@@ -64,7 +63,6 @@ pub trait RandomAccessFile: Send {
     /// Reads some bytes at `offset`; none at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all of `bytes` at `offset`.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Reserves the space of the file up to `bytes`, and makes it that long, so that a sync need not write where its

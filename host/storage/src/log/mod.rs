@@ -91,7 +91,6 @@ pub enum LogError {
         file: PathBuf,
         /// Offset of the damaged record or header, in bytes.
         offset: u64,
-        /// The contradiction.
         detail: String,
     },
 

@@ -28,7 +28,6 @@ pub struct Draft {
     /// The epoch of the snapshot that the deltas continue: partitions without a part are as they were then.
     /// `None` if this is a whole one: every partition that is not empty has a base.
     pub builds_on: Option<u64>,
-    /// The hash of the state.
     pub state_hash: u128,
     /// The chain of state hashes up to this epoch.
     pub chain_hash: u128,
@@ -38,7 +37,6 @@ pub struct Draft {
     pub created_us: u64,
     /// One part for each partition that changed.
     pub parts: Vec<PartRef>,
-    /// All system parts.
     pub system: Vec<PartRef>,
 }
 

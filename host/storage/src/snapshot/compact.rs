@@ -55,7 +55,6 @@ pub struct Compacted {
     pub partitions: usize,
     /// Bytes read, as stored.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Partitions that still wait for their turn: call again.
     pub remaining: usize,

@@ -24,7 +24,6 @@ pub enum SnapshotError {
         location: String,
         /// The cluster that asks.
         ours: u128,
-        /// The owner.
         theirs: u128,
     },
     /// An object is not what was written.
@@ -34,7 +33,6 @@ pub enum SnapshotError {
         object: String,
         /// Bytes from the object's start.
         offset: u64,
-        /// The contradiction.
         what: String,
     },
     /// An object that a manifest mentions is not there.
@@ -43,7 +41,6 @@ pub enum SnapshotError {
         /// The object's name in the store.
         object: String,
     },
-    /// There is no such snapshot.
     #[error("there is no snapshot {sequence} in {location}: ask for the list of those that are there")]
     NoSuchSnapshot {
         /// The URL of the store.
@@ -71,7 +68,6 @@ pub enum SnapshotError {
         ours: u64,
         /// Generation of the other writer.
         theirs: u64,
-        /// Their manifest.
         sequence: u64,
     },
     /// Another process has the lease now; this one must stop acting in its name.
@@ -94,7 +90,6 @@ pub enum SnapshotError {
     Misuse {
         /// The object that was to be written.
         object: String,
-        /// The rule.
         rule: String,
     },
     /// An import was asked into a place that holds snapshots.
@@ -106,7 +101,6 @@ pub enum SnapshotError {
     /// The store failed, after retries.
     #[error("cannot {action} {object}: {reason}")]
     Store {
-        /// The operation.
         action: &'static str,
         /// The object's name in the store.
         object: String,
@@ -116,7 +110,6 @@ pub enum SnapshotError {
     /// The receiver of a restore refused entries.
     #[error("restoring partition {partition} failed: {source:#}")]
     Sink {
-        /// The partition.
         partition: u16,
         /// The receiver's error.
         source: anyhow::Error,

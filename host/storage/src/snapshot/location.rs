@@ -71,7 +71,6 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn ObjectStore>,
     /// Prefix of every name, without a slash at its end.
     pub(crate) prefix: String,
-    /// The directory, if it is one.
     pub(crate) directory: Option<PathBuf>,
 }
 

@@ -85,7 +85,6 @@ use self::uncommitted::UncommittedObjects;
 /// A snapshot in the list of all.
 #[derive(Debug)]
 pub struct Listing {
-    /// Its number.
     pub sequence: u64,
     /// Its manifest, or what is wrong with that.
     pub manifest: Result<Manifest, SnapshotError>,

@@ -51,7 +51,6 @@ pub(crate) struct Fetched {
 pub(crate) enum Pending<T> {
     /// It comes from the runtime.
     UnderWay(mpsc::Receiver<T>),
-    /// It is there.
     Done(T),
 }
 

@@ -19,7 +19,6 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The partition.
     pub fn partition(&self) -> u16 {
         self.partition
     }
@@ -41,7 +40,6 @@ pub trait Sink: Sync {
 
 /// A snapshot that was brought back.
 pub struct Restored<S> {
-    /// Which one.
     pub manifest: Manifest,
     /// Receiver of its entries.
     pub sink: S,
@@ -54,9 +52,7 @@ pub struct Restored<S> {
 /// A snapshot that could not be used.
 #[derive(Debug)]
 pub struct Skipped {
-    /// Its number.
     pub sequence: u64,
-    /// Its damage.
     pub error: SnapshotError,
 }
 

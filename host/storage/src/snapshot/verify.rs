@@ -12,11 +12,9 @@ use super::restore::in_parallel;
 pub struct Progress {
     /// Objects done.
     pub objects: u64,
-    /// Objects in all.
     pub objects_total: u64,
     /// Bytes done, as stored.
     pub bytes: u64,
-    /// Bytes in all.
     pub bytes_total: u64,
 }
 

@@ -63,7 +63,6 @@ fn encoded((header, body): &(Header, Vec<u8>)) -> Vec<u8> {
     }
 }
 
-/// The frame as it is read.
 fn read((header, body): &(Header, Vec<u8>)) -> Frame {
     Frame { header: Header { flags: 0, ..*header }, body: body.clone().into() }
 }

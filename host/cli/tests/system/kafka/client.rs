@@ -126,7 +126,6 @@ impl Client {
         assert!(self.read("styx-egress", count, wait, Duration::ZERO).len() >= count);
     }
 
-    /// All dead letters.
     pub fn dead_letters(&self, count: usize, wait: Duration) -> Vec<Reply> {
         let all = self.read("styx-dead-letter", count, wait, Duration::from_secs(1));
         assert_eq!(all.len(), count, "dead letters");

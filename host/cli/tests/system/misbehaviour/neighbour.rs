@@ -11,7 +11,6 @@ use crate::process::{Endpoints, Process, testkit};
 
 /// The app that the neighbours use.
 pub const APP: &str = "calm";
-/// Its state.
 pub const OPERATORS: [&str; 2] = ["calm/a", "calm/b"];
 
 const CLIENTS: u64 = 2;

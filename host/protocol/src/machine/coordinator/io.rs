@@ -30,7 +30,6 @@ pub struct Config {
 pub enum Input<W> {
     /// A deployment to be sequenced.
     Control {
-        /// The change.
         control: Control,
         /// Handed back with [`Action::Controlled`].
         waiter: W,
@@ -49,12 +48,7 @@ pub enum Input<W> {
     /// The generation is to end, without haste: see [`super::Coordinator::is_drained`].
     Drain,
     /// A message of a worker of this generation.
-    Message {
-        /// Its sender.
-        from: WorkerId,
-        /// The message.
-        message: Message,
-    },
+    Message { from: WorkerId, message: Message },
 }
 
 /// Work that the coordinator's machine asks its driver for.
@@ -63,22 +57,15 @@ pub enum Action<W> {
     /// Append the record of an epoch that has ended, and say [`Input::Durable`] once it is.
     Append(Arc<EpochRecord>),
     /// Send a message; those to one worker arrive in order, each once.
-    Send {
-        /// Its receiver.
-        to: WorkerId,
-        /// The message.
-        message: Message,
-    },
+    Send { to: WorkerId, message: Message },
     /// Tell a client how its deployment ended.
     Controlled {
-        /// The client.
         waiter: W,
         /// Done and durable, or refused.
         result: Result<(), Abort>,
     },
     /// A worker has deployed something else than the coordinator: it must go, and a new generation begin.
     Expel {
-        /// The worker.
         worker: WorkerId,
         /// Hash of the coordinator's catalog.
         expected: u64,

@@ -32,7 +32,6 @@ pub enum Stage {
     Finish,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct CurrentRound {
     begin: Begin,

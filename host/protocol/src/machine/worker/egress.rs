@@ -10,7 +10,6 @@ use crate::machine::outbox::Outbox;
 use crate::sequence::outcome::RetainedEnd;
 use crate::state::entity::Payload;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Egress<W> {
     replies: ReplyTable,

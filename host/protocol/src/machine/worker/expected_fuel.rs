@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::ids::OperatorId;
 use crate::sequence::transaction::Request;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct ExpectedFuel {
     /// So much is not much: as many as an epoch takes may use it.

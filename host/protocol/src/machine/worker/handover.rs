@@ -3,7 +3,6 @@
 use super::Action;
 use crate::state::State;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Handover {
     stage: Stage,
@@ -13,7 +12,6 @@ pub(super) struct Handover {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// All has left.
     Done,
     /// Whenever the driver takes more.
     Offered,

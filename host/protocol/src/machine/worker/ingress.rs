@@ -47,7 +47,6 @@ impl<W> Slot<W> {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Ingress<W> {
     epoch_size_max: usize,

@@ -65,14 +65,12 @@ pub enum Input<W> {
     FellBack(Vec<ComponentOutcome>),
     /// A run of a long transaction reads; answered with [`Action::LongRead`].
     LongRead {
-        /// The run.
         run: RunId,
         /// [`Operation::Get`] or [`Operation::Scan`].
         operation: Operation,
     },
     /// [`Action::StartLong`] is done.
     LongEnded {
-        /// The run.
         run: RunId,
         /// What it did.
         execution: Box<Execution>,
@@ -84,12 +82,7 @@ pub enum Input<W> {
     /// A step is not at its end, see [`super::Worker::is_unfinished`].
     Continue,
     /// A message of another node of this generation.
-    Message {
-        /// Its sender.
-        from: Node,
-        /// The message.
-        message: Message,
-    },
+    Message { from: Node, message: Message },
 }
 
 /// Request of a client to a worker.
@@ -97,25 +90,17 @@ pub enum Input<W> {
 pub enum ClientRequest<W> {
     /// A validated request that may write.
     Submit {
-        /// The request.
         request: Arc<Request>,
-        /// The client.
         waiter: W,
         /// Answer with [`ClientResponse::Accepted`] once durable, instead of with the reply.
         receipt: bool,
     },
     /// A request to a read-only function: not logged, runs on the last committed epoch.
-    Query {
-        /// The request.
-        request: Request,
-        /// The client.
-        waiter: W,
-    },
+    Query { request: Request, waiter: W },
     /// The end of an earlier request is asked for.
     Await {
         /// The earlier request.
         id: RequestId,
-        /// The client.
         waiter: W,
     },
 }
@@ -137,41 +122,20 @@ impl<W> ClientRequest<W> {
 #[derive(Debug)]
 pub enum ClientResponse<W> {
     /// The request has ended.
-    Reply {
-        /// The client.
-        waiter: W,
-        /// The end.
-        reply: Reply,
-    },
+    Reply { waiter: W, reply: Reply },
     /// The request will be carried out whatever happens.
-    Accepted {
-        /// The client.
-        waiter: W,
-        /// The request.
-        id: RequestId,
-    },
+    Accepted { waiter: W, id: RequestId },
     /// Nothing is known of the request.
-    Unknown {
-        /// The client.
-        waiter: W,
-    },
+    Unknown { waiter: W },
     /// Nothing has happened of the request, nor will here: it is to be asked elsewhere.
-    Returned {
-        /// The client.
-        waiter: W,
-    },
+    Returned { waiter: W },
 }
 
 /// Work that a worker's machine asks its driver for.
 #[derive(Debug)]
 pub enum Action<W> {
     /// Send a message; those to one node arrive in order, each once.
-    Send {
-        /// Its receiver.
-        to: Node,
-        /// The message.
-        message: Message,
-    },
+    Send { to: Node, message: Message },
     /// Execute the batch on any number of threads, then say [`Input::Executed`]. No reference to
     /// the state may be kept.
     Execute(Batch),
@@ -183,7 +147,6 @@ pub enum Action<W> {
     StartLong(LongTask),
     /// What a run of a long transaction has asked for.
     LongRead {
-        /// The run.
         run: RunId,
         /// What was found; [`RemoteResponse::Failed`] if the run does not count any more.
         answer: RemoteResponse,
@@ -193,12 +156,7 @@ pub enum Action<W> {
     /// Answer clients, in this order.
     Respond(Vec<ClientResponse<W>>),
     /// Show the lines that guests logged in the attempt that counted.
-    Logs {
-        /// The transaction.
-        tid: Tid,
-        /// The lines.
-        lines: Vec<LogLine>,
-    },
+    Logs { tid: Tid, lines: Vec<LogLine> },
     /// This worker's part of a snapshot; say [`Input::HandOver`] for its entities.
     WorkerSnapshot(Box<WorkerSnapshot>),
     /// Changed entities up to the snapshot; of one entity the last change counts.
@@ -240,16 +198,13 @@ pub struct Batch {
 /// Executions of a batch, each list in the order of the batch.
 #[derive(Debug, Default)]
 pub struct Executed {
-    /// The transactions.
     pub transactions: Vec<Started>,
-    /// The queries.
     pub queries: Vec<Started>,
 }
 
 /// Components of the conflict graph, each to be run in order on one thread.
 #[derive(Clone, Debug)]
 pub struct FallbackBatch {
-    /// Components.
     pub components: Arc<[Vec<Member>]>,
     /// The state after the lock-free phase.
     pub state: Arc<State>,

@@ -36,7 +36,6 @@ impl Room {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Queues<T> {
     /// By the app's name.

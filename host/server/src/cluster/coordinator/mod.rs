@@ -231,7 +231,6 @@ impl CoordinatorNode {
         self.address
     }
 
-    /// The connections.
     pub fn network(&self) -> &Arc<Network> {
         &self.network
     }

@@ -37,11 +37,8 @@ const BATCH_MAX: usize = 1024;
 /// What other threads say.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// The network.
     Network(Incoming),
-    /// The log.
     Log(LogReport),
-    /// The store, to a generation.
     Store(Generation, StoreReport),
     /// The store, about what a generation begins with.
     Found(Generation, Result<Option<Box<Found>>, StoreFailure>),

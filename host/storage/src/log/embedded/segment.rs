@@ -77,7 +77,6 @@ impl Reader {
         Ok(Self { path, file, log_id, length, buffer, unused: 0..0, at: HEADER as u64, position: base })
     }
 
-    /// Checks the header.
     pub(super) fn check_header(&self) -> Result<(), LogError> {
         let mut bytes = [0; HEADER];
         match self.file.read_exact_at(&mut bytes, 0) {

@@ -17,15 +17,11 @@ use super::TracedContext;
 /// A message that is to be written.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
-    /// Its topic.
     pub topic: &'static str,
     /// The topic's partition; any if none.
     pub partition: Option<i32>,
-    /// Its key.
     pub key: Option<Vec<u8>>,
-    /// Its headers.
     pub headers: OwnedHeaders,
-    /// Its value.
     pub value: Vec<u8>,
 }
 
@@ -46,7 +42,6 @@ impl Outgoing {
     }
 }
 
-/// See the module.
 pub struct ExclusiveWriter {
     producer: ThreadedProducer<TracedContext>,
     message_bytes_max: usize,

@@ -31,7 +31,6 @@ pub enum SettingProblem {
     /// librdkafka does not know it, or not this value.
     #[error("{key}: {detail}; see librdkafka's CONFIGURATION.md")]
     Unfit {
-        /// The setting.
         key: String,
         /// librdkafka's message.
         detail: String,

@@ -17,7 +17,6 @@ use super::client::TracedContext;
 /// A topic as it is created if it does not exist.
 #[derive(Debug, Clone)]
 pub struct Topic {
-    /// Its name.
     pub name: String,
     /// Into how many partitions.
     pub partitions: i32,

@@ -26,7 +26,6 @@ pub struct Stamp {
     pub generation: u64,
     /// Tells writers apart that were given the same generation.
     pub writer: u64,
-    /// What it is.
     pub kind: Kind,
 }
 
@@ -36,10 +35,7 @@ pub enum Kind {
     /// A generation begins.
     Fence,
     /// A record of the log.
-    Record {
-        /// Its number.
-        sequence: u64,
-    },
+    Record { sequence: u64 },
     /// Records below `first` are forgotten; the next is number `sequence`. At the offset `from` is a
     /// message that counts, and nothing before it is needed any more.
     Trim {

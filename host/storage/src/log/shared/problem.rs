@@ -18,12 +18,7 @@ pub enum KafkaProblem {
 
     /// The topic is not one that this log can be on.
     #[error("topic {topic} has {found} partitions, but a log is one sequence and needs exactly 1; name another topic")]
-    Partitions {
-        /// The topic.
-        topic: String,
-        /// Its partitions.
-        found: usize,
-    },
+    Partitions { topic: String, found: usize },
 
     /// A setting of the topic lets it lose records that were confirmed.
     #[error(
@@ -31,11 +26,8 @@ pub enum KafkaProblem {
          set it to {wanted} with the tool kafka-configs of Kafka, or name another topic"
     )]
     Setting {
-        /// The topic.
         topic: String,
-        /// The setting.
         setting: &'static str,
-        /// Its value.
         found: String,
         /// What it must be.
         wanted: &'static str,
@@ -47,7 +39,6 @@ pub enum KafkaProblem {
          name another topic, or use that cluster's data directory"
     )]
     OtherCluster {
-        /// The topic.
         topic: String,
         /// Id of this cluster.
         ours: u128,
@@ -57,12 +48,7 @@ pub enum KafkaProblem {
 
     /// Records that were durable are gone.
     #[error("topic {topic} has lost records: {detail}; was it deleted, or its retention changed?")]
-    Lost {
-        /// The topic.
-        topic: String,
-        /// The contradiction.
-        detail: String,
-    },
+    Lost { topic: String, detail: String },
 
     /// A message of this log has another format.
     #[error(
@@ -70,7 +56,6 @@ pub enum KafkaProblem {
          use the version that wrote it, or a newer one"
     )]
     Format {
-        /// The topic.
         topic: String,
         /// Offset of the message.
         offset: i64,
@@ -86,7 +71,6 @@ pub enum KafkaProblem {
         .waited.as_secs()
     )]
     Stalled {
-        /// The topic.
         topic: String,
         /// For how long.
         waited: Duration,
@@ -95,7 +79,6 @@ pub enum KafkaProblem {
     /// A topic that is needed cannot be created.
     #[error("topic {topic} cannot be created: {detail}; check the replication factor, or create it by hand")]
     Creation {
-        /// The topic.
         topic: String,
         /// The broker's message.
         detail: String,
@@ -103,12 +86,7 @@ pub enum KafkaProblem {
 
     /// Anything else that the client library reports.
     #[error("topic {topic}: {detail}; see the broker's own log")]
-    Client {
-        /// The topic.
-        topic: String,
-        /// Its message.
-        detail: String,
-    },
+    Client { topic: String, detail: String },
 
     /// The one thing that can be said without Kafka.
     #[cfg(not(feature = "kafka"))]

@@ -6,7 +6,6 @@ use super::super::phase::Phase;
 use crate::ids::WorkerId;
 use crate::wire::message::Mail;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Mails {
     phase: Phase,

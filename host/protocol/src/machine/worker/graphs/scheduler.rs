@@ -24,7 +24,6 @@ use crate::state::entity::Value;
 use crate::wire::fault::why;
 use crate::wire::message::{Ack, CachedResult, Header, Order, OrderReply, Question};
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     me: WorkerId,
