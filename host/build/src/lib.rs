@@ -41,7 +41,6 @@ const FORMAT: &str = "1";
 
 #[derive(Clone, Debug)]
 pub struct BuildReport {
-    /// Name of the app.
     pub app: String,
     /// The bundle's file.
     pub output: PathBuf,

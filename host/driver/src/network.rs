@@ -46,7 +46,6 @@ pub enum NetworkEvent {
     /// A peer will not have this process.
     Refused {
         peer: NodeId,
-        /// The kind of refusal.
         refusal: Refusal,
         /// The peer's own word for it.
         reason: String,
@@ -55,7 +54,6 @@ pub enum NetworkEvent {
     },
 }
 
-/// Kind of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A coordinator that does not lead.

@@ -67,7 +67,6 @@ pub enum Event {
     TakeSnapshot(usize),
     /// A process goes on that stood still.
     Awake(usize),
-    /// A fault of this kind.
     Fault(usize),
 }
 

@@ -62,7 +62,6 @@ pub enum Happening {
         peer: NodeId,
         /// That one's session.
         session: u64,
-        /// Who has dialed.
         dialer: NodeId,
         /// In which session, if it was this end.
         dialed: Option<u64>,
@@ -93,7 +92,6 @@ pub struct Dial {
     pub to: usize,
     /// The id by which the caller knows it.
     pub peer: NodeId,
-    /// Who calls.
     pub caller: NodeId,
     /// The caller's session.
     pub session: u64,
@@ -189,7 +187,6 @@ impl Network {
 /// Limits of a process's connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest body.
     pub body_bytes_max: usize,
     /// Most bytes that wait for one peer.
     pub outstanding_bytes_max: usize,

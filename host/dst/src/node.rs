@@ -19,7 +19,6 @@ use crate::thread::Answer;
 pub struct Node {
     role: Role,
     running: Option<Running>,
-    /// The current life.
     pub life: Life,
     /// Until when the process stands still.
     pub paused_until: u64,

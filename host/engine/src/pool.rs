@@ -103,7 +103,6 @@ impl Pool {
         self.sets[at].as_mut().expect("a known operator's set exists")
     }
 
-    /// The component of a kind.
     pub fn component(&self, InstanceSetId(set): InstanceSetId) -> &Arc<LinkedComponent> {
         &self.sets[set].as_ref().expect("a known operator's set exists").component
     }

@@ -28,7 +28,6 @@ pub enum Role {
     Coordinator,
     /// The one that stands by, if there are two.
     Standby,
-    /// A worker, by its number.
     Worker(usize),
     Gateway,
 }

@@ -51,7 +51,6 @@ pub struct Mutant {
 pub struct Catalog {
     /// In the order in which they were given.
     pub subjects: Vec<Subject>,
-    /// By number.
     pub mutants: BTreeMap<u32, Mutant>,
 }
 

@@ -11,7 +11,6 @@ pub enum Code {
     Aborted,
     /// The function could not take its arguments.
     BadArguments,
-    /// The guest trapped.
     GuestTrap,
     /// The invocation or the transaction used up its fuel.
     OutOfFuel,

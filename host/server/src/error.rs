@@ -5,7 +5,6 @@ use std::fmt;
 /// What kind of mistake an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Something failed.
     Failure,
     /// Something was asked for wrongly.
     Usage,

@@ -60,7 +60,6 @@ impl<M: From<ClientMessage> + From<OperatorMessage> + Send> Inbox for Everybody<
     }
 }
 
-/// Somebody who waits for an answer.
 #[derive(Debug)]
 pub enum Waiter {
     Once(oneshot::Sender<Answer>),

@@ -134,7 +134,6 @@ pub struct Frame {
 pub enum ReadError {
     /// The connection broke.
     Io(io::Error),
-    /// The bytes are refused.
     Refused(Refusal),
 }
 

@@ -158,7 +158,6 @@ impl Network {
         }
     }
 
-    /// The current generation.
     pub fn generation(&self) -> u64 {
         self.inner.context.generation.load(Ordering::Acquire)
     }

@@ -277,7 +277,6 @@ pub const SCENARIOS: &[Scenario] = &[
 /// Where a mistake must show.
 pub struct Hunt {
     pub mistake: Planted,
-    /// The name of the scenario.
     pub scenario: &'static str,
     /// How many crashes it takes.
     pub crashes: u8,

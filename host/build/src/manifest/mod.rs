@@ -22,7 +22,6 @@ pub const FILE_NAME: &str = "styx.toml";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
-    /// The app as a whole.
     #[serde(skip_serializing_if = "is_default")]
     pub app: App,
     /// Its components by name; empty if the app is one component.

@@ -188,7 +188,6 @@ pub enum Effect<W, R> {
     Respond(R, Response),
     /// A snapshot was taken, or why not.
     SnapshotAnswer {
-        /// Who waits.
         waiter: W,
         result: Result<SnapshotSummary, NoSnapshot>,
     },

@@ -57,7 +57,6 @@ impl Workers {
         Member { node, address: self.address(node).unwrap_or_default().to_owned() }
     }
 
-    /// There is a connection to a node.
     pub(super) fn connected(&mut self, node: NodeId) {
         self.cut_off.remove(&node);
     }

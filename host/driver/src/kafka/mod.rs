@@ -110,7 +110,6 @@ pub enum FrontEffect<C, P> {
         /// Comes back with the answer.
         ticket: u64,
         request: Arc<Request>,
-        /// It only reads.
         read_only: bool,
     },
     /// Ask for the end of an earlier request; then say [`FrontEvent::Answered`].

@@ -56,7 +56,6 @@ pub struct Overview {
     pub chain: Chain,
     /// All members, by worker.
     pub members: Vec<Member>,
-    /// Number of partitions.
     pub partitions: u32,
     /// Hash of the engine's configuration.
     pub engine: EngineHash,

@@ -105,7 +105,6 @@ pub struct Environment {
 /// A generation, as somebody sees it who sees everything.
 #[derive(Debug)]
 pub struct GenerationView {
-    /// Who leads it.
     pub leader: Life,
     pub placement: Arc<Placement>,
     /// Its workers' nodes.

@@ -50,7 +50,6 @@ impl Environment {
         self.manifests.iter().filter(is_usable).map(|(sequence, _)| sequence).collect()
     }
 
-    /// Something was put.
     pub(super) fn was_put(&mut self, name: &str) {
         let Some(sequence) = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse().ok()) else { return };
         if let Err(failure) = self.manifest_put(sequence) {

@@ -18,7 +18,6 @@ impl Candidate {
         Candidate { lease: LeaseThread::start(around), failed: false }
     }
 
-    /// Whether it leads now.
     pub fn leads(&self) -> bool {
         self.lease.leadership().is_some()
     }

@@ -84,7 +84,6 @@ impl LogThread {
         around.wake(self.thread);
     }
 
-    /// Appends a record.
     pub fn append(&self, record: Arc<EpochRecord>, around: &mut Around<'_>) {
         self.order(LogOrder::Append(record), around);
     }

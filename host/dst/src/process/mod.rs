@@ -46,9 +46,7 @@ use crate::event::{Message, Work};
 pub enum Role {
     /// Everything.
     Single,
-    /// To coordinate.
     Coordinator,
-    /// To work.
     Worker,
     /// To ask for clients.
     Gateway,

@@ -17,7 +17,6 @@ pub enum LogOrder {
     Raise(Generation),
     /// Forget what stands before a position.
     Trim(LogPosition),
-    /// Read again.
     Read {
         /// The first position that is read.
         from: LogPosition,

@@ -5,7 +5,6 @@ use wasmparser::{Operator, Parser, Payload};
 
 use super::error::{UploadCode, UploadError};
 
-/// Most bytes of a component.
 pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
 
 // CPython in one component, the largest guest known, needs a third of each of these at most.

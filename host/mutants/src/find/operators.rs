@@ -37,7 +37,6 @@ pub fn is_logic(operator: &BinOp) -> bool {
     matches!(operator, BinOp::And(_) | BinOp::Or(_))
 }
 
-/// Whether it compares.
 pub fn is_comparison(operator: &BinOp) -> bool {
     matches!(operator, BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) | BinOp::Eq(_) | BinOp::Ne(_))
 }

@@ -49,7 +49,6 @@ impl Placement {
         self.version
     }
 
-    /// The worker that owns a partition.
     pub fn owner(&self, partition: PartitionId) -> WorkerId {
         self.owners[usize::from(partition.0)]
     }
@@ -59,12 +58,10 @@ impl Placement {
         &self.owners
     }
 
-    /// Number of partitions.
     pub fn partitions(&self) -> u32 {
         self.owners.len() as u32
     }
 
-    /// Number of workers.
     pub fn workers(&self) -> u16 {
         self.workers
     }

@@ -140,7 +140,6 @@ pub struct Function {
     pub read_only: bool,
     /// What its transactions are promised, when a request calls it.
     pub consistency: Consistency,
-    /// Documentation.
     pub doc: String,
 }
 
@@ -155,7 +154,6 @@ pub struct OperatorSpec {
     pub key_prefix: Option<String>,
     /// Instance reuse.
     pub isolation: Isolation,
-    /// Documentation.
     pub doc: String,
     pub functions: Vec<Function>,
 }
@@ -167,7 +165,6 @@ pub struct Component {
     pub name: String,
     /// Content address.
     pub digest: Digest,
-    /// Bytes.
     pub size: u64,
     /// SDK that built it, as it says itself.
     pub sdk: String,
@@ -408,7 +405,6 @@ impl Catalog {
     pub fn hash(&self) -> u64 {
         self.hash
     }
-    /// Apps by name.
     pub fn apps(&self) -> impl Iterator<Item = &App> {
         self.apps.values()
     }

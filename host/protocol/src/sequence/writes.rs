@@ -10,7 +10,6 @@ use crate::state::entity::{Entity, Layout};
 #[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct PackedWrites(Vec<u8>);
 
-/// Bytes of a header.
 const HEADER: usize = 12;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +21,6 @@ pub struct PackedWrite<'a> {
     bytes: &'a [u8],
 }
 
-/// Bytes that are no writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its bytes do not say what was written")]
 pub struct NoWrites;

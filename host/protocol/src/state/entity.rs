@@ -169,7 +169,6 @@ impl<T, E: Borrow<Entity> + Clone> EntityMap<T, E> {
         found.map(|&at| at as usize)
     }
 
-    /// The value of an entity.
     pub fn get(&self, entity: &Entity) -> Option<&T> {
         self.find(entity).map(|at| &self.entries[at].1)
     }

@@ -59,7 +59,6 @@ impl LogThread {
         orders.send(order).expect("the thread lives as long as its orders");
     }
 
-    /// Appends a record.
     pub(crate) fn append(&self, record: Arc<EpochRecord>) {
         self.order(LogOrder::Append(record));
     }

@@ -62,7 +62,6 @@ impl GatewayServer {
         Ok(GatewayServer { node, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
-    /// Address of the ingress.
     pub fn ingress_addr(&self) -> SocketAddr {
         self.ingress
     }

@@ -83,7 +83,6 @@ impl Server {
         Ok(Server { node, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
-    /// Address of the ingress.
     pub fn ingress_addr(&self) -> SocketAddr {
         self.ingress
     }

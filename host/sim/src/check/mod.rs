@@ -12,7 +12,6 @@ use styx_protocol::ids::Tid;
 /// Something that must not happen has happened.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Name of the check.
     pub check: &'static str,
     /// Description of the violation.
     pub message: String,

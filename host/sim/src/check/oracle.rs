@@ -23,7 +23,6 @@ pub struct Touch {
     pub key: &'static str,
     /// A write and its value (`None`: a delete), or a read.
     pub wrote: Option<Option<u64>>,
-    /// The value before.
     pub before: Option<u64>,
 }
 
@@ -36,7 +35,6 @@ pub struct Footprint {
     pub aborted: bool,
     /// Entities that it reads, not counting what it has written before.
     pub reads: Vec<(u32, &'static str)>,
-    /// Ranges that it reads.
     pub ranges: Vec<RangeRead>,
     /// Entities that it writes.
     pub writes: Vec<(u32, &'static str)>,

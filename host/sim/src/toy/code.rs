@@ -9,7 +9,6 @@ use super::{FUNCTIONS, OPERATORS, keys};
 pub enum Place {
     /// The invoked entity's.
     Own,
-    /// The one with this number.
     Key(u8),
     /// The one that the accumulator says.
     Dynamic,

@@ -7,7 +7,6 @@ use crate::random::Random;
 /// Shape of the programs of one world.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Number of keys.
     pub keys: u8,
     /// Keys that are one of the first two, in a thousand.
     pub hot: u32,

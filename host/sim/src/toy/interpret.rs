@@ -45,7 +45,6 @@ pub trait World {
     fn log(&mut self, _: u64) {}
     /// The logged time.
     fn time(&mut self) -> u64;
-    /// A random number.
     fn random(&mut self) -> u64;
 }
 

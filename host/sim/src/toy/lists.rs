@@ -20,9 +20,7 @@ pub enum Workload {
 pub enum Micro {
     /// Adds an element to the list of an entity.
     Append(Entity, u8),
-    /// Writes a number.
     Write(Entity, u16),
-    /// Reads.
     Read(Entity),
 }
 
@@ -44,7 +42,6 @@ pub struct Lists {
     next: u64,
 }
 
-/// Elements of a list.
 const ELEMENTS: u16 = 8;
 
 impl Lists {

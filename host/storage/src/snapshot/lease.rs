@@ -51,7 +51,6 @@ pub struct LeaseRecord {
 pub enum Acquired {
     /// It is ours, under a new generation.
     Ours(Lease),
-    /// Somebody has it.
     Theirs(LeaseRecord),
 }
 

@@ -100,7 +100,6 @@ impl StoreLocation {
         self
     }
 
-    /// The URL as it was given.
     pub fn url(&self) -> &str {
         &self.url
     }

@@ -87,7 +87,6 @@ pub struct Manifest {
     pub created_us: u64,
     /// Per partition its parts, to be applied in this order: at most one base, first, then deltas.
     pub partitions: BTreeMap<u16, Vec<PartRef>>,
-    /// System parts by name.
     pub system: BTreeMap<String, PartRef>,
 }
 

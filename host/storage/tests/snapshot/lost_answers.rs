@@ -18,7 +18,6 @@ use crate::support::*;
 
 /// What happens to the next puts of manifests and leases.
 const FINE: u8 = 0;
-/// It is done, and the answer is an error.
 const DONE_BUT_ERROR: u8 = 1;
 /// It is not done, and the answer is an error.
 const NOT_DONE: u8 = 2;

@@ -26,7 +26,6 @@ const fn fails(status: u16, code: &'static str, says: &'static str) -> Expect {
 }
 
 impl Expect {
-    /// What is wrong with an answer.
     fn wrong(&self, of: &str, told: &Told) -> Option<String> {
         told.wrong(of, self.status, self.code, self.says)
     }

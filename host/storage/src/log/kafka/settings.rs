@@ -16,7 +16,6 @@ pub struct Settings(BTreeMap<String, String>);
 /// Why a setting is not taken.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingProblem {
-    /// It has no name.
     #[error("\"{0}\" is no Kafka setting; write KEY=VALUE, such as security.protocol=ssl")]
     NoSetting(String),
     /// Styx sets it itself.

@@ -38,7 +38,6 @@ fn add(headers: OwnedHeaders, key: &str, value: &str) -> OwnedHeaders {
     headers.insert(Header { key, value: Some(value) })
 }
 
-/// The value of a header.
 fn text<'a>(headers: &'a impl Headers, name: &str) -> Option<&'a str> {
     let header = headers.iter().find(|header| header.key == name)?;
     std::str::from_utf8(header.value?).ok()

@@ -12,7 +12,6 @@ pub type Visitor<'a> = dyn FnMut(i64, Option<Stamp>, &[u8]) -> Result<(), LogErr
 /// The way to the one topic of a log, for one process. Every call waits for brokers that do not answer: for a while
 /// before the log is open, and much longer afterwards.
 pub trait Broker: Send {
-    /// Name of the topic.
     fn topic(&self) -> &str;
 
     /// The longest record, in bytes.
