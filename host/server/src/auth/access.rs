@@ -1,11 +1,13 @@
 //! Access as the operator of a process has configured it.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use styx_protocol::catalog::{Catalog, Digest};
 
 use super::bearer::digest_of;
+use super::rates::Rates;
 use crate::error::ServerError;
 
 /// Variable of the environment that holds the operator's token.
@@ -23,6 +25,8 @@ pub struct Access {
     required: bool,
     /// Nobody is asked for one, on no address.
     off: bool,
+    /// How much each may ask for.
+    pub(super) rates: Option<Rates>,
 }
 
 impl Access {
@@ -58,7 +62,13 @@ impl Access {
             return Err(invalid(message, "drop it, or admin_token_file and require_token"));
         }
         let operator = token.map(|(_, token)| digest_of(token.trim()));
-        Ok(Access { required: required || operator.is_some(), operator, off })
+        Ok(Access { required: required || operator.is_some(), operator, off, rates: None })
+    }
+
+    /// The same, for so many requests of each client in a second.
+    #[must_use]
+    pub fn limited(self, per_second: NonZeroU32) -> Self {
+        Access { rates: Some(Rates::new(per_second)), ..self }
     }
 
     /// Whether nobody is asked for a token. Once there are tokens, everybody is.

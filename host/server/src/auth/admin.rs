@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 use styx_protocol::token::Scope;
 
 use super::gate::{Gate, is_public, refused};
+use crate::http::Peer;
 
 /// Lets a request on if whoever sends it may, and notes what it came to if it was to change something.
 pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
@@ -18,7 +19,8 @@ pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, 
         return next.run(request).await;
     }
     let (scope, app) = needed(&method, &path);
-    let visitor = gate.visit(request.headers());
+    let peer = request.extensions().get::<Peer>().copied();
+    let visitor = gate.visit(request.headers(), peer.as_ref());
     let mut who = "nobody".to_owned();
     let admitted = visitor.and_then(|mut visitor| {
         who.clone_from(&visitor.identity().name);
@@ -34,7 +36,8 @@ pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, 
     };
     if scope != Scope::Read {
         let (identity, app, status) = (who, app.as_deref().unwrap_or("-"), response.status().as_u16());
-        tracing::info!(target: "audit", identity, %method, path, app, status, "audit");
+        let from = peer.map(|Peer(address)| tracing::field::display(address));
+        tracing::info!(target: "audit", identity, from, %method, path, app, status, "audit");
     }
     response
 }

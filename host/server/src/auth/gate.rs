@@ -11,10 +11,11 @@ use styx_protocol::catalog::Catalog;
 
 use super::access::Access;
 use super::bearer::{Bearer, digest_of, is_same};
+use super::rates::Rates;
 use super::visitor::{Identity, Visitor, unauthenticated};
 use crate::clock::now;
 use crate::handle::Handle;
-use crate::http::{ApiError, refuse};
+use crate::http::{ApiError, Peer, machine, refuse};
 
 /// See the module. Clones are the same gate.
 #[derive(Clone)]
@@ -31,15 +32,27 @@ impl Gate {
         Gate(Arc::new(Parts { handle, access }))
     }
 
-    /// Finds out who has sent a request.
+    /// Finds out who has sent a request, and counts it.
     ///
     /// # Errors
-    /// 401: nothing was shown, or it is worth nothing.
-    pub(crate) fn visit(&self, headers: &HeaderMap) -> Result<Visitor, ApiError> {
+    /// 401: nothing was shown, or it is worth nothing. 429: it is one too many.
+    pub(crate) fn visit(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Visitor, ApiError> {
         let catalog = self.0.handle.catalog();
         let shown = shown(headers);
         let identity = self.identify(shown, &catalog)?;
-        Ok(Visitor { gate: self.clone(), shown: shown.map(Arc::from), identity, version: catalog.version() })
+        let counted = self.0.access.rates.as_ref().map(|_| match peer {
+            Some(Peer(address)) if !identity.is_known => machine(*address).to_string().into(),
+            _ => identity.name.as_str().into(),
+        });
+        let visitor =
+            Visitor { gate: self.clone(), shown: shown.map(Arc::from), identity, counted, version: catalog.version() };
+        visitor.admit()?;
+        Ok(visitor)
+    }
+
+    /// How much each client may ask for.
+    pub(super) fn rates(&self) -> Option<&Rates> {
+        self.0.access.rates.as_ref()
     }
 
     /// What is deployed, and which tokens there are.
@@ -85,7 +98,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     if is_public(request.method(), request.uri().path()) {
         return next.run(request).await;
     }
-    match gate.visit(request.headers()) {
+    match gate.visit(request.headers(), request.extensions().get()) {
         Ok(visitor) => {
             request.extensions_mut().insert(visitor);
             next.run(request).await

@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod bearer;
 mod gate;
+mod rates;
 mod visitor;
 
 pub use access::{ADMIN_TOKEN, Access};

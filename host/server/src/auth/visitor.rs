@@ -46,6 +46,8 @@ pub struct Visitor {
     /// What was shown.
     pub(super) shown: Option<Arc<str>>,
     pub(super) identity: Arc<Identity>,
+    /// Whose requests these are counted as, if they are.
+    pub(super) counted: Option<Arc<str>>,
     /// Of the catalog by which the identity was found.
     pub(super) version: u64,
 }
@@ -54,6 +56,17 @@ impl Visitor {
     /// Who this is.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Counts another request.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn admit(&self) -> Result<(), ApiError> {
+        match (&self.counted, self.gate.rates()) {
+            (Some(who), Some(rates)) => rates.admit(who),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that a request may be made that concerns an app, or no single one.

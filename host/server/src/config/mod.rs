@@ -12,6 +12,7 @@ mod values;
 mod tests;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,6 +73,11 @@ pub struct ServerConfig {
     /// Most connections of one address to each HTTP port
     #[arg(help_heading = roles::ALL, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub connections_per_address: usize,
+    /// Most requests of one token in a second, or of one address where nobody shows one, to each process; those of
+    /// a WebSocket or a batch count one by one [default: no bound]
+    #[arg(help_heading = roles::ALL, long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<NonZeroU32>,
 
     /// Names under which the HTTP ports may be asked for, besides IP addresses and localhost; `*` for all
     #[arg(help_heading = roles::ALL, long, value_name = "NAME,…", value_delimiter = ',')]
@@ -342,6 +348,9 @@ impl ServerConfig {
         }
         let (required, off) = (config.require_token, config.insecure_no_auth);
         config.access = Access::configured(config.admin_token_file.as_deref(), variable(ADMIN_TOKEN), required, off)?;
+        if let Some(most) = config.requests_per_second {
+            config.access = config.access.limited(most);
+        }
         Ok(config)
     }
 

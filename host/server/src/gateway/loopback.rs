@@ -35,7 +35,7 @@ impl Loopback {
         handle.show_catalog(Arc::new(catalog));
         let ingress = Ingress::new(handle.clone(), Arc::default(), Shutdown::default());
         let gate = Gate::new(handle.clone(), Access::default());
-        let visitor = gate.visit(&HeaderMap::new()).expect("nobody is asked for a token");
+        let visitor = gate.visit(&HeaderMap::new(), None).expect("nobody is asked for a token");
         Loopback { pipeline: Pipeline::new(ingress, visitor), handle, inbox, answered: 0 }
     }
 

@@ -224,7 +224,8 @@ impl Pipeline {
             }
         };
         let catalog = self.ingress.handle.catalog();
-        if let Err(why) = self.visitor.may(Scope::Invoke, Some(&envelope.app), &catalog) {
+        let admitted = self.visitor.admit();
+        if let Err(why) = admitted.and_then(|()| self.visitor.may(Scope::Invoke, Some(&envelope.app), &catalog)) {
             return Err((echo(envelope.id), why));
         }
         let directory = self.ingress.directories.of(catalog);

@@ -14,7 +14,7 @@ mod origin;
 mod serve;
 mod tls;
 
-pub use addresses::{Addresses, machine};
+pub use addresses::{Addresses, Peer, machine};
 pub use body::{BodyLimits, Frames, read_body, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};

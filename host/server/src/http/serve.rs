@@ -13,6 +13,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,8 +21,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
-use super::{Addresses, Tls};
+use super::{Addresses, Peer, Tls};
 
 /// Bounds on connections.
 #[derive(Clone, Debug)]
@@ -109,9 +111,9 @@ pub async fn serve(
             accepted = accept => accepted,
             () = shutdown.wait() => break,
         };
-        let (stream, counted) = match accepted {
+        let (stream, peer, counted) = match accepted {
             Ok((stream, from)) => match limits.addresses.admit(from.ip()) {
-                Some(counted) => (stream, counted),
+                Some(counted) => (stream, Peer(from.ip()), counted),
                 None => {
                     tracing::debug!(%from, "too many connections from there");
                     continue;
@@ -134,9 +136,9 @@ pub async fn serve(
         let (open, tls, router, shutdown) = (shutdown.count(), tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
             match tls {
-                None => converse(stream, router, &shutdown, &limits).await,
+                None => converse(stream, peer, router, &shutdown, &limits).await,
                 Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => converse(stream, router, &shutdown, &limits).await,
+                    Ok(Ok(stream)) => converse(stream, peer, router, &shutdown, &limits).await,
                     Ok(Err(error)) => tracing::debug!(%error, "a connection is no TLS that is taken here"),
                     Err(_) => tracing::debug!("a client did not shake hands in time"),
                 },
@@ -154,13 +156,18 @@ pub async fn serve(
 /// Answers what comes on one connection.
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    peer: Peer,
     router: Router,
     shutdown: &Shutdown,
     limits: &ConnectionLimits,
 ) {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(64 << 10).half_close(true);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).with_upgrades();
+    let service = router.map_request(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        request
+    });
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).with_upgrades();
     let end = async {
         shutdown.wait().await;
         tokio::time::sleep(limits.linger).await;

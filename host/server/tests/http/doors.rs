@@ -21,7 +21,10 @@ type Case<'a> = (&'a str, &'a dyn Fn() -> RequestBuilder, &'a [(&'a str, u16)]);
 
 /// A server that asks for tokens, with the guest `item` deployed as `app`.
 async fn locked() -> Server {
-    let access = Access::configured(None::<&Path>, Some(OPERATOR.into()), false, false).unwrap();
+    locked_by(Access::configured(None::<&Path>, Some(OPERATOR.into()), false, false).unwrap()).await
+}
+
+async fn locked_by(access: Access) -> Server {
     let server = Server::with(HttpOptions { access, ..HttpOptions::default() }).await;
     let deploy = server.to_admin(Method::POST, "/v1/apps/app/deployments").header("content-type", "application/wasm");
     assert_eq!(as_whom(OPERATOR, deploy.body(item().bytes())).await.status, 201);
@@ -146,6 +149,47 @@ async fn a_token_is_shown_once_and_ends_when_it_is_revoked_or_expires() {
     assert_eq!(as_whom(&brief, call(&server, "app")).await.error().0, 401);
     assert_eq!(ask(&mut brief_socket).await["error"]["code"], "UNAUTHENTICATED");
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_token_and_each_address_has_its_own_rate() {
+    // As many as even a slow machine answers, one after the other.
+    const RATE: u32 = 5;
+    let rate = RATE.try_into().unwrap();
+    let open =
+        Server::with_item(HttpOptions { access: Access::default().limited(rate), ..HttpOptions::default() }).await;
+    let access = Access::configured(None::<&Path>, Some(OPERATOR.into()), false, false).unwrap().limited(rate);
+    let server = locked_by(access).await;
+    let (one, _) = issue(&server, json!({ "name": "one", "scopes": ["invoke"] })).await;
+    let (other, _) = issue(&server, json!({ "name": "other", "scopes": ["invoke"] })).await;
+    // Whoever asks for much more than they may in a second is told so, and has what they may.
+    let burst = async |request: &dyn Fn() -> RequestBuilder| {
+        let (started, mut done) = (std::time::Instant::now(), 0);
+        loop {
+            let answer = told(request()).await;
+            if answer.status == 429 {
+                assert_eq!((answer.error().1.as_str(), answer.header("retry-after")), ("RATE_LIMITED", "1"));
+                return;
+            }
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            done += 1;
+            assert!(f64::from(done) <= f64::from(RATE) * (started.elapsed().as_secs_f64() + 1.0) + 1.0, "{done}");
+        }
+    };
+    burst(&|| call(&server, "app").bearer_auth(&one)).await;
+    assert_eq!(as_whom(&other, call(&server, "app")).await.status, 200, "another token has its own");
+    burst(&|| call(&open, "app")).await;
+    assert_eq!(told(open.to_admin(Method::GET, "/healthz")).await.status, 200);
+
+    // Lines of a batch count one by one.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let line = envelope(json!(1), "a", "store", json!([1])).to_string() + "\n";
+    let batch = server.to_ingress(Method::POST, "/v1/batch").bearer_auth(&one).body(line.repeat(3 * RATE as usize));
+    let answers = told(batch).await.text();
+    let limited = answers.lines().filter(|line| line.contains("RATE_LIMITED")).count();
+    assert!(limited > 0 && limited < 3 * RATE as usize, "{limited}");
+    server.stop().await;
+    open.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
