@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
 
 use styx_protocol::catalog::{Catalog, Digest};
 
 use super::bearer::digest_of;
+use super::jwt::Provider;
 use super::rates::Rates;
 use crate::error::ServerError;
 
@@ -21,6 +23,8 @@ const LENGTH_MIN: usize = 16;
 pub struct Access {
     /// Digest of the operator's own token, which may do everything.
     pub(super) operator: Option<Digest>,
+    /// Whose tokens are taken besides.
+    pub(super) provider: Option<Arc<Provider>>,
     /// Nobody is let in without a token.
     required: bool,
     /// Nobody is asked for one, on no address.
@@ -62,13 +66,30 @@ impl Access {
             return Err(invalid(message, "drop it, or admin_token_file and require_token"));
         }
         let operator = token.map(|(_, token)| digest_of(token.trim()));
-        Ok(Access { required: required || operator.is_some(), operator, off, rates: None })
+        Ok(Access { required: required || operator.is_some(), operator, off, ..Access::default() })
     }
 
     /// The same, for so many requests of each client in a second.
     #[must_use]
     pub fn limited(self, per_second: NonZeroU32) -> Self {
         Access { rates: Some(Rates::new(per_second)), ..self }
+    }
+
+    /// The same, with the tokens of an identity provider, which everybody is asked for then.
+    #[must_use]
+    pub fn believing(self, provider: Arc<Provider>) -> Self {
+        Access { provider: Some(provider), required: true, ..self }
+    }
+
+    /// Reads what is needed to know who asks.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn open(&self) -> Result<(), ServerError> {
+        match &self.provider {
+            Some(provider) => provider.open().await,
+            None => Ok(()),
+        }
     }
 
     /// Whether nobody is asked for a token. Once there are tokens, everybody is.

@@ -20,6 +20,7 @@ pub(crate) async fn guard_admin(State(gate): State<Gate>, mut request: Request, 
     }
     let (scope, app) = needed(&method, &path);
     let peer = request.extensions().get::<Peer>().copied();
+    gate.learn(request.headers()).await;
     let visitor = gate.visit(request.headers(), peer.as_ref());
     let mut who = "nobody".to_owned();
     let admitted = visitor.and_then(|mut visitor| {

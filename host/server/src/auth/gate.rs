@@ -11,6 +11,7 @@ use styx_protocol::catalog::Catalog;
 
 use super::access::Access;
 use super::bearer::{Bearer, digest_of, is_same};
+use super::jwt::Provider;
 use super::rates::Rates;
 use super::visitor::{Identity, Visitor, unauthenticated};
 use crate::clock::now;
@@ -30,6 +31,13 @@ impl Gate {
     /// The gate of a process that knows the tokens in `handle`'s catalog.
     pub(crate) fn new(handle: Handle, access: Access) -> Self {
         Gate(Arc::new(Parts { handle, access }))
+    }
+
+    /// Asks the identity provider for what a request's token needs to be known, if it is one of those.
+    pub(super) async fn learn(&self, headers: &HeaderMap) {
+        if let (Some(provider), Some(shown)) = (&self.0.access.provider, shown(headers)) {
+            provider.learn(shown).await;
+        }
     }
 
     /// Finds out who has sent a request, and counts it.
@@ -69,6 +77,9 @@ impl Gate {
         if access.operator.is_some_and(|operator| is_same(&digest_of(shown), &operator)) {
             return Ok(Arc::new(Identity::operator()));
         }
+        if let Some(provider) = access.provider.as_ref().filter(|_| Provider::issues(shown)) {
+            return provider.identify(shown).map(Arc::new);
+        }
         let unknown = || unauthenticated("the token is not known here: it may have been revoked");
         let bearer = Bearer::parse(shown).ok_or_else(unknown)?;
         let token = catalog.token(bearer.id).filter(|token| bearer.has(&token.digest)).ok_or_else(unknown)?;
@@ -98,6 +109,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
     if is_public(request.method(), request.uri().path()) {
         return next.run(request).await;
     }
+    gate.learn(request.headers()).await;
     match gate.visit(request.headers(), request.extensions().get()) {
         Ok(visitor) => {
             request.extensions_mut().insert(visitor);

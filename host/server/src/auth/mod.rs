@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod bearer;
 mod gate;
+mod jwt;
 mod rates;
 mod visitor;
 
@@ -15,4 +16,5 @@ pub use access::{ADMIN_TOKEN, Access};
 pub(crate) use admin::guard_admin;
 pub(crate) use bearer::draw;
 pub(crate) use gate::{Gate, guard};
+pub use jwt::Provider;
 pub use visitor::{Identity, Visitor};

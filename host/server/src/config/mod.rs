@@ -14,6 +14,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
@@ -25,7 +26,7 @@ use styx_storage::log::kafka::Settings;
 use styx_storage::snapshot::StoreLocation;
 use styx_transport::Compress;
 
-use crate::auth::{ADMIN_TOKEN, Access};
+use crate::auth::{ADMIN_TOKEN, Access, Provider};
 use crate::error::ServerError;
 use crate::http::{Hosts, HttpOptions, Memory, Origins, TlsFiles};
 use environment::variable;
@@ -95,6 +96,18 @@ pub struct ServerConfig {
     /// Let nobody in without a token; implied by a token of the operator's
     #[arg(help_heading = roles::ALL, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t, action = ArgAction::Set)]
     pub require_token: bool,
+    /// Identity provider whose tokens (JSON Web Tokens) let in, as their claim `iss` names it; with --jwt-audience and --jwt-keys
+    #[arg(help_heading = roles::ALL, long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwt_issuer: Option<String>,
+    /// For whom its tokens are to be issued, as their claim `aud` says
+    #[arg(help_heading = roles::ALL, long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwt_audience: Option<String>,
+    /// Its public keys, a JSON Web Key Set; read again when a token names another, and every ten minutes
+    #[arg(help_heading = roles::ALL, long, value_name = "FILE|URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwt_keys: Option<String>,
     /// Ask nobody for a token, wherever the HTTP ports can be reached from
     #[arg(help_heading = roles::ALL, long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t, action = ArgAction::Set)]
     pub insecure_no_auth: bool,
@@ -346,8 +359,20 @@ impl ServerConfig {
                 "give both --tls-cert FILE and --tls-key FILE",
             ));
         }
-        let (required, off) = (config.require_token, config.insecure_no_auth);
+        let provider = match (&config.jwt_issuer, &config.jwt_audience, &config.jwt_keys) {
+            (Some(issuer), Some(audience), Some(keys)) => Some(Arc::new(Provider::new(issuer, audience, keys)?)),
+            (None, None, None) => None,
+            _ => {
+                let message = "an identity provider is believed by its name, whom it signs for, and its keys";
+                let hint = "give all of --jwt-issuer NAME, --jwt-audience NAME and --jwt-keys FILE|URL";
+                return Err(ServerError::usage("CONFIG_INVALID", message, hint));
+            }
+        };
+        let (required, off) = (config.require_token || provider.is_some(), config.insecure_no_auth);
         config.access = Access::configured(config.admin_token_file.as_deref(), variable(ADMIN_TOKEN), required, off)?;
+        if let Some(provider) = provider {
+            config.access = config.access.believing(provider);
+        }
         if let Some(most) = config.requests_per_second {
             config.access = config.access.limited(most);
         }

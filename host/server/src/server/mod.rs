@@ -37,6 +37,7 @@ impl Process {
     /// # Errors
     /// What is wrong, before anything is touched, where that can be known.
     pub async fn start(config: &ServerConfig, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Process, ServerError> {
+        config.access.open().await?;
         let process = match config.role {
             Role::Single => Process::Single(Server::start(config, progress).await?),
             Role::Coordinator => Process::Coordinator(CoordinatorServer::start(config).await?),

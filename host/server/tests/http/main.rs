@@ -6,6 +6,7 @@ mod calls;
 mod deployments;
 mod doors;
 mod greedy;
+mod jwt;
 mod pipelines;
 mod raw;
 mod server;
