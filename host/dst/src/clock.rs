@@ -19,8 +19,6 @@ pub struct Clock {
     start: u64,
     /// By how much it runs fast, in millionths.
     drift: i64,
-    /// How long the machine was suspended: its monotonic clock stood still.
-    suspended: Rc<Cell<u64>>,
     /// Difference between the clock on the wall and the true time, µs.
     offset: Rc<Cell<i64>>,
 }
@@ -31,13 +29,12 @@ impl Clock {
         let start = random.between(1, 1_000_000_000);
         let drift = random.between(0, 400) as i64 - 200;
         let offset = random.between(0, 100_000) as i64 - 50_000;
-        Clock { start, drift, suspended: Rc::default(), offset: Rc::new(Cell::new(offset)) }
+        Clock { start, drift, offset: Rc::new(Cell::new(offset)) }
     }
 
     /// Both clocks at a time of the world.
     pub fn at(&self, time: u64) -> Now {
-        let ran = time - self.suspended.get().min(time);
-        let drifted = ran.saturating_add_signed(ran as i64 / 1_000_000 * self.drift);
+        let drifted = time.saturating_add_signed(time as i64 / 1_000_000 * self.drift);
         let wall = Timestamp((BEGINNING + time).saturating_add_signed(self.offset.get()));
         Now { monotonic: Instant(self.start + drifted), wall }
     }
@@ -47,11 +44,6 @@ impl Clock {
         let left: Duration = due.since(self.at(time).monotonic);
         let left = left.as_micros() as u64;
         left + left / 1_000
-    }
-
-    /// The machine stood still for so long.
-    pub fn suspend(&self, duration: u64) {
-        self.suspended.set(self.suspended.get() + duration);
     }
 
     /// The clock on the wall jumps.

@@ -110,7 +110,7 @@ pub enum Fault {
     PowerFailure,
     /// A process stands still.
     Pause,
-    /// A machine is suspended, and its clocks with it.
+    /// A machine is suspended: it does nothing, and its clocks go on.
     Suspend,
     /// A clock on the wall jumps.
     ClockJump,
@@ -221,7 +221,7 @@ impl ClusterPlan {
 impl Plan {
     /// Attempts that use up their slice, in a thousand; none among several workers.
     pub fn long(&self) -> u32 {
-        if self.cluster.workers == 0 { self.long } else { 0 }
+        self.long
     }
 
     /// The execution threads of a process.
@@ -330,7 +330,7 @@ impl Plan {
         };
         // Of a generator of its own: other plans stay what they were.
         let mut others = Random::new(config.layout.seed ^ 0x10_46);
-        let long = if cluster.workers == 0 { others.pick(&[0, 0, 20, 300]) } else { 0 };
+        let long = others.pick(&[0, 0, 20, 300]);
         if long > 0 {
             config.long_max = others.pick(&[1, 2, 8]);
         }

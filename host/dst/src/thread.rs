@@ -14,6 +14,7 @@ use std::time::Duration;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use styx_protocol::attempt::{Operation, RemoteResponse};
+use styx_protocol::ids::Generation;
 use styx_protocol::task::RunId;
 
 use crate::store::{Deletion, Put, PutAnswer};
@@ -43,7 +44,7 @@ pub enum Wait {
     /// The topic forgets what lies below an offset.
     Forget(i64),
     /// The process reads its state for a run of a long transaction.
-    State(RunId, Operation),
+    State(Option<Generation>, RunId, Operation),
 }
 
 /// An operation of a disk that takes time.

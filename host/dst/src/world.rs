@@ -447,7 +447,6 @@ impl World {
             Fault::Suspend => {
                 let duration = environment.random.between(10_000, 3_000_000);
                 nodes[at].paused_until = now + duration;
-                nodes[at].clock.suspend(duration);
             }
             Fault::ClockJump => {
                 // Mostly a second; sometimes days, forward.

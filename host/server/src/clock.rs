@@ -1,7 +1,6 @@
 //! The clocks of this process.
 
-use std::time::Instant;
-
+use rustix::time::{ClockId, clock_gettime};
 use styx_driver::time;
 use styx_protocol::ids::Timestamp;
 
@@ -11,20 +10,26 @@ pub fn now() -> Timestamp {
     Timestamp(since.map_or(0, |since| since.as_micros() as u64))
 }
 
-/// A clock that only goes on, for a driver's durations.
+/// A clock that only goes on, also while the machine is suspended: a lease that ran out meanwhile has run out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MonotonicClock {
-    started: Instant,
+    /// Microseconds since the machine started.
+    started: u64,
 }
 
 impl MonotonicClock {
     /// A clock that begins now, a microsecond after the beginning of all time.
     pub(crate) fn start() -> Self {
-        MonotonicClock { started: Instant::now() }
+        MonotonicClock { started: since_boot() }
     }
 
     /// The time now.
     pub(crate) fn now(&self) -> time::Instant {
-        time::Instant(self.started.elapsed().as_micros() as u64 + 1)
+        time::Instant(since_boot() - self.started + 1)
     }
+}
+
+fn since_boot() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use styx_protocol::attempt::LogLine;
+use styx_protocol::attempt::{Execution, LogLine, Operation, RemoteResponse};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Generation, NodeId, Tid};
@@ -14,7 +14,7 @@ use styx_protocol::message::Message;
 use styx_protocol::modes::Modes;
 use styx_protocol::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use styx_protocol::state::Write;
-use styx_protocol::task::{LocalView, Task, TaskProgress};
+use styx_protocol::task::{LocalView, LongTask, RunId, Task, TaskProgress};
 
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
@@ -42,6 +42,8 @@ pub struct WorkerConfig {
     pub frame_bytes: usize,
     /// Most functions that may wait for other workers.
     pub suspended_max: usize,
+    /// Most long transactions that may run at a time.
+    pub long_max: usize,
     /// Most entities that a step changes, or hands over for a snapshot.
     pub step_max: usize,
     /// Put the claimed serial order into what is said of each epoch, for checkers.
@@ -111,6 +113,10 @@ pub enum WorkerEvent<L, R> {
     TaskProgress(Vec<TaskProgress>),
     /// [`WorkerEffect::FallBack`] is done.
     FellBack(Vec<ComponentOutcome>),
+    /// A run of a long transaction of a generation reads; answered with [`WorkerEffect::AnswerLong`].
+    LongRead(Generation, RunId, Operation),
+    /// [`WorkerEffect::StartLong`] is done.
+    LongEnded(Generation, RunId, Box<Execution>),
     /// [`WorkerEffect::ForgetExecution`] is done: nothing runs, and nothing holds on to the state.
     ExecutionForgotten,
     /// [`WorkerEffect::PrepareComponent`]: it is not there.
@@ -173,6 +179,11 @@ pub enum WorkerEffect<L, R> {
     Execute(Batch),
     /// Advance tasks beside the driver; say [`WorkerEvent::TaskProgress`] of any that is done.
     RunTasks(Vec<Task>),
+    /// Run a long transaction on a thread of its own; say [`WorkerEvent::LongRead`] when it reads, and
+    /// [`WorkerEvent::LongEnded`] when it is done. Its generation may be over before.
+    StartLong(Generation, LongTask),
+    /// What a run of a long transaction has asked for.
+    AnswerLong(Generation, RunId, RemoteResponse),
     /// Run components beside the driver; then say [`WorkerEvent::FellBack`].
     FallBack(FallbackBatch),
     /// Forget what is executed and what waits; say [`WorkerEvent::ExecutionForgotten`] when nothing runs any

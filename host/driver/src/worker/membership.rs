@@ -76,7 +76,7 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         record_bytes_max: invite.record_bytes_max as usize,
         backlog_max: config.backlog_max,
         suspended_max: config.suspended_max,
-        long_max: 0,
+        long_max: config.long_max,
         retention: invite.retention,
         generation: invite.generation,
         snapshots: invite.store.is_some(),
@@ -387,8 +387,9 @@ impl<L, R> Membership<L, R> {
             Action::Execute(batch) => effects.push(WorkerEffect::Execute(batch)),
             Action::RunTasks(tasks) => effects.push(WorkerEffect::RunTasks(tasks)),
             Action::FallBack(batch) => effects.push(WorkerEffect::FallBack(batch)),
-            Action::StartLong(_) | Action::LongRead { .. } => {
-                unreachable!("among several workers nothing is postponed")
+            Action::StartLong(task) => effects.push(WorkerEffect::StartLong(self.invite.generation, task)),
+            Action::LongRead { run, answer } => {
+                effects.push(WorkerEffect::AnswerLong(self.invite.generation, run, answer));
             }
             Action::Respond(responses) => {
                 responses.into_iter().for_each(|response| self.respond(response, effects));

@@ -27,6 +27,8 @@ use std::collections::{BTreeMap, btree_map};
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::attempt::RemoteResponse;
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::Worker;
@@ -157,6 +159,19 @@ impl<L, R> WorkerDriver<L, R> {
             WorkerEvent::Executed(executed) => self.step_machine(now, Input::Executed(executed), effects),
             WorkerEvent::TaskProgress(progress) => self.step_machine(now, Input::TaskProgress(progress), effects),
             WorkerEvent::FellBack(outcomes) => self.step_machine(now, Input::FellBack(outcomes), effects),
+            WorkerEvent::LongRead(generation, run, operation) => {
+                if self.generation() == Some(generation) {
+                    self.step_machine(now, Input::LongRead { run, operation }, effects);
+                } else {
+                    let over = Abort::new(Code::Aborted, "the generation is over");
+                    effects.push(WorkerEffect::AnswerLong(generation, run, RemoteResponse::Failed(over)));
+                }
+            }
+            WorkerEvent::LongEnded(generation, run, execution) => {
+                if self.generation() == Some(generation) {
+                    self.step_machine(now, Input::LongEnded { run, execution }, effects);
+                }
+            }
             WorkerEvent::ExecutionForgotten => self.execution_forgotten(now, effects),
             WorkerEvent::ComponentAbsent(digest) => {
                 self.components.fetch(digest);

@@ -64,6 +64,7 @@ impl Rig {
             backlog_max: 100,
             frame_bytes: 1000,
             suspended_max: 10,
+            long_max: 2,
             step_max: STEP_MAX,
             claim_order: false,
         };

@@ -10,8 +10,9 @@ use styx_driver::diagnostic::{Diagnostic, Level};
 use styx_driver::single::SingleEvent;
 use styx_driver::time::{Instant, Now};
 use styx_driver::wire::{Envelope, Response as Seen};
+use styx_driver::worker::WorkerEvent;
 use styx_protocol::attempt::RemoteResponse;
-use styx_protocol::ids::{NodeId, Timestamp};
+use styx_protocol::ids::{Generation, NodeId, Timestamp};
 use styx_protocol::message::Message;
 use styx_protocol::task::RunId;
 
@@ -43,7 +44,7 @@ pub struct Own {
     pub directory: Directory,
     threads: BTreeMap<ThreadId, Slot>,
     /// Threads that wait for what a run of a long transaction reads.
-    readers: BTreeMap<RunId, ThreadId>,
+    readers: BTreeMap<(Option<Generation>, RunId), ThreadId>,
     next_thread: u32,
 }
 
@@ -153,17 +154,20 @@ impl Around<'_> {
                 self.own.threads.remove(&id);
             }
             Some(Wait::Order) => slot.is_idle = true,
-            Some(Wait::State(run, operation)) => {
-                self.own.readers.insert(run, id);
-                let read = SingleEvent::LongRead(run, operation);
-                self.own.inbox.borrow_mut().push_back(Input::Single(Box::new(read)));
+            Some(Wait::State(generation, run, operation)) => {
+                self.own.readers.insert((generation, run), id);
+                let read = match generation {
+                    None => Input::Single(Box::new(SingleEvent::LongRead(run, operation))),
+                    Some(generation) => Input::Worker(Box::new(WorkerEvent::LongRead(generation, run, operation))),
+                };
+                self.own.inbox.borrow_mut().push_back(read);
             }
             Some(waits) => self.environment.wait(self.own.life, id, waits),
         }
     }
 
     /// What a run of a long transaction has read is known.
-    pub fn has_read(&mut self, run: RunId, answer: RemoteResponse) {
+    pub fn has_read(&mut self, run: (Option<Generation>, RunId), answer: RemoteResponse) {
         let id = self.own.readers.remove(&run).expect("it waits for what it reads");
         let life = self.own.life;
         self.later(0, Event::Thread(life, id, Answer::State(Box::new(answer))));

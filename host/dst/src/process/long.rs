@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use styx_driver::single::SingleEvent;
+use styx_driver::worker::WorkerEvent;
 use styx_protocol::attempt::{Operation, Reader, RemoteResponse};
 use styx_protocol::executor::Executor as _;
+use styx_protocol::ids::Generation;
 use styx_protocol::task::{LongTask, RunId};
 
 use super::Input;
@@ -14,19 +16,19 @@ use crate::toy::Toy;
 
 /// What a run reads through: its process.
 #[derive(Debug)]
-struct ProcessReader(RunId);
+struct ProcessReader(Option<Generation>, RunId);
 
 impl Reader for ProcessReader {
     fn read(&mut self, operation: Operation) -> RemoteResponse {
-        match wait(Wait::State(self.0, operation)) {
+        match wait(Wait::State(self.0, self.1, operation)) {
             Answer::State(answer) => *answer,
             other => panic!("a run of a long transaction that has read was answered with {other:?}"),
         }
     }
 }
 
-/// Starts the thread of a run, which works a while before it begins and before it tells its end.
-pub fn start(task: LongTask, around: &mut Around<'_>) {
+/// Starts the thread of a run, of a generation if there are several workers, which works a while before it begins and before it tells its end.
+pub fn start(generation: Option<Generation>, task: LongTask, around: &mut Around<'_>) {
     let inbox = around.own.inbox.clone();
     let mut works = || {
         let epochs = around.environment.random.between(0, 20);
@@ -35,8 +37,12 @@ pub fn start(task: LongTask, around: &mut Around<'_>) {
     let (before, after) = (works(), works());
     around.spawn(move || {
         wait(Wait::Pause(before));
-        let execution = Box::new(Toy::default().run_long(&task, Box::new(ProcessReader(task.run))));
+        let execution = Box::new(Toy::default().run_long(&task, Box::new(ProcessReader(generation, task.run))));
         wait(Wait::Pause(after));
-        inbox.borrow_mut().push_back(Input::Single(Box::new(SingleEvent::LongEnded(task.run, execution))));
+        let ended = match generation {
+            None => Input::Single(Box::new(SingleEvent::LongEnded(task.run, execution))),
+            Some(generation) => Input::Worker(Box::new(WorkerEvent::LongEnded(generation, task.run, execution))),
+        };
+        inbox.borrow_mut().push_back(ended);
     });
 }

@@ -293,9 +293,9 @@ impl Single {
                     around.environment.checker.long_begins(task.transaction.tid)?;
                 }
                 around.environment.figures.long += 1;
-                long::start(task, around);
+                long::start(None, task, around);
             }
-            SingleEffect::AnswerLong(run, answer) => around.has_read(run, answer),
+            SingleEffect::AnswerLong(run, answer) => around.has_read((None, run), answer),
             SingleEffect::PrepareCatalog(catalog) => around.environment.learn(&catalog),
             SingleEffect::WritePart(part) => {
                 around.environment.part_begun_alone(part.epoch)?;

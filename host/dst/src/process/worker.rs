@@ -12,6 +12,7 @@ use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::membership::{Build, Hello};
 
 use super::around::{Around, address_of};
+use super::long;
 use super::pool::{ExecutionPool, Finished};
 use super::restoring::{self, Restoring};
 use super::writing::PartThread;
@@ -55,6 +56,7 @@ impl Worker {
             backlog_max: machine.backlog_max,
             frame_bytes: plan.cluster.frame_bytes,
             suspended_max: machine.suspended_max,
+            long_max: machine.long_max,
             step_max: machine.step_max,
             claim_order: true,
         };
@@ -191,6 +193,17 @@ impl Worker {
                 return Ok(self.pool.execute(batch, around).map(event_of));
             }
             WorkerEffect::RunTasks(tasks) => self.pool.advance(tasks, around),
+            WorkerEffect::StartLong(generation, task) => {
+                around.environment.executes(generation)?;
+                if task.transaction.query {
+                    around.environment.queries(generation, std::slice::from_ref(&task.transaction));
+                } else {
+                    around.environment.checker.long_begins(task.transaction.tid)?;
+                }
+                around.environment.figures.long += 1;
+                long::start(Some(generation), task, around);
+            }
+            WorkerEffect::AnswerLong(generation, run, answer) => around.has_read((Some(generation), run), answer),
             WorkerEffect::FallBack(batch) => return Ok(self.pool.fall_back(batch, around).map(event_of)),
             WorkerEffect::ForgetExecution => return Ok(self.pool.forget().map(event_of)),
             WorkerEffect::PrepareComponent(digest) => return Ok(prepare(digest, around)),

@@ -48,6 +48,8 @@ pub struct Bits {
     pub raw: bool,
     /// It writes what a lower TID reads.
     pub war: bool,
+    /// The long transaction that keeps it from writing what it wrote.
+    pub holder: Option<Tid>,
 }
 
 impl Bits {
@@ -61,6 +63,7 @@ impl Bits {
         self.waw |= other.waw;
         self.raw |= other.raw;
         self.war |= other.war;
+        self.holder = self.holder.max(other.holder);
     }
 }
 

@@ -49,7 +49,9 @@ pub struct GraphId(pub u64);
 pub struct SuspendedId(pub u64);
 
 /// A run of a long transaction, as its worker counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
+)]
 pub struct RunId(pub u64);
 
 /// A run of a long transaction, beside the epochs.

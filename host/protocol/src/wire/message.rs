@@ -12,8 +12,8 @@ use crate::archive;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::Share;
 use crate::commit::validate::{Bits, Kind};
-use crate::execute::attempt::{Mode, RemoteRequest, RemoteResponse, Report, Usage};
-use crate::execute::task::GraphId;
+use crate::execute::attempt::{Mode, Operation, RemoteRequest, RemoteResponse, Report, Usage};
+use crate::execute::task::{GraphId, RunId};
 use crate::ids::{Epoch, OperatorId, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::pieces::in_pieces;
 use crate::sequence::catalog::Control;
@@ -21,6 +21,7 @@ use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::Request;
 use crate::state::StateHash;
+use crate::state::entity::{Entity, Value};
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +108,11 @@ pub enum Message {
     Snapshot,
     /// To all workers: cut nothing new, for the generation is to end.
     Drain,
+    /// Between workers: long transactions.
+    Long(
+        /// What is told of them.
+        LongMail,
+    ),
     /// Between workers: parts of graphs.
     Graphs(
         /// The parts.
@@ -130,6 +136,7 @@ impl Message {
             Message::Durable(_) => "Durable",
             Message::Snapshot => "Snapshot",
             Message::Drain => "Drain",
+            Message::Long(_) => "Long",
             Message::Graphs(_) => "Graphs",
         }
     }
@@ -225,6 +232,8 @@ pub struct GraphEnd {
     pub kind: Kind,
     /// Whether its reads are not validated.
     pub snapshot: bool,
+    /// Whether it ran beside the epochs: it does not enter the fallback.
+    pub long: bool,
     /// Whether its calls can be invoked again from their cached parameters, all at once.
     pub cacheable: bool,
     /// Who took part in it.
@@ -294,6 +303,10 @@ pub struct Mail {
     pub results: Vec<CachedResult>,
     /// What becomes of graphs in the fallback.
     pub decisions: Vec<Decision>,
+    /// Long transactions that take part in the epoch, and queries that read what the one before has left behind.
+    pub joins: Vec<Join>,
+    /// Answers to those.
+    pub joined: Vec<Joined>,
 }
 
 impl Mail {
@@ -309,6 +322,8 @@ impl Mail {
         self.acks.append(&mut other.acks);
         self.results.append(&mut other.results);
         self.decisions.append(&mut other.decisions);
+        self.joins.append(&mut other.joins);
+        self.joined.append(&mut other.joined);
         None
     }
 
@@ -317,7 +332,7 @@ impl Mail {
         if self.len() <= most && (bytes == usize::MAX || self.weight() <= bytes) {
             return vec![self];
         }
-        let Mail { round, fallback, orders, replies, acks, results, decisions } = self;
+        let Mail { round, fallback, orders, replies, acks, results, decisions, joins, joined } = self;
         let mut mails = Vec::new();
         let empty = Mail { round, fallback, ..Mail::default() };
         in_pieces(orders, most, bytes, Order::weight, |orders| mails.push(Mail { orders, ..empty.clone() }));
@@ -325,6 +340,8 @@ impl Mail {
         in_pieces(acks, most, bytes, |_| ENTRY, |acks| mails.push(Mail { acks, ..empty.clone() }));
         in_pieces(results, most, bytes, CachedResult::weight, |results| mails.push(Mail { results, ..empty.clone() }));
         in_pieces(decisions, most, bytes, |_| ENTRY, |decisions| mails.push(Mail { decisions, ..empty.clone() }));
+        in_pieces(joins, most, bytes, Join::weight, |joins| mails.push(Mail { joins, ..empty.clone() }));
+        in_pieces(joined, most, bytes, |_| ENTRY, |joined| mails.push(Mail { joined, ..empty.clone() }));
         mails
     }
 
@@ -333,7 +350,8 @@ impl Mail {
         let orders: usize = self.orders.iter().map(Order::weight).sum();
         let replies: usize = self.replies.iter().map(OrderReply::weight).sum();
         let results: usize = self.results.iter().map(CachedResult::weight).sum();
-        orders + replies + results + ENTRY * (self.acks.len() + self.decisions.len())
+        let joins: usize = self.joins.iter().map(Join::weight).sum();
+        orders + replies + results + joins + ENTRY * (self.acks.len() + self.decisions.len() + self.joined.len())
     }
 
     /// Whether it holds nothing but results of calls that were re-invoked from cached parameters.
@@ -347,8 +365,9 @@ impl Mail {
     }
 
     /// Entries of each kind, in the order in which they are heard.
-    fn counts(&self) -> [usize; 5] {
-        [self.orders.len(), self.replies.len(), self.acks.len(), self.results.len(), self.decisions.len()]
+    fn counts(&self) -> [usize; 7] {
+        let Mail { orders, replies, acks, results, decisions, joins, joined, .. } = self;
+        [orders.len(), replies.len(), acks.len(), results.len(), decisions.len(), joins.len(), joined.len()]
     }
 
     fn first(&self) -> Option<usize> {
@@ -479,6 +498,98 @@ pub struct CachedResult {
     pub place: u64,
     /// What it came to.
     pub answer: RemoteResponse,
+}
+
+/// A long transaction, or a query, asks to take part.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Join {
+    /// Its graph in this epoch; a query's means nothing.
+    pub header: Header,
+    /// The run that counts.
+    pub run: RunId,
+    /// What it writes there.
+    pub writes: Vec<JoinWrite>,
+}
+
+/// A write of a long transaction.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct JoinWrite(
+    /// The entity.
+    pub Entity,
+    /// Its value; none if it is deleted.
+    #[rkyv(with = Map<crate::archive::Plain>)]
+    pub Option<Value>,
+);
+
+/// The answer to [`Join`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct Joined {
+    /// The run.
+    pub run: RunId,
+    /// Whether all that it has read there still counts.
+    pub current: bool,
+}
+
+/// What workers tell each other of long transactions, whatever round they are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct LongMail {
+    /// Reads of runs that are rooted at the sender.
+    pub asks: Vec<LongAsk>,
+    /// Answers to reads of runs that are rooted at the receiver.
+    pub answers: Vec<LongAnswer>,
+    /// Runs rooted at the receiver of which what they have read does not count any more.
+    pub broken: Vec<RunId>,
+    /// Runs rooted at the sender that are over.
+    pub over: Vec<RunId>,
+    /// Transactions that hold nobody back any more.
+    pub released: Vec<Tid>,
+}
+
+/// A read of a run.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct LongAsk {
+    /// The run.
+    pub run: RunId,
+    /// Its transaction.
+    pub tid: Tid,
+    /// Whether it keeps younger ones from writing what it reads.
+    pub holds: bool,
+    /// [`Operation::Get`](crate::execute::attempt::Operation::Get) or
+    /// [`Operation::Scan`](crate::execute::attempt::Operation::Scan).
+    pub operation: Operation,
+}
+
+/// What a run has read.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct LongAnswer {
+    /// The run.
+    pub run: RunId,
+    /// What was found.
+    pub answer: RemoteResponse,
+}
+
+impl Join {
+    /// A query that is rooted at `root` begins.
+    pub fn of_query(run: RunId, root: WorkerId) -> Self {
+        let header = Header {
+            graph: GraphId(0),
+            number: 0,
+            mode: Mode::default(),
+            root,
+            tid: Tid(0),
+            time: Timestamp(0),
+            request: RequestId(0),
+            operator: OperatorId(0),
+            query: true,
+        };
+        Join { header, run, writes: Vec::new() }
+    }
+
+    fn weight(&self) -> usize {
+        let writes =
+            self.writes.iter().map(|JoinWrite(_, value)| ENTRY + value.as_ref().map_or(0, |value| value.len()));
+        ENTRY + writes.sum::<usize>()
+    }
 }
 
 /// What becomes of a graph in the fallback: now its locks may be released.

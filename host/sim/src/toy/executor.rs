@@ -279,7 +279,10 @@ impl TaskExecutor for Toy {
         catalog: &Arc<Catalog>,
         seat: &LocalView,
     ) -> Started {
-        let attempt = seat.attempt(transaction, state, catalog, Mode::default());
+        let mut attempt = seat.attempt(transaction, state, catalog, Mode::default());
+        if self.is_long() {
+            attempt.postpone();
+        }
         match self.begin(Box::new(attempt), Attempt::start) {
             (attempt, Progress::Done(result)) if attempt.is_local() => Started::Local(attempt.finish(result).0),
             (attempt, progress) => Started::Distributed(attempt, progress),
@@ -289,6 +292,9 @@ impl TaskExecutor for Toy {
     fn advance(&mut self, task: Task) -> TaskProgress {
         let Task { graph, attempt, kind } = task;
         let mut attempt = attempt.into_attempt();
+        if !matches!(kind, TaskKind::Resume { .. }) && self.is_long() {
+            attempt.postpone();
+        }
         let (attempt, progress) = match kind {
             TaskKind::Root => self.begin(attempt, Attempt::start),
             TaskKind::Call { target, issuer } => self.begin(attempt, |attempt| attempt.serve_call(target, issuer)),

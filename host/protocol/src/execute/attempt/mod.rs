@@ -162,6 +162,11 @@ impl Attempt {
         self.reinvocation.take().map(|reinvocation| reinvocation.overlay)
     }
 
+    /// Says what was done here, elsewhere and before.
+    pub fn set_footprint(&mut self, footprint: Footprint) {
+        self.execution.footprint = footprint;
+    }
+
     /// The piece that ran is over: gives back the memory that only a running function needs, on the
     /// thread that it came from.
     pub fn rest(&mut self) {
@@ -239,6 +244,9 @@ impl Attempt {
     /// attempt counts.
     pub fn postpone(&mut self) {
         self.execution.postponed = true;
+        if let Some(site) = &mut self.site {
+            site.report.add(Finding::Postponed);
+        }
     }
     /// Counts fuel used by an invocation.
     pub fn spend(&mut self, fuel: u64) {

@@ -25,11 +25,13 @@ pub enum Finding {
     Suspect,
     /// A worker had no room for another suspended instance.
     Refused,
+    /// A part needs more fuel than an epoch has for one transaction.
+    Postponed,
 }
 
 impl Finding {
     /// In the order in which they are sent.
-    const ALL: [Finding; 8] = [
+    const ALL: [Finding; 9] = [
         Finding::Wrote,
         Finding::Reached,
         Finding::Branched,
@@ -38,15 +40,16 @@ impl Finding {
         Finding::Drifted,
         Finding::Suspect,
         Finding::Refused,
+        Finding::Postponed,
     ];
 }
 
 /// A set of findings; a flag for each when it is sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Findings(u8);
+struct Findings(u16);
 
 impl Findings {
-    fn bit(finding: Finding) -> u8 {
+    fn bit(finding: Finding) -> u16 {
         1 << finding as u8
     }
 
@@ -56,13 +59,13 @@ impl Findings {
 }
 
 impl Flagged for Findings {
-    type Flags = [bool; 8];
+    type Flags = [bool; 9];
 
-    fn flags(self) -> [bool; 8] {
+    fn flags(self) -> [bool; 9] {
         Finding::ALL.map(|finding| self.contains(finding))
     }
 
-    fn of(flags: &[bool; 8]) -> Self {
+    fn of(flags: &[bool; 9]) -> Self {
         let found = Finding::ALL.into_iter().zip(flags).filter(|(_, found)| **found);
         Findings(found.fold(0, |bits, (finding, _)| bits | Self::bit(finding)))
     }
@@ -126,8 +129,8 @@ mod tests {
         for (at, finding) in Finding::ALL.into_iter().enumerate() {
             let report = Report::default().with(finding);
             let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(&report).unwrap();
-            let flags: Vec<u8> = (0..8).map(|other| u8::from(other == at)).collect();
-            assert_eq!(bytes[bytes.len() - 8..], flags);
+            let flags: Vec<u8> = (0..9).map(|other| u8::from(other == at)).collect();
+            assert_eq!(bytes[bytes.len() - 9..], flags);
             assert_eq!(rkyv::from_bytes::<Report, rkyv::rancor::Error>(&bytes).unwrap(), report);
             assert!(report.has(finding) && report != Report::default());
         }

@@ -38,7 +38,8 @@ fn share(round: u64) -> Message {
 fn executed(round: u64) -> Message {
     let mut workers = WorkerSet::only(WorkerId(0));
     workers.merge(&WorkerSet::only(WorkerId(1)));
-    let end = GraphEnd { tid: Tid(1), number: 1, kind: Kind::Wrote, snapshot: false, cacheable: true, workers };
+    let end =
+        GraphEnd { tid: Tid(1), number: 1, kind: Kind::Wrote, snapshot: false, long: false, cacheable: true, workers };
     Message::Executed { round: Round(round), ends: vec![end] }
 }
 

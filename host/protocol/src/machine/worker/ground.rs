@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::long::Reads;
+use super::long::{Reads, Runner};
 use crate::execute::attempt::{Operation, RemoteResponse};
-use crate::execute::task::{LocalView, RunId};
+use crate::execute::task::LocalView;
 use crate::ids::{PartitionId, WorkerId};
 use crate::sequence::catalog::{Catalog, Consistency, Control};
 use crate::sequence::transaction::Transaction;
@@ -76,7 +76,7 @@ impl Ground {
     }
 
     /// Reads for a run of a long transaction, if it still counts.
-    pub fn read_for(&mut self, run: RunId, operation: Operation) -> Option<RemoteResponse> {
+    pub fn read_for(&mut self, run: Runner, operation: Operation) -> Option<RemoteResponse> {
         self.reads.read(run, operation, &self.state, &self.catalog)
     }
 

@@ -36,7 +36,7 @@ use self::egress::Egress;
 use self::ground::Ground;
 use self::handover::Handover;
 use self::ingress::{Ingress, Slot};
-use self::long::{EndedQuery, Longs};
+use self::long::{EndedQuery, ExecutedLong, Longs};
 use self::round::{Cut, Ended, Rounds, Scope};
 use crate::commit::replies::Reply;
 use crate::execute::attempt::Execution;
@@ -172,7 +172,7 @@ impl<W> Worker<W> {
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
-        !(self.ingress.is_empty() && self.carried.is_empty()) || self.longs.has_ready()
+        !(self.ingress.is_empty() && self.carried.is_empty()) || self.longs.has_ready(self.ground.is_shared())
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
@@ -225,7 +225,7 @@ impl<W> Worker<W> {
                 self.rounds.go_on(&mut scope);
             }
             Input::LongRead { run, operation } => {
-                self.longs.ask(run, operation);
+                self.longs.ask(run, operation, self.ground.me());
             }
             Input::LongEnded { run, execution } => self.long_ended(run, *execution, actions),
             Input::Withdraw => self.withdraw(actions),
@@ -245,9 +245,13 @@ impl<W> Worker<W> {
         if self.is_idle() || self.rounds.is_undecided() {
             self.longs.answer(&mut self.ground, actions);
         }
+        for run in self.rounds.take_begun() {
+            self.longs.begin_query(run, &self.ground, actions);
+        }
         if self.is_idle() {
             self.longs.start(self.position.epoch, &mut self.ground, actions);
         }
+        self.longs.tell(&mut self.ground, actions);
         if self.handover.is_asked() && self.is_idle() {
             actions.push(self.handover.go_on(self.ground.state_mut()));
         }
@@ -280,6 +284,10 @@ impl<W> Worker<W> {
                 Ok(())
             }
             (Node::Worker(worker), Message::Graphs(mail)) => self.rounds.mail(worker, mail, &mut scope),
+            (Node::Worker(worker), Message::Long(mail)) => {
+                self.longs.receive(worker, mail, &mut self.ground, actions);
+                Ok(())
+            }
             _ => Err(why::NOT_FOR_THIS),
         }
     }
@@ -338,20 +346,20 @@ impl<W> Worker<W> {
         }
         // Rescheduled transactions keep their TIDs, which are lower than all new ones.
         let mut slots = std::mem::take(&mut self.carried);
-        let mut executed = Vec::new();
+        let (mut executed, mut begun) = (Vec::new(), Vec::new());
         let (new, queries) = match replay {
             Some(Replay::Execute(replayed)) => (self.replay(replayed), Vec::new()),
             _ => {
-                if self.longs.has_ready() {
-                    let ready = self.longs.take_ready(&mut self.ground);
+                if self.longs.has_ready(self.ground.is_shared()) {
+                    let ready = self.longs.take_ready(query_base, &mut self.ground);
                     slots.extend(ready.slots);
                     slots.sort_unstable_by_key(|slot| slot.transaction.tid);
-                    executed = ready.executed;
+                    (executed, begun) = (ready.executed, ready.queries);
                 }
                 let new = self.ingress.cut(&slots, room as usize, (epoch, time), &mut self.sequencer, &mut self.egress);
                 self.egress.respond(actions);
                 let requests = new.iter().map(|slot| slot.transaction.request.clone()).collect();
-                let carried = slots.iter().chain(executed.iter().map(|(slot, _)| slot));
+                let carried = slots.iter().chain(executed.iter().map(|long: &ExecutedLong<W>| &long.slot));
                 let mut carried: Vec<Tid> = carried.map(|slot| slot.transaction.tid).collect();
                 carried.sort_unstable();
                 let message = Message::Share { round, requests, carried };
@@ -368,7 +376,7 @@ impl<W> Worker<W> {
             slots.extend(new);
         }
         let fuel_noted_above = self.ingress.expected_fuel().noted_above();
-        let cut = Cut { round, epoch, time, slots, queries, executed, query_base, fuel_noted_above };
+        let cut = Cut { round, epoch, time, slots, queries, executed, begun, query_base, fuel_noted_above };
         self.rounds.begin(cut, &mut Scope { ground: &mut self.ground, egress: &mut self.egress, actions });
     }
 
@@ -429,6 +437,7 @@ impl<W> Worker<W> {
         });
         postponed.into_iter().for_each(|slot| self.longs.postpone(slot));
         held.into_iter().for_each(|(holder, slot)| self.longs.hold(holder, slot));
+        self.longs.epoch_over(&self.ground);
         // In a replay others may be there that the epoch did not take.
         self.carried.extend(rescheduled);
         self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);

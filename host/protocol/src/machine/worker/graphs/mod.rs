@@ -30,7 +30,9 @@ use super::ground::Ground;
 use super::phase::Phase;
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::share::{Share, Shares};
-use crate::execute::attempt::{Attempt, Execution, Finding, LogLine, Mode, Operation, Overlay, RemoteResponse};
+use crate::execute::attempt::{
+    Attempt, Execution, Finding, Footprint, LogLine, Mode, Operation, Overlay, RemoteResponse,
+};
 use crate::execute::task::{GraphId, Progress, Task, TaskKind, TaskProgress};
 use crate::ids::{Round, Tid, WorkerId};
 use crate::sequence::transaction::Transaction;
@@ -197,6 +199,30 @@ impl Graphs {
         }
     }
 
+    /// Mail for another worker, to be added to.
+    pub fn mail(&mut self, worker: WorkerId) -> &mut Mail {
+        self.scheduler.mails.to(worker)
+    }
+
+    /// The part of a long transaction that is rooted elsewhere: what it did here.
+    ///
+    /// # Errors
+    /// It is known.
+    pub fn insert_executed(&mut self, header: Header, footprint: Footprint) -> Result<(), &'static str> {
+        let Some(ground) = self.scheduler.ground() else { return Err(why::ANOTHER_PHASE) };
+        if self.scheduler.parts.get(header.graph).is_some() {
+            return Err(why::TWICE);
+        }
+        let transaction = transaction_of(&header);
+        let mut attempt = ground.view().attempt(&transaction, ground.state(), ground.catalog(), header.mode);
+        attempt.set_footprint(footprint);
+        let mut part = Part::foreign(header.graph, transaction, header.root, header.mode);
+        part.header = header;
+        part.attempt = Some(Box::new(attempt));
+        self.scheduler.parts.insert(header.graph, part);
+        Ok(())
+    }
+
     // What comes in.
 
     /// Mail from another worker.
@@ -316,6 +342,11 @@ impl Graphs {
         }
         Ok(())
     }
+}
+
+/// What other workers must know of a long transaction.
+pub(super) fn header_of(transaction: &Transaction, root: WorkerId) -> Header {
+    Part::foreign(GraphId(transaction.tid.0), transaction.clone(), root, Mode::STRICT).header
 }
 
 fn transaction_of(header: &Header) -> Transaction {

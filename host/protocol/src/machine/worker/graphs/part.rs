@@ -85,6 +85,7 @@ impl Part {
             kind,
             cacheable: !self.report.has(Finding::Reached),
             snapshot,
+            long: false,
             workers: self.report.workers.clone(),
         }
     }
@@ -130,6 +131,9 @@ impl Part {
     /// How a complete graph must be run again, if what it came to does not count.
     pub(super) fn again(&self) -> Option<Mode> {
         let (report, mode) = (&self.report, self.header.mode);
+        if report.has(Finding::Postponed) {
+            return None;
+        }
         let attempt = self.attempt.as_ref().expect("it is idle");
         let overtaken = report.has(Finding::Overtaken) && !planted(Bug::OvertakenIgnored);
         let failed_beside_others =

@@ -14,19 +14,23 @@
 //!
 //! Nothing here is in the log but that the transaction is carried. Whoever recovers runs it anew.
 
+mod readings;
 mod reads;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use self::reads::Reads;
+use self::readings::Readings;
+pub(crate) use self::reads::{Reads, Runner};
 use super::Action;
 use super::ground::Ground;
 use super::ingress::Slot;
 use crate::abort::{Abort, Code};
-use crate::execute::attempt::{Execution, Operation, RemoteResponse};
+use crate::cluster::worker_set::WorkerSet;
+use crate::execute::attempt::{Execution, Operation};
 use crate::execute::task::{LongTask, RunId};
-use crate::ids::{Epoch, Tid};
+use crate::ids::{Epoch, Tid, WorkerId};
+use crate::wire::message::{LongAsk, LongMail, Message, Node};
 
 /// Times that a long transaction is begun again before it holds others back.
 const RESTARTS_MAX: u32 = 2;
@@ -40,8 +44,7 @@ pub(super) struct Longs<W> {
     /// In the order in which they are to begin.
     waiting: VecDeque<Long<W>>,
     running: BTreeMap<RunId, Long<W>>,
-    /// What runs want to read.
-    asked: Vec<(RunId, Operation)>,
+    readings: Readings,
     /// Those that have ended and wait for an epoch, with the run that counts.
     ended: Vec<(RunId, Long<W>, Execution)>,
     /// Those that end with the next epoch, whatever they would have done.
@@ -52,6 +55,8 @@ pub(super) struct Longs<W> {
     released: Vec<Slot<W>>,
     /// Runs of which nobody wants to know any more.
     abandoned: Vec<RunId>,
+    /// How often those were begun again that take part in the epoch under way.
+    restarts: BTreeMap<Tid, u32>,
     withdrawing: bool,
 }
 
@@ -66,8 +71,20 @@ struct Long<W> {
 pub(super) struct Ready<W> {
     /// Transactions to be executed, in TID order.
     pub slots: Vec<Slot<W>>,
-    /// Transactions with what they did.
-    pub executed: Vec<(Slot<W>, Execution)>,
+    /// Transactions with what they did, in TID order.
+    pub executed: Vec<ExecutedLong<W>>,
+    /// Queries that begin with the round, where there are several workers.
+    pub queries: Vec<RunId>,
+}
+
+/// A long transaction with what it did.
+#[derive(Debug)]
+pub(super) struct ExecutedLong<W> {
+    pub slot: Slot<W>,
+    pub execution: Execution,
+    pub run: RunId,
+    /// Other workers that it has asked.
+    pub workers: WorkerSet,
 }
 
 /// A query that has ended, and the epoch on which its answer rests.
@@ -84,19 +101,22 @@ impl<W> Longs<W> {
             last_run: RunId(0),
             waiting: VecDeque::new(),
             running: BTreeMap::new(),
-            asked: Vec::new(),
+            readings: Readings::default(),
             ended: Vec::new(),
             withdrawn: Vec::new(),
             held: Vec::new(),
             released: Vec::new(),
             abandoned: Vec::new(),
+            restarts: BTreeMap::new(),
             withdrawing: false,
         }
     }
 
     /// A transaction or query needs more than its slice.
     pub fn postpone(&mut self, slot: Slot<W>) {
-        let long = Long { slot, restarts: 0 };
+        // One that comes back has met an older one in its epoch.
+        let restarts = self.restarts.remove(&slot.transaction.tid).map_or(0, |restarts| restarts + 1);
+        let long = Long { slot, restarts };
         if self.withdrawing {
             self.withdraw_one(long);
         } else {
@@ -118,22 +138,51 @@ impl<W> Longs<W> {
     }
 
     /// Whether an epoch would find something to do.
-    pub fn has_ready(&self) -> bool {
+    pub fn has_ready(&self, shared: bool) -> bool {
         !(self.ended.is_empty() && self.released.is_empty() && self.withdrawn.is_empty())
+            || (shared && self.may_start() && self.waiting.iter().any(|long| long.slot.transaction.query))
+    }
+
+    /// Whether another run may begin.
+    fn may_start(&self) -> bool {
+        !self.withdrawing && self.running.len() + self.abandoned.len() < self.running_max
     }
 
     /// A run reads.
-    pub fn ask(&mut self, run: RunId, operation: Operation) {
-        self.asked.push((run, operation));
+    pub fn ask(&mut self, run: RunId, operation: Operation, me: WorkerId) {
+        let long = self.running.get(&run);
+        let (tid, restarts) = long.map_or((Tid(0), 0), |long| (long.slot.transaction.tid, long.restarts));
+        self.readings.ask(me, LongAsk { run, tid, holds: restarts >= RESTARTS_MAX, operation });
     }
 
     /// Answers what was asked.
     pub fn answer(&mut self, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
-        for (run, operation) in self.asked.drain(..) {
-            let over = || RemoteResponse::Failed(Abort::new(Code::Aborted, "the run does not count any more"));
-            let answer = ground.read_for(run, operation).unwrap_or_else(over);
-            actions.push(Action::LongRead { run, answer });
+        self.readings.answer(ground, actions);
+    }
+
+    /// Another worker tells something.
+    pub fn receive(&mut self, from: WorkerId, mail: LongMail, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
+        let me = ground.me();
+        mail.asks.into_iter().for_each(|ask| self.readings.ask(from, ask));
+        mail.answers.into_iter().for_each(|answer| self.readings.answered(answer, actions));
+        mail.broken.into_iter().for_each(|run| ground.reads_mut().break_one(Runner { root: me, run }));
+        mail.over.into_iter().for_each(|run| ground.reads_mut().forget(Runner { root: from, run }));
+        mail.released.into_iter().for_each(|holder| self.release(holder));
+    }
+
+    /// Tells other workers what there is to tell.
+    pub fn tell(&mut self, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
+        let me = ground.me();
+        for Runner { root, run } in ground.reads_mut().take_broken(me) {
+            self.readings.mail(root).broken.push(run);
         }
+        let mails = self.readings.take_mails().into_iter();
+        actions.extend(mails.map(|(to, mail)| Action::Send { to: Node::Worker(to), message: Message::Long(mail) }));
+    }
+
+    fn release(&mut self, holder: Tid) {
+        let released = self.held.extract_if(.., |(of, _)| *of == holder);
+        self.released.extend(released.map(|(_, slot)| slot));
     }
 
     /// A run has ended; gives a query with its answer.
@@ -142,41 +191,84 @@ impl<W> Longs<W> {
             self.abandoned.swap_remove(at);
             return None;
         }
+        let id = Runner { root: ground.me(), run };
         let mut long = self.running.remove(&run).expect("a run that has ended was begun");
-        if !ground.reads().is_current(run) {
-            ground.reads_mut().end(run);
+        if !ground.reads().is_current(id) {
+            ground.reads_mut().end(id);
+            self.readings.over(run);
             long.restarts += 1;
             self.waiting.push_front(long);
             return None;
         }
         if long.slot.transaction.query {
-            let epoch = ground.reads_mut().end(run).0.expect("queries read what an epoch has left behind");
+            let epoch = ground.reads_mut().end(id).0.expect("queries read what an epoch has left behind");
+            self.readings.over(run);
             return Some(EndedQuery { slot: long.slot, epoch, execution });
         }
         self.ended.push((run, long, Execution { long: true, ..execution }));
         None
     }
 
-    /// What an epoch takes that begins now.
-    pub fn take_ready(&mut self, ground: &mut Ground) -> Ready<W> {
-        let mut executed = std::mem::take(&mut self.withdrawn);
+    /// What an epoch takes that begins now, on what `base` has left behind.
+    pub fn take_ready(&mut self, base: Epoch, ground: &mut Ground) -> Ready<W> {
+        let none = |(slot, execution)| ExecutedLong { slot, execution, run: RunId(0), workers: WorkerSet::default() };
+        let mut executed: Vec<_> = std::mem::take(&mut self.withdrawn).into_iter().map(none).collect();
         for (run, mut long, execution) in std::mem::take(&mut self.ended) {
-            if ground.reads_mut().end(run).1 {
-                executed.push((long.slot, execution));
+            let id = Runner { root: ground.me(), run };
+            if ground.reads_mut().end(id).1 {
+                self.restarts.insert(long.slot.transaction.tid, long.restarts);
+                let workers = self.readings.take_workers(run);
+                executed.push(ExecutedLong { slot: long.slot, execution, run, workers });
             } else {
+                self.readings.over(run);
                 long.restarts += 1;
                 self.waiting.push_front(long);
             }
         }
-        let ended = |holder: &Tid| executed.iter().any(|(slot, _)| slot.transaction.tid == *holder);
-        let (released, held) = std::mem::take(&mut self.held).into_iter().partition(|(holder, _)| ended(holder));
-        self.held = held;
-        let released: Vec<(Tid, Slot<W>)> = released;
         let mut slots = std::mem::take(&mut self.released);
-        slots.extend(released.into_iter().map(|(_, slot)| slot));
         slots.sort_unstable_by_key(|slot| slot.transaction.tid);
-        executed.sort_unstable_by_key(|(slot, _)| slot.transaction.tid);
-        Ready { slots, executed }
+        executed.sort_unstable_by_key(|long| long.slot.transaction.tid);
+        let mut queries = Vec::new();
+        while ground.is_shared()
+            && self.may_start()
+            && let Some(at) = self.waiting.iter().position(|long| long.slot.transaction.query)
+            && let Some(long) = self.waiting.remove(at)
+        {
+            let (run, me) = (self.next_run(), ground.me());
+            ground.reads_mut().begin_query(Runner { root: me, run }, base);
+            let others = (0..ground.view().placement.workers()).map(WorkerId).filter(|worker| *worker != me);
+            let mut workers = WorkerSet::default();
+            others.for_each(|worker| workers.merge(&WorkerSet::only(worker)));
+            self.readings.note_all(run, workers);
+            self.running.insert(run, long);
+            queries.push(run);
+        }
+        Ready { slots, executed, queries }
+    }
+
+    /// All workers keep what a query is to read.
+    pub fn begin_query(&mut self, run: RunId, ground: &Ground, actions: &mut Vec<Action<W>>) {
+        // It may have been given up.
+        if let Some(long) = self.running.get(&run) {
+            actions.push(Action::StartLong(task(run, long, ground)));
+        }
+    }
+
+    /// The epoch is over that took some: those that it has not given back have ended.
+    pub fn epoch_over(&mut self, ground: &Ground) {
+        for (tid, restarts) in std::mem::take(&mut self.restarts) {
+            self.release(tid);
+            if restarts >= RESTARTS_MAX {
+                let me = ground.me();
+                let others = (0..ground.view().placement.workers()).map(WorkerId).filter(|worker| *worker != me);
+                others.for_each(|worker| self.readings.mail(worker).released.push(tid));
+            }
+        }
+    }
+
+    fn next_run(&mut self) -> RunId {
+        self.last_run.0 += 1;
+        self.last_run
     }
 
     /// A deployment takes effect: nothing that was executed before it counts.
@@ -186,19 +278,17 @@ impl<W> Longs<W> {
 
     /// Begins as many as may run, between two rounds. Apps take turns: whose fewest run.
     pub fn start(&mut self, epoch: Epoch, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
-        while !self.withdrawing
-            && self.running.len() + self.abandoned.len() < self.running_max
+        while self.may_start()
             && let Some(long) = self.next(ground)
         {
-            self.last_run.0 += 1;
-            let (run, transaction) = (self.last_run, long.slot.transaction.clone());
-            if transaction.query {
-                ground.reads_mut().begin_query(run, epoch);
+            let run = self.next_run();
+            let id = Runner { root: ground.me(), run };
+            if long.slot.transaction.query {
+                ground.reads_mut().begin_query(id, epoch);
             } else {
-                ground.reads_mut().begin_update(run, transaction.tid, long.restarts >= RESTARTS_MAX);
+                ground.reads_mut().begin_update(id, long.slot.transaction.tid, long.restarts >= RESTARTS_MAX);
             }
-            let (layout, catalog) = (ground.state().layout(), ground.catalog().clone());
-            actions.push(Action::StartLong(LongTask { run, transaction, layout, catalog }));
+            actions.push(Action::StartLong(task(run, &long, ground)));
             self.running.insert(run, long);
         }
     }
@@ -213,7 +303,9 @@ impl<W> Longs<W> {
             let own = app(long);
             running.iter().filter(|app| **app == own).count()
         };
-        let next = (0..self.waiting.len()).min_by_key(|at| share(&self.waiting[*at]))?;
+        // Among several workers a query begins with a round.
+        let here = |at: &usize| !(ground.is_shared() && self.waiting[*at].slot.transaction.query);
+        let next = (0..self.waiting.len()).filter(here).min_by_key(|at| share(&self.waiting[*at]))?;
         self.waiting.remove(next)
     }
 
@@ -223,8 +315,10 @@ impl<W> Longs<W> {
         self.withdrawing = true;
         self.released.extend(self.held.drain(..).map(|(_, slot)| slot));
         let running = std::mem::take(&mut self.running);
+        let root = ground.me();
         for (run, long) in running {
-            ground.reads_mut().end(run);
+            ground.reads_mut().end(Runner { root, run });
+            self.readings.over(run);
             self.abandoned.push(run);
             self.waiting.push_back(long);
         }
@@ -262,4 +356,9 @@ impl<W> Longs<W> {
         }
         Ok(())
     }
+}
+
+fn task<W>(run: RunId, long: &Long<W>, ground: &Ground) -> LongTask {
+    let (transaction, catalog) = (long.slot.transaction.clone(), ground.catalog().clone());
+    LongTask { run, transaction, layout: ground.state().layout(), catalog }
 }

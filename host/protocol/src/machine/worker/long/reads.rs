@@ -2,9 +2,9 @@
 
 use styx_planted::{Bug, planted};
 
-use crate::execute::attempt::{Entry, Footprint, Operation, Overlay, RemoteResponse, Scan, merge};
+use crate::execute::attempt::{Access, Entry, Footprint, Operation, Overlay, RemoteResponse, Scan, merge};
 use crate::execute::task::RunId;
-use crate::ids::{Epoch, Tid};
+use crate::ids::{Epoch, Tid, WorkerId};
 use crate::sequence::catalog::Catalog;
 use crate::state::State;
 use crate::state::entity::{Entity, EntityMap, Key, Payload, Value};
@@ -13,15 +13,24 @@ use crate::state::range::{KeyRange, RangeRead};
 /// Most entities whose former values are kept for one query.
 const KEPT_MAX: usize = 1 << 20;
 
-/// What every run has read. Few are under way at a time.
+/// A run, wherever its root is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Runner {
+    pub root: WorkerId,
+    pub run: RunId,
+}
+
+/// What every run has read here. Few are under way at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Vec<Run>);
 
 #[derive(Debug)]
 struct Run {
-    id: RunId,
+    id: Runner,
     /// What it has read is no longer what is committed, or kept.
     broken: bool,
+    /// Its root knows that.
+    told: bool,
     kind: Kind,
 }
 
@@ -46,15 +55,59 @@ enum Kind {
 
 impl Reads {
     /// A run of a transaction begins; `holds` younger ones back that write what it reads.
-    pub fn begin_update(&mut self, id: RunId, tid: Tid, holds: bool) {
+    pub fn begin_update(&mut self, id: Runner, tid: Tid, holds: bool) {
         let kind = Kind::Update { tid, holds, entities: EntityMap::default(), ranges: Vec::new() };
-        self.0.push(Run { id, broken: false, kind });
+        self.0.push(Run { id, broken: false, told: false, kind });
     }
 
     /// A run of a query begins, on what `epoch` left behind.
-    pub fn begin_query(&mut self, id: RunId, epoch: Epoch) {
+    pub fn begin_query(&mut self, id: Runner, epoch: Epoch) {
         let kind = Kind::Query { epoch, former: Overlay::default(), kept: 0 };
-        self.0.push(Run { id, broken: false, kind });
+        self.0.push(Run { id, broken: false, told: false, kind });
+    }
+
+    /// Something that a run of another worker reads here.
+    pub fn known(&mut self, id: Runner) -> bool {
+        self.0.iter().any(|run| run.id == id)
+    }
+
+    /// A run that has ended takes part in the epoch that begins: what it has read here, if all of that still counts.
+    pub fn join(&mut self, id: Runner) -> Option<Footprint> {
+        let Some(at) = self.0.iter().position(|run| run.id == id) else { return Some(Footprint::default()) };
+        let run = self.0.swap_remove(at);
+        let Kind::Update { entities, ranges, .. } = run.kind else { return None };
+        if run.broken {
+            return None;
+        }
+        let mut footprint = Footprint::default();
+        for (entity, ()) in entities.into_entries() {
+            let mut access = Access::default();
+            access.set_read();
+            footprint.accesses.add(entity, access);
+        }
+        ranges.into_iter().for_each(|read| footprint.ranges.push(read));
+        Some(footprint)
+    }
+
+    /// Lets go of a run of another worker.
+    pub fn forget(&mut self, id: Runner) {
+        self.0.retain(|run| run.id != id);
+    }
+
+    /// What a run has read does not count, wherever that was.
+    pub fn break_one(&mut self, id: Runner) {
+        self.0.iter_mut().filter(|run| run.id == id).for_each(|run| run.broken = true);
+    }
+
+    /// Runs of other workers of which what they have read here does not count, told once.
+    pub fn take_broken(&mut self, me: WorkerId) -> Vec<Runner> {
+        let broken = self.0.iter_mut().filter(|run| run.id.root != me && run.broken && !run.told);
+        broken
+            .map(|run| {
+                run.told = true;
+                run.id
+            })
+            .collect()
     }
 
     /// Whether nobody reads.
@@ -63,7 +116,7 @@ impl Reads {
     }
 
     /// A run is over; gives the epoch that it has read if it is a query, and whether what it has read still counts.
-    pub fn end(&mut self, id: RunId) -> (Option<Epoch>, bool) {
+    pub fn end(&mut self, id: Runner) -> (Option<Epoch>, bool) {
         let at = self.0.iter().position(|run| run.id == id).expect("a run that is over was begun");
         let run = self.0.swap_remove(at);
         let epoch = match run.kind {
@@ -74,7 +127,7 @@ impl Reads {
     }
 
     /// Whether what a run has read still counts.
-    pub fn is_current(&self, id: RunId) -> bool {
+    pub fn is_current(&self, id: Runner) -> bool {
         self.0.iter().any(|run| run.id == id && !run.broken)
     }
 
@@ -86,7 +139,7 @@ impl Reads {
     /// Reads for a run; fails if it does not count any more.
     pub fn read(
         &mut self,
-        id: RunId,
+        id: Runner,
         operation: Operation,
         state: &State,
         catalog: &Catalog,
@@ -189,7 +242,7 @@ mod tests {
     use crate::state::entity::Layout;
 
     const LAYOUT: Layout = Layout { seed: 3, partitions: 2 };
-    const RUN: RunId = RunId(1);
+    const RUN: Runner = Runner { root: WorkerId(0), run: RunId(1) };
 
     fn entity(key: &str) -> Entity {
         Entity::new(&LAYOUT, OperatorId(7), false, key.into())

@@ -7,6 +7,7 @@ use styx_planted::{Bug, planted};
 use super::super::egress::Egress;
 use super::super::ground::Ground;
 use super::super::ingress::Slot;
+use super::super::long::ExecutedLong;
 use super::super::{Action, ClientResponse};
 use super::executing::Executing;
 use super::falling_back::{Conflicting, FallingBack};
@@ -15,7 +16,7 @@ use super::settled::{Foreign, Judged, Settled};
 use crate::commit::replies::Reply;
 use crate::commit::validate::{Bits, Kind, Verdict};
 use crate::commit::watermark;
-use crate::execute::attempt::Execution;
+use crate::execute::task::RunId;
 use crate::ids::{Epoch, RequestId, Round, Tid, Timestamp};
 use crate::machine::{EpochSummary, Rank};
 use crate::modes::Modes;
@@ -34,7 +35,9 @@ pub(in super::super) struct Cut<W> {
     pub slots: Vec<Slot<W>>,
     pub queries: Vec<Slot<W>>,
     /// Long transactions that are rooted here, with what they did, in TID order.
-    pub executed: Vec<(Slot<W>, Execution)>,
+    pub executed: Vec<ExecutedLong<W>>,
+    /// Queries that begin to run beside the epochs.
+    pub begun: Vec<RunId>,
     /// What answers to queries rest on.
     pub query_base: Epoch,
     /// Who used more fuel than this is noted; everybody is, if none.
@@ -51,7 +54,7 @@ pub(super) struct CurrentRound<W> {
     pub roots: Roots<W>,
     pub stage: Stage<W>,
     /// Long transactions that are rooted here, until the others are executed.
-    executed: Vec<(Slot<W>, Execution)>,
+    pub executed: Vec<ExecutedLong<W>>,
     /// Transactions that move to the next epoch.
     rescheduled: Vec<Slot<W>>,
     /// Those that need more than an epoch has for them, queries among them.
@@ -106,7 +109,7 @@ pub(in super::super) struct Ended<W> {
 
 impl<W> CurrentRound<W> {
     pub fn new(cut: Cut<W>, claim_order: bool) -> Self {
-        let Cut { round, epoch, time, slots, queries, executed, query_base, fuel_noted_above } = cut;
+        let Cut { round, epoch, time, slots, queries, executed, begun: _, query_base, fuel_noted_above } = cut;
         CurrentRound {
             round,
             epoch,
@@ -148,7 +151,8 @@ impl<W> CurrentRound<W> {
         let Stage::Execute(executing) = &mut self.stage else { return None };
         let (queries, ends) = executing.complete(&self.roots)?;
         if !self.executed.is_empty() {
-            self.roots.join(std::mem::take(&mut self.executed));
+            let executed = std::mem::take(&mut self.executed).into_iter();
+            self.roots.join(executed.map(|long| (long.slot, long.execution)).collect());
         }
         self.stage = Stage::Executed { queries };
         Some(ends)
@@ -194,15 +198,10 @@ impl<W> CurrentRound<W> {
         let mut conflicting = Vec::with_capacity(settled.conflicts(modes));
         let mut at = 0;
         settled.judge(merged, modes, |judged, foreign| {
-            let Judged { tid, kind, verdict, end } = judged;
+            let Judged { tid, kind, verdict, holder, end } = judged;
             let conflicts = verdict == Verdict::Conflict;
             if at < self.roots.len() && self.roots.transaction(at).tid == tid {
                 let execution = self.roots.execution(at);
-                let holder = if ground.reads().is_empty() || kind != Kind::Wrote {
-                    None
-                } else {
-                    ground.reads().holder(tid, &execution.footprint)
-                };
                 if execution.postponed || (conflicts && execution.long) {
                     self.postpone(at);
                 } else if let Some(holder) = holder {
@@ -224,7 +223,9 @@ impl<W> CurrentRound<W> {
                 return;
             }
             let Foreign { transaction, root, execution } = foreign.next();
-            if conflicts {
+            if holder.is_some() || (conflicts && end.is_some_and(|end| end.long)) {
+                // Its root moves it to a later epoch.
+            } else if conflicts {
                 let (execution, end) = (Arc::new(execution), end.cloned());
                 conflicting.push(Conflicting { at: None, transaction, root, execution, end });
             } else if kind != Kind::Aborted {

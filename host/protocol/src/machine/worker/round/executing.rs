@@ -1,6 +1,8 @@
 //! The first stage of a round: what is rooted here is executed, some at a time where there are several
 //! workers, until all of it is complete.
 
+use std::collections::BTreeMap;
+
 use super::super::Batch;
 use super::super::graphs::{Graphs, Part};
 use super::super::ground::Ground;
@@ -8,9 +10,11 @@ use super::super::io::Executed;
 use super::roots::{Opened, Roots};
 use super::take_execution;
 use crate::cluster::worker_set::WorkerSet;
-use crate::execute::task::GraphId;
-use crate::ids::WorkerId;
-use crate::wire::message::GraphEnd;
+use crate::execute::attempt::{Execution, Finding};
+use crate::execute::task::{GraphId, RunId};
+use crate::ids::{Tid, WorkerId};
+use crate::wire::fault::why;
+use crate::wire::message::{GraphEnd, Joined};
 
 /// See the module.
 #[derive(Debug)]
@@ -24,6 +28,27 @@ pub(super) struct Executing<W> {
     open: usize,
     /// Graphs of several workers that are rooted here.
     ends: Vec<GraphEnd>,
+    /// Long transactions and queries of which other workers have not all answered.
+    joining: BTreeMap<RunId, Joining>,
+}
+
+/// A long transaction, or a query, that is to take part.
+#[derive(Debug)]
+struct Joining {
+    missing: WorkerSet,
+    /// Whether all that it has read still counts; of a query always.
+    current: bool,
+    /// None of a query.
+    end: Option<GraphEnd>,
+}
+
+/// What follows when another worker has answered.
+pub(super) enum Answered {
+    Waits,
+    /// All workers know a query.
+    Begins(RunId),
+    /// A transaction does not take part: something that it has read was written.
+    Stale(Tid),
 }
 
 /// Marks the graphs of queries.
@@ -42,7 +67,7 @@ fn query_place(graph: GraphId) -> Option<usize> {
 
 impl<W> Executing<W> {
     pub fn new(queries: Roots<W>) -> Self {
-        Executing { queries, handed_out: 0, out: false, open: 0, ends: Vec::new() }
+        Executing { queries, handed_out: 0, out: false, open: 0, ends: Vec::new(), joining: BTreeMap::new() }
     }
 
     /// The next roots to be executed; none while some are out, or while there is no room for more that may
@@ -85,19 +110,53 @@ impl<W> Executing<W> {
     pub fn concluded(&mut self, mut part: Box<Part>, roots: &mut Roots<W>, ground: &Ground) {
         self.open -= 1;
         let end = part.end(ground.reads_snapshot(&part.transaction));
-        let execution = take_execution(&mut part);
+        let mut execution = take_execution(&mut part);
+        let postponed = part.report.has(Finding::Postponed);
+        if postponed {
+            execution = Execution { postponed, ..Execution::default() };
+        }
         if let Some(at) = query_place(part.header.graph) {
             return self.queries.set(at, execution);
         }
         roots.set(roots.find(end.tid), execution);
-        if end.workers != WorkerSet::only(ground.me()) {
+        if !postponed && end.workers != WorkerSet::only(ground.me()) {
             self.ends.push(end);
         }
+    }
+
+    /// A long transaction, or a query, asks other workers to take part.
+    pub fn join(&mut self, run: RunId, workers: WorkerSet, end: Option<GraphEnd>) {
+        self.joining.insert(run, Joining { missing: workers, current: true, end });
+    }
+
+    /// Another worker has answered.
+    ///
+    /// # Errors
+    /// It was not asked.
+    pub fn joined(&mut self, from: WorkerId, joined: Joined) -> Result<Answered, &'static str> {
+        let Some(joining) = self.joining.get_mut(&joined.run).filter(|joining| joining.missing.contains(from)) else {
+            return Err(why::NOT_ASKED);
+        };
+        joining.missing.remove(from);
+        joining.current &= joined.current;
+        if !joining.missing.is_empty() {
+            return Ok(Answered::Waits);
+        }
+        let Joining { current, end, .. } = self.joining.remove(&joined.run).expect("just seen");
+        Ok(match end {
+            None => Answered::Begins(joined.run),
+            Some(end) if current => {
+                self.ends.push(end);
+                Answered::Waits
+            }
+            Some(end) => Answered::Stale(end.tid),
+        })
     }
 
     /// When all that is rooted here is complete: the queries, and the graphs of several workers among it.
     pub fn complete(&mut self, roots: &Roots<W>) -> Option<(Roots<W>, Vec<GraphEnd>)> {
         let complete = self.handed_out == roots.len() + self.queries.len() && !self.out && self.open == 0;
+        let complete = complete && self.joining.is_empty();
         if complete { Some((std::mem::take(&mut self.queries), std::mem::take(&mut self.ends))) } else { None }
     }
 
@@ -106,9 +165,6 @@ impl<W> Executing<W> {
         let back = roots.started() + self.queries.started();
         if (back < self.handed_out) != self.out {
             return Err("roots are out as long as not all that were handed out have come back");
-        }
-        if self.open + self.ends.len() > back {
-            return Err("no more graphs are open or complete than roots have come back");
         }
         Ok(())
     }

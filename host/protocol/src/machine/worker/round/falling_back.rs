@@ -160,7 +160,8 @@ impl FallingBack {
         let number = part.header.number;
         let mut execution = take_execution(&mut part);
         execution.drifted |= part.report.has(Finding::Drifted) && !planted(Bug::DriftAtRootOnly);
-        let commits = execution.outcome.is_ok() && !execution.drifted;
+        execution.postponed |= part.report.has(Finding::Postponed);
+        let commits = execution.outcome.is_ok() && !execution.drifted && !execution.postponed;
         if commits {
             execution.writes().for_each(|write| graphs.apply(write));
         }

@@ -16,27 +16,32 @@ mod falling_back;
 mod roots;
 mod settled;
 
+use std::collections::BTreeMap;
+
 use styx_planted::{Bug, planted};
 
 use self::current::{CurrentRound, Stage};
 pub(super) use self::current::{Cut, Ended};
 use self::early::EarlyMail;
+use self::executing::Answered;
 use self::falling_back::{FallingBack, Start};
-use self::settled::Settled;
+use self::settled::{Settled, kind_of};
 use super::egress::Egress;
-use super::graphs::{Graphs, Part};
+use super::graphs::{Graphs, Part, header_of};
 use super::ground::Ground;
+use super::long::{ExecutedLong, Runner};
 use super::phase::Phase;
 use super::{Action, Config, Executed, FallbackBatch};
+use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
-use crate::execute::attempt::Execution;
-use crate::execute::task::TaskProgress;
+use crate::execute::attempt::{Access, Execution};
+use crate::execute::task::{RunId, TaskProgress};
 use crate::fallback::ComponentOutcome;
 use crate::ids::{Epoch, Round, Tid, WorkerId};
 use crate::modes::Modes;
 use crate::state::entity::Value;
 use crate::wire::fault::why;
-use crate::wire::message::{GraphEnd, Mail, Message, Node};
+use crate::wire::message::{GraphEnd, Join, JoinWrite, Joined, Mail, Message, Node};
 
 /// See the module.
 #[derive(Debug)]
@@ -49,6 +54,8 @@ pub(super) struct Rounds<W> {
     current: Option<Box<CurrentRound<W>>>,
     graphs: Graphs,
     early: EarlyMail,
+    /// Queries that may begin to run.
+    begun: Vec<RunId>,
 }
 
 /// What a step of a round works on beside the round.
@@ -71,6 +78,7 @@ impl<W> Rounds<W> {
             current: None,
             graphs: Graphs::new(me, config.suspended_max),
             early: EarlyMail::default(),
+            begun: Vec::new(),
         }
     }
 
@@ -94,14 +102,83 @@ impl<W> Rounds<W> {
     }
 
     /// A round begins with its cut.
-    pub fn begin(&mut self, cut: Cut<W>, scope: &mut Scope<'_, W>) {
+    pub fn begin(&mut self, mut cut: Cut<W>, scope: &mut Scope<'_, W>) {
         debug_assert!(self.is_idle() && cut.round > self.last, "one round after the other");
         if scope.ground.is_shared() {
             self.graphs.begin(Phase { round: cut.round, fallback: false }, scope.ground.lend());
         }
+        let begun = std::mem::take(&mut cut.begun);
         self.current = Some(Box::new(CurrentRound::new(cut, self.claim_order)));
+        if scope.ground.is_shared() {
+            self.join(begun, scope.ground);
+        }
         self.receive_early(scope);
         self.go_on(scope);
+    }
+
+    /// Asks other workers to let long transactions take part, and to keep what queries are to read.
+    fn join(&mut self, begun: Vec<RunId>, ground: &Ground) {
+        let current = self.current.as_mut().expect("a round is under way");
+        let Stage::Execute(executing) = &mut current.stage else { return };
+        let me = ground.me();
+        for long in &mut current.executed {
+            let ExecutedLong { slot, execution, run, workers } = long;
+            let kind = kind_of(execution);
+            let mut writes = take_remote(execution, ground);
+            let mut others = workers.clone();
+            writes.keys().for_each(|worker| others.merge(&WorkerSet::only(*worker)));
+            if others.is_empty() {
+                continue;
+            }
+            let header = header_of(&slot.transaction, me);
+            for worker in others.iter() {
+                let writes = writes.remove(&worker).unwrap_or_default();
+                self.graphs.mail(worker).joins.push(Join { header, run: *run, writes });
+            }
+            let mut all = others.clone();
+            all.merge(&WorkerSet::only(me));
+            let snapshot = ground.reads_snapshot(&slot.transaction);
+            let tid = slot.transaction.tid;
+            let end = GraphEnd { tid, number: 1, kind, snapshot, long: true, cacheable: false, workers: all };
+            executing.join(*run, others, Some(end));
+        }
+        for run in begun {
+            let mut others = WorkerSet::default();
+            for worker in (0..ground.view().placement.workers()).map(WorkerId).filter(|worker| *worker != me) {
+                others.merge(&WorkerSet::only(worker));
+                self.graphs.mail(worker).joins.push(Join::of_query(run, me));
+            }
+            executing.join(run, others, None);
+        }
+    }
+
+    /// Another worker's long transaction takes part, if all that it has read here still counts; or its query begins.
+    fn receive_join(&mut self, from: WorkerId, join: Join, ground: &mut Ground) -> Refusal {
+        let Join { header, run, writes } = join;
+        let id = Runner { root: from, run };
+        if header.query {
+            ground.reads_mut().begin_query(id, Epoch(0));
+            self.graphs.mail(from).joined.push(Joined { run, current: true });
+            return Ok(());
+        }
+        if writes.iter().any(|JoinWrite(entity, _)| !ground.owns(entity.partition())) {
+            return Err(why::NO_WRITES);
+        }
+        let footprint = ground.reads_mut().join(id);
+        self.graphs.mail(from).joined.push(Joined { run, current: footprint.is_some() });
+        if let Some(mut footprint) = footprint {
+            for JoinWrite(entity, value) in writes {
+                let place = footprint.accesses.place(&entity, Access::default);
+                footprint.accesses.at_mut(place).set_write(value);
+            }
+            self.graphs.insert_executed(header, footprint)?;
+        }
+        Ok(())
+    }
+
+    /// Queries that may begin to run: all workers keep what they are to read.
+    pub fn take_begun(&mut self) -> Vec<RunId> {
+        std::mem::take(&mut self.begun)
     }
 
     /// A round is over that was not begun here: its changes were applied.
@@ -125,7 +202,7 @@ impl<W> Rounds<W> {
             std::cmp::Ordering::Greater if phase == here.next() => self.early.keep(from, mail),
             std::cmp::Ordering::Greater => return Err(why::TOO_EARLY),
             std::cmp::Ordering::Equal => {
-                let received = self.graphs.receive(from, mail);
+                let received = self.receive(from, mail, scope.ground);
                 self.go_on(scope);
                 return received;
             }
@@ -133,6 +210,28 @@ impl<W> Rounds<W> {
             // they arrive, if whoever issued the call has failed before it.
             std::cmp::Ordering::Less if mail.has_only_results() => {}
             std::cmp::Ordering::Less => return Err(why::PHASE_OVER),
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, from: WorkerId, mut mail: Mail, ground: &mut Ground) -> Refusal {
+        let (joins, joined) = (std::mem::take(&mut mail.joins), std::mem::take(&mut mail.joined));
+        self.graphs.receive(from, mail)?;
+        for join in joins {
+            self.receive_join(from, join, ground)?;
+        }
+        for joined in joined {
+            let Some(current) = self.current.as_mut() else { return Err(why::NO_ROUND) };
+            let Stage::Execute(executing) = &mut current.stage else { return Err(why::ANOTHER_PHASE) };
+            match executing.joined(from, joined)? {
+                Answered::Waits => {}
+                Answered::Begins(run) => self.begun.push(run),
+                Answered::Stale(tid) => {
+                    let long = current.executed.iter_mut().find(|long| long.slot.transaction.tid == tid);
+                    let long = long.expect("what asks to take part is executed");
+                    long.execution = Execution { postponed: true, long: true, ..Execution::default() };
+                }
+            }
         }
         Ok(())
     }
@@ -148,7 +247,7 @@ impl<W> Rounds<W> {
     /// Takes the mail of the phase that has just begun.
     fn receive_early(&mut self, scope: &mut Scope<'_, W>) {
         for (from, mail) in self.early.take(self.here()) {
-            if let Err(why) = self.graphs.receive(from, mail) {
+            if let Err(why) = self.receive(from, mail, scope.ground) {
                 scope.actions.push(Action::fault(Node::Worker(from), "Graphs", why));
             }
         }
@@ -363,6 +462,22 @@ impl<W> Rounds<W> {
             None => Ok(()),
         }
     }
+}
+
+/// Takes what a long transaction did to entities of other workers.
+fn take_remote(execution: &mut Execution, ground: &Ground) -> BTreeMap<WorkerId, Vec<JoinWrite>> {
+    let mut writes: BTreeMap<WorkerId, Vec<JoinWrite>> = BTreeMap::new();
+    let committed = execution.outcome.is_ok();
+    for (entity, access) in std::mem::take(&mut execution.footprint.accesses).into_entries() {
+        let owner = ground.view().placement.owner(entity.partition());
+        if owner == ground.me() {
+            execution.footprint.accesses.add(entity, access);
+        } else if let Some(value) = access.write().filter(|_| committed) {
+            let write = JoinWrite(entity, value.cloned());
+            writes.entry(owner).or_default().push(write);
+        }
+    }
+    writes
 }
 
 /// What a part of a graph did here; at the root with its outcome.

@@ -36,6 +36,8 @@ pub(super) struct Judged<'a> {
     pub tid: Tid,
     pub kind: Kind,
     pub verdict: Verdict,
+    /// The long transaction that keeps it from writing what it wrote.
+    pub holder: Option<Tid>,
     /// If others take part in it.
     pub end: Option<&'a GraphEnd>,
 }
@@ -62,7 +64,12 @@ impl Settled {
         if !foreign.is_empty() {
             ranked.sort_unstable_by_key(|ranked| ranked.tid);
         }
-        let bits = dependencies(&ranked);
+        let mut bits = dependencies(&ranked);
+        if !ground.reads().is_empty() {
+            for (ranked, bits) in ranked.iter().zip(&mut bits).filter(|(ranked, _)| ranked.kind == Kind::Wrote) {
+                bits.holder = ground.reads().holder(ranked.tid, ranked.footprint);
+            }
+        }
         let bits = ranked.iter().zip(bits).map(|(ranked, bits)| (ranked.tid, ranked.kind, bits)).collect();
         Settled { ends, foreign, bits }
     }
@@ -97,7 +104,7 @@ impl Settled {
                 Some(_) => merged.find(tid).map_or_else(Bits::default, |(_, bits)| *bits),
                 None => own,
             };
-            judged(Judged { tid, kind, verdict: verdict(kind, bits, modes), end }, &mut foreign);
+            judged(Judged { tid, kind, verdict: verdict(kind, bits, modes), holder: bits.holder, end }, &mut foreign);
         }
     }
 }
@@ -149,7 +156,7 @@ impl<'a, T> Walk<'a, T> {
     }
 }
 
-fn kind_of(execution: &Execution) -> Kind {
+pub(super) fn kind_of(execution: &Execution) -> Kind {
     match &execution.outcome {
         Err(_) => Kind::Aborted,
         Ok(_) if !execution.effects.is_empty() => Kind::Wrote,
