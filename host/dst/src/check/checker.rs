@@ -151,7 +151,7 @@ impl Checker {
         self.has_long
     }
 
-    /// A process begins that is alone, and runs its long transactions anew.
+    /// A process that is alone, or a generation, begins, and runs its long transactions anew.
     pub fn begins_again(&mut self) {
         self.long.clear();
     }

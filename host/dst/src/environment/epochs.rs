@@ -107,6 +107,7 @@ impl Environment {
         let summaries = members.iter().map(|_| VecDeque::new()).collect();
         let view = GenerationView { leader: life, placement, members, summaries, queries: Vec::new(), live: false };
         self.generations.insert(invite.generation, view);
+        self.checker.begins_again();
         Ok(())
     }
 
@@ -219,6 +220,16 @@ impl Environment {
             self.expect_queries(queries);
         } else {
             queries.iter().for_each(|query| self.history.overtaken(query.request.id));
+        }
+    }
+
+    /// A query begins to run beside the epochs of a generation: it reads the state of now.
+    pub fn expect_long_query(&mut self, generation: Generation, query: &Transaction) {
+        let Some(leader) = self.generations.get(&generation).map(|view| view.leader) else { return };
+        if self.led_by(leader) == Some(generation) && self.unheard.get(&leader) != Some(&true) {
+            self.expect_queries([query.clone()]);
+        } else {
+            self.history.overtaken(query.request.id);
         }
     }
 

@@ -288,6 +288,7 @@ impl Single {
             SingleEffect::StartLong(task) => {
                 ensure(self.recovering.is_none(), "recovery", || format!("{life} runs a function to recover"))?;
                 if task.transaction.query {
+                    self.note_cut(around)?;
                     around.environment.expect_queries([task.transaction.clone()]);
                 } else {
                     around.environment.checker.long_begins(task.transaction.tid)?;

@@ -196,7 +196,7 @@ impl Worker {
             WorkerEffect::StartLong(generation, task) => {
                 around.environment.executes(generation)?;
                 if task.transaction.query {
-                    around.environment.queries(generation, std::slice::from_ref(&task.transaction));
+                    around.environment.expect_long_query(generation, &task.transaction);
                 } else {
                     around.environment.checker.long_begins(task.transaction.tid)?;
                 }

@@ -172,7 +172,7 @@ impl<W> Worker<W> {
     }
     /// Whether a round would find anything to do here.
     pub fn has_work(&self) -> bool {
-        !(self.ingress.is_empty() && self.carried.is_empty()) || self.longs.has_ready(self.ground.is_shared())
+        !(self.ingress.is_empty() && self.carried.is_empty()) || self.longs.has_ready()
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
@@ -245,11 +245,8 @@ impl<W> Worker<W> {
         if self.is_idle() || self.rounds.is_undecided() {
             self.longs.answer(&mut self.ground, actions);
         }
-        for run in self.rounds.take_begun() {
-            self.longs.begin_query(run, &self.ground, actions);
-        }
         if self.is_idle() {
-            self.longs.start(self.position.epoch, &mut self.ground, actions);
+            self.longs.start(&mut self.ground, actions);
         }
         self.longs.tell(&mut self.ground, actions);
         if self.handover.is_asked() && self.is_idle() {
@@ -270,7 +267,7 @@ impl<W> Worker<W> {
                 Ok(())
             }
             (Node::Coordinator, Message::Settle { round, logged, ends }) => {
-                self.rounds.settle(round, logged, ends, &mut scope)
+                self.rounds.settle(round, logged, ends, &self.longs, &mut scope)
             }
             (Node::Coordinator, Message::Decide { round, bits }) => self.rounds.decide(round, &bits, &mut scope),
             (Node::Coordinator, Message::Snapshot) => self.snapshot(actions),
@@ -350,7 +347,7 @@ impl<W> Worker<W> {
         let (new, queries) = match replay {
             Some(Replay::Execute(replayed)) => (self.replay(replayed), Vec::new()),
             _ => {
-                if self.longs.has_ready(self.ground.is_shared()) {
+                if self.longs.has_ready() {
                     let ready = self.longs.take_ready(query_base, &mut self.ground);
                     slots.extend(ready.slots);
                     slots.sort_unstable_by_key(|slot| slot.transaction.tid);

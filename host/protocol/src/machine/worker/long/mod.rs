@@ -73,7 +73,7 @@ pub(super) struct Ready<W> {
     pub slots: Vec<Slot<W>>,
     /// Transactions with what they did, in TID order.
     pub executed: Vec<ExecutedLong<W>>,
-    /// Queries that begin with the round, where there are several workers.
+    /// Queries that begin with the round.
     pub queries: Vec<RunId>,
 }
 
@@ -138,9 +138,9 @@ impl<W> Longs<W> {
     }
 
     /// Whether an epoch would find something to do.
-    pub fn has_ready(&self, shared: bool) -> bool {
+    pub fn has_ready(&self) -> bool {
         !(self.ended.is_empty() && self.released.is_empty() && self.withdrawn.is_empty())
-            || (shared && self.may_start() && self.waiting.iter().any(|long| long.slot.transaction.query))
+            || (self.may_start() && self.waiting.iter().any(|long| long.slot.transaction.query))
     }
 
     /// Whether another run may begin.
@@ -229,8 +229,7 @@ impl<W> Longs<W> {
         slots.sort_unstable_by_key(|slot| slot.transaction.tid);
         executed.sort_unstable_by_key(|long| long.slot.transaction.tid);
         let mut queries = Vec::new();
-        while ground.is_shared()
-            && self.may_start()
+        while self.may_start()
             && let Some(at) = self.waiting.iter().position(|long| long.slot.transaction.query)
             && let Some(long) = self.waiting.remove(at)
         {
@@ -247,7 +246,7 @@ impl<W> Longs<W> {
     }
 
     /// All workers keep what a query is to read.
-    pub fn begin_query(&mut self, run: RunId, ground: &Ground, actions: &mut Vec<Action<W>>) {
+    pub fn begin_query(&self, run: RunId, ground: &Ground, actions: &mut Vec<Action<W>>) {
         // It may have been given up.
         if let Some(long) = self.running.get(&run) {
             actions.push(Action::StartLong(task(run, long, ground)));
@@ -277,17 +276,13 @@ impl<W> Longs<W> {
     }
 
     /// Begins as many as may run, between two rounds. Apps take turns: whose fewest run.
-    pub fn start(&mut self, epoch: Epoch, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
+    pub fn start(&mut self, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
         while self.may_start()
             && let Some(long) = self.next(ground)
         {
             let run = self.next_run();
             let id = Runner { root: ground.me(), run };
-            if long.slot.transaction.query {
-                ground.reads_mut().begin_query(id, epoch);
-            } else {
-                ground.reads_mut().begin_update(id, long.slot.transaction.tid, long.restarts >= RESTARTS_MAX);
-            }
+            ground.reads_mut().begin_update(id, long.slot.transaction.tid, long.restarts >= RESTARTS_MAX);
             actions.push(Action::StartLong(task(run, &long, ground)));
             self.running.insert(run, long);
         }
@@ -303,8 +298,8 @@ impl<W> Longs<W> {
             let own = app(long);
             running.iter().filter(|app| **app == own).count()
         };
-        // Among several workers a query begins with a round.
-        let here = |at: &usize| !(ground.is_shared() && self.waiting[*at].slot.transaction.query);
+        // A query begins with a round: all workers must know from when on they keep what it reads.
+        let here = |at: &usize| !self.waiting[*at].slot.transaction.query;
         let next = (0..self.waiting.len()).filter(here).min_by_key(|at| share(&self.waiting[*at]))?;
         self.waiting.remove(next)
     }

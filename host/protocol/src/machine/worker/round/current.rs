@@ -134,7 +134,7 @@ impl<W> CurrentRound<W> {
     }
 
     pub fn is_undecided(&self) -> bool {
-        matches!(self.stage, Stage::Execute(_) | Stage::Executed { .. } | Stage::Settled(_))
+        matches!(self.stage, Stage::Execute(_) | Stage::Executed { .. })
     }
 
     pub fn epoch(&self) -> Epoch {

@@ -29,7 +29,7 @@ use self::settled::{Settled, kind_of};
 use super::egress::Egress;
 use super::graphs::{Graphs, Part, header_of};
 use super::ground::Ground;
-use super::long::{ExecutedLong, Runner};
+use super::long::{ExecutedLong, Longs, Runner};
 use super::phase::Phase;
 use super::{Action, Config, Executed, FallbackBatch};
 use crate::cluster::worker_set::WorkerSet;
@@ -54,7 +54,7 @@ pub(super) struct Rounds<W> {
     current: Option<Box<CurrentRound<W>>>,
     graphs: Graphs,
     early: EarlyMail,
-    /// Queries that may begin to run.
+    /// Queries that begin to run when all has executed: all workers keep what they are to read.
     begun: Vec<RunId>,
 }
 
@@ -109,9 +109,7 @@ impl<W> Rounds<W> {
         }
         let begun = std::mem::take(&mut cut.begun);
         self.current = Some(Box::new(CurrentRound::new(cut, self.claim_order)));
-        if scope.ground.is_shared() {
-            self.join(begun, scope.ground);
-        }
+        self.join(begun, scope.ground);
         self.receive_early(scope);
         self.go_on(scope);
     }
@@ -121,7 +119,8 @@ impl<W> Rounds<W> {
         let current = self.current.as_mut().expect("a round is under way");
         let Stage::Execute(executing) = &mut current.stage else { return };
         let me = ground.me();
-        for long in &mut current.executed {
+        let executed = if ground.is_shared() { &mut current.executed[..] } else { &mut [] };
+        for long in executed {
             let ExecutedLong { slot, execution, run, workers } = long;
             let kind = kind_of(execution);
             let mut writes = take_remote(execution, ground);
@@ -148,7 +147,11 @@ impl<W> Rounds<W> {
                 others.merge(&WorkerSet::only(worker));
                 self.graphs.mail(worker).joins.push(Join::of_query(run, me));
             }
-            executing.join(run, others, None);
+            if others.is_empty() {
+                self.begun.push(run);
+            } else {
+                executing.join(run, others, None);
+            }
         }
     }
 
@@ -174,11 +177,6 @@ impl<W> Rounds<W> {
             self.graphs.insert_executed(header, footprint)?;
         }
         Ok(())
-    }
-
-    /// Queries that may begin to run: all workers keep what they are to read.
-    pub fn take_begun(&mut self) -> Vec<RunId> {
-        std::mem::take(&mut self.begun)
     }
 
     /// A round is over that was not begun here: its changes were applied.
@@ -280,7 +278,14 @@ impl<W> Rounds<W> {
     ///
     /// # Errors
     /// This worker waits for something else.
-    pub fn settle(&mut self, round: Round, logged: bool, ends: Vec<GraphEnd>, scope: &mut Scope<'_, W>) -> Refusal {
+    pub fn settle(
+        &mut self,
+        round: Round,
+        logged: bool,
+        ends: Vec<GraphEnd>,
+        longs: &Longs<W>,
+        scope: &mut Scope<'_, W>,
+    ) -> Refusal {
         let Some(current) = self.current.as_mut().filter(|current| current.round == round) else {
             return Err(why::ANOTHER_ROUND);
         };
@@ -289,6 +294,7 @@ impl<W> Rounds<W> {
         }
         let Stage::Executed { queries } = &mut current.stage else { return Err(why::ANOTHER_PHASE) };
         let queries = std::mem::take(queries);
+        std::mem::take(&mut self.begun).into_iter().for_each(|run| longs.begin_query(run, scope.ground, scope.actions));
         let parts = if scope.ground.is_shared() { self.graphs.end() } else { Vec::new() };
         let settled = Settled::new(ends, parts, &current.roots, scope.ground);
         if logged {
