@@ -57,8 +57,8 @@ pub struct Checker {
     pub waits: Waits,
     /// Some transactions run beside the epochs.
     has_long: bool,
-    /// Of long transactions: how often they may yet be begun.
-    long: BTreeMap<Tid, usize>,
+    /// Of long transactions: how often they were begun.
+    long: BTreeMap<Tid, Begins>,
     /// TIDs up to this one may have been given.
     highest: u64,
     /// Snapshots that were begun and written.
@@ -162,13 +162,15 @@ impl Checker {
     /// It was begun again more often than others had a right to overtake it: whoever is older, whoever came before it
     /// held others back, and deployments. Each older one may write what it has read, and be in its way when it has ended.
     pub fn long_begins(&mut self, tid: Tid) -> Checked {
-        let older = self.carried.partition_point(|other| *other < tid);
-        let begins = self.long.entry(tid).or_insert(LONG_BEGINS + 2 * older);
-        let Some(left) = begins.checked_sub(1) else {
+        // A worker may be ahead of what is known of the epoch.
+        let older = self.carried.iter().chain(&self.live).filter(|other| **other < tid).count();
+        let begins = self.long.entry(tid).or_default();
+        begins.older = begins.older.max(older);
+        begins.count += 1;
+        if begins.count > LONG_BEGINS + 2 * begins.older + begins.deployments {
             let message = format!("long transaction {tid} is begun again and again: younger ones overtake it");
             return Err(Failure::new("starved", message).about(&[tid]));
-        };
-        *begins = left;
+        }
         Ok(())
     }
 
@@ -318,7 +320,7 @@ impl Checker {
         })?;
         self.time = record.time;
         if !record.controls.is_empty() {
-            self.long.values_mut().for_each(|begins| *begins += 1);
+            self.long.values_mut().for_each(|begins| begins.deployments += 1);
         }
         for control in &record.controls {
             if let Control::Deploy(deployment) = control {
@@ -519,6 +521,15 @@ impl Checker {
         };
         self.sequenced.iter().rev().filter(|(_, known)| touches(known)).map(|(tid, _)| *tid).take(3).collect()
     }
+}
+
+/// How often a long transaction was begun, and what for.
+#[derive(Debug, Default)]
+struct Begins {
+    count: usize,
+    /// The most transactions before it that had not ended.
+    older: usize,
+    deployments: usize,
 }
 
 /// How often a long transaction is begun at most, but for what older ones write and for deployments.

@@ -13,6 +13,7 @@ use styx_protocol::ids::{Epoch, Generation, LogPosition};
 use styx_protocol::machine::Config;
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::record::EpochRecord;
+use styx_protocol::transaction::Transaction;
 
 use super::Input;
 use super::around::Around;
@@ -45,6 +46,8 @@ pub struct Single {
     recovering: Option<Recovering>,
     /// The epoch under way, if the round is one.
     round: Option<Epoch>,
+    /// Queries that begin to run beside the epochs, until it is known which epoch begins with them.
+    begun: Vec<Transaction>,
     /// The record that was cut last.
     cut: Option<Arc<EpochRecord>>,
     has_ended: bool,
@@ -99,6 +102,7 @@ impl Single {
             store: stores,
             recovering: Some(Recovering { snapshots, end }),
             round: None,
+            begun: Vec::new(),
             cut: None,
             has_ended: false,
         };
@@ -270,6 +274,7 @@ impl Single {
         match effect {
             SingleEffect::Append(record) => {
                 around.environment.appends(life, &record)?;
+                around.environment.expect_queries(self.begun.drain(..));
                 self.round = Some(record.epoch);
                 self.log.append(record, around);
             }
@@ -288,8 +293,7 @@ impl Single {
             SingleEffect::StartLong(task) => {
                 ensure(self.recovering.is_none(), "recovery", || format!("{life} runs a function to recover"))?;
                 if task.transaction.query {
-                    self.note_cut(around)?;
-                    around.environment.expect_queries([task.transaction.clone()]);
+                    self.begun.push(task.transaction.clone());
                 } else {
                     around.environment.checker.long_begins(task.transaction.tid)?;
                 }
@@ -325,6 +329,7 @@ impl Single {
             SingleEffect::EpochEnded { summary, .. } => {
                 let waiting = self.pool.waiting();
                 ensure(waiting == 0, "guests", || format!("{waiting} guests wait at {life} after the round"))?;
+                around.environment.expect_queries(self.begun.drain(..));
                 let (round, replays) = (self.round.take(), self.recovering.is_some());
                 around.environment.ended_alone(life, round, summary, replays)?;
                 around.environment.compare_alone(self.driver.position(), self.worker_state())?;

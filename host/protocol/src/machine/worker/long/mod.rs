@@ -50,7 +50,7 @@ pub(super) struct Longs<W> {
     /// Those that end with the next epoch, whatever they would have done.
     withdrawn: Vec<(Slot<W>, Execution)>,
     /// Transactions that wait for the end of a long one.
-    held: Vec<(Tid, Slot<W>)>,
+    held: Vec<Held<W>>,
     /// Those of them that wait no more.
     released: Vec<Slot<W>>,
     /// Runs of which nobody wants to know any more.
@@ -65,6 +65,15 @@ struct Long<W> {
     slot: Slot<W>,
     /// Times that it was begun again.
     restarts: u32,
+}
+
+/// A transaction that waits for the end of a long one.
+#[derive(Debug)]
+struct Held<W> {
+    holder: Tid,
+    slot: Slot<W>,
+    /// If it is long itself: times that it was begun again.
+    restarts: Option<u32>,
 }
 
 /// What the next epoch takes.
@@ -126,14 +135,15 @@ impl<W> Longs<W> {
 
     /// A transaction would write what the long one `holder` has read.
     pub fn hold(&mut self, holder: Tid, slot: Slot<W>) {
-        self.held.push((holder, slot));
+        let restarts = self.restarts.remove(&slot.transaction.tid);
+        self.held.push(Held { holder, slot, restarts });
     }
 
     /// Transactions of the log that are here, queries not among them.
     pub fn transactions(&self) -> impl Iterator<Item = &Slot<W>> {
         let longs = self.waiting.iter().chain(self.running.values()).chain(self.ended.iter().map(|(_, long, _)| long));
         let longs = longs.map(|long| &long.slot).filter(|slot| !slot.transaction.query);
-        let held = self.held.iter().map(|(_, slot)| slot).chain(&self.released);
+        let held = self.held.iter().map(|held| &held.slot).chain(&self.released);
         longs.chain(held).chain(self.withdrawn.iter().map(|(slot, _)| slot))
     }
 
@@ -181,8 +191,12 @@ impl<W> Longs<W> {
     }
 
     fn release(&mut self, holder: Tid) {
-        let released = self.held.extract_if(.., |(of, _)| *of == holder);
-        self.released.extend(released.map(|(_, slot)| slot));
+        for Held { slot, restarts, .. } in self.held.extract_if(.., |held| held.holder == holder) {
+            match restarts {
+                None => self.released.push(slot),
+                Some(restarts) => self.waiting.push_back(Long { slot, restarts }),
+            }
+        }
     }
 
     /// A run has ended; gives a query with its answer.
@@ -308,7 +322,7 @@ impl<W> Longs<W> {
     /// stay, for whoever comes next.
     pub fn withdraw(&mut self, ground: &mut Ground) -> Vec<W> {
         self.withdrawing = true;
-        self.released.extend(self.held.drain(..).map(|(_, slot)| slot));
+        self.released.extend(self.held.drain(..).map(|held| held.slot));
         let running = std::mem::take(&mut self.running);
         let root = ground.me();
         for (run, long) in running {
