@@ -432,7 +432,8 @@ impl<W> Worker<W> {
             carried.sort_unstable_by_key(|carried| carried.tid);
             EpochChanges { writes, ends: self.egress.take_ended(), carried }
         });
-        postponed.into_iter().for_each(|slot| self.longs.postpone(slot));
+        let waiters = postponed.into_iter().filter_map(|slot| self.longs.postpone(slot)).collect();
+        give_back(waiters, actions);
         held.into_iter().for_each(|(holder, slot)| self.longs.hold(holder, slot));
         self.longs.epoch_over(&self.ground);
         // In a replay others may be there that the epoch did not take.
@@ -469,11 +470,7 @@ impl<W> Worker<W> {
     }
 
     fn withdraw(&mut self, actions: &mut Vec<Action<W>>) {
-        let waiters = self.longs.withdraw(&mut self.ground);
-        if !waiters.is_empty() {
-            let returned = |waiter| ClientResponse::Returned { waiter };
-            actions.push(Action::Respond(waiters.into_iter().map(returned).collect()));
-        }
+        give_back(self.longs.withdraw(&mut self.ground), actions);
     }
 
     /// Transactions that move to a later epoch, in TID order.
@@ -514,10 +511,7 @@ impl<W> Worker<W> {
         if planted(Bug::CutReturned) {
             waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
         }
-        if !waiters.is_empty() {
-            let returned = |waiter| ClientResponse::Returned { waiter };
-            actions.push(Action::Respond(waiters.into_iter().map(returned).collect()));
-        }
+        give_back(waiters, actions);
     }
 
     /// What is left of this worker's part when it has left its generation, if that is where a snapshot
@@ -546,5 +540,13 @@ impl<W> Worker<W> {
             return Err("a round takes all transactions that moved to it");
         }
         Ok(())
+    }
+}
+
+/// Clients learn that nothing has happened of what they have asked for.
+fn give_back<W>(waiters: Vec<W>, actions: &mut Vec<Action<W>>) {
+    if !waiters.is_empty() {
+        let returned = |waiter| ClientResponse::Returned { waiter };
+        actions.push(Action::Respond(waiters.into_iter().map(returned).collect()));
     }
 }

@@ -121,16 +121,16 @@ impl<W> Longs<W> {
         }
     }
 
-    /// A transaction or query needs more than its slice.
-    pub fn postpone(&mut self, slot: Slot<W>) {
+    /// A transaction or query needs more than its slice; gives the client of a query that does not begin any more.
+    pub fn postpone(&mut self, slot: Slot<W>) -> Option<W> {
         // One that comes back has met an older one in its epoch.
         let restarts = self.restarts.remove(&slot.transaction.tid).map_or(0, |restarts| restarts + 1);
         let long = Long { slot, restarts };
         if self.withdrawing {
-            self.withdraw_one(long);
-        } else {
-            self.waiting.push_back(long);
+            return self.withdraw_one(long);
         }
+        self.waiting.push_back(long);
+        None
     }
 
     /// A transaction would write what the long one `holder` has read.
@@ -331,26 +331,23 @@ impl<W> Longs<W> {
             self.abandoned.push(run);
             self.waiting.push_back(long);
         }
-        let mut queries = Vec::new();
-        for long in std::mem::take(&mut self.waiting) {
-            if long.slot.transaction.query {
-                queries.extend(long.slot.waiter);
-            } else {
-                self.withdraw_one(long);
-            }
-        }
-        queries
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().filter_map(|long| self.withdraw_one(long)).collect()
     }
 
-    fn withdraw_one(&mut self, long: Long<W>) {
+    fn withdraw_one(&mut self, long: Long<W>) -> Option<W> {
         let Long { slot, restarts } = long;
+        if slot.transaction.query {
+            return slot.waiter;
+        }
         if slot.transaction.request.retained || slot.waiter.is_none() {
             self.waiting.push_back(Long { slot, restarts });
-            return;
+            return None;
         }
         let why = "the call was long, and its server stops: nothing has happened, call again";
         let outcome = Err(Abort::new(Code::Interrupted, why));
         self.withdrawn.push((slot, Execution { outcome, long: true, ..Execution::default() }));
+        None
     }
 
     /// Whether nothing is here, nor under way.
