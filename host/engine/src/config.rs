@@ -168,7 +168,7 @@ mod tests {
         let most = Cluster { suspended: SUSPENDED_GUESTS_MAX, workers: 0 };
         let run = |executors, cluster: Option<Cluster>| Purpose::Run {
             executors,
-            long: if cluster.is_none() { Long::default().running_max } else { 0 },
+            long: Long::default().running_max,
             cluster,
         };
         for purpose in [

@@ -29,7 +29,7 @@ pub struct EngineOptions {
     /// For a worker among several: the budget for guests that are suspended until another worker responds. A single
     /// worker needs none, and its calls need no fibers. No outcome depends on it.
     pub cluster: Option<Cluster>,
-    /// For a single worker: when a transaction is run beside the epochs; never, if absent.
+    /// When a transaction is run beside the epochs; never, if absent.
     pub long: Option<Long>,
 }
 

@@ -31,7 +31,8 @@ impl TaskExecutor for Executor {
         view: &LocalView,
     ) -> Started {
         self.settle(transaction, |executor, instances| {
-            let attempt = Box::new(view.attempt(transaction, state, catalog, Mode::default()));
+            let mut attempt = Box::new(view.attempt(transaction, state, catalog, Mode::default()));
+            attempt.slice(executor.engine.slice());
             let (mut attempt, progress, distributed) = executor.begin(attempt, instances, false, Attempt::start);
             match progress {
                 Progress::Done(outcome) if attempt.is_local() && !distributed => {
@@ -46,7 +47,8 @@ impl TaskExecutor for Executor {
     }
 
     fn advance(&mut self, Task { graph, attempt, kind }: Task) -> TaskProgress {
-        let attempt = attempt.into_attempt();
+        let mut attempt = attempt.into_attempt();
+        attempt.slice(self.engine.slice());
         // Where every attempt is compared with a fresh one, those that cannot be compared run in fresh instances.
         let fresh = attempt.mode().is_fresh() || self.engine.determinism() == Determinism::All;
         let instances = if fresh { InstancePolicy::Fresh } else { InstancePolicy::Warm };

@@ -20,6 +20,11 @@ impl Mailbox {
         Mailbox { frame_bytes, mails: BTreeMap::new() }
     }
 
+    /// Bytes that travel together at most, unless one part alone is longer.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
     /// Keeps mail until the batch of events is over; gives what is to be sent now, if there is much.
     pub(super) fn post(&mut self, to: NodeId, mail: Mail) -> Vec<Mail> {
         let held = self.mails.entry(to).or_insert_with(|| Mail {

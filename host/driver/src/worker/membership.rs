@@ -376,6 +376,10 @@ impl<L, R> Membership<L, R> {
                         let mails = self.mailbox.post(to, mail).into_iter().map(Message::Graphs);
                         effects.extend(mails.map(|message| WorkerEffect::Send { to, message }));
                     }
+                    Message::Long(mail) => {
+                        let mails = mail.split(self.mailbox.frame_bytes()).into_iter().map(Message::Long);
+                        effects.extend(mails.map(|message| WorkerEffect::Send { to, message }));
+                    }
                     Message::Changes { round, changes } => {
                         let messages =
                             changes.into_pieces().into_iter().map(|changes| Message::Changes { round, changes });

@@ -3,7 +3,7 @@
 
 use crate::abort::Abort;
 use crate::ids::{RequestId, Tid};
-use crate::pieces::in_pieces;
+use crate::pieces::{PIECE_BYTES, in_pieces};
 use crate::sequence::record::Chain;
 use crate::sequence::transaction::CarriedTransaction;
 use crate::sequence::writes::PackedWrites;
@@ -45,9 +45,6 @@ pub struct RetainedEnd {
 
 /// Bytes of an item besides what it carries.
 const ITEM: usize = 96;
-
-/// Bytes of changes that workers and coordinator tell each other at once.
-const PIECE_BYTES: usize = 128 << 10;
 
 impl EpochChanges {
     /// Whether there are none.

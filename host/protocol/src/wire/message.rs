@@ -15,7 +15,7 @@ use crate::commit::validate::{Bits, Kind};
 use crate::execute::attempt::{Mode, Operation, RemoteRequest, RemoteResponse, Report, Usage};
 use crate::execute::task::{GraphId, RunId};
 use crate::ids::{Epoch, OperatorId, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
-use crate::pieces::in_pieces;
+use crate::pieces::{PIECE_BYTES, in_pieces};
 use crate::sequence::catalog::Control;
 use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
@@ -507,8 +507,10 @@ pub struct Join {
     pub header: Header,
     /// The run that counts.
     pub run: RunId,
-    /// What it writes there.
+    /// What it writes there, or a piece of that.
     pub writes: Vec<JoinWrite>,
+    /// Whether that is the last piece.
+    pub last: bool,
 }
 
 /// A write of a long transaction.
@@ -582,13 +584,49 @@ impl Join {
             operator: OperatorId(0),
             query: true,
         };
-        Join { header, run, writes: Vec::new() }
+        Join { header, run, writes: Vec::new(), last: true }
+    }
+
+    /// A transaction that takes part, in pieces of at most `most` writes, none longer than what travels at once.
+    pub fn in_pieces(header: Header, run: RunId, writes: Vec<JoinWrite>, most: usize) -> Vec<Join> {
+        let mut pieces = Vec::new();
+        in_pieces(writes, most, PIECE_BYTES, JoinWrite::weight, |writes| {
+            pieces.push(Join { header, run, writes, last: false });
+        });
+        match pieces.last_mut() {
+            Some(piece) => piece.last = true,
+            None => pieces.push(Join { header, run, writes: Vec::new(), last: true }),
+        }
+        pieces
     }
 
     fn weight(&self) -> usize {
-        let writes =
-            self.writes.iter().map(|JoinWrite(_, value)| ENTRY + value.as_ref().map_or(0, |value| value.len()));
-        ENTRY + writes.sum::<usize>()
+        ENTRY + self.writes.iter().map(JoinWrite::weight).sum::<usize>()
+    }
+}
+
+impl JoinWrite {
+    fn weight(&self) -> usize {
+        let JoinWrite(entity, value) = self;
+        ENTRY + entity.key().len() + value.as_ref().map_or(0, |value| value.len())
+    }
+}
+
+impl LongMail {
+    /// Splits it into mails of about as many `bytes` that mean the same one after the other.
+    pub fn split(self, bytes: usize) -> Vec<LongMail> {
+        let LongMail { asks, answers, broken, over, released } = self;
+        let mut mails = Vec::new();
+        let ask = |ask: &LongAsk| ENTRY + ask.operation.weight();
+        let answer = |answer: &LongAnswer| ENTRY + answer.answer.weight();
+        in_pieces(asks, usize::MAX, bytes, ask, |asks| mails.push(LongMail { asks, ..LongMail::default() }));
+        in_pieces(answers, usize::MAX, bytes, answer, |answers| {
+            mails.push(LongMail { answers, ..LongMail::default() });
+        });
+        if !(broken.is_empty() && over.is_empty() && released.is_empty()) {
+            mails.push(LongMail { broken, over, released, ..LongMail::default() });
+        }
+        mails
     }
 }
 

@@ -304,7 +304,7 @@ pub(super) fn engine(
         executors: threads + 1,
         compiler,
         cluster,
-        long: cluster.is_none().then(|| config.long()),
+        long: Some(config.long()),
     })
     .map_err(|error| ServerError {
         hint: if space_is_limited() { "lift the limit on address space (`ulimit -v unlimited`): guests get terabytes of it, hardly any of it memory".into() } else { String::new() },

@@ -55,6 +55,7 @@ impl WorkerServer {
             epoch_fuel_max: config.epoch_max_fuel,
             backlog_max: config.backlog_max,
             suspended_max: room.suspended,
+            long_max: config.long_max,
         };
         let worker = WorkerNode::start(options, engine, components).await;
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;

@@ -22,7 +22,7 @@ use styx_protocol::machine::{Config, worker};
 use styx_protocol::modes::Modes;
 use styx_protocol::record::Chain;
 use styx_protocol::replies::Retention;
-use styx_protocol::task::TaskExecutor;
+use styx_protocol::task::{RunId, TaskExecutor};
 use styx_storage::log::Log;
 
 use self::shell::{Shell, Threads};
@@ -49,7 +49,7 @@ pub(crate) enum Event {
     /// A thread of the pool has done its share.
     Completed(Completion),
     /// A run of a long transaction has something to say.
-    Long(LongEvent),
+    Long(LongEvent<RunId>),
     /// The log.
     Log(LogReport),
     /// Give up long transactions whose end nobody could ask for.

@@ -16,7 +16,7 @@ use styx_durability::recovery::RecoveryPoint;
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::LogPosition;
 use styx_protocol::snapshot::RestoredState;
-use styx_protocol::task::TaskExecutor;
+use styx_protocol::task::{RunId, TaskExecutor};
 use styx_storage::log::Log;
 use tokio::sync::oneshot;
 
@@ -46,7 +46,7 @@ type DriverEffect = SingleEffect<Waiter, oneshot::Sender<Response>, SnapshotWait
 /// Threads that execute.
 pub(super) struct Threads<E> {
     pub(super) dispatcher: Dispatcher<E>,
-    pub(super) long: LongPool<E>,
+    pub(super) long: LongPool<E, RunId>,
     /// Where runs of long transactions say what they have to say.
     pub(super) events: Sender<Event>,
 }
@@ -271,7 +271,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             }
             SingleEffect::StartLong(task) => {
                 let events = self.threads.events.clone();
-                self.threads.long.start(task, move |event| events.send(Event::Long(event)).is_ok());
+                self.threads.long.start(task.run, task, move |event| events.send(Event::Long(event)).is_ok());
             }
             SingleEffect::AnswerLong(run, answer) => self.threads.long.answer(run, answer),
             SingleEffect::PrepareCatalog(catalog) => {

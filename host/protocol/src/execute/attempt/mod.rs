@@ -143,12 +143,12 @@ impl Attempt {
 
     /// Ends the attempt where it is, without moving it.
     pub fn take_execution(&mut self, outcome: Result<Value, Abort>) -> Execution {
-        debug_assert!(self.execution.calls.len() <= self.quota.used.calls as usize, "every call is charged for");
         if self.execution.postponed {
             // Nothing of it counts.
             self.doom = None;
             self.execution = Execution { postponed: true, ..Execution::default() };
         }
+        debug_assert!(self.execution.calls.len() <= self.quota.used.calls as usize, "every call is charged for");
         self.execution.outcome = match self.doom.take() {
             Some(doom) => Err(doom),
             None => outcome,

@@ -23,7 +23,7 @@ use self::shell::{Compiler, Event, Execution, Parts, Shell};
 use super::COORDINATOR;
 use crate::clock::{MonotonicClock, now};
 use crate::components::ComponentStore;
-use crate::execution::{Dispatcher, ExecutionPool};
+use crate::execution::{Dispatcher, ExecutionPool, LongPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::Handle;
 use crate::stats::Stats;
@@ -51,6 +51,8 @@ pub struct WorkerNodeOptions {
     pub backlog_max: usize,
     /// Functions that may wait for other workers at a time.
     pub suspended_max: usize,
+    /// Most long transactions that run at a time.
+    pub long_max: usize,
 }
 
 /// A running worker process.
@@ -105,6 +107,7 @@ impl WorkerNode {
             backlog_max: options.backlog_max,
             frame_bytes: FRAME_BYTES,
             suspended_max: options.suspended_max,
+            long_max: options.long_max,
             step_max: styx_protocol::machine::worker::STEP_MAX,
             claim_order: false,
         };
@@ -122,6 +125,7 @@ impl WorkerNode {
                 dispatcher: Dispatcher::new(engine.executor(), 0, pool),
                 forgetting: false,
                 batch_out: Instant::now(),
+                long: LongPool::new((0..options.long_max).map(|_| engine.executor()), EXECUTION_STACK_BYTES),
             },
             compiler: Compiler { engine, components },
             parts: Parts { store: None, writer: None, runtime: tokio::runtime::Handle::current(), threads },

@@ -17,6 +17,7 @@ use styx_engine::Engine;
 use styx_protocol::catalog::Digest;
 use styx_protocol::ids::Generation;
 use styx_protocol::message::Message;
+use styx_protocol::task::RunId;
 use styx_storage::snapshot::SnapshotStore;
 use styx_transport::{Incoming, Network};
 use tokio::sync::{oneshot, watch};
@@ -26,7 +27,7 @@ use crate::clock::{MonotonicClock, now};
 use crate::cluster::{COORDINATOR, network_event};
 use crate::components::ComponentStore;
 use crate::diagnostics;
-use crate::execution::{Completion, Dispatcher, Finished};
+use crate::execution::{Completion, Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
 use crate::guest_logs;
 use crate::handle::{ClientMessage, Handle, Waiter};
@@ -47,6 +48,8 @@ pub(super) enum Event {
     Incoming(Incoming),
     /// A thread of the pool has done its share.
     Completed(Completion),
+    /// A run of a long transaction has something to say.
+    Long(LongEvent<(Generation, RunId)>),
     /// What a generation begins with has been read.
     Opened(Generation, Result<Opened, RestoreFailure>),
     /// Something that the driver takes as it is.
@@ -80,6 +83,8 @@ pub(super) struct Execution {
     pub(super) forgetting: bool,
     /// When the pool was given the batch that it has.
     pub(super) batch_out: Instant,
+    /// What runs beside the epochs.
+    pub(super) long: LongPool<styx_engine::Executor, (Generation, RunId)>,
 }
 
 impl Execution {
@@ -93,6 +98,7 @@ impl Execution {
 
     fn forget(&mut self) -> Option<DriverEvent> {
         self.forgetting = true;
+        self.long.forget();
         self.forgotten()
     }
 
@@ -233,6 +239,13 @@ impl Shell {
         let event = match event {
             Event::Incoming(incoming) => Some(WorkerEvent::Network(network_event::read(incoming))),
             Event::Completed(completion) => self.execution.completed(completion),
+            Event::Long(LongEvent::Read((generation, run), operation)) => {
+                Some(WorkerEvent::LongRead(generation, run, operation))
+            }
+            Event::Long(LongEvent::Ended((generation, run), execution)) => {
+                self.execution.long.ended((generation, run));
+                Some(WorkerEvent::LongEnded(generation, run, execution))
+            }
             Event::Opened(generation, opened) => {
                 let result = opened.map(|Opened { store, restored }| {
                     self.parts.store = Some(store);
@@ -319,6 +332,11 @@ impl Shell {
                 self.execution.batch_out = Instant::now();
                 return self.execution.dispatcher.fall_back(batch).map(event_of);
             }
+            WorkerEffect::StartLong(generation, task) => {
+                let (run, events) = ((generation, task.run), self.events.clone());
+                self.execution.long.start(run, task, move |event| events.send(Event::Long(event)).is_ok());
+            }
+            WorkerEffect::AnswerLong(generation, run, answer) => self.execution.long.answer((generation, run), answer),
             WorkerEffect::ForgetExecution => return self.execution.forget(),
             WorkerEffect::PrepareComponent(digest) => return self.compiler.prepare(digest, &self.events),
             WorkerEffect::KeepComponent(digest, bytes) => return self.compiler.keep(digest, &bytes, &self.events),

@@ -49,6 +49,7 @@ pub(super) struct Rounds<W> {
     modes: Modes,
     claim_order: bool,
     suspended_max: usize,
+    step_max: usize,
     /// The last one that ended here.
     last: Round,
     current: Option<Box<CurrentRound<W>>>,
@@ -56,6 +57,8 @@ pub(super) struct Rounds<W> {
     early: EarlyMail,
     /// Queries that begin to run when all has executed: all workers keep what they are to read.
     begun: Vec<RunId>,
+    /// What other workers' long transactions write, of which not all is here.
+    join_writes: BTreeMap<Runner, Vec<JoinWrite>>,
 }
 
 /// What a step of a round works on beside the round.
@@ -74,11 +77,13 @@ impl<W> Rounds<W> {
             modes: config.modes,
             claim_order: config.claim_order,
             suspended_max: config.suspended_max,
+            step_max: config.step_max,
             last: Round(0),
             current: None,
             graphs: Graphs::new(me, config.suspended_max),
             early: EarlyMail::default(),
             begun: Vec::new(),
+            join_writes: BTreeMap::new(),
         }
     }
 
@@ -132,7 +137,7 @@ impl<W> Rounds<W> {
             let header = header_of(&slot.transaction, me);
             for worker in others.iter() {
                 let writes = writes.remove(&worker).unwrap_or_default();
-                self.graphs.mail(worker).joins.push(Join { header, run: *run, writes });
+                self.graphs.mail(worker).joins.extend(Join::in_pieces(header, *run, writes, self.step_max));
             }
             let mut all = others.clone();
             all.merge(&WorkerSet::only(me));
@@ -157,7 +162,7 @@ impl<W> Rounds<W> {
 
     /// Another worker's long transaction takes part, if all that it has read here still counts; or its query begins.
     fn receive_join(&mut self, from: WorkerId, join: Join, ground: &mut Ground) -> Refusal {
-        let Join { header, run, writes } = join;
+        let Join { header, run, mut writes, last } = join;
         let id = Runner { root: from, run };
         if header.query {
             ground.reads_mut().begin_query(id, Epoch(0));
@@ -167,6 +172,17 @@ impl<W> Rounds<W> {
         if writes.iter().any(|JoinWrite(entity, _)| !ground.owns(entity.partition())) {
             return Err(why::NO_WRITES);
         }
+        if !last {
+            self.join_writes.entry(id).or_default().append(&mut writes);
+            return Ok(());
+        }
+        let writes = match self.join_writes.remove(&id) {
+            None => writes,
+            Some(mut first) => {
+                first.append(&mut writes);
+                first
+            }
+        };
         let footprint = ground.reads_mut().join(id);
         self.graphs.mail(from).joined.push(Joined { run, current: footprint.is_some() });
         if let Some(mut footprint) = footprint {
@@ -450,6 +466,7 @@ impl<W> Rounds<W> {
     pub fn take_ended(&mut self, scope: &mut Scope<'_, W>) -> Option<Ended<W>> {
         let current = self.current.take_if(|current| current.is_over())?;
         self.last = current.round;
+        self.join_writes.clear();
         current.mark_records(scope.ground);
         if scope.ground.is_shared() {
             self.graphs.rest(current.round);
