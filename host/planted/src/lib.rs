@@ -37,6 +37,12 @@ bugs! {
     LongQueriesTorn,
     /// A long transaction that was begun again twice is overtaken by nobody younger. Planted: it holds nobody back.
     LongHoldsNobody,
+    /// Every worker says whether what a long transaction has read there still counts. Planted: only its own worker's
+    /// reads count.
+    LongJoinsUnchecked,
+    /// All workers hold back whoever would write what a long transaction has read on one of them. Planted: that worker
+    /// alone does.
+    LongHolderUntold,
     /// What waits for the end of a long transaction, and the long one itself, is in the log until it ends. Planted: a
     /// recovery forgets what the next epoch does not take.
     LongForgotten,

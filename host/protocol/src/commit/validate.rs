@@ -63,7 +63,9 @@ impl Bits {
         self.waw |= other.waw;
         self.raw |= other.raw;
         self.war |= other.war;
-        self.holder = self.holder.max(other.holder);
+        if !planted(Bug::LongHolderUntold) {
+            self.holder = self.holder.max(other.holder);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use styx_harness::Role;
 
-use crate::process::cluster::Cluster;
+use crate::process::cluster::{Cluster, options};
 use crate::process::{Endpoints, Process, Told, told};
 
 /// Calls whose answers and effects depend on each other, over entities of several workers.
@@ -113,10 +113,13 @@ async fn a_cluster_answers_what_one_process_answers() {
     }
     drop(single);
 
-    for workers in [1, 2, 3] {
-        let mut cluster = Cluster::with_testkit(workers).await;
+    // In two of them nothing fits into an epoch, and all runs beside.
+    for (workers, slice) in [(1, None), (2, None), (3, None), (1, Some("1")), (3, Some("1"))] {
+        let mut options = options(workers, &[]);
+        options.worker_flags.extend(slice.into_iter().flat_map(|slice| ["--slice-fuel".into(), slice.into()]));
+        let mut cluster = Cluster::with_testkit_in(options).await;
         for (expect, found) in expect.iter().zip(answers(&cluster).await) {
-            assert_eq!(*expect, found, "{workers} workers");
+            assert_eq!(*expect, found, "{workers} workers, slices of {slice:?}");
         }
         for (operator, expect) in ["a", "b"].iter().zip(&state) {
             // However it is paged.

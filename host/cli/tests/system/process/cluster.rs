@@ -86,7 +86,12 @@ impl Cluster {
 
     /// The same, with more arguments of the coordinator.
     pub async fn with_testkit_and(workers: usize, more: &[&str]) -> Cluster {
-        let cluster = Cluster::start(options(workers, more)).await;
+        Cluster::with_testkit_in(options(workers, more)).await
+    }
+
+    /// The same, of these processes.
+    pub async fn with_testkit_in(options: Options) -> Cluster {
+        let cluster = Cluster::start(options).await;
         cluster.deploy("testkit", "application/zip", testkit().await).await.is_deployed();
         cluster
     }

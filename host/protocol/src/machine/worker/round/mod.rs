@@ -34,7 +34,7 @@ use super::phase::Phase;
 use super::{Action, Config, Executed, FallbackBatch};
 use crate::cluster::worker_set::WorkerSet;
 use crate::commit::validate::Bits;
-use crate::execute::attempt::{Access, Execution};
+use crate::execute::attempt::{Access, Execution, Footprint};
 use crate::execute::task::{RunId, TaskProgress};
 use crate::fallback::ComponentOutcome;
 use crate::ids::{Epoch, Round, Tid, WorkerId};
@@ -184,6 +184,7 @@ impl<W> Rounds<W> {
             }
         };
         let footprint = ground.reads_mut().join(id);
+        let footprint = footprint.or_else(|| planted(Bug::LongJoinsUnchecked).then(Footprint::default));
         self.graphs.mail(from).joined.push(Joined { run, current: footprint.is_some() });
         if let Some(mut footprint) = footprint {
             for JoinWrite(entity, value) in writes {
