@@ -450,7 +450,8 @@ impl Checker {
             let known = &self.sequenced[tid];
             (*tid, self.oracle.footprint(*tid, known.time.0, &known.request))
         };
-        let transactions: Vec<_> = self.live.iter().map(footprint).collect();
+        let ran = |tid: &&Tid| !ended.outcomes.get(*tid).is_some_and(is_interrupted);
+        let transactions: Vec<_> = self.live.iter().filter(ran).map(footprint).collect();
         Conflicts::among(&transactions, self.config.modes.reordering).check(&transactions, ended)
     }
 
@@ -459,8 +460,7 @@ impl Checker {
         let tid = rank.tid();
         let sequenced = self.sequenced.get_mut(&tid).expect("open transactions are sequenced");
         let (time, request) = (sequenced.time.0, &sequenced.request);
-        if matches!(outcome, Err(abort) if abort.code == Code::Interrupted) {
-            // It has not run.
+        if is_interrupted(outcome) {
             sequenced.end = Some(End { epoch: record.epoch, rank: at, outcome: outcome.clone() });
             return Ok(());
         }
@@ -521,6 +521,11 @@ impl Checker {
         };
         self.sequenced.iter().rev().filter(|(_, known)| touches(known)).map(|(tid, _)| *tid).take(3).collect()
     }
+}
+
+/// Whether a transaction has ended without having run.
+fn is_interrupted(outcome: &Outcome) -> bool {
+    matches!(outcome, Err(abort) if abort.code == Code::Interrupted)
 }
 
 /// How often a long transaction was begun, and what for.
