@@ -25,9 +25,6 @@ pub struct Campaign {
 }
 
 /// This very simulator, by its program: to another one the same seed may mean another world.
-///
-/// # Errors
-/// The program cannot be read.
 pub fn simulator() -> anyhow::Result<String> {
     let program = std::env::current_exe().and_then(std::fs::read).context("the simulator's own program")?;
     let mut hasher = DefaultHasher::new();
@@ -58,9 +55,6 @@ impl Campaign {
     }
 
     /// Writes down what has been done, if that was not just done; the file is always whole.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn save(&mut self, file: &Path, run: &Run, seconds: f64, now: bool) -> anyhow::Result<()> {
         if !now && self.saved.is_some_and(|saved| saved.elapsed() < SAVED_EVERY) {
             return Ok(());

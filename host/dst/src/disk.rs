@@ -40,9 +40,6 @@ impl Disk {
     }
 
     /// Opens the log.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn open(&self, options: EmbeddedOptions) -> Result<EmbeddedLog, LogError> {
         EmbeddedLog::open_on(self.files.clone(), Path::new(DIRECTORY), options, 0, self.log_id)
     }

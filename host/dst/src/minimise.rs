@@ -81,9 +81,6 @@ const SETTINGS: &[Setting] = &[
 pub type Changes = Vec<(String, u64)>;
 
 /// The world of a seed, changed.
-///
-/// # Errors
-/// There is no such setting.
 pub fn changed(seed: u64, changes: &Changes, notes: bool) -> Result<World, String> {
     let mut random = Random::new(seed);
     let mut plan = Plan::draw(&mut random);

@@ -386,9 +386,6 @@ impl Peers {
     }
 
     /// Sends a control message, now or when there is a connection. It is of no generation, 0, and has a number.
-    ///
-    /// # Errors
-    /// It is not sent.
     pub fn send_control(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(u64, u64), Unsent> {
         let limits = self.limits;
         let peer = self.peer(to);
@@ -408,9 +405,6 @@ impl Peers {
     }
 
     /// Sends a control message over a connection that is there.
-    ///
-    /// # Errors
-    /// It is not sent.
     pub fn send_control_now(&mut self, to: NodeId, body: Bytes, out: &mut Vec<Outgoing>) -> Result<(u64, u64), Unsent> {
         if self.peers.get(&to).is_none_or(|peer| peer.live.is_none()) {
             return Err(Unsent::NotConnected);

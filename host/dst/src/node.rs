@@ -74,9 +74,6 @@ impl Node {
     }
 
     /// The process starts.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn start(&mut self, environment: &mut Environment) -> Checked {
         if self.is_up() {
             return Ok(());
@@ -166,9 +163,6 @@ impl Node {
     }
 
     /// It is woken: takes what has come, and does what is due.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn run(&mut self, environment: &mut Environment) -> Checked {
         let now = environment.queue.now();
         let Some(running) = &mut self.running else { return Ok(()) };
@@ -184,9 +178,6 @@ impl Node {
     }
 
     /// A thread goes on.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn resume(&mut self, thread: ThreadId, answer: Answer, environment: &mut Environment) -> Checked {
         self.with(environment, |_, around| {
             around.resume(thread, answer);
@@ -196,9 +187,6 @@ impl Node {
     }
 
     /// An execution thread is done with something.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn done(&mut self, work: Work, environment: &mut Environment) -> Checked {
         self.with(environment, |_, around| {
             Process::done(work, around);
@@ -208,9 +196,6 @@ impl Node {
     }
 
     /// A component is compiled.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn compiled(&mut self, digest: Digest, environment: &mut Environment) -> Checked {
         self.with(environment, |process, around| {
             process.compiled(digest, around);
@@ -220,9 +205,6 @@ impl Node {
     }
 
     /// Something happens to a connection.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn happened(&mut self, happening: Happening, environment: &mut Environment) -> Checked {
         self.with(environment, |_, around| {
             around.happened(happening);
@@ -232,9 +214,6 @@ impl Node {
     }
 
     /// A client's message arrives.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn hear(&mut self, attempt: usize, message: Message, environment: &mut Environment) -> Checked {
         self.with(environment, |process, around| {
             if process.listens() {
@@ -248,9 +227,6 @@ impl Node {
     }
 
     /// It is asked to end.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn retire(&mut self, environment: &mut Environment) -> Checked {
         self.with(environment, |process, around| {
             process.retire(around);
@@ -260,9 +236,6 @@ impl Node {
     }
 
     /// Somebody wants a snapshot.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn take_snapshot(&mut self, environment: &mut Environment) -> Checked {
         self.with(environment, |process, around| {
             process.take_snapshot(around);

@@ -85,9 +85,6 @@ thread_local! {
 }
 
 /// Runs a world; a panic is a broken check like any other.
-///
-/// # Errors
-/// A check is broken.
 pub fn simulate(world: &mut World) -> Checked<Report> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -57,9 +57,6 @@ pub struct Contents {
 
 impl Contents {
     /// Puts an object, if its conditions hold.
-    ///
-    /// # Errors
-    /// They do not.
     pub fn put(&mut self, put: &Put) -> Result<PutResult> {
         let there = self.objects.get(&put.name);
         match (&put.mode, there) {

@@ -21,8 +21,5 @@ pub trait Components {
     fn get(&self, digest: Digest) -> io::Result<Vec<u8>>;
 
     /// Keeps a component; it is durable when this returns. Doing so again costs a look.
-    ///
-    /// # Errors
-    /// It may not be kept.
     fn put(&self, bytes: &[u8]) -> io::Result<Digest>;
 }

@@ -11,9 +11,6 @@ pub(crate) fn encode(parts: &Vec<PartRef>) -> Vec<u8> {
 }
 
 /// Reads a worker's list of objects.
-///
-/// # Errors
-/// It is none.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<PartRef>, rancor::Error> {
     rkyv::from_bytes::<Vec<PartRef>, rancor::Error>(&aligned(bytes))
 }

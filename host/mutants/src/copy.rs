@@ -28,9 +28,6 @@ pub struct Original {
 
 impl Original {
     /// Reads the manifests of a workspace.
-    ///
-    /// # Errors
-    /// One cannot be read.
     pub fn read(root: &Path) -> Result<Self> {
         let manifest = table(&root.join("Cargo.toml"))?;
         let members = manifest.get("workspace").and_then(|workspace| workspace.get("members"));
@@ -50,9 +47,6 @@ impl Original {
     }
 
     /// These packages and all of the workspace that they need.
-    ///
-    /// # Errors
-    /// There is no such package.
     pub fn needed(&self, packages: impl IntoIterator<Item = String>) -> Result<BTreeSet<String>> {
         let mut needed = BTreeSet::new();
         let mut open: Vec<String> = packages.into_iter().collect();

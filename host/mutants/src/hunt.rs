@@ -12,9 +12,6 @@ use crate::report::Outcome;
 use crate::suite::{Fate, Suite};
 
 /// Tests all of `mutants`, `jobs` at a time; tells of each on standard error.
-///
-/// # Errors
-/// A program cannot be run.
 pub fn hunt(suite: &Suite, mutants: &[&Mutant], jobs: usize) -> Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());

@@ -18,9 +18,6 @@ pub struct Source {
 
 impl Source {
     /// Parses a file.
-    ///
-    /// # Errors
-    /// It is not Rust.
     pub fn parse(path: &Path, text: String) -> Result<Self> {
         let syntax = syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
         Ok(Source { path: path.to_owned(), text, syntax })

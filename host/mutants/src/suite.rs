@@ -109,9 +109,6 @@ impl Suite {
     }
 
     /// Tries a mutant of a crate until something notices it.
-    ///
-    /// # Errors
-    /// A program cannot be run.
     pub fn test(&self, package: &str, mutant: u32) -> Result<Fate> {
         let mark = self.work.join(format!("runs/{mutant}.reached"));
         let _ = fs::remove_file(&mark);

@@ -26,9 +26,6 @@ const SUFFIX: &str = ".wasm";
 
 impl ComponentStore {
     /// Opens the directory, making it if absent. What an interrupted upload left behind is removed.
-    ///
-    /// # Errors
-    /// The file system refuses.
     pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory: PathBuf = directory.into();
         fs::create_dir_all(&directory)?;

@@ -258,9 +258,6 @@ impl Handle {
     }
 
     /// Sequences a deployment; returns once it has taken effect and is durable.
-    ///
-    /// # Errors
-    /// Why it was refused.
     pub async fn control(&self, control: Control) -> Result<(), Abort> {
         let (to, answer) = oneshot::channel();
         self.inbox.operator(OperatorMessage::Deploy(Box::new(control), Waiter::Once(to)));

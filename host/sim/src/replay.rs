@@ -19,9 +19,6 @@ use crate::random::Random;
 use crate::threads::{ThreadPlan, Threads};
 
 /// Replays a record where one process does everything.
-///
-/// # Errors
-/// The machine speaks to the world.
 pub fn one(
     machine: &mut Machine<u64>,
     record: &Arc<EpochRecord>,
@@ -133,9 +130,6 @@ impl Cluster {
     }
 
     /// Begins with a snapshot; `restore` reads what a worker begins with that owns some partitions.
-    ///
-    /// # Errors
-    /// It is damaged.
     pub fn restore(
         &mut self,
         header: &SnapshotHeader,

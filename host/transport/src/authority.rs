@@ -43,9 +43,6 @@ impl Authority {
     }
 
     /// The one in a directory.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn open(directory: &Path) -> io::Result<Authority> {
         let certificate = fs::read_to_string(directory.join(CERTIFICATE))?;
         let key = KeyPair::from_pem(&fs::read_to_string(directory.join(KEY))?).map_err(io::Error::other)?;

@@ -31,9 +31,6 @@ impl Network {
     /// Starts a node's network on the current runtime. `admit` decides who may connect
     /// ([`super::same_build`] if nothing else matters); `deliver` hears of everything that comes,
     /// on the runtime's threads: it must not wait.
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
     pub async fn start(
         mut hello: Hello,
         options: Options,

@@ -32,9 +32,6 @@ impl Generations {
     }
 
     /// Another one begins.
-    ///
-    /// # Errors
-    /// Nothing called for it.
     pub fn begins(&mut self) -> Checked {
         self.begun += 1;
         ensure(self.begun <= FIRST + PER_CAUSE * self.causes, "flapping", || {
@@ -43,9 +40,6 @@ impl Generations {
     }
 
     /// How things are: whether somebody serves.
-    ///
-    /// # Errors
-    /// Nobody does, for long.
     pub fn look(&mut self, now: u64, serves: bool) -> Checked {
         let Some(since) = self.waiting_since.filter(|since| *since <= now) else { return Ok(()) };
         self.longest_us = self.longest_us.max(now - since);

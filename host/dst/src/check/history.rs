@@ -140,9 +140,6 @@ impl History {
     }
 
     /// A receipt leaves the worker that gives it.
-    ///
-    /// # Errors
-    /// The request is not durable.
     pub fn accepted(&self, id: RequestId, checker: &Checker, durable: Epoch) -> Checked {
         // A key may have been used again once its reply was forgotten.
         let tids = checker.by_id.get(&id).map_or(&[][..], |tids| &tids[..]);
@@ -153,9 +150,6 @@ impl History {
     }
 
     /// A client is given a reply.
-    ///
-    /// # Errors
-    /// It is not the client's.
     pub fn reply(&mut self, attempt: usize, reply: &Reply, checker: &Checker) -> Checked {
         let &Attempt { kind, of, .. } = self.answer(attempt)?;
         let request = &self.requests[of].request;
@@ -198,9 +192,6 @@ impl History {
     }
 
     /// A client is given a receipt.
-    ///
-    /// # Errors
-    /// It was told something before.
     pub fn receipt(&mut self, attempt: usize) -> Checked {
         self.answer(attempt).map(drop)
     }
@@ -226,25 +217,16 @@ impl History {
     }
 
     /// Nobody can say what has become of what a client asked.
-    ///
-    /// # Errors
-    /// It was told something else before.
     pub fn failed(&mut self, attempt: usize) -> Checked {
         self.answer(attempt).map(drop)
     }
 
     /// Somebody sees how things are: gives what was asked.
-    ///
-    /// # Errors
-    /// It was told something before.
     pub fn seen(&mut self, attempt: usize) -> Checked<Option<(AdminQuery, Epoch)>> {
         self.answer(attempt).map(|attempt| attempt.query.clone())
     }
 
     /// The machine says what became of a deployment.
-    ///
-    /// # Errors
-    /// It is not durable.
     pub fn controlled(
         &mut self,
         attempt: usize,
@@ -271,9 +253,6 @@ impl History {
 
     /// After all is over: nothing told was lost, and told differently, or ran twice; and the order
     /// is that of real time.
-    ///
-    /// # Errors
-    /// One of these is not so.
     pub fn check(&self, checker: &Checker) -> Checked {
         for (control, told) in &self.controls {
             if let (Control::Deploy(deployment), true) = (control, told) {

@@ -43,9 +43,6 @@ impl Looks {
     }
 
     /// Checks a look as soon as all of its epochs have ended.
-    ///
-    /// # Errors
-    /// It shows something else.
     pub fn shown(&mut self, look: Look) -> Checked {
         if *look.epochs.end() > self.last.0 {
             self.waiting.push(look);
@@ -55,9 +52,6 @@ impl Looks {
     }
 
     /// An epoch has ended with this state.
-    ///
-    /// # Errors
-    /// Somebody was shown something else.
     pub fn ended(&mut self, epoch: Epoch, state: &Entities) -> Checked {
         let keys = |entities: &Entities| -> Vec<_> {
             let of = |(operator, keys): (&u32, &BTreeMap<_, u64>)| {

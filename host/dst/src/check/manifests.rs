@@ -72,9 +72,6 @@ impl Manifests {
     }
 
     /// One is deleted, though the snapshots of so many epochs are to be kept.
-    ///
-    /// # Errors
-    /// It was still needed.
     pub fn deleted(&mut self, sequence: u64, epochs_min: usize) -> Checked {
         let Some(gone) = self.there.remove(&sequence) else { return Ok(()) };
         let newer: BTreeSet<Epoch> = self.there.range(sequence..).map(|(_, newer)| newer.epoch).collect();
@@ -84,9 +81,6 @@ impl Manifests {
     }
 
     /// A part is deleted.
-    ///
-    /// # Errors
-    /// A snapshot mentions it.
     pub fn part_deleted(&self, name: &str) -> Checked {
         let mentions = self.there.iter().find(|(_, mentioned)| mentioned.parts.iter().any(|part| part == name));
         mentions.map_or(Ok(()), |(sequence, _)| {

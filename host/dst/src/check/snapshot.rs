@@ -50,9 +50,6 @@ impl Snapshots {
 
 impl Checker {
     /// A snapshot is taken of the state of now.
-    ///
-    /// # Errors
-    /// An epoch is under way.
     pub fn expectation(&mut self, epoch: Epoch) -> Checked {
         ensure(epoch == self.epoch() && self.is_between_epochs(), "snapshot", || {
             format!("a snapshot of epoch {epoch} is taken after epoch {}", self.epoch())

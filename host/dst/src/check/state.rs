@@ -19,9 +19,6 @@ pub struct WorkerState<'a> {
 
 impl Checker {
     /// Compares workers that have just ended an epoch with what they must be.
-    ///
-    /// # Errors
-    /// They differ.
     pub fn compare(&self, position: (Epoch, Chain), workers: &[WorkerState<'_>], thoroughly: bool) -> Checked {
         if self.is_lenient() {
             return Ok(());

@@ -24,9 +24,6 @@ impl Wishes {
     }
 
     /// It was answered; `snapshots` are taken, or not.
-    ///
-    /// # Errors
-    /// That cannot be the answer.
     pub fn answered(&mut self, wish: usize, answer: &Result<SnapshotSummary, NoSnapshot>, snapshots: bool) -> Checked {
         let Some((life, reached)) = self.open.remove(&wish) else {
             return Err(Failure::new("snapshot", format!("wish {wish} is answered twice: {answer:?}")));

@@ -19,9 +19,6 @@ impl Environment {
     }
 
     /// Answers leave a worker: of each, what it rests on must be durable.
-    ///
-    /// # Errors
-    /// It is not.
     pub fn leaves(&mut self, _: Life, responses: &[TicketedResponse]) -> Checked {
         for TicketedResponse { response, .. } in responses {
             match response {
@@ -38,9 +35,6 @@ impl Environment {
     }
 
     /// The same of a single process.
-    ///
-    /// # Errors
-    /// It is not.
     pub fn leaves_alone(&mut self, responses: &[ClientResponse<usize>]) -> Checked {
         for response in responses {
             match response {
@@ -82,9 +76,6 @@ impl Environment {
     }
 
     /// Answers the client of an attempt.
-    ///
-    /// # Errors
-    /// It must not be told that.
     pub fn answer(&mut self, life: Life, attempt: usize, response: Response, spent: u64) -> Checked {
         let now = self.queue.now();
         self.trace.event(now, [2, attempt as u64], || format!("{life} answers {attempt}: {response:?}"));

@@ -226,9 +226,6 @@ impl Environment {
     }
 
     /// A process cannot go on, and says why.
-    ///
-    /// # Errors
-    /// Nothing was done to it.
     pub fn halts(&mut self, life: Life, why: &str) -> Checked {
         let now = self.queue.now();
         self.trace.event(now, [20, life.node as u64], || format!("{life} halts: {why}"));

@@ -25,9 +25,6 @@ impl Environment {
     }
 
     /// A snapshot by its number.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn snapshot(&self, sequence: u64) -> Checked<(SnapshotStore, Found)> {
         let store = self.checked_store()?;
         let manifest = store.manifest(sequence).map_err(store_failure)?;
@@ -36,9 +33,6 @@ impl Environment {
     }
 
     /// The epoch of a snapshot.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn epoch_of(&self, sequence: u64) -> Checked<Epoch> {
         Ok(self.snapshot(sequence)?.1.metadata.header.epoch)
     }

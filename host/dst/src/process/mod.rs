@@ -100,9 +100,6 @@ impl Process {
     }
 
     /// Takes what has come, and does what is due.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn run(&mut self, around: &mut Around<'_>) -> Checked {
         if let Process::Candidate(candidate) = self {
             match candidate.lead(around) {
@@ -174,9 +171,6 @@ impl Process {
     }
 
     /// What its threads have said since they were looked at last. Gives why it cannot go on, if it cannot.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn listen(&mut self, around: &mut Around<'_>) -> Checked<Option<String>> {
         match self {
             Process::Single(single) => {
@@ -259,9 +253,6 @@ impl Process {
     }
 
     /// Whether it takes calls of others now; and if not, why.
-    ///
-    /// # Errors
-    /// The refusal.
     pub fn receives(
         &self,
         caller: EngineHash,

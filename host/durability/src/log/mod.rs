@@ -51,9 +51,6 @@ pub fn genesis(log: &mut dyn Log, partitions: Option<u32>, now: Timestamp, seed:
 }
 
 /// Writes the first record of a new log.
-///
-/// # Errors
-/// The log refuses.
 pub fn begin(log: &mut dyn Log, genesis: Genesis) -> Result<(), LogError> {
     append(log, &Record::Genesis(genesis))?;
     log.sync()

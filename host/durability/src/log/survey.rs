@@ -18,9 +18,6 @@ pub struct Survey {
 }
 
 /// Looks through the log from a position on.
-///
-/// # Errors
-/// It cannot be read.
 pub fn survey(log: &mut dyn Log, from: LogPosition) -> Result<Survey, LogError> {
     let (mut survey, mut assembler) = (Survey::default(), RecordAssembler::default());
     log.replay(from.0, &mut |_, bytes| {

@@ -38,9 +38,6 @@ pub struct CheckedComponent {
 impl Engine {
     /// Checks a component and compiles it into the cache. Blocks for up to seconds: call it on a
     /// thread for blocking work. Does not load it: see [`Engine::load`].
-    ///
-    /// # Errors
-    /// Why it is refused.
     pub fn check_upload(&self, bytes: &[u8]) -> Result<CheckedComponent, UploadError> {
         if bytes.len() > COMPONENT_BYTES_MAX {
             return Err(UploadError::new(

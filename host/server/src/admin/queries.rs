@@ -50,9 +50,6 @@ impl Queries {
     }
 
     /// Checks that the log takes a change of what is deployed.
-    ///
-    /// # Errors
-    /// It does not.
     pub(super) fn admit_write(&self) -> Result<(), ApiError> {
         self.handle.admission().refuses_writes().map_or(Ok(()), |failure| Err(failure.into()))
     }

@@ -59,9 +59,6 @@ pub struct Upload {
 
 impl Upload {
     /// Checks everything about an upload that does not depend on what is deployed.
-    ///
-    /// # Errors
-    /// Why it is refused.
     pub fn check(
         engine: &Engine,
         options: &HttpOptions,

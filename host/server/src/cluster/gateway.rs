@@ -58,9 +58,6 @@ pub struct GatewayNode {
 
 impl GatewayNode {
     /// Starts it on the current runtime. Requests wait until the cluster serves.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub async fn start(options: GatewayNodeOptions) -> anyhow::Result<GatewayNode> {
         let (inbox, requests) = unbounded();
         let (events, incoming) = unbounded();

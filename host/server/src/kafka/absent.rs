@@ -21,9 +21,6 @@ pub enum Front {}
 
 impl Front {
     /// Refuses.
-    ///
-    /// # Errors
-    /// Always.
     pub async fn connect(_options: KafkaOptions) -> Result<Front, KafkaProblem> {
         Err(KafkaProblem::Absent)
     }

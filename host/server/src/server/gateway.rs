@@ -32,9 +32,6 @@ pub struct GatewayServer {
 
 impl GatewayServer {
     /// Starts it; requests wait until the cluster serves.
-    ///
-    /// # Errors
-    /// An address is taken.
     pub async fn start(config: &ServerConfig) -> Result<GatewayServer, ServerError> {
         let ingress = Surface::ingress(config).await?;
         // Before anything starts that would have to be stopped.

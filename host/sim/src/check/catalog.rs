@@ -80,18 +80,12 @@ impl Deployed {
     }
 
     /// The operator that a request names.
-    ///
-    /// # Errors
-    /// It is not deployed.
     pub fn by_id(&self, id: u32) -> Result<Live, Abort> {
         let name = self.ids.iter().find(|(_, known)| **known == id).map(|(name, _)| name.as_str());
         name.and_then(|name| self.live(name)).ok_or_else(|| Abort::new(Code::UnknownOperator, "not deployed"))
     }
 
     /// The operator that a call names.
-    ///
-    /// # Errors
-    /// It is not deployed.
     pub fn by_name(&self, name: &str) -> Result<Live, Abort> {
         self.live(name).ok_or_else(|| Abort::new(Code::UnknownOperator, name))
     }
@@ -99,9 +93,6 @@ impl Deployed {
 
 impl Live {
     /// Whether a function is read-only.
-    ///
-    /// # Errors
-    /// There is no such function.
     pub fn read_only(&self, function: &str) -> Result<bool, Abort> {
         let found = self.functions.iter().find(|(name, ..)| name == function);
         found.map(|(_, read_only, _)| *read_only).ok_or_else(|| Abort::new(Code::UnknownFunction, function))

@@ -66,9 +66,6 @@ impl Ended {
 }
 
 /// An epoch that has ended before ends again.
-///
-/// # Errors
-/// It ends otherwise.
 pub fn again(epoch: Epoch, first: &Ended, now: &Ended) -> Checked {
     if first == now {
         return Ok(());

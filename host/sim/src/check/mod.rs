@@ -43,9 +43,6 @@ impl Failure {
 pub type Checked<T = ()> = Result<T, Failure>;
 
 /// Fails a check unless `holds`.
-///
-/// # Errors
-/// It does not hold.
 pub fn ensure(holds: bool, check: &'static str, message: impl FnOnce() -> String) -> Checked {
     if holds { Ok(()) } else { Err(Failure::new(check, message())) }
 }

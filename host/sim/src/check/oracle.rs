@@ -143,9 +143,6 @@ impl Oracle {
     }
 
     /// A whole transaction: all of its effects, or none.
-    ///
-    /// # Errors
-    /// It ends without effect.
     pub fn transaction(&mut self, tid: Tid, time: u64, query: bool, request: &Request) -> Result<u64, Abort> {
         (self.tid, self.time, self.calls, self.said) = (tid, time, 0, 0);
         self.undo.clear();
@@ -186,9 +183,6 @@ impl Oracle {
 
     /// A transaction that committed in the lock-free phase, where it stands; if it asked for a
     /// snapshot, it reads the state of the epoch's start, and its writes take effect where it stands.
-    ///
-    /// # Errors
-    /// It ends without effect.
     pub fn lock_free(&mut self, tid: Tid, time: u64, request: &Request) -> Result<u64, Abort> {
         let snapshot = self.is_snapshot(request);
         let base = if snapshot { self.base.take() } else { None };

@@ -16,9 +16,6 @@ pub trait World {
     /// The value under a key of the own operator.
     async fn get(&mut self, key: &str) -> Option<u64>;
     /// Writes a key of the own operator.
-    ///
-    /// # Errors
-    /// Where writes are refused at once.
     async fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort>;
     /// Entries of the own operator: numbers of keys, and values.
     async fn scan(
@@ -30,14 +27,8 @@ pub trait World {
         reverse: bool,
     ) -> Vec<(usize, u64)>;
     /// A synchronous call.
-    ///
-    /// # Errors
-    /// The callee's.
     async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort>;
     /// An asynchronous call.
-    ///
-    /// # Errors
-    /// Where it is refused at once.
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort>;
     /// A value that the result is to show; results of calls pass it on.
     fn show(&mut self, _: u64) {}

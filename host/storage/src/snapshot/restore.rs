@@ -169,17 +169,11 @@ impl SnapshotStore {
     }
 
     /// All system parts of a snapshot, by name.
-    ///
-    /// # Errors
-    /// Damage of one of them.
     pub fn system_parts(&self, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, SnapshotError> {
         manifest.system.iter().map(|(name, part)| Ok((name.clone(), self.system_part(part)?))).collect()
     }
 
     /// The blob of a system part.
-    ///
-    /// # Errors
-    /// Damage of the part.
     pub fn system_part(&self, part: &PartRef) -> Result<Vec<u8>, SnapshotError> {
         let mut reader = PartReader::open(self.objects.clone(), part)?;
         let mut blob = Vec::new();

@@ -134,9 +134,6 @@ pub struct LeaseRenewal {
 
 impl LeaseRenewal {
     /// Begins with a lease that is held until then, and holds on to it.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub fn start(leadership: Leadership, claim: Claim, until: styx_driver::time::Instant) -> std::io::Result<Self> {
         let stop = Arc::<(Mutex<bool>, Condvar)>::default();
         leadership.extend(until.0);

@@ -72,9 +72,6 @@ pub struct Reception {
 
 impl Reception {
     /// Listens on the current runtime, for a coordinator that may act for as long as `leadership` says.
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
     pub async fn start(
         options: &CoordinatorNodeOptions,
         engine: &Engine,

@@ -10,9 +10,6 @@ pub struct Settings;
 
 impl Settings {
     /// Reads settings, of which there must be none.
-    ///
-    /// # Errors
-    /// There is one.
     pub fn read<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Settings, KafkaProblem> {
         if texts.into_iter().next().is_none() { Ok(Settings) } else { Err(KafkaProblem::Absent) }
     }

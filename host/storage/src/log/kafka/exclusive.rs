@@ -53,9 +53,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl ExclusiveWriter {
     /// Takes a name, for messages of limited length. Whatever was written under it before is there or never will be. Blocks.
-    ///
-    /// # Errors
-    /// The brokers do not answer.
     pub fn take(mut config: ClientConfig, name: &str, message_bytes_max: usize) -> KafkaResult<Self> {
         config
             .set("transactional.id", name)
@@ -70,9 +67,6 @@ impl ExclusiveWriter {
     }
 
     /// Writes a batch. Blocks until it is there, on all replicas.
-    ///
-    /// # Errors
-    /// None of it is.
     pub fn append(&self, batch: &[Outgoing]) -> Result<(), AppendProblem> {
         if let Some(index) = batch.iter().position(|message| message.weight() > self.message_bytes_max) {
             return Err(AppendProblem::TooLarge(index));

@@ -34,9 +34,6 @@ impl<'a> BrokerWait<'a> {
     }
 
     /// Nothing has come yet.
-    ///
-    /// # Errors
-    /// It has been too long.
     pub fn no_progress(&mut self) -> Result<(), KafkaProblem> {
         let waited = self.since.elapsed();
         if waited >= self.most {

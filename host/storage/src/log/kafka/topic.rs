@@ -70,9 +70,6 @@ impl Topic {
     }
 
     /// The longest message that the topic takes, in bytes.
-    ///
-    /// # Errors
-    /// The brokers do not tell.
     pub fn message_bytes_max(&self, config: &ClientConfig) -> Result<usize, KafkaProblem> {
         let admin = AdminClient::from_config_and_context(config, TracedContext).map_err(|error| self.client(&error))?;
         let limit = settings(&admin, &self.name)?;
@@ -119,9 +116,6 @@ impl Topic {
 }
 
 /// The settings of a topic that exists, with the brokers' own where it has none.
-///
-/// # Errors
-/// The brokers do not tell.
 pub(super) fn settings(admin: &AdminClient<TracedContext>, topic: &str) -> Result<ConfigResource, KafkaProblem> {
     let options = AdminOptions::new().request_timeout(Some(Duration::from_secs(15)));
     let untold = |detail| KafkaProblem::Client {

@@ -27,9 +27,6 @@ pub trait Broker: Send {
     fn opened(&mut self);
 
     /// The offsets of the first message and after the last that is durable.
-    ///
-    /// # Errors
-    /// The brokers do not answer.
     fn bounds(&mut self) -> Result<(i64, i64), KafkaProblem>;
 
     /// Calls `visit` for each message whose offset lies in `from..until`, which have all been written. Stops at the
@@ -40,9 +37,6 @@ pub trait Broker: Send {
     fn read(&mut self, from: i64, until: i64, visit: &mut Visitor<'_>) -> Result<(), LogError>;
 
     /// Sends a message, after those before it; waits only while there is no room in memory.
-    ///
-    /// # Errors
-    /// The message is not taken.
     fn send(&mut self, stamp: &Stamp, record: &[u8]) -> Result<(), KafkaProblem>;
 
     /// Waits until `count` messages more are durable and returns their offsets; negative where the broker knows only
