@@ -72,6 +72,15 @@ impl Rig {
         self.does(|scheduler, now, effects| scheduler.part(WorkerId(worker), part(epoch, worker), now, effects))
     }
 
+    /// Somebody wants one of epoch 4, which goes on at record 9: everybody writes, and the log is durable.
+    fn all_written(&mut self, who: &'static str) -> Effects {
+        self.want(who);
+        self.header(4, 9);
+        self.part(0, 4);
+        self.part(1, 4);
+        self.durable(4)
+    }
+
     fn durable(&mut self, epoch: u64) -> Effects {
         self.does(|scheduler, _, effects| scheduler.durable(Epoch(epoch), effects))
     }
@@ -127,11 +136,7 @@ fn what_is_durable_of_later_epochs_only_counts_up_to_the_snapshots() {
 #[test]
 fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snapshot() {
     let mut rig = Rig::new();
-    rig.want("admin");
-    rig.header(4, 9);
-    rig.part(0, 4);
-    rig.part(1, 4);
-    rig.durable(4);
+    rig.all_written("admin");
     let effects = rig.stored(put(12));
     let [SnapshotEffect::Answer("admin", Ok(summary)), SnapshotEffect::Taken(taken), SnapshotEffect::Maintain] =
         &effects[..]
@@ -144,11 +149,7 @@ fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snap
 
     let too_far = std::panic::catch_unwind(|| {
         let mut rig = Rig::new();
-        rig.want("admin");
-        rig.header(4, 9);
-        rig.part(0, 4);
-        rig.part(1, 4);
-        rig.durable(4);
+        rig.all_written("admin");
         rig.stored(put(12));
         rig.maintained(Ok(Some(10)))
     });
@@ -199,11 +200,7 @@ fn a_worker_that_writes_another_epochs_part_must_go() {
 #[test]
 fn a_store_that_does_not_answer_is_asked_again_and_one_that_another_has_taken_over_ends_the_process() {
     let mut rig = Rig::new();
-    rig.want("admin");
-    rig.header(4, 9);
-    rig.part(0, 4);
-    rig.part(1, 4);
-    let first = rig.durable(4);
+    let first = rig.all_written("admin");
     assert_eq!(rig.stored(unavailable()), []);
     assert_eq!(rig.after(Duration::from_millis(499)), []);
     assert_eq!(rig.after(Duration::from_millis(1)), first, "the same manifest");
@@ -215,11 +212,7 @@ fn a_store_that_does_not_answer_is_asked_again_and_one_that_another_has_taken_ov
 #[test]
 fn who_wants_one_does_not_wait_for_the_past_to_be_tidied() {
     let mut rig = Rig::new();
-    rig.want("first");
-    rig.header(4, 9);
-    rig.part(0, 4);
-    rig.part(1, 4);
-    rig.durable(4);
+    rig.all_written("first");
     rig.stored(put(12));
     rig.scheduler.ended(Epoch(5));
     assert_eq!(rig.want("second"), [SnapshotEffect::CutMaintenanceShort]);
@@ -250,11 +243,7 @@ fn who_wants_one_does_not_wait_for_the_past_to_be_tidied() {
 fn maintenance_that_fails_leaves_the_log_as_it_is() {
     for failure in [unavailable(), Err(StoreFailure::Damaged("a flipped bit".into()))] {
         let mut rig = Rig::new();
-        rig.want("admin");
-        rig.header(4, 9);
-        rig.part(0, 4);
-        rig.part(1, 4);
-        rig.durable(4);
+        rig.all_written("admin");
         rig.stored(put(12));
         assert_eq!(rig.maintained(failure), []);
         assert_eq!(rig.scheduler.due(), Some(rig.now.after(INTERVAL)));
