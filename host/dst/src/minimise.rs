@@ -20,61 +20,38 @@ struct Setting {
     least: u64,
 }
 
+/// A number of a plan: its name, its place and sort, and the least that it can be.
+macro_rules! setting {
+    ($name:literal, $($field:ident).+ as $sort:ty, $least:literal) => {
+        Setting {
+            name: $name,
+            get: |plan| plan.$($field).+ as u64,
+            set: |plan, to| plan.$($field).+ = to as $sort,
+            least: $least,
+        }
+    };
+}
+
 /// Those besides faults, by how much simpler a world is without them.
 const SETTINGS: &[Setting] = &[
-    Setting { name: "requests", get: |plan| plan.requests, set: |plan, to| plan.requests = to, least: 1 },
-    Setting { name: "slots", get: |plan| plan.slots as u64, set: |plan, to| plan.slots = to as usize, least: 1 },
-    Setting {
-        name: "workers",
-        get: |plan| plan.cluster.workers as u64,
-        set: |plan, to| plan.cluster.workers = to as usize,
-        least: 1,
-    },
-    Setting {
-        name: "gateways",
-        get: |plan| plan.cluster.gateways as u64,
-        set: |plan, to| plan.cluster.gateways = to as usize,
-        least: 1,
-    },
-    Setting {
-        name: "coordinators",
-        get: |plan| plan.cluster.coordinators as u64,
-        set: |plan, to| plan.cluster.coordinators = to as usize,
-        least: 1,
-    },
+    setting!("requests", requests as u64, 1),
+    setting!("slots", slots as usize, 1),
+    setting!("workers", cluster.workers as usize, 1),
+    setting!("gateways", cluster.gateways as usize, 1),
+    setting!("coordinators", cluster.coordinators as usize, 1),
     Setting {
         name: "foreign-engine",
         get: |plan| plan.cluster.foreign_engine.into(),
         set: |plan, to| plan.cluster.foreign_engine = to > 0,
         least: 0,
     },
-    Setting { name: "loss", get: |plan| plan.loss.into(), set: |plan, to| plan.loss = to as u32, least: 0 },
-    Setting {
-        name: "spikes",
-        get: |plan| plan.cluster.spikes.into(),
-        set: |plan, to| plan.cluster.spikes = to as u32,
-        least: 0,
-    },
-    Setting { name: "looks", get: |plan| plan.looks.into(), set: |plan, to| plan.looks = to as u32, least: 0 },
-    Setting { name: "threads", get: |plan| plan.threads, set: |plan, to| plan.threads = to, least: 1 },
-    Setting {
-        name: "unconfirmed",
-        get: |plan| plan.unconfirmed.into(),
-        set: |plan, to| plan.unconfirmed = to as u32,
-        least: 0,
-    },
-    Setting {
-        name: "sync-failures",
-        get: |plan| plan.sync_failures.into(),
-        set: |plan, to| plan.sync_failures = to as u32,
-        least: 0,
-    },
-    Setting {
-        name: "store-failures",
-        get: |plan| plan.snapshotting.failures.into(),
-        set: |plan, to| plan.snapshotting.failures = to as u32,
-        least: 0,
-    },
+    setting!("loss", loss as u32, 0),
+    setting!("spikes", cluster.spikes as u32, 0),
+    setting!("looks", looks as u32, 0),
+    setting!("threads", threads as u64, 1),
+    setting!("unconfirmed", unconfirmed as u32, 0),
+    setting!("sync-failures", sync_failures as u32, 0),
+    setting!("store-failures", snapshotting.failures as u32, 0),
 ];
 
 /// Settings by name in which a world differs from the one of its seed, and the stream of its random numbers.
