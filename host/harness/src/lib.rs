@@ -5,8 +5,6 @@
 //! snapshots are there. Processes end with their value, and when the process that started them is gone. What they
 //! write to their standard error is kept in a file beside their data, and its last line is part of every error here.
 
-#![allow(missing_docs, reason = "read by developers only")]
-
 mod cluster;
 mod ports;
 mod process;

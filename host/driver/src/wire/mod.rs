@@ -4,8 +4,6 @@
 //! They travel on control links, which know no generations; what belongs to one says so. Each begins
 //! with the version of the format that it is in: a process of a newer one is refused by name.
 
-#![allow(missing_docs, reason = "some fields that rkyv derives lack them; all of ours have them")]
-
 mod admin;
 mod client;
 #[cfg(test)]
