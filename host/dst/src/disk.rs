@@ -39,7 +39,6 @@ impl Disk {
         self.files.set_free(bytes.unwrap_or(u64::MAX));
     }
 
-    /// Opens the log.
     pub fn open(&self, options: EmbeddedOptions) -> Result<EmbeddedLog, LogError> {
         EmbeddedLog::open_on(self.files.clone(), Path::new(DIRECTORY), options, 0, self.log_id)
     }

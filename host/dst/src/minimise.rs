@@ -57,7 +57,6 @@ const SETTINGS: &[Setting] = &[
 /// Settings by name in which a world differs from the one of its seed, and the stream of its random numbers.
 pub type Changes = Vec<(String, u64)>;
 
-/// The world of a seed, changed.
 pub fn changed(seed: u64, changes: &Changes, notes: bool) -> Result<World, String> {
     let mut random = Random::new(seed);
     let mut plan = Plan::draw(&mut random);

@@ -114,7 +114,6 @@ pub enum Fault {
     Suspend,
     /// A clock on the wall jumps.
     ClockJump,
-    /// A disk is slow.
     SlowDisk,
     /// The administrator changes something.
     Deployment,
@@ -132,7 +131,6 @@ pub enum Fault {
     FullDisk,
 }
 
-/// All kinds.
 pub const ALL_FAULTS: [Fault; FAULTS] = [
     Fault::Crash,
     Fault::PowerFailure,

@@ -50,7 +50,6 @@ pub enum Wait {
 /// An operation of a disk that takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskOperation {
-    /// A sync.
     Sync,
     /// Anything else: it is quick, and may fail.
     Other,
@@ -59,9 +58,7 @@ pub enum DiskOperation {
 /// The world's answer.
 #[derive(Debug)]
 pub enum Answer {
-    /// It is done.
     Done,
-    /// It has failed.
     Failed,
     /// The end of [`Wait::Put`].
     Put(PutAnswer),
@@ -78,7 +75,6 @@ thread_local! {
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes of a stack.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Waits, in a thread; returns at once what waits for nothing, outside of one.
@@ -102,7 +98,6 @@ pub fn is_running() -> bool {
     !RUNNING.get().is_null()
 }
 
-/// A thread.
 pub struct Thread {
     coroutine: Option<Coroutine<Answer, Wait, ()>>,
     switch: Rc<Cell<*const Switch>>,

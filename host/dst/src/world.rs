@@ -38,7 +38,6 @@ const QUIET: u64 = 200_000;
 /// may wait for older ones is checked elsewhere: a world without fallback and with few keys takes long, and may.
 const EVENTS_MAX: u64 = 4_000_000;
 
-/// A world.
 #[derive(Debug)]
 pub struct World {
     environment: Environment,
@@ -105,9 +104,6 @@ impl World {
     }
 
     /// Runs until all is done and checked.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn run(&mut self) -> Checked<Report> {
         let (mut events, mut last, mut done) = (0, 0, (0, 0, Epoch(0)));
         let mut transactions = 0;
@@ -592,7 +588,6 @@ impl World {
         lines
     }
 
-    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.environment.plan
     }

@@ -23,7 +23,6 @@ impl MonotonicClock {
         MonotonicClock { started: since_boot() }
     }
 
-    /// The time now.
     pub(crate) fn now(&self) -> time::Instant {
         time::Instant(since_boot() - self.started + 1)
     }

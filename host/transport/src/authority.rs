@@ -42,7 +42,6 @@ impl Authority {
         Ok(Authority { certificate, issuer: Issuer::new(params(&key), key) })
     }
 
-    /// The one in a directory.
     pub fn open(directory: &Path) -> io::Result<Authority> {
         let certificate = fs::read_to_string(directory.join(CERTIFICATE))?;
         let key = KeyPair::from_pem(&fs::read_to_string(directory.join(KEY))?).map_err(io::Error::other)?;

@@ -79,7 +79,6 @@ impl<L> FormerMachine<L> {
 /// Failure to restore a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreFailure {
-    /// Why.
     pub why: String,
     /// The snapshot is damaged: an older one may do.
     pub damaged: bool,
@@ -94,19 +93,9 @@ pub enum WorkerEvent<L, R> {
     /// Something happened on a connection.
     Network(NetworkEvent),
     /// [`WorkerEffect::Send`] failed: messages of the generation are lost.
-    Unsent {
-        /// The receiver.
-        to: NodeId,
-        /// Why.
-        why: String,
-    },
+    Unsent { to: NodeId, why: String },
     /// [`WorkerEffect::SendControl`] failed.
-    ControlUnsent {
-        /// The receiver.
-        to: NodeId,
-        /// Why.
-        why: String,
-    },
+    ControlUnsent { to: NodeId, why: String },
     /// [`WorkerEffect::Execute`] is done.
     Executed(Executed),
     /// Some of [`WorkerEffect::RunTasks`] is done.
@@ -125,7 +114,6 @@ pub enum WorkerEvent<L, R> {
     ComponentPrepared(Digest, Result<(), String>),
     /// [`WorkerEffect::Restore`] is done.
     Restored {
-        /// The generation.
         generation: Generation,
         /// The state that it begins with, if there is a snapshot.
         result: Result<Option<Box<RestoredState>>, RestoreFailure>,
@@ -147,29 +135,14 @@ pub enum WorkerEvent<L, R> {
 pub enum WorkerEffect<L, R> {
     /// Send a message of the generation: those to one node arrive in order, each once. Otherwise say
     /// [`WorkerEvent::Unsent`].
-    Send {
-        /// The receiver.
-        to: NodeId,
-        /// The message.
-        message: Message,
-    },
+    Send { to: NodeId, message: Message },
     /// Send a message outside of generations; it may be lost. If it is not taken at all, say
     /// [`WorkerEvent::ControlUnsent`].
-    SendControl {
-        /// The receiver.
-        to: NodeId,
-        /// The message.
-        envelope: Envelope,
-    },
+    SendControl { to: NodeId, envelope: Envelope },
     /// From now on messages are of this generation.
     SetGeneration(Generation),
     /// Keep a connection to a node.
-    Connect {
-        /// The node.
-        node: NodeId,
-        /// Its address.
-        address: String,
-    },
+    Connect { node: NodeId, address: String },
     /// Give up the connection to a node, with all that waits to be sent.
     Disconnect(NodeId),
     /// Look for the coordinator at another address.
@@ -197,7 +170,6 @@ pub enum WorkerEffect<L, R> {
 
     /// Read what a generation begins with; then say [`WorkerEvent::Restored`].
     Restore {
-        /// The generation.
         generation: Generation,
         /// Where snapshots are.
         place: SnapshotPlace,
@@ -210,9 +182,7 @@ pub enum WorkerEffect<L, R> {
     Discard(FormerMachine<L>),
     /// Write this worker's part of snapshots from now on, to the store that was restored from last.
     BeginParts {
-        /// The generation.
         generation: Generation,
-        /// Number of partitions.
         partitions: u32,
         /// It began with a snapshot, so that changes are all there is to write.
         restored: bool,
@@ -240,9 +210,7 @@ pub enum WorkerEffect<L, R> {
     Logs {
         /// The catalog of the epoch.
         catalog: Arc<Catalog>,
-        /// The transaction.
         tid: Tid,
-        /// The lines.
         lines: Vec<LogLine>,
     },
     /// Count an epoch that has ended.

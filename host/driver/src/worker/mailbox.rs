@@ -8,7 +8,6 @@ use styx_protocol::message::Mail;
 /// Parts of graphs that wait for others to travel with.
 const MAIL_MAX: usize = 512;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Mailbox {
     frame_bytes: usize,

@@ -38,7 +38,6 @@ enum Progress {
     Live,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Membership<L, R> {
     invite: Invite,
@@ -325,7 +324,6 @@ impl<L, R> Membership<L, R> {
         self.answers.await_beat(now)
     }
 
-    /// Takes the fault of a peer, if there was one, and the node that it is.
     pub(super) fn take_fault(&mut self) -> Option<(NodeId, PeerFault)> {
         let fault = self.fault.take()?;
         let node = match fault.from {

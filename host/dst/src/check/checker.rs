@@ -36,7 +36,6 @@ pub struct Checker {
     pub oracle: Oracle,
     /// Replies that must be remembered.
     pub remembered: ExpectedReplies,
-    /// All transactions.
     pub sequenced: BTreeMap<Tid, Sequenced>,
     /// The transactions of each request.
     pub by_id: BTreeMap<RequestId, Vec<Tid>>,
@@ -198,9 +197,6 @@ impl Checker {
     }
 
     /// The log was opened and read: behind the epochs that are trimmed, it is a beginning of what was appended.
-    ///
-    /// # Errors
-    /// It is not.
     pub fn opened(&mut self, log: &[Arc<EpochRecord>], trimmed: Epoch) -> Checked {
         let first = trimmed.0 as usize;
         for (at, record) in (first..).zip(log) {
@@ -275,9 +271,6 @@ impl Checker {
     }
 
     /// The epoch under way has ended, and its record says what it came to.
-    ///
-    /// # Errors
-    /// Another one is under way.
     pub fn appends(&mut self, record: &Arc<EpochRecord>) -> Checked {
         ensure(self.is_cut(record) && record.outcome.is_some(), "log", || {
             format!("{record:?} is appended, and {:?} was cut", self.current())
@@ -370,17 +363,11 @@ impl Checker {
     }
 
     /// Somebody is shown the state.
-    ///
-    /// # Errors
-    /// It was not so.
     pub fn shown(&mut self, look: Look) -> Checked {
         if self.lenient { Ok(()) } else { self.looks.shown(look) }
     }
 
     /// Expected outcome of a query that is executed now.
-    ///
-    /// # Errors
-    /// The function aborts.
     pub fn query(&mut self, time: Timestamp, request: &Request) -> Result<u64, Abort> {
         self.oracle.transaction(Tid(0), time.0, true, request)
     }

@@ -51,7 +51,6 @@ impl Looks {
         self.check(&look)
     }
 
-    /// An epoch has ended with this state.
     pub fn ended(&mut self, epoch: Epoch, state: &Entities) -> Checked {
         let keys = |entities: &Entities| -> Vec<_> {
             let of = |(operator, keys): (&u32, &BTreeMap<_, u64>)| {

@@ -80,7 +80,6 @@ impl Manifests {
         })
     }
 
-    /// A part is deleted.
     pub fn part_deleted(&self, name: &str) -> Checked {
         let mentions = self.there.iter().find(|(_, mentioned)| mentioned.parts.iter().any(|part| part == name));
         mentions.map_or(Ok(()), |(sequence, _)| {

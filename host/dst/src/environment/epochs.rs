@@ -66,9 +66,6 @@ impl Environment {
     }
 
     /// A coordinator begins a generation.
-    ///
-    /// # Errors
-    /// It did before.
     pub fn begins(&mut self, life: Life, generation: Generation) -> Checked {
         let now = self.queue.now();
         self.trace
@@ -138,9 +135,6 @@ impl Environment {
     }
 
     /// A round is known to be an epoch.
-    ///
-    /// # Errors
-    /// It is not what follows.
     pub fn cut(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
         if self.is_unheard(life, record) {
             return Ok(());
@@ -170,9 +164,6 @@ impl Environment {
     }
 
     /// A record is about to be appended: its epoch is about to end.
-    ///
-    /// # Errors
-    /// It is not what was cut.
     pub fn appends(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
         if !self.checker.is_cut(record) {
             // An epoch that executes nothing ends at once.
@@ -182,9 +173,6 @@ impl Environment {
     }
 
     /// A record has been read again.
-    ///
-    /// # Errors
-    /// It is not what it was.
     pub fn replayed(&mut self, life: Life, record: &Arc<EpochRecord>) -> Checked {
         if self.is_unheard(life, record) {
             return Ok(());
@@ -195,9 +183,6 @@ impl Environment {
     }
 
     /// A worker executes something.
-    ///
-    /// # Errors
-    /// Its generation recovers.
     pub fn executes(&self, generation: Generation) -> Checked {
         let live = self.generations.get(&generation).is_none_or(|view| view.live);
         ensure(live, "recovery", || format!("a function runs while generation {generation} recovers"))
@@ -316,9 +301,6 @@ impl Environment {
     }
 
     /// Compares workers that have just ended a round with what they must be.
-    ///
-    /// # Errors
-    /// They differ.
     pub fn compare(&self, workers: &[WorkerState<'_>]) -> Checked {
         let position = (self.checker.epoch(), self.checker.chain());
         if !self.checker.is_between_epochs() {
@@ -328,9 +310,6 @@ impl Environment {
     }
 
     /// Compares a single process.
-    ///
-    /// # Errors
-    /// It differs.
     pub fn compare_alone(&self, position: (Epoch, Chain), state: WorkerState<'_>) -> Checked {
         if position.0 < Epoch(self.checker.records.len() as u64) {
             return Ok(()); // In a replay.
@@ -339,9 +318,6 @@ impl Environment {
     }
 
     /// A single process begins after an epoch.
-    ///
-    /// # Errors
-    /// Nothing is known of that.
     pub fn begins_alone(&mut self, _: Life, after: Epoch) -> Checked {
         let alone = self.checker.remembered.placement().clone();
         self.figures.restores += u64::from(after > Epoch(0));
@@ -351,9 +327,6 @@ impl Environment {
     }
 
     /// A single process has replayed its log.
-    ///
-    /// # Errors
-    /// It is not what it was.
     pub fn recovered_alone(&mut self, position: (Epoch, Chain), state: &[WorkerState<'_>]) -> Checked {
         self.checker.compare(position, state, true)
     }

@@ -24,7 +24,6 @@ impl Environment {
         SnapshotStore::open(&place, owner, &runtime).map_err(store_failure)
     }
 
-    /// A snapshot by its number.
     pub fn snapshot(&self, sequence: u64) -> Checked<(SnapshotStore, Found)> {
         let store = self.checked_store()?;
         let manifest = store.manifest(sequence).map_err(store_failure)?;

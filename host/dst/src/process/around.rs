@@ -34,11 +34,9 @@ const MESSAGE_TEXT_MAX: usize = 500;
 /// What a process has, whatever its role.
 #[derive(Debug)]
 pub struct Own {
-    /// This life of it.
     pub life: Life,
     /// What has come.
     pub inbox: Inbox,
-    /// Its connections.
     pub peers: Peers,
     /// What is on its disk.
     pub directory: Directory,
@@ -62,7 +60,6 @@ impl Own {
         Own { life, inbox, peers, directory, threads, readers, next_thread: 0 }
     }
 
-    /// Whether something has come.
     pub fn has_come(&self) -> bool {
         !self.inbox.borrow().is_empty()
     }
@@ -70,9 +67,7 @@ impl Own {
 
 /// The process as its role sees it, in the midst of the world.
 pub struct Around<'a> {
-    /// What it has.
     pub own: &'a mut Own,
-    /// The world.
     pub environment: &'a mut Environment,
     /// The clocks of its machine.
     pub clock: &'a Clock,
@@ -249,18 +244,12 @@ impl Around<'_> {
     }
 
     /// Sends a control message.
-    ///
-    /// # Errors
-    /// It is not sent.
     pub fn send_control(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
         let body = Bytes::from(envelope.encode());
         self.say(to, envelope, |peers, out| peers.send_control(to, body, out))
     }
 
     /// Sends a control message over a connection that is there.
-    ///
-    /// # Errors
-    /// It is not sent.
     pub fn send_control_now(&mut self, to: NodeId, envelope: &Envelope) -> Result<(), Unsent> {
         let body = Bytes::from(envelope.encode());
         self.say(to, envelope, |peers, out| peers.send_control_now(to, body, out))
@@ -291,18 +280,12 @@ impl Around<'_> {
     // Clients and people.
 
     /// Answers a client.
-    ///
-    /// # Errors
-    /// It must not be told that.
     pub fn answer(&mut self, attempt: usize, answer: ClientAnswer) -> Checked {
         let (life, spent) = (self.own.life, self.spent);
         self.environment.answer(life, attempt, Response::from(answer), spent)
     }
 
     /// Shows somebody what was looked at.
-    ///
-    /// # Errors
-    /// It must not be seen.
     pub fn show(&mut self, attempt: usize, seen: Seen) -> Checked {
         let (life, spent) = (self.own.life, self.spent);
         self.environment.answer(life, attempt, Response::Seen(Box::new(seen)), spent)
@@ -324,7 +307,6 @@ impl Around<'_> {
     }
 }
 
-/// The address of a node.
 pub fn address_of(node: usize) -> String {
     format!("n{node}")
 }

@@ -34,7 +34,6 @@ type DriverEffect = SingleEffect<usize, usize, usize>;
 /// Batches up to this size may run on the driver's own thread: nobody waits for its heartbeats.
 const INLINE_MAX: usize = 3;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Single {
     driver: Driver,
@@ -56,7 +55,6 @@ pub struct Single {
 #[derive(Debug)]
 struct Recovering {
     snapshots: Option<SnapshotStart>,
-    /// The end of the log.
     end: LogPosition,
 }
 
@@ -124,7 +122,6 @@ impl Single {
         self.driver.under_way()
     }
 
-    /// Its state.
     pub fn worker_state(&self) -> WorkerState<'_> {
         WorkerState { state: self.driver.state(), remembered: self.driver.remembered() }
     }
@@ -180,9 +177,6 @@ impl Single {
     }
 
     /// An execution thread is done with something.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn done(&mut self, work: Work, around: &mut Around<'_>) -> Checked {
         self.pool.done(work, around).map(event_of).map_or(Ok(()), |event| self.step(event, around))
     }

@@ -97,9 +97,6 @@ impl Worker {
     }
 
     /// An execution thread is done with something.
-    ///
-    /// # Errors
-    /// A check is broken.
     pub fn done(&mut self, work: Work, around: &mut Around<'_>) -> Checked {
         self.pool.done(work, around).map(event_of).map_or(Ok(()), |event| self.step(event, around))
     }

@@ -9,12 +9,10 @@ use crate::sequence::transaction::CarriedTransaction;
 use crate::sequence::writes::PackedWrites;
 use crate::state::entity::Payload;
 
-/// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct EpochOutcome {
     /// State hash chain after the epoch.
     pub chain: Chain,
-    /// What it changed.
     pub changes: EpochChanges,
 }
 
@@ -35,9 +33,7 @@ pub struct EpochChanges {
 pub struct RetainedEnd {
     /// It ended in the fallback.
     pub fell_back: bool,
-    /// Its transaction.
     pub tid: Tid,
-    /// The request.
     pub id: RequestId,
     /// The result, or why there is none.
     pub outcome: Result<Payload, Abort>,

@@ -26,9 +26,7 @@ use crate::state::entity::{Entity, Value};
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
-    /// The coordinator.
     Coordinator,
-    /// A worker.
     Worker(WorkerId),
 }
 
@@ -51,7 +49,6 @@ pub enum Message {
     Begin(Begin),
     /// To the coordinator: what this worker's sequencer adds.
     Share {
-        /// The round.
         round: Round,
         /// Requests in order.
         #[rkyv(with = Map<Unshare>)]
@@ -61,14 +58,12 @@ pub enum Message {
     },
     /// To the coordinator: every graph that is rooted here is complete.
     Executed {
-        /// The round.
         round: Round,
         /// Those that others took part in.
         ends: Vec<GraphEnd>,
     },
     /// To all workers: every graph is complete.
     Settle {
-        /// The round.
         round: Round,
         /// Whether it is an epoch.
         logged: bool,
@@ -77,14 +72,12 @@ pub enum Message {
     },
     /// To the coordinator: dependencies of graphs of several workers, as seen here.
     Bits {
-        /// The round.
         round: Round,
         /// Those that have any, in TID order.
         bits: Vec<(Tid, Bits)>,
     },
     /// To all workers: the same, of all workers together.
     Decide {
-        /// The round.
         round: Round,
         /// Those that have any, in TID order.
         bits: Vec<(Tid, Bits)>,
@@ -92,7 +85,6 @@ pub enum Message {
     /// To the coordinator, before [`Message::Finished`]: some of what the epoch changed here. To a worker, before
     /// [`Replay::Apply`]: some of what it changed there.
     Changes {
-        /// The round.
         round: Round,
         /// Of one entity or reply the last counts.
         changes: EpochChanges,
@@ -100,10 +92,7 @@ pub enum Message {
     /// To the coordinator: the round is over here.
     Finished(Finished),
     /// To all workers: the record of an epoch is durable.
-    Durable(
-        /// The epoch.
-        Epoch,
-    ),
+    Durable(Epoch),
     /// To all workers, between rounds: note your part of a snapshot.
     Snapshot,
     /// To all workers: cut nothing new, for the generation is to end.
@@ -114,10 +103,7 @@ pub enum Message {
         LongMail,
     ),
     /// Between workers: parts of graphs.
-    Graphs(
-        /// The parts.
-        Mail,
-    ),
+    Graphs(Mail),
 }
 
 impl Message {
@@ -179,11 +165,9 @@ impl Message {
 /// Begins a round.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Begin {
-    /// The round.
     pub round: Round,
     /// The epoch that it is, if anything is logged.
     pub epoch: Epoch,
-    /// Its time.
     pub time: Timestamp,
     /// Where all sequencers' counters stand.
     pub counter: SequencerCounter,
@@ -214,7 +198,6 @@ pub enum Replay {
 /// A transaction of the log.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Replayed {
-    /// Its TID.
     pub tid: Tid,
     /// What was asked.
     #[rkyv(with = Unshare)]
@@ -224,7 +207,6 @@ pub struct Replayed {
 /// How a graph of several workers ended on the state of the epoch's start.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct GraphEnd {
-    /// The transaction.
     pub tid: Tid,
     /// The attempt that counts.
     pub number: u32,
@@ -272,7 +254,6 @@ impl Counts {
 /// A worker's end of a round.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Finished {
-    /// The round.
     pub round: Round,
     /// Hash of the state that is here.
     pub hash: StateHash,
@@ -289,7 +270,6 @@ pub struct Finished {
 /// What one worker tells another about graphs, in one round and one phase of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Mail {
-    /// The round.
     pub round: Round,
     /// Whether it belongs to the fallback.
     pub fallback: bool,
@@ -409,7 +389,6 @@ impl CachedResult {
 /// What a worker must know of a graph to take part in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Header {
-    /// The graph.
     pub graph: GraphId,
     /// The attempt at it.
     pub number: u32,
@@ -422,7 +401,6 @@ pub struct Header {
     pub tid: Tid,
     /// The transaction's time.
     pub time: Timestamp,
-    /// The request.
     pub request: RequestId,
     /// The operator that it asks for.
     pub operator: OperatorId,
@@ -442,7 +420,6 @@ pub struct Question {
 /// Work for a graph.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Order {
-    /// The graph.
     pub header: Header,
     /// What to do.
     pub asked: RemoteRequest,
@@ -454,16 +431,13 @@ pub struct Order {
     pub report: Report,
 }
 
-/// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct OrderReply {
-    /// The graph.
     pub graph: GraphId,
     /// The attempt at it.
     pub number: u32,
     /// What is answered.
     pub question: Question,
-    /// The answer.
     pub answer: RemoteResponse,
     /// The ack share, if it was not passed on.
     pub share: Option<Share>,
@@ -477,11 +451,9 @@ pub struct OrderReply {
 /// that was re-invoked from cached parameters is complete.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Ack {
-    /// The graph.
     pub graph: GraphId,
     /// The attempt at it.
     pub number: u32,
-    /// The share.
     pub share: Option<Share>,
     /// What was done.
     pub report: Report,
@@ -490,7 +462,6 @@ pub struct Ack {
 /// The result of a call that its caller reaches by itself.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct CachedResult {
-    /// The graph.
     pub graph: GraphId,
     /// The attempt at it.
     pub number: u32,
@@ -516,7 +487,6 @@ pub struct Join {
 /// A write of a long transaction.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct JoinWrite(
-    /// The entity.
     pub Entity,
     /// Its value; none if it is deleted.
     #[rkyv(with = Map<crate::archive::Plain>)]
@@ -526,7 +496,6 @@ pub struct JoinWrite(
 /// The answer to [`Join`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Joined {
-    /// The run.
     pub run: RunId,
     /// Whether all that it has read there still counts.
     pub current: bool,
@@ -550,9 +519,7 @@ pub struct LongMail {
 /// A read of a run.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct LongAsk {
-    /// The run.
     pub run: RunId,
-    /// Its transaction.
     pub tid: Tid,
     /// Whether it keeps younger ones from writing what it reads.
     pub holds: bool,
@@ -564,7 +531,6 @@ pub struct LongAsk {
 /// What a run has read.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct LongAnswer {
-    /// The run.
     pub run: RunId,
     /// What was found.
     pub answer: RemoteResponse,
@@ -633,7 +599,6 @@ impl LongMail {
 /// What becomes of a graph in the fallback: now its locks may be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Decision {
-    /// The graph.
     pub graph: GraphId,
     /// The attempt that counts.
     pub number: u32,

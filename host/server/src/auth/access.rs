@@ -82,9 +82,6 @@ impl Access {
     }
 
     /// Reads what is needed to know who asks.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub async fn open(&self) -> Result<(), ServerError> {
         match &self.provider {
             Some(provider) => provider.open().await,
@@ -103,9 +100,6 @@ impl Access {
     }
 
     /// Checks that a port at this address would not be open to a network.
-    ///
-    /// # Errors
-    /// It would.
     pub fn check(&self, address: SocketAddr, flag: &str) -> Result<(), ServerError> {
         if self.required || self.off || address.ip().is_loopback() {
             return Ok(());

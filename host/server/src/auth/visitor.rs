@@ -43,7 +43,6 @@ impl Identity {
 #[derive(Clone)]
 pub struct Visitor {
     pub(super) gate: Gate,
-    /// What was shown.
     pub(super) shown: Option<Arc<str>>,
     pub(super) identity: Arc<Identity>,
     /// Whose requests these are counted as, if they are.
@@ -53,7 +52,6 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Who this is.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -114,7 +114,6 @@ pub(super) fn retention(config: &ServerConfig) -> Retention {
     }
 }
 
-/// Options of snapshots, as the configuration has them.
 pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> Option<SnapshotOptions> {
     let place = config.store.as_ref()?;
     Some(SnapshotOptions {

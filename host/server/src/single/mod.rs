@@ -50,7 +50,6 @@ pub(crate) enum Event {
     Completed(Completion),
     /// A run of a long transaction has something to say.
     Long(LongEvent<RunId>),
-    /// The log.
     Log(LogReport),
     /// Give up long transactions whose end nobody could ask for.
     Withdraw,

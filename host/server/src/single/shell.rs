@@ -35,7 +35,6 @@ use crate::stats::Phases;
 /// Messages taken before an epoch may be cut.
 const BATCH_MAX: usize = 4096;
 
-/// Somebody who waits for a snapshot.
 type SnapshotWaiter = oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>;
 
 /// The driver of this process, its events and its effects.
@@ -51,7 +50,6 @@ pub(super) struct Threads<E> {
     pub(super) events: Sender<Event>,
 }
 
-/// See the module.
 pub(super) struct Shell<E> {
     driver: Driver,
     clock: MonotonicClock,

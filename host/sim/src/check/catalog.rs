@@ -92,7 +92,6 @@ impl Deployed {
 }
 
 impl Live {
-    /// Whether a function is read-only.
     pub fn read_only(&self, function: &str) -> Result<bool, Abort> {
         let found = self.functions.iter().find(|(name, ..)| name == function);
         found.map(|(_, read_only, _)| *read_only).ok_or_else(|| Abort::new(Code::UnknownFunction, function))

@@ -28,7 +28,6 @@ pub trait World {
     ) -> Vec<(usize, u64)>;
     /// A synchronous call.
     async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort>;
-    /// An asynchronous call.
     fn call_async(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<(), Abort>;
     /// A value that the result is to show; results of calls pass it on.
     fn show(&mut self, _: u64) {}

@@ -168,7 +168,6 @@ impl SnapshotStore {
         )
     }
 
-    /// All system parts of a snapshot, by name.
     pub fn system_parts(&self, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, SnapshotError> {
         manifest.system.iter().map(|(name, part)| Ok((name.clone(), self.system_part(part)?))).collect()
     }

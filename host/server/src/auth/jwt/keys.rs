@@ -68,7 +68,6 @@ struct Set {
     keys: Vec<Value>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Keys {
     place: Place,
@@ -83,7 +82,6 @@ enum Place {
     Url(Url, Client),
 }
 
-/// The place.
 impl fmt::Display for Keys {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
@@ -194,7 +192,6 @@ impl Key {
         }
     }
 
-    /// Whether it has signed a message.
     pub(super) fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         let verified = match &self.public {
             Public::Rs256 { n, e } => {
@@ -232,7 +229,6 @@ mod tests {
 
     use super::*;
 
-    /// RFC 7515, A.2.
     #[test]
     fn the_rfcs_rsa_signature_is_good_and_no_other_is() {
         let modulus = "ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";

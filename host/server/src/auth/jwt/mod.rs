@@ -100,9 +100,6 @@ impl Provider {
     }
 
     /// Reads the keys, now and for as long as the provider is believed.
-    ///
-    /// # Errors
-    /// They cannot be read now.
     pub async fn open(self: &Arc<Self>) -> Result<(), ServerError> {
         self.keys.read().await.map_err(|why| {
             let message = format!("the keys at {} cannot be read: {why}", self.keys);

@@ -155,7 +155,6 @@ impl WorkerNode {
         &self.stats
     }
 
-    /// The connections.
     pub fn network(&self) -> &Arc<Network> {
         &self.network
     }

@@ -58,7 +58,6 @@ pub(super) enum Event {
     Stop,
 }
 
-/// See the module.
 pub(super) struct Shell {
     pub(super) driver: WorkerDriver<Waiter, oneshot::Sender<Response>>,
     pub(super) clock: MonotonicClock,
