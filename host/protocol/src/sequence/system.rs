@@ -31,7 +31,3 @@ const FIRST: u32 = 0xffff_ff00;
 pub fn is_reserved(name: &str) -> bool {
     RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
-
-pub fn is_system(id: OperatorId) -> bool {
-    id.0 >= FIRST
-}

@@ -27,9 +27,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Most partitions: they are numbered by 16 bits.
-    pub const PARTITIONS_MAX: u32 = 1 << 16;
-
     /// Number of partitions of a cluster that asks for no other.
     pub const PARTITIONS_DEFAULT: u32 = 1024;
 
