@@ -1,7 +1,7 @@
 //! `styx server`: everything in one process, or one part of a cluster.
 
 use std::io::IsTerminal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::CliError;
 use crate::output::Output;
@@ -34,6 +34,8 @@ pub(crate) fn run(flags: Flags, print_config: bool, output: &Output) -> Result<(
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("styx-io")
+        // Each snapshot asks for many for a moment; kept for longer than its interval, they would all stay for ever.
+        .thread_keep_alive(Duration::from_millis(500))
         .build()
         .map_err(|error| CliError::new("RUNTIME", error.to_string(), ""))?;
     let server = runtime.block_on(Process::start(&config, &progress))?;
