@@ -92,6 +92,22 @@ impl Generation {
     }
 }
 
+impl Epoch {
+    /// The epoch after this one.
+    #[must_use]
+    pub fn next(self) -> Epoch {
+        Epoch(self.0 + 1)
+    }
+}
+
+impl Round {
+    /// The round after this one.
+    #[must_use]
+    pub fn next(self) -> Round {
+        Round(self.0 + 1)
+    }
+}
+
 impl PlacementVersion {
     /// The version that a generation begins with.
     pub const FIRST: PlacementVersion = PlacementVersion(1);
@@ -104,6 +120,9 @@ impl PlacementVersion {
 }
 
 impl SequencerCounter {
+    /// Far beyond what any cluster comes to; TIDs of as many sequencers as there may be are still numbers below 2^63.
+    pub const MAX: SequencerCounter = SequencerCounter(1 << 46);
+
     /// The lowest counter at which each of so many sequencers has passed `highest`.
     pub fn past(highest: Tid, sequencers: u16) -> SequencerCounter {
         SequencerCounter(highest.0.div_ceil(u64::from(sequencers)))

@@ -90,9 +90,12 @@ impl<W, R> CoordinatorDriver<W, R> {
                 self.membership(membership::Input::Lost(from), step);
             }
             Envelope::PartWritten { generation, part } => {
-                let Some(worker) = self.leads(generation).and_then(|leader| leader.worker(from)) else {
-                    return;
-                };
+                let Some(leader) = self.leads(generation) else { return };
+                let Some(worker) = leader.worker(from) else { return };
+                let owns = |partition| leader.placement().owner_of(partition) == Some(worker);
+                if !part.hashes.iter().all(|(partition, _)| owns(*partition)) {
+                    return self.misbehaved(from, "it has written partitions that are not its own", step);
+                }
                 self.snapshots(step, |scheduler, now, effects| scheduler.part(worker, part, now, effects));
             }
             Envelope::FetchComponent(digest) => step.push(Effect::SendComponent { to: from, digest }),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, Timestamp};
+use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, Timestamp};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{self, Executed};
 use styx_protocol::membership::{Beat, Build, Hello, Patience};
@@ -12,6 +12,7 @@ use styx_protocol::message::{Message, Node};
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::SnapshotHeader;
+use styx_protocol::state::StateHash;
 use styx_protocol::task::LocalView;
 
 use super::*;
@@ -465,6 +466,19 @@ fn a_manifest_is_put_when_the_log_is_durable_and_the_log_trimmed_when_the_store_
     assert!(!rig.has(|effect| matches!(effect, Effect::TrimLog(_))));
     rig.step(Event::Maintained { generation, result: Ok(Some(LogPosition(1))) });
     assert!(rig.has(|effect| matches!(effect, Effect::TrimLog(LogPosition(1)))));
+}
+
+#[test]
+fn a_worker_that_has_written_what_is_not_its_own_is_given_up() {
+    let mut rig = Rig::live(true);
+    rig.deploy("shop", "admin");
+    rig.step(Event::TakeSnapshot { waiter: "keeper" });
+    let (node, generation) = (rig.members[0].node, rig.generation);
+    let hashes = vec![(PartitionId(LAYOUT.partitions as u16), StateHash(7))];
+    let part = WrittenPart { epoch: Epoch(1), objects: Vec::new(), hashes, carried: Vec::new() };
+    rig.envelope(node, Envelope::PartWritten { generation, part });
+    assert!(rig.has(|effect| matches!(effect, Effect::PeerError)));
+    assert!(!rig.has(|effect| matches!(effect, Effect::PutManifest(_))));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
-use styx_protocol::catalog::Catalog;
+use styx_protocol::catalog::{Catalog, CatalogImage};
 use styx_protocol::ids::{Generation, NodeId, OperatorId, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::replies::Reply;
@@ -163,8 +163,9 @@ impl<W, R> Router<W, R> {
         if before.is_some_and(|before| before.generation > view.generation) {
             return false;
         }
-        let (workers, partitions) = (usize::from(view.placement.workers()), view.placement.partitions());
-        if view.live && (workers == 0 || workers != view.members.len() || partitions != view.layout.partitions) {
+        let sound = view.placement.is_sound(view.layout.partitions, view.members.len())
+            && view.catalog.as_ref().is_none_or(CatalogImage::is_sound);
+        if view.live && !sound {
             let message = "the coordinator sent a view that contradicts itself; it is ignored";
             effects.push(RouterEffect::Diagnostic(Diagnostic::error(message).generation(view.generation)));
             return false;

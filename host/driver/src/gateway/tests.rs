@@ -357,6 +357,7 @@ fn a_view_that_contradicts_itself_or_is_old_changes_nothing() {
     let mut rig = Rig::live();
     rig.view(View { members: Vec::new(), full: true, ..view(5, true, &WORKERS) });
     rig.view(View { layout: Layout { partitions: 9, ..LAYOUT }, ..view(5, true, &WORKERS) });
+    rig.view(View { placement: Placement::round_robin(LAYOUT.partitions, 3), ..view(5, true, &WORKERS) });
     rig.view(view(0, true, &WORKERS[..1]));
     rig.submit(1, "a", false);
     assert_eq!(rig.pass()[0].1.generation, Generation(1));

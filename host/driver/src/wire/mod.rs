@@ -109,6 +109,14 @@ pub struct Invite {
     pub store: Option<SnapshotPlace>,
 }
 
+impl Invite {
+    /// Whether it can be followed: it names its receiver, and its placement is one of its members.
+    pub fn is_sound(&self) -> bool {
+        let members = self.members.len();
+        usize::from(self.me.0) < members && self.placement.is_sound(self.layout.partitions, members)
+    }
+}
+
 /// Where snapshots go.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct SnapshotPlace {

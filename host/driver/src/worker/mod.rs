@@ -367,7 +367,7 @@ impl<L, R> WorkerDriver<L, R> {
             }
             Envelope::Refused(why) if from == COORDINATOR => effects.push(WorkerEffect::Refused(why)),
             Envelope::Released if from == COORDINATOR => self.heartbeat.released(now.monotonic),
-            Envelope::Invite(invite) if from == COORDINATOR => {
+            Envelope::Invite(invite) if from == COORDINATOR && invite.is_sound() => {
                 if self.heartbeat.invited(invite.generation, invite.life) {
                     self.leave(now, effects);
                     self.handover.invite = Some(invite);
@@ -403,7 +403,7 @@ impl<L, R> WorkerDriver<L, R> {
                 }
             },
             other => {
-                let message = format!("a message that is not for a worker was dropped: {other:?}");
+                let message = format!("a message that a worker cannot follow was dropped: {other:?}");
                 effects.push(WorkerEffect::Diagnostic(Diagnostic::warn(message).node(from)));
                 effects.push(WorkerEffect::PeerError);
             }

@@ -420,6 +420,33 @@ fn a_member_that_sends_noise_is_reported_and_noise_of_others_is_dropped() {
 }
 
 #[test]
+fn an_invitation_that_contradicts_itself_is_not_followed() {
+    let mut rig = Rig::new();
+    let sound = |members: &[u64]| Invite {
+        generation: Generation(1),
+        life: LIFE,
+        me: WorkerId(0),
+        members: members.iter().map(|node| Member { node: NodeId(*node), address: String::new() }).collect(),
+        placement: Placement::round_robin(LAYOUT.partitions, 2),
+        layout: LAYOUT,
+        retention: Retention::default(),
+        record_bytes_max: RECORD_BYTES_MAX as u64,
+        store: None,
+    };
+    let unsound = [
+        sound(&[10]),
+        Invite { me: WorkerId(2), ..sound(&[10, 20]) },
+        Invite { layout: Layout { partitions: 5, ..LAYOUT }, ..sound(&[10, 20]) },
+    ];
+    for (at, invite) in unsound.into_iter().enumerate() {
+        rig.control(COORDINATOR, Envelope::Invite(invite));
+        assert_eq!((rig.worker.generation(), rig.has("peer error")), (None, at + 1));
+    }
+    rig.control(COORDINATOR, Envelope::Invite(sound(&[10, 20])));
+    assert_eq!(rig.worker.generation(), Some(Generation(1)));
+}
+
+#[test]
 fn lost_messages_are_reported_although_a_connection_follows() {
     let mut rig = Rig::new();
     rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });

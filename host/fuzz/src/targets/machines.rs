@@ -1,4 +1,5 @@
-//! Coordinator and workers, whose peers do not keep to the protocol: messages come twice, late, from and to others. A machine refuses what it cannot apply; nothing that a peer sends ends the process.
+//! Coordinator and workers, whose peers do not keep to the protocol: messages come twice, late, from and to others, and say
+//! something else than their sender did. A machine refuses what it cannot apply; nothing that a peer sends ends the process.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ struct Cluster {
     sent: Vec<(Node, Node, Message)>,
     now: u64,
     requests: u64,
-    /// A machine has refused something: its generation ends.
+    /// A machine has refused something.
     refused: bool,
 }
 
@@ -168,7 +169,7 @@ impl Cluster {
 
     fn settle(&mut self) {
         for _ in 0..STEPS_MAX {
-            if self.refused || !self.happen(0) {
+            if !self.happen(0) {
                 break;
             }
         }
@@ -197,6 +198,30 @@ impl Cluster {
             ClientRequest::Submit { request: Arc::new(request), waiter, receipt: false }
         };
         self.step(usize::from(to.0), worker::Input::Client(request));
+    }
+
+    /// A message that is on its way says something else when it arrives.
+    fn alter(&mut self, choices: &mut Choices<'_>) {
+        self.mail.retain(|_, mail| !mail.is_empty());
+        let Some(at) = choices.below(256).checked_rem(self.mail.len()) else { return };
+        let Some((&(from, to), mail)) = self.mail.iter_mut().nth(at) else { return };
+        let mut bytes = mail.pop_front().expect("it is not empty").encode();
+        for _ in 0..=choices.below(3) {
+            // Numbers stand near the end, behind the texts that they name.
+            let at = usize::from(u16::from_le_bytes([choices.byte(), choices.byte()])) % bytes.len();
+            let changed = &mut bytes[at];
+            *changed = match choices.below(4) {
+                0 => changed.wrapping_add(1),
+                1 => changed.wrapping_sub(1),
+                2 => choices.byte(),
+                _ => *changed ^ 1 << choices.below(8),
+            };
+        }
+        match Message::decode(&bytes) {
+            Ok(message) => self.deliver(from, to, message),
+            // Whoever cannot read what a peer says gives it up.
+            Err(_) => self.refused = true,
+        }
     }
 
     /// A message that was sent before comes again, or to somebody else, or from somebody else.
@@ -238,7 +263,8 @@ fn done(toy: &mut Toy, action: worker::Action<u64>) -> Vec<worker::Input<u64>> {
 fn run(bytes: &[u8]) -> Cluster {
     let mut choices = Choices::new(&bytes[..bytes.len().min(CHOICES_MAX)]);
     let mut cluster = Cluster::new(Modes::LADDER[choices.below(Modes::LADDER.len())].1);
-    while !choices.is_empty() && !cluster.refused {
+    // Who has refused something goes on until its generation ends.
+    while !choices.is_empty() {
         match choices.below(16) {
             0 | 1 => cluster.submit(choices.number(), false),
             2 => cluster.submit(choices.number(), true),
@@ -247,6 +273,7 @@ fn run(bytes: &[u8]) -> Cluster {
             5 if choices.below(8) == 0 => cluster.coordinate(coordinator::Input::Drain),
             6..=8 => cluster.mislead(&mut choices),
             9 => cluster.settle(),
+            10 => cluster.alter(&mut choices),
             _ => {
                 let choice = choices.below(256);
                 cluster.happen(choice);
@@ -262,7 +289,7 @@ pub fn machines(bytes: &[u8]) -> bool {
     !run(bytes).refused
 }
 
-/// Choices with which everybody keeps to the protocol, then some with which not.
+/// Choices with which everybody keeps to the protocol, then some with which not, then some with which messages are altered.
 pub fn stories() -> Vec<Vec<u8>> {
     let good = |seed: u8| {
         let asked = (0..6).flat_map(|at| [0, seed * 6 + at]);
@@ -272,7 +299,34 @@ pub fn stories() -> Vec<Vec<u8>> {
         let mut random = Random::new(seed);
         (0..400).map(|_| random.number() as u8).collect()
     };
-    (0..8).map(good).chain((0..8).map(random)).collect()
+    (0..8).map(good).chain((0..8).map(random)).chain(ALTERED.map(altered)).collect()
+}
+
+/// Of these each ended a process by something else that a peer had made up.
+const ALTERED: [u64; 20] = [
+    73, 156, 204, 212, 213, 587, 1219, 1369, 1495, 2552, 2559, 2626, 3488, 3999, 4845, 6147, 9477, 13915, 15906, 16692,
+];
+
+/// Choices with which everybody works together, and messages are altered now and then.
+fn altered(seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes = vec![random.number() as u8];
+    for _ in 0..random.between(50, 400) {
+        match random.below(12) {
+            0 | 1 => bytes.extend([0, random.number() as u8]),
+            2 => bytes.extend([2, random.number() as u8]),
+            3 => bytes.push(3),
+            4 if random.below(6) == 0 => {
+                let (which, times) = (random.number() as u8, random.number() as u8 % 3);
+                bytes.extend([10, which, times]);
+                bytes.extend((0..4).map(|_| random.number() as u8));
+            }
+            5 if random.below(20) == 0 => bytes.push(9),
+            6 if random.below(20) == 0 => bytes.push(4),
+            _ => bytes.extend([11, random.number() as u8]),
+        }
+    }
+    bytes
 }
 
 /// What machines say to each other in the good stories, each sort a few times.

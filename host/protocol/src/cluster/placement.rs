@@ -6,6 +6,7 @@
 //! placement says by which version of it, and is told when that is no longer the newest.
 
 use crate::ids::{PartitionId, PlacementVersion, WorkerId};
+use crate::state::entity::Layout;
 
 /// Owner of every partition, from some epoch of a generation on.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -44,6 +45,12 @@ impl Placement {
         Placement { version, ..Placement::new(owners, self.workers) }
     }
 
+    /// Whether it places so many partitions on so many members: another process may have said something else.
+    pub fn is_sound(&self, partitions: u32, members: usize) -> bool {
+        let places = self.owners.len() == partitions as usize && (1..=Layout::PARTITIONS_MAX).contains(&partitions);
+        places && usize::from(self.workers) == members && self.owners.iter().all(|owner| owner.0 < self.workers)
+    }
+
     /// Its version, counted in its generation.
     pub fn version(&self) -> PlacementVersion {
         self.version
@@ -51,6 +58,11 @@ impl Placement {
 
     pub fn owner(&self, partition: PartitionId) -> WorkerId {
         self.owners[usize::from(partition.0)]
+    }
+
+    /// The same, if there is such a partition: another process may have named it.
+    pub fn owner_of(&self, partition: PartitionId) -> Option<WorkerId> {
+        self.owners.get(usize::from(partition.0)).copied()
     }
 
     /// The owners, by partition.

@@ -89,6 +89,11 @@ impl WorkerSet {
         })
     }
 
+    /// Whether all of them are among the first so many: another process may have said something else.
+    pub fn is_within(&self, workers: u16) -> bool {
+        self.is_canonical() && self.iter().all(|worker| worker.0 < workers) && self.words().len() <= MOST_WORDS
+    }
+
     fn of(mut words: Vec<u64>) -> Self {
         while words.len() > 1 && words.last() == Some(&0) {
             words.pop();
@@ -115,6 +120,9 @@ impl WorkerSet {
         }
     }
 }
+
+/// Words for all ids that there are.
+const MOST_WORDS: usize = (u16::MAX as usize + 1) / 64;
 
 fn place(worker: WorkerId) -> (usize, u64) {
     (usize::from(worker.0 / 64), 1 << (worker.0 % 64))

@@ -44,6 +44,9 @@ const HIGH: u32 = 63;
 /// The whole, in multiples of 2^-63.
 const WHOLE: u64 = 1 << HIGH;
 
+/// No share that comes from elsewhere is smaller: there is room for all that it may be split into.
+const DEEPEST: u32 = 1 << 30;
+
 impl Shares {
     pub fn of(share: Share) -> Self {
         let mut shares = Shares::default();
@@ -56,7 +59,16 @@ impl Shares {
     /// # Panics
     /// The sum is more than the whole: shares were made up.
     pub fn add(&mut self, share: Share) {
+        assert!(self.admit(share), "ack shares never exceed the whole");
+    }
+
+    /// Adds a share of which it is not known that it is one; false, and no sum any more, if it is none.
+    #[must_use]
+    pub fn admit(&mut self, share: Share) -> bool {
         let mut exponent = share.0;
+        if exponent > DEEPEST {
+            return false;
+        }
         while exponent > HIGH {
             match self.deep.binary_search(&exponent) {
                 Err(at) => {
@@ -70,10 +82,10 @@ impl Shares {
             }
         }
         if exponent <= HIGH {
-            self.high = self.high.checked_add(WHOLE >> exponent).expect("ack shares never exceed the whole");
+            self.high = self.high.saturating_add(WHOLE >> exponent);
         }
         let most = if self.deep.is_empty() { WHOLE } else { WHOLE - 1 };
-        assert!(self.high <= most, "ack shares never exceed the whole");
+        self.high <= most
     }
 
     pub fn is_whole(&self) -> bool {
@@ -161,5 +173,14 @@ mod tests {
     fn more_than_the_whole_is_noticed() {
         let mut held = Shares::of(Share::WHOLE);
         held.add(Share(100));
+    }
+
+    #[test]
+    fn what_is_no_share_is_not_admitted() {
+        for (held, share, admitted) in
+            [(1, 1, true), (1, 0, false), (64, 0, false), (0, 100, false), (1, u32::MAX, false)]
+        {
+            assert_eq!(Shares::of(Share(held)).admit(Share(share)), admitted, "{held} {share}");
+        }
     }
 }

@@ -58,6 +58,15 @@ impl Bits {
         self == Bits::default()
     }
 
+    /// Whether a transaction of this kind can have them.
+    pub fn fit(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Wrote => true,
+            Kind::Aborted => !(self.waw || self.war),
+            Kind::ReadOnly => self.is_empty(),
+        }
+    }
+
     /// Adds those of another worker.
     pub fn merge(&mut self, other: Bits) {
         self.waw |= other.waw;
@@ -84,8 +93,7 @@ pub enum Verdict {
 
 /// Judges a transaction by its dependencies on all workers.
 pub fn verdict(kind: Kind, bits: Bits, modes: Modes) -> Verdict {
-    debug_assert!(kind == Kind::Wrote || !(bits.waw || bits.war), "who writes nothing depends by what it reads");
-    debug_assert!(kind != Kind::ReadOnly || bits.is_empty(), "who writes nothing precedes all writers");
+    debug_assert!(bits.fit(kind), "who writes nothing depends by what it reads, or precedes all writers");
     match (kind, bits.waw, bits.raw, bits.war) {
         (Kind::ReadOnly, ..) | (Kind::Aborted, _, false, _) => Verdict::ReadOnly,
         (Kind::Aborted, _, true, _) => Verdict::Conflict,

@@ -44,6 +44,24 @@ impl LocalView {
 )]
 pub struct GraphId(pub u64);
 
+/// Marks the graphs of queries: no TID comes so far.
+const QUERY: u64 = 1 << 63;
+
+/// Bits below which a query's graph says where the query stands; above them stands its worker.
+const PLACE_BITS: u32 = 40;
+
+impl GraphId {
+    /// The graph of a query that stands at this place of a worker's round.
+    pub fn of_query(root: WorkerId, place: usize) -> Self {
+        GraphId(QUERY | u64::from(root.0) << PLACE_BITS | place as u64)
+    }
+
+    /// Where its query stands, if it is that of one.
+    pub fn query_place(self) -> Option<usize> {
+        (self.0 & QUERY != 0).then_some((self.0 & ((1 << PLACE_BITS) - 1)) as usize)
+    }
+}
+
 /// A guest that waits inside an executor, as the executor calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SuspendedId(pub u64);

@@ -311,6 +311,19 @@ impl CatalogImage {
         let deployments = self.apps.iter().flat_map(|app| &app.deployments);
         deployments.flat_map(|deployment| &deployment.components).map(|component| component.digest)
     }
+
+    /// Whether a catalog can be made of it: another process may have said something else.
+    pub fn is_sound(&self) -> bool {
+        let given = |app: &AppImage| app.operators.iter().all(|operator| operator.id.0 < self.operators);
+        let complete = |live: &Arc<Deployment>| {
+            live.operators.iter().all(|spec| (spec.component as usize) < live.components.len())
+        };
+        let lives = |app: &AppImage| app.deployments.iter().find(|live| live.id == app.active).is_some_and(complete);
+        self.operators <= Self::OPERATORS_MAX && self.apps.iter().all(|app| given(app) && lives(app))
+    }
+
+    /// Far more than any cluster comes to.
+    const OPERATORS_MAX: u32 = 1 << 24;
 }
 
 /// An app as it stands in a snapshot.

@@ -76,6 +76,12 @@ impl Entity {
         Entity { hash: 0, operator, partition: PartitionId(0), key }
     }
 
+    /// Whether hash and partition are those of operator and key: another process may have said something else.
+    pub fn is_sound(&self, layout: &Layout, composite: bool) -> bool {
+        let own = Entity::new(layout, self.operator, composite, self.key.clone());
+        (self.hash, self.partition) == (own.hash, own.partition)
+    }
+
     /// Hash of operator and key under the cluster's seed.
     pub fn hash(&self) -> u64 {
         self.hash

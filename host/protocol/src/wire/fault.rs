@@ -29,6 +29,13 @@ pub(crate) mod why {
     pub const UNKNOWN_GRAPH: &str = "its call graph is not known here";
     pub const ANOTHER_ATTEMPT: &str = "it belongs to another attempt at its call graph";
     pub const NOT_ROOTED: &str = "its call graph is rooted elsewhere";
+    pub const ROOTED_HERE: &str = "its call graph would be rooted here";
+    pub const ANOTHER_GRAPH: &str = "it contradicts what is known of its call graph";
+    pub const NO_TARGET: &str = "what it asks for is not here";
+    pub const SHARES: &str = "its ack shares do not add up";
+    pub const NO_BITS: &str = "its dependencies are not those of the transactions that are settled";
+    pub const ANOTHER_EPOCH: &str = "its epoch does not follow on the one that is here";
+    pub const NO_COUNTER: &str = "its TIDs come too far";
     pub const NOT_ASKED: &str = "nobody asked for it";
     pub const NOBODY_WAITS: &str = "it names nobody who waits for its answer";
     pub const TWICE: &str = "it came before";

@@ -98,6 +98,11 @@ impl RemoteResponse {
         }
     }
 
+    /// Whether a call can have come to it.
+    pub(crate) fn may_end_call(&self) -> bool {
+        matches!(self, RemoteResponse::Called(_) | RemoteResponse::Failed(_))
+    }
+
     /// What a call came to.
     pub(crate) fn called(result: Result<Value, Abort>) -> Self {
         RemoteResponse::Called(result.map(Payload))

@@ -420,7 +420,13 @@ impl<W> Coordinator<W> {
                     self.tell_all(&Message::Decide { round: of, bits }, actions);
                 }
             }
-            Message::Changes { changes, .. } => round.changed(worker, changes)?,
+            Message::Changes { changes, .. } => {
+                let owns = |partition| self.placement.owner_of(partition) == Some(worker);
+                if !changes.writes.iter().all(|write| write.is_ok_and(|write| owns(write.partition()))) {
+                    return Err(why::NO_WRITES);
+                }
+                round.changed(worker, changes)?;
+            }
             Message::Finished(finished) => {
                 let (deployment, more) = (finished.deployment, finished.more);
                 let outcome = round.finished(worker, finished)?;

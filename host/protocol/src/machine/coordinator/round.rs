@@ -8,7 +8,7 @@ use std::sync::Arc;
 use styx_planted::{Bug, planted};
 
 use crate::cluster::worker_set::WorkerSet;
-use crate::commit::validate::Bits;
+use crate::commit::validate::{Bits, Kind};
 use crate::ids::{Epoch, Round, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::Control;
@@ -70,9 +70,9 @@ pub(super) struct Gathered {
 #[derive(Debug)]
 enum Barrier {
     /// Every graph that is rooted at the worker is complete; those of several workers.
-    Execute { heard: WorkerSet, ends: Vec<GraphEnd> },
-    /// Dependencies.
-    Validate { heard: WorkerSet, bits: BTreeMap<Tid, Bits> },
+    Execute { heard: WorkerSet, ends: BTreeMap<Tid, GraphEnd> },
+    /// Dependencies, of all graphs of several workers.
+    Validate { heard: WorkerSet, bits: BTreeMap<Tid, (Kind, Bits)> },
     /// The end of the round.
     Finish { heard: WorkerSet, outcome: Outcome },
 }
@@ -100,7 +100,7 @@ pub(super) enum Logged {
 impl CurrentRound {
     /// A round of so many workers.
     pub fn new(begin: Begin, workers: usize) -> Self {
-        let barrier = Barrier::Execute { heard: WorkerSet::default(), ends: Vec::new() };
+        let barrier = Barrier::Execute { heard: WorkerSet::default(), ends: BTreeMap::new() };
         CurrentRound { begin, workers, cut: Cut::Gathering(Gathering::default()), barrier }
     }
 
@@ -204,14 +204,12 @@ impl CurrentRound {
     /// It has said so, or a graph has workers that there are not, or not this one.
     pub fn executed(&mut self, worker: WorkerId, new: Vec<GraphEnd>) -> Result<(), &'static str> {
         let Barrier::Execute { heard, ends } = &mut self.barrier else { return Err(why::ANOTHER_PHASE) };
-        let fits = |end: &GraphEnd| {
-            end.workers.contains(worker) && end.workers.iter().all(|worker| usize::from(worker.0) < self.workers)
-        };
+        let fits = |end: &GraphEnd| end.workers.is_within(self.workers as u16) && end.workers.contains(worker);
         if !new.iter().all(fits) {
             return Err(why::OTHER_WORKERS);
         }
         hear(heard, worker)?;
-        ends.extend(new);
+        ends.extend(new.into_iter().map(|end| (end.tid, end)));
         Ok(())
     }
 
@@ -221,12 +219,12 @@ impl CurrentRound {
         if heard.len() < self.workers || matches!(self.cut, Cut::Gathering(_)) {
             return None;
         }
-        let mut ends = std::mem::take(ends);
-        ends.sort_unstable_by_key(|end| end.tid);
+        let ends: Vec<GraphEnd> = std::mem::take(ends).into_values().collect();
         let heard = WorkerSet::default();
         // Nothing is validated together where every worker knows all of its transactions.
         self.barrier = if self.is_logged() && !ends.is_empty() {
-            Barrier::Validate { heard, bits: BTreeMap::new() }
+            let none = |end: &GraphEnd| (end.tid, (end.kind, Bits::default()));
+            Barrier::Validate { heard, bits: ends.iter().map(none).collect() }
         } else {
             Barrier::Finish { heard, outcome: Outcome::default() }
         };
@@ -236,21 +234,25 @@ impl CurrentRound {
     /// A worker says what dependencies it sees; gives those of all workers, in TID order, when all have.
     ///
     /// # Errors
-    /// It has said so, or is not asked.
+    /// It has said so, or is not asked, or not of these.
     pub fn bits(&mut self, worker: WorkerId, new: Vec<(Tid, Bits)>) -> Result<Option<Vec<(Tid, Bits)>>, &'static str> {
         let Barrier::Validate { heard, bits } = &mut self.barrier else { return Err(why::ANOTHER_PHASE) };
+        if !new.iter().all(|(tid, new)| bits.get(tid).is_some_and(|(kind, _)| new.fit(*kind))) {
+            return Err(why::NO_BITS);
+        }
         hear(heard, worker)?;
         for (tid, new) in new {
-            if planted(Bug::BitsNotMerged) {
-                bits.entry(tid).or_insert(new);
-            } else {
-                bits.entry(tid).or_default().merge(new);
+            let Some((_, bits)) = bits.get_mut(&tid) else { continue };
+            if planted(Bug::BitsNotMerged) && !bits.is_empty() {
+                continue;
             }
+            bits.merge(new);
         }
         if heard.len() < self.workers {
             return Ok(None);
         }
-        let bits = std::mem::take(bits).into_iter().collect();
+        let bits = std::mem::take(bits).into_iter().map(|(tid, (_, bits))| (tid, bits));
+        let bits = bits.filter(|(_, bits)| !bits.is_empty()).collect();
         self.barrier = Barrier::Finish { heard: WorkerSet::default(), outcome: Outcome::default() };
         Ok(Some(bits))
     }

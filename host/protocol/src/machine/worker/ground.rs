@@ -208,7 +208,8 @@ impl Ground {
         let mut now = &*self.view.placement;
         for control in controls {
             let Control::Place(next) = control else { continue };
-            if next.version() != now.version().next() || next.owners() != now.owners() {
+            let same = (next.workers(), next.owners()) == (now.workers(), now.owners());
+            if next.version() != now.version().next() || !same {
                 return Some(why::PLACEMENT);
             }
             now = next;

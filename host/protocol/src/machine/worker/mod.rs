@@ -41,7 +41,7 @@ use self::round::{Cut, Ended, Rounds, Scope};
 use crate::commit::replies::Reply;
 use crate::execute::attempt::Execution;
 use crate::execute::task::{LocalView, RunId};
-use crate::ids::{Epoch, RequestId, Round, Tid, Timestamp};
+use crate::ids::{Epoch, RequestId, Round, SequencerCounter, Tid, Timestamp};
 use crate::machine::EpochSummary;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::EpochChanges;
@@ -259,7 +259,7 @@ impl<W> Worker<W> {
         match (from, message) {
             (Node::Coordinator, Message::Begin(begin)) => self.begin(begin),
             (Node::Coordinator, Message::Changes { round, changes }) => {
-                if !self.is_idle() || round <= self.rounds.last() {
+                if !self.is_idle() || round != self.rounds.last().next() {
                     return Err(why::ANOTHER_ROUND);
                 }
                 changes.writes.check(&self.config.layout).map_err(|_| why::NO_WRITES)?;
@@ -302,8 +302,14 @@ impl<W> Worker<W> {
 
     /// A round begins.
     fn begin(&mut self, begin: Begin) -> Result<(), &'static str> {
-        if !self.is_idle() || begin.round <= self.rounds.last() {
+        if !self.is_idle() || begin.round != self.rounds.last().next() {
             return Err(why::ANOTHER_ROUND);
+        }
+        if begin.epoch != self.position.epoch.next() || begin.time < self.position.time {
+            return Err(why::ANOTHER_EPOCH);
+        }
+        if begin.counter > SequencerCounter::MAX {
+            return Err(why::NO_COUNTER);
         }
         if let Some(why) = self.ground.refuses(&begin.controls) {
             return Err(why);

@@ -84,6 +84,10 @@ impl Agenda {
         self.current.swap_remove(at).1
     }
 
+    pub fn is_told(&self) -> bool {
+        self.told
+    }
+
     /// Whether the root is to be told that all is done: once.
     pub fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)

@@ -15,6 +15,8 @@ pub(super) struct Fragment {
     pub used: Usage,
     pub parked: Option<SuspendedId>,
     answers: Vec<Option<RemoteResponse>>,
+    /// It waits for a call, which is answered with nothing else.
+    calls: bool,
 }
 
 /// Who started a function.
@@ -27,16 +29,17 @@ pub(super) enum Origin {
 
 impl Fragment {
     pub(super) fn new(origin: Origin, shares: Shares) -> Self {
-        Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new() }
+        Fragment { origin, shares, used: Usage::default(), parked: None, answers: Vec::new(), calls: false }
     }
 
-    pub(super) fn expect_answers(&mut self, count: usize) {
-        self.answers = vec![None; count];
+    pub(super) fn expect_answers(&mut self, count: usize, calls: bool) {
+        (self.answers, self.calls) = (vec![None; count], calls);
     }
 
-    /// Whether an answer is still to come.
-    pub(super) fn awaits(&self, index: usize) -> bool {
-        self.answers.get(index).is_some_and(Option::is_none)
+    /// Whether an answer of this sort is still to come.
+    pub(super) fn awaits(&self, index: usize, answer: &RemoteResponse) -> bool {
+        let fits = !self.calls || answer.may_end_call();
+        fits && self.answers.get(index).is_some_and(Option::is_none)
     }
 
     /// One answer has come; whether it was the last.

@@ -16,6 +16,7 @@ mod mails;
 mod part;
 mod parts;
 mod scheduler;
+mod scrutiny;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,6 +89,11 @@ impl Graphs {
     /// In the fallback: what was decided, once the phase is over.
     pub fn take_decided(&mut self) -> Overlay {
         self.scheduler.take_decided()
+    }
+
+    /// Whether nothing runs or waits.
+    pub fn is_quiet(&self) -> bool {
+        self.scheduler.is_quiet()
     }
 
     /// Functions that wait or run.
@@ -225,18 +231,19 @@ impl Graphs {
 
     // What comes in.
 
-    /// Mail from another worker.
+    /// Mail from another worker; `rooted` tells which transactions of the round are rooted here.
     ///
     /// # Errors
     /// Some of it cannot be applied; nothing of that, nor of what follows it, was.
-    pub fn receive(&mut self, from: WorkerId, mail: Mail) -> Result<(), &'static str> {
+    pub fn receive(&mut self, from: WorkerId, mail: Mail, rooted: &dyn Fn(Tid) -> bool) -> Result<(), &'static str> {
         for order in mail.orders {
-            self.order(from, order)?;
+            self.order(from, order, rooted)?;
         }
         for reply in mail.replies {
             self.reply(reply)?;
         }
         for ack in mail.acks {
+            scrutiny::report(&ack.report, self.scheduler.ground())?;
             self.scheduler.ack(from, ack)?;
         }
         for result in mail.results {
@@ -244,26 +251,24 @@ impl Graphs {
         }
         for decision in mail.decisions {
             let part = self.scheduler.parts.get(decision.graph).ok_or(why::UNKNOWN_GRAPH)?;
-            if !self.scheduler.mails.phase().fallback || !part.is_idle() {
+            if !self.scheduler.mails.phase().fallback || !part.is_told() {
                 return Err(why::ANOTHER_PHASE);
+            }
+            if part.header.root != from || self.decisions.iter().any(|known| known.graph == decision.graph) {
+                return Err(why::NOT_ROOTED);
             }
             self.decisions.push(decision);
         }
         Ok(())
     }
 
-    fn order(&mut self, from: WorkerId, order: Order) -> Result<(), &'static str> {
+    fn order(&mut self, from: WorkerId, order: Order, rooted: &dyn Fn(Tid) -> bool) -> Result<(), &'static str> {
+        if let Some(ground) = self.scheduler.ground() {
+            scrutiny::order(&order, ground)?;
+        }
         let Order { header, asked, question, share, report } = order;
         let graph = header.graph;
-        let is_call = matches!(asked.operation, Operation::Call(_));
-        if self.scheduler.ground().is_some_and(|ground| header.root.0 >= ground.view().placement.workers()) {
-            return Err(why::OTHER_WORKERS);
-        }
-        if question.is_none() && !is_call {
-            return Err(why::NOBODY_WAITS);
-        }
-        let known = self.scheduler.parts.get(graph).map(|part| (part.header.number, part.is_idle()));
-        let Some((known, idle)) = known else {
+        let Some(known) = self.scheduler.parts.get(graph) else {
             if self.scheduler.mails.phase().fallback {
                 // It took no part before: whatever it does here is drift.
                 let question = question.ok_or(why::NOBODY_WAITS)?;
@@ -283,20 +288,19 @@ impl Graphs {
             if self.scheduler.ground().is_none() {
                 return Err(why::ANOTHER_PHASE);
             }
+            if header.root == self.me || (!header.query && rooted(header.tid)) {
+                return Err(why::ROOTED_HERE);
+            }
             let mut part = Part::foreign(graph, transaction_of(&header), header.root, header.mode);
             part.header = header;
             self.scheduler.parts.insert(graph, part);
             self.scheduler.renew(graph);
             return self.take_order(from, Order { header, asked, question, share, report });
         };
-        match known.cmp(&header.number) {
-            std::cmp::Ordering::Greater => return Err(why::ANOTHER_ATTEMPT),
-            std::cmp::Ordering::Less if !idle => return Err(why::ANOTHER_ATTEMPT),
-            std::cmp::Ordering::Less => {
-                self.scheduler.part(graph).restart(header);
-                self.scheduler.renew(graph);
-            }
-            std::cmp::Ordering::Equal => {}
+        scrutiny::follows(&header, share, known)?;
+        if known.header.number < header.number {
+            self.scheduler.part(graph).restart(header);
+            self.scheduler.renew(graph);
         }
         self.take_order(from, Order { header, asked, question, share, report })
     }
@@ -325,10 +329,14 @@ impl Graphs {
 
     fn reply(&mut self, reply: OrderReply) -> Result<(), &'static str> {
         let OrderReply { graph, number, question, answer, share, used, report } = reply;
+        scrutiny::report(&report, self.scheduler.ground())?;
         let part = self.scheduler.attempted(graph, number)?;
         let index = question.index as usize;
-        if !part.find_fragment(question.fragment).is_some_and(|fragment| fragment.awaits(index)) {
+        if !part.find_fragment(question.fragment).is_some_and(|fragment| fragment.awaits(index, &answer)) {
             return Err(why::NOT_ASKED);
+        }
+        if share.is_some_and(|share| part.header.mode != Mode::Parallel || !part.admits(share)) {
+            return Err(why::SHARES);
         }
         part.drifted |= report.has(Finding::Drifted) && !planted(Bug::DriftAtRootOnly);
         part.report.merge(report);

@@ -10,7 +10,7 @@ use super::agenda::{Agenda, Next};
 use super::fragment::{Fragment, Origin};
 use crate::abort::Abort;
 use crate::cluster::worker_set::WorkerSet;
-use crate::commit::share::Shares;
+use crate::commit::share::{Share, Shares};
 use crate::commit::validate::Kind;
 use crate::execute::attempt::{Attempt, Execution, Finding, Mode, RemoteRequest, Report};
 use crate::execute::task::{GraphId, TaskKind};
@@ -151,14 +151,27 @@ impl Part {
         }
     }
 
-    /// Whether all of a graph that is rooted here is over.
+    /// Whether it is rooted here, and all of the graph is over.
     pub(super) fn is_complete(&self) -> bool {
-        let root = self.root.as_ref().expect("it is rooted here");
-        if self.header.mode.is_cached() {
+        let Some(root) = &self.root else { return false };
+        let all_back = if self.header.mode.is_cached() {
             root.missing.is_empty()
         } else {
             root.gathered.is_whole() && root.result.is_some()
-        }
+        };
+        all_back && self.is_idle()
+    }
+
+    /// Whether a share that comes here can be one: with all that are here it is no more than the whole.
+    pub(super) fn admits(&self, share: Share) -> bool {
+        let mut sum = self.root.as_ref().map_or_else(Shares::default, |root| root.gathered.clone());
+        let held = self.fragments.iter().flat_map(|(_, fragment)| fragment.shares.clone().take());
+        held.chain([share]).all(|share| sum.admit(share))
+    }
+
+    /// Whether what becomes of it may be decided elsewhere: all that is to be done here is done, and the root knows.
+    pub(super) fn is_told(&self) -> bool {
+        self.root.is_none() && self.is_idle() && self.agenda.as_ref().is_none_or(|agenda| agenda.is_told())
     }
 
     /// Whether nothing of it runs or waits here.
@@ -232,7 +245,7 @@ impl Part {
             Next::Done => None,
             Next::Resume { fragment, answer } => {
                 let waiting = self.fragment(fragment);
-                waiting.expect_answers(1);
+                waiting.expect_answers(1, true);
                 waiting.answered(0, answer);
                 Some(Job::Resume { fragment })
             }

@@ -65,7 +65,7 @@ impl Scheduler {
         self.ground = None;
     }
 
-    fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.budget.is_quiet() && self.tasks.is_empty()
     }
 
@@ -109,12 +109,14 @@ impl Scheduler {
 
     pub fn ack(&mut self, from: WorkerId, ack: Ack) -> Result<(), &'static str> {
         let part = self.attempted(ack.graph, ack.number)?;
+        let fits = ack.share.is_none_or(|share| part.admits(share));
         let root = part.root.as_mut().ok_or(why::NOT_ROOTED)?;
-        part.report.merge(ack.report);
-        match ack.share {
-            Some(share) => root.gathered.add(share),
-            None => root.missing.remove(from),
+        match (ack.share, part.header.mode) {
+            (Some(share), Mode::Parallel) if fits => root.gathered.add(share),
+            (None, Mode::Cached) if root.missing.contains(from) => root.missing.remove(from),
+            _ => return Err(why::SHARES),
         }
+        part.report.merge(ack.report);
         self.conclude_if_complete(ack.graph);
         Ok(())
     }
@@ -122,7 +124,7 @@ impl Scheduler {
     /// Another worker's function is over for which one here may wait.
     pub fn cached_result(&mut self, result: CachedResult) {
         let Some(part) = self.parts.get_mut(result.graph) else { return };
-        if part.header.number == result.number && part.has_agenda() {
+        if part.header.number == result.number && part.has_agenda() && result.answer.may_end_call() {
             part.agenda().keep(result.place, result.answer);
             self.run(result.graph);
         }
@@ -218,6 +220,7 @@ impl Scheduler {
                 let answer = attempt.serve(asked);
                 let (used, report) = (attempt.used(), self.part(graph).take_report());
                 self.answer(graph, from, question, answer, None, used, report);
+                self.conclude_if_complete(graph);
             }
             Job::Start { fragment, task } => match self.budget.enter(part.header.mode.is_reserved()) {
                 Entry::Free => self.send_out(graph, fragment, task),
@@ -294,7 +297,8 @@ impl Scheduler {
     fn ask(&mut self, graph: GraphId, fragment: u32, ask: RemoteRequests) {
         let part = self.part(graph);
         let header = part.header;
-        part.fragment(fragment).expect_answers(ask.operations.len());
+        let calls = ask.operations.iter().any(|(_, asked)| matches!(asked.operation, Operation::Call(_)));
+        part.fragment(fragment).expect_answers(ask.operations.len(), calls);
         for (index, (to, asked)) in ask.operations.into_iter().enumerate() {
             let takes_share = matches!(asked.operation, Operation::Call(_)) && !header.mode.is_strict();
             let share = takes_share.then(|| self.part(graph).fragment(fragment).shares.halve());
@@ -345,6 +349,7 @@ impl Scheduler {
                 }
                 let answer = RemoteResponse::called(result);
                 self.answer(graph, from, question, answer, share, used, report);
+                self.conclude_if_complete(graph);
             }
         }
     }
@@ -411,7 +416,6 @@ impl Scheduler {
         if !part.is_complete() {
             return;
         }
-        assert!(part.is_idle(), "a graph is complete when nothing of it runs");
         part.report = part.take_report();
         match part.again() {
             Some(mode) if mode.is_reserved() => self.budget.line_up(graph, mode),

@@ -51,20 +51,6 @@ pub(super) enum Answered {
     Stale(Tid),
 }
 
-/// Marks the graphs of queries.
-const QUERY: u64 = 1 << 63;
-
-/// Bits below which a query's graph says where the query stands; above them stands its worker.
-const PLACE_BITS: u32 = 40;
-
-fn query_graph(me: WorkerId, at: usize) -> GraphId {
-    GraphId(QUERY | u64::from(me.0) << PLACE_BITS | at as u64)
-}
-
-fn query_place(graph: GraphId) -> Option<usize> {
-    (graph.0 & QUERY != 0).then_some((graph.0 & ((1 << PLACE_BITS) - 1)) as usize)
-}
-
 impl<W> Executing<W> {
     pub fn new(queries: Roots<W>) -> Self {
         Executing { queries, handed_out: 0, out: false, open: 0, ends: Vec::new(), joining: BTreeMap::new() }
@@ -101,7 +87,7 @@ impl<W> Executing<W> {
             graphs.open(GraphId(transaction.tid.0), transaction.clone(), attempt, progress);
         }
         for Opened { at, attempt, progress } in queries {
-            graphs.open(query_graph(me, at), self.queries.transaction(at).clone(), attempt, progress);
+            graphs.open(GraphId::of_query(me, at), self.queries.transaction(at).clone(), attempt, progress);
         }
         opened
     }
@@ -115,7 +101,7 @@ impl<W> Executing<W> {
         if postponed {
             execution = Execution { postponed, ..Execution::default() };
         }
-        if let Some(at) = query_place(part.header.graph) {
+        if let Some(at) = part.header.graph.query_place() {
             return self.queries.set(at, execution);
         }
         roots.set(roots.find(end.tid), execution);

@@ -231,7 +231,8 @@ impl<W> Rounds<W> {
 
     fn receive(&mut self, from: WorkerId, mut mail: Mail, ground: &mut Ground) -> Refusal {
         let (joins, joined) = (std::mem::take(&mut mail.joins), std::mem::take(&mut mail.joined));
-        self.graphs.receive(from, mail)?;
+        let rooted = |tid| self.current.as_ref().is_some_and(|current| current.roots.contains(tid));
+        self.graphs.receive(from, mail, &rooted)?;
         for join in joins {
             self.receive_join(from, join, ground)?;
         }
@@ -309,7 +310,15 @@ impl<W> Rounds<W> {
         if !ends.is_sorted_by(|a, b| a.tid < b.tid) {
             return Err(why::DISORDER);
         }
+        let workers = scope.ground.view().placement.workers();
+        if !ends.iter().all(|end| end.workers.is_within(workers)) {
+            return Err(why::OTHER_WORKERS);
+        }
+        let quiet = self.graphs.is_quiet() && (logged || ends.is_empty() && current.roots.len() == 0);
         let Stage::Executed { queries } = &mut current.stage else { return Err(why::ANOTHER_PHASE) };
+        if !quiet {
+            return Err(why::ANOTHER_PHASE);
+        }
         let queries = std::mem::take(queries);
         std::mem::take(&mut self.begun).into_iter().for_each(|run| longs.begin_query(run, scope.ground, scope.actions));
         let parts = if scope.ground.is_shared() { self.graphs.end() } else { Vec::new() };
@@ -344,10 +353,11 @@ impl<W> Rounds<W> {
             return Err(why::DISORDER);
         }
         match std::mem::replace(&mut current.stage, Stage::Over { logged: true }) {
-            Stage::Settled(settled) => self.commit(settled, bits, scope),
+            Stage::Settled(settled) if settled.admits(bits) => self.commit(settled, bits, scope),
             stage => {
+                let settled = matches!(stage, Stage::Settled(_));
                 current.stage = stage;
-                return Err(why::ANOTHER_PHASE);
+                return Err(if settled { why::NO_BITS } else { why::ANOTHER_PHASE });
             }
         }
         Ok(())

@@ -58,6 +58,10 @@ impl<W> Roots<W> {
         self.slots[range].iter().map(|slot| slot.transaction.clone()).collect()
     }
 
+    pub fn contains(&self, tid: Tid) -> bool {
+        self.slots.binary_search_by_key(&tid, |slot| slot.transaction.tid).is_ok()
+    }
+
     /// Where a transaction stands.
     pub fn find(&self, tid: Tid) -> usize {
         self.slots.binary_search_by_key(&tid, |slot| slot.transaction.tid).expect("it is rooted here")

@@ -86,6 +86,12 @@ impl Settled {
         shared.map(|(tid, _, bits)| (*tid, *bits)).collect()
     }
 
+    /// Whether these can be the dependencies that all workers have seen together.
+    pub fn admits(&self, merged: &[(Tid, Bits)]) -> bool {
+        let mut walk = Walk::new(&self.ends, |end| end.tid);
+        merged.iter().all(|(tid, bits)| walk.find(*tid).is_some_and(|end| bits.fit(end.kind)))
+    }
+
     /// How many conflict, as far as is known here.
     pub fn conflicts(&self, modes: Modes) -> usize {
         let conflicts = |(_, kind, bits): &&(Tid, Kind, Bits)| verdict(*kind, *bits, modes) == Verdict::Conflict;
@@ -126,7 +132,7 @@ fn foreign(ends: &[GraphEnd], parts: Vec<Box<Part>>, me: WorkerId) -> Vec<Foreig
     let mut foreign = Vec::with_capacity(parts.len());
     for mut part in parts {
         let Some(end) = walk.find(Tid(part.header.graph.0)) else { continue };
-        if end.number == part.header.number && end.workers.contains(me) {
+        if end.number == part.header.number && end.workers.contains(me) && part.attempt.is_some() {
             let execution = take_execution(&mut part);
             let Part { transaction, header, .. } = *part;
             foreign.push(Foreign { transaction, root: header.root, execution });
