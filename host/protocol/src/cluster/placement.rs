@@ -6,7 +6,6 @@
 //! placement says by which version of it, and is told when that is no longer the newest.
 
 use crate::ids::{PartitionId, PlacementVersion, WorkerId};
-use crate::state::entity::Layout;
 
 /// Owner of every partition, from some epoch of a generation on.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -47,7 +46,7 @@ impl Placement {
 
     /// Whether it places so many partitions on so many members: another process may have said something else.
     pub fn is_sound(&self, partitions: u32, members: usize) -> bool {
-        let places = self.owners.len() == partitions as usize && (1..=Layout::PARTITIONS_MAX).contains(&partitions);
+        let places = self.owners.len() == partitions as usize && (1..=1 << 16).contains(&partitions);
         places && usize::from(self.workers) == members && self.owners.iter().all(|owner| owner.0 < self.workers)
     }
 
