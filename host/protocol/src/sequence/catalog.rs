@@ -58,8 +58,9 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            fuel: 100_000_000,
-            transaction_fuel: 1_000_000_000,
+            // Some seconds: what ordinary Python does with some megabytes.
+            fuel: 5_000_000_000,
+            transaction_fuel: 10_000_000_000,
             memory: 128 << 20,
             call_depth: 64,
             calls: 10_000,

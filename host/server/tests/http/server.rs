@@ -9,6 +9,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use styx_engine::{Compiler, Determinism, EXECUTION_STACK_BYTES, Engine, EngineOptions};
 use styx_harness::{TimeLimit, waits_for};
+use styx_protocol::catalog::Limits;
 use styx_server::admin::{self, Admin, Deploys};
 use styx_server::components::ComponentStore;
 use styx_server::gateway::{self, Ingress};
@@ -127,8 +128,10 @@ impl Server {
         }
     }
 
-    /// A server with the guest [`item`] deployed as `app`.
+    /// A server with the guest [`item`] deployed as `app`; what takes long takes a fifth of a second.
     pub async fn with_item(options: HttpOptions) -> Server {
+        let limits_max = Limits { fuel: 100_000_000, ..options.limits_max };
+        let options = HttpOptions { limits_max, ..options };
         let server = Server::with(options).await;
         let told = server.deploy("app", "", "application/wasm", item().bytes()).await;
         assert_eq!(told.status, 201, "{}", told.text());

@@ -49,6 +49,8 @@ async fn a_python_guest_that_misbehaves_hurts_nobody() {
     let source = directory.path().join("odd");
     std::fs::create_dir(&source).unwrap();
     std::fs::write(source.join("odd.py"), GUEST).unwrap();
+    // What never ends is to end soon.
+    std::fs::write(source.join("styx.toml"), "[limits]\nfuel = 100_000_000\n").unwrap();
     let bundle = build(source).await;
     let server = Process::start(&directory.path().join("data"), &["--threads", "2"]).await;
     server.deploy("odd", "application/zip", bundle).await.is_deployed();
