@@ -256,7 +256,9 @@ fn done(toy: &mut Toy, action: worker::Action<u64>) -> Vec<worker::Input<u64>> {
             let run = |members: &Vec<_>| run_component(toy, members, &batch.state, &batch.catalog);
             vec![worker::Input::FellBack(batch.components.iter().map(run).collect())]
         }
-        _ => vec![worker::Input::HandOver],
+        worker::Action::WorkerSnapshot(_) | worker::Action::Changes { .. } => vec![worker::Input::HandOver],
+        // What runs beside the epochs does not come to its end.
+        _ => Vec::new(),
     }
 }
 
