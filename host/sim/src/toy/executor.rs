@@ -159,7 +159,7 @@ impl World for Program {
     async fn call(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<u64, Abort> {
         let next = self.0.with(|attempt| attempt.call(operator, key, function, args));
         let result = self.0.go(next).await?;
-        self.1.extend(&result[8..]);
+        self.1.extend(result.get(8..).unwrap_or_default());
         Ok(number(&result))
     }
 
