@@ -12,12 +12,18 @@ use styx_harness::{Options, Role};
 use crate::process::cluster::{Cluster, options};
 use crate::process::{Endpoints, Process, Told, testkit, told};
 
-/// Rounds of work that take a fifth of a second at least.
+/// Rounds of work that take a tenth of a second at least.
 const LONG: u64 = 100_000_000;
+/// What an app may use here.
+const BOUNDS: [&str; 4] = ["--max-fuel", "1000000000000", "--max-transaction-fuel", "1000000000000"];
+
+fn flags() -> Vec<&'static str> {
+    [&["--threads", "2"], &BOUNDS[..]].concat()
+}
 
 async fn deploy(server: &impl Endpoints) {
     let mut bundle = Bundle::read(&testkit().await, &BundleLimits::default()).unwrap();
-    bundle.manifest.limits = Manifest::parse("[limits]\nfuel = 10000000000\n").unwrap().limits;
+    bundle.manifest.limits = Manifest::parse("[limits]\nfuel = 1_000_000_000_000\n").unwrap().limits;
     server.deploy("slow", "application/zip", bundle.write().unwrap()).await.is_deployed();
     server.deploy("shop", "application/zip", testkit().await).await.is_deployed();
 }
@@ -37,13 +43,14 @@ async fn append(server: &impl Endpoints, target: &str, element: u64) -> Duration
 /// Two workers, on which transactions are not executed twice to be compared.
 async fn cluster() -> Cluster {
     let worker_flags = ["--threads", "2"].map(str::to_owned).to_vec();
-    Cluster::start(Options { worker_flags, log_flags: Vec::new(), ..options(2, &[]) }).await
+    let log_flags = BOUNDS.map(str::to_owned).to_vec();
+    Cluster::start(Options { worker_flags, log_flags, ..options(2, &[]) }).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_call_that_takes_long() {
     let directory = tempfile::tempdir().unwrap();
-    nobody_waits(&Process::start(directory.path(), &["--threads", "2"]).await).await;
+    nobody_waits(&Process::start(directory.path(), &flags()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,7 +100,7 @@ async fn nobody_waits(server: &impl Endpoints) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_ends_though_others_write_what_it_reads() {
     let directory = tempfile::tempdir().unwrap();
-    ends_though_others_write(&Process::start(directory.path(), &["--threads", "2"]).await).await;
+    ends_though_others_write(&Process::start(directory.path(), &flags()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -154,17 +161,17 @@ async fn a_long_call_outlives_the_workers_under_its_key() {
     deploy(&cluster).await;
     let (generation, workers) = (cluster.generation().await, [Role::Worker(0), Role::Worker(1)]);
     {
-        let slow = keyed(&cluster, "once", "slow/a/k/append_slowly", json!([7, 3 * LONG]));
-        tokio::time::timeout(Duration::from_millis(500), slow).await.expect_err("it takes long");
+        let slow = keyed(&cluster, "once", "slow/a/k/append_slowly", json!([7, 10 * LONG]));
+        tokio::time::timeout(Duration::from_millis(300), slow).await.expect_err("it takes long");
     }
     cluster.kill(&workers).await;
     cluster.run(&workers).await;
     cluster.settles(2, generation).await;
-    let again = keyed(&cluster, "once", "slow/a/k/append_slowly", json!([7, 3 * LONG])).await;
+    let again = keyed(&cluster, "once", "slow/a/k/append_slowly", json!([7, 10 * LONG])).await;
     assert_eq!((again.status, &again.body), (200, &json!([7])), "{}", again.body);
     // One worker stops: of what has no key is told what became of it.
     let slow = async {
-        let arguments = json!([8, 5 * LONG]).to_string();
+        let arguments = json!([8, 10 * LONG]).to_string();
         let calls = (0..4).map(|at| {
             let (cluster, arguments) = (&cluster, arguments.clone());
             async move { cluster.call(&format!("slow/a/own{at}/append_slowly"), arguments).await }
@@ -191,14 +198,14 @@ async fn a_long_call_outlives_the_workers_under_its_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_outlives_a_kill_under_its_key_and_is_told_of_a_stop_without_one() {
     let directory = tempfile::tempdir().unwrap();
-    let mut server = Process::start(directory.path(), &["--threads", "2"]).await;
+    let mut server = Process::start(directory.path(), &flags()).await;
     deploy(&server).await;
     {
-        let slow = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 3 * LONG]));
+        let slow = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 5 * LONG]));
         tokio::time::timeout(Duration::from_millis(200), slow).await.expect_err("it takes long");
     }
-    server = server.kill_and_restart(&["--threads", "2"]).await;
-    let again = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 3 * LONG])).await;
+    server = server.kill_and_restart(&flags()).await;
+    let again = keyed(&server, "once", "slow/a/k/append_slowly", json!([7, 5 * LONG])).await;
     assert_eq!((again.status, &again.body), (200, &json!([7])), "{}", again.body);
     let slow = server.call("slow/a/k/append_slowly", json!([8, 20 * LONG]).to_string());
     let stop = async {
@@ -210,6 +217,6 @@ async fn a_long_call_outlives_a_kill_under_its_key_and_is_told_of_a_stop_without
     let (slow, ()) = tokio::join!(slow, stop);
     slow.is_error("a long call", 503, "INTERRUPTED", "nothing has happened");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    server = server.kill_and_restart(&["--threads", "2"]).await;
+    server = server.kill_and_restart(&flags()).await;
     assert_eq!(server.call("slow/a/k/append", "[9]").await.body, json!([7, 9]));
 }
