@@ -31,7 +31,7 @@ const STEPS_MAX: usize = 2000;
 
 /// Work that a machine waits for.
 enum Work {
-    Worker(usize, worker::Action<u64>),
+    Worker(usize, Box<worker::Action<u64>>),
     Durable(Epoch),
     Continue(usize),
 }
@@ -120,7 +120,7 @@ impl Cluster {
                 worker::Action::Fault(_) => self.refused = true,
                 worker::Action::Respond(_) | worker::Action::Logs { .. } | worker::Action::Finished(_) => {}
                 worker::Action::Changes { last: true, .. } => {}
-                action => self.work.push(Work::Worker(at, action)),
+                action => self.work.push(Work::Worker(at, Box::new(action))),
             }
         }
         let continues = |work: &Work| matches!(work, Work::Continue(of) if *of == at);
@@ -159,7 +159,7 @@ impl Cluster {
             Work::Continue(at) => self.step(at, worker::Input::Continue),
             Work::Durable(epoch) => self.coordinate(coordinator::Input::Durable(epoch)),
             Work::Worker(at, action) => {
-                for input in done(&mut self.toys[at], action) {
+                for input in done(&mut self.toys[at], *action) {
                     self.step(at, input);
                 }
             }
