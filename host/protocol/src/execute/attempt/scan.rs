@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use styx_planted::{Bug, planted};
-
 use super::index::KeyIndex;
 use super::site::{Entry, Operation, RemoteRequests, RemoteResponse, Scan, weigh};
 use super::{Attempt, Finding, Locality, ScanRecord, Stamp};
@@ -179,16 +177,8 @@ impl Attempt {
         if !self.bounded(self.quota.admit_entries(found.len(), bytes)) {
             return None;
         }
-        let (asked, reverse) = (scan.range.clone(), scan.reverse);
-        let range = match (cut && !pending.unlimited, found.last(), reverse) {
-            (true, Some((last, _)), false) if planted(Bug::LimitedScan) => {
-                KeyRange { lower: asked.lower, upper: Bound::Excluded(last.clone()) }
-            }
-            (true, Some((last, _)), false) => KeyRange { lower: asked.lower, upper: Bound::Included(last.clone()) },
-            (true, Some((last, _)), true) => KeyRange { lower: Bound::Included(last.clone()), upper: asked.upper },
-            _ => asked,
-        };
-        let read = RangeRead { operator: scan.operator, range };
+        let last = found.last().filter(|_| cut && !pending.unlimited);
+        let read = scan.observed(last.map(|(key, _)| key));
         // Compared scan by scan: which ranges other functions have observed, others may know.
         let frame = self.frame_mut();
         frame.scans += 1;

@@ -1,9 +1,11 @@
 //! What an attempt knows of the rest of the cluster: where entities live, how its graph runs, what
 //! other workers have to be told and asked. Absent where one worker owns everything.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use styx_planted::{Bug, planted};
 
 use super::execution::Returned;
 use super::{Accesses, Finding, Mode, Report, Stamp, Target, Usage};
@@ -52,6 +54,20 @@ pub struct Scan {
     pub limit: u32,
     /// From the upper end down.
     pub reverse: bool,
+}
+
+impl Scan {
+    /// What it has observed, if it has stopped at `last`: not what lies beyond.
+    pub(crate) fn observed(&self, last: Option<&Key>) -> RangeRead {
+        let KeyRange { lower, upper } = self.range.clone();
+        let range = match last {
+            None => KeyRange { lower, upper },
+            Some(last) if self.reverse => KeyRange { lower: Bound::Included(last.clone()), upper },
+            Some(last) if planted(Bug::LimitedScan) => KeyRange { lower, upper: Bound::Excluded(last.clone()) },
+            Some(last) => KeyRange { lower, upper: Bound::Included(last.clone()) },
+        };
+        RangeRead { operator: self.operator, range }
+    }
 }
 
 /// Questions to other workers, of which the running function waits.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::long::{Reads, Runner};
+use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Operation, RemoteResponse};
 use crate::execute::task::LocalView;
 use crate::ids::{PartitionId, WorkerId};
@@ -95,6 +96,14 @@ impl Ground {
     /// This worker.
     pub fn me(&self) -> WorkerId {
         self.view.me
+    }
+
+    /// All workers but this one.
+    pub fn others(&self) -> WorkerSet {
+        let mut others = WorkerSet::default();
+        (0..self.view.placement.workers()).for_each(|worker| others.merge(&WorkerSet::only(WorkerId(worker))));
+        others.remove(self.me());
+        others
     }
 
     /// Whether there are other workers.

@@ -249,10 +249,7 @@ impl<W> Longs<W> {
         {
             let (run, me) = (self.next_run(), ground.me());
             ground.reads_mut().begin_query(Runner { root: me, run }, base);
-            let others = (0..ground.view().placement.workers()).map(WorkerId).filter(|worker| *worker != me);
-            let mut workers = WorkerSet::default();
-            others.for_each(|worker| workers.merge(&WorkerSet::only(worker)));
-            self.readings.note_all(run, workers);
+            self.readings.note_all(run, ground.others());
             self.running.insert(run, long);
             queries.push(run);
         }
@@ -272,9 +269,7 @@ impl<W> Longs<W> {
         for (tid, restarts) in std::mem::take(&mut self.restarts) {
             self.release(tid);
             if restarts >= RESTARTS_MAX {
-                let me = ground.me();
-                let others = (0..ground.view().placement.workers()).map(WorkerId).filter(|worker| *worker != me);
-                others.for_each(|worker| self.readings.mail(worker).released.push(tid));
+                ground.others().iter().for_each(|worker| self.readings.mail(worker).released.push(tid));
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::ids::{Epoch, Tid, WorkerId};
 use crate::sequence::catalog::Catalog;
 use crate::state::State;
 use crate::state::entity::{Entity, EntityMap, Key, Payload, Value};
-use crate::state::range::{KeyRange, RangeRead};
+use crate::state::range::RangeRead;
 
 /// Most entities whose former values are kept for one query.
 const KEPT_MAX: usize = 1 << 20;
@@ -156,7 +156,8 @@ impl Reads {
             }
             (Operation::Scan(scan), Kind::Update { ranges, .. }) => {
                 let found = state.scan(scan.operator, &scan.range, scan.partition, scan.limit as usize, scan.reverse);
-                ranges.push(observed(&scan, &found));
+                let last = found.last().filter(|_| found.len() >= scan.limit as usize);
+                ranges.push(scan.observed(last.map(|(key, _)| key)));
                 entries(found)
             }
             (Operation::Scan(scan), Kind::Query { former, .. }) => {
@@ -211,18 +212,6 @@ fn entries(found: Vec<(Key, Value)>) -> RemoteResponse {
     RemoteResponse::Entries(found.into_iter().map(|(key, value)| Entry(key, value)).collect())
 }
 
-/// What a scan has seen: one that met its limit has not seen what lies beyond.
-fn observed(scan: &Scan, found: &[(Key, Value)]) -> RangeRead {
-    let KeyRange { lower, upper } = scan.range.clone();
-    let last = found.last().filter(|_| found.len() >= scan.limit as usize);
-    let range = match last {
-        Some((last, _)) if scan.reverse => KeyRange { lower: std::ops::Bound::Included(last.clone()), upper },
-        Some((last, _)) => KeyRange { lower, upper: std::ops::Bound::Included(last.clone()) },
-        None => KeyRange { lower, upper },
-    };
-    RangeRead { operator: scan.operator, range }
-}
-
 /// Scans what is committed with `changed` in front of it.
 fn scan_behind(state: &State, scan: &Scan, changed: Vec<(Key, Option<Value>)>) -> Vec<(Key, Value)> {
     // Of what is found, each of these may be hidden.
@@ -240,6 +229,7 @@ mod tests {
     use super::*;
     use crate::ids::OperatorId;
     use crate::state::entity::Layout;
+    use crate::state::range::KeyRange;
 
     const LAYOUT: Layout = Layout { seed: 3, partitions: 2 };
     const RUN: Runner = Runner { root: WorkerId(0), run: RunId(1) };

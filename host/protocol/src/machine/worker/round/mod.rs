@@ -147,11 +147,8 @@ impl<W> Rounds<W> {
             executing.join(*run, others, Some(end));
         }
         for run in begun {
-            let mut others = WorkerSet::default();
-            for worker in (0..ground.view().placement.workers()).map(WorkerId).filter(|worker| *worker != me) {
-                others.merge(&WorkerSet::only(worker));
-                self.graphs.mail(worker).joins.push(Join::of_query(run, me));
-            }
+            let others = ground.others();
+            others.iter().for_each(|worker| self.graphs.mail(worker).joins.push(Join::of_query(run, me)));
             if others.is_empty() {
                 self.begun.push(run);
             } else {
