@@ -85,7 +85,7 @@ reasons! {
     Duplicate = "duplicate",
     /// A message that does not follow the one before it.
     Gap = "gap",
-    /// An acknowledgement of what was never sent.
+    /// An acknowledgement of what was never sent, or of less than before.
     ImpossibleAck = "impossible_ack",
 }
 
@@ -93,6 +93,12 @@ impl Reason {
     /// The connection goes on after it; after any other it ends, and what was lost with it is sent again.
     pub fn goes_on(self) -> bool {
         matches!(self, Reason::Duplicate | Reason::OldGeneration | Reason::FutureGeneration | Reason::Restarted)
+    }
+
+    /// The two sides do not go on from the same links, as when somebody else has connected under the name of one of
+    /// them in between: both begin with new ones.
+    pub fn is_of_links(self) -> bool {
+        self == Reason::ImpossibleAck
     }
 
     /// Happens when all is well: after a reconnection, while a new generation begins, and while somebody

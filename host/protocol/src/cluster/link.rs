@@ -70,8 +70,8 @@ impl<T> Link<T> {
         if ack > self.sent {
             return Err(Rejected::ImpossibleAck);
         }
-        let oldest = self.sent - self.unacknowledged.len() as u64;
-        let arrived = self.unacknowledged.drain(..ack.saturating_sub(oldest) as usize);
+        let before = self.arrived();
+        let arrived = self.unacknowledged.drain(..ack.saturating_sub(before) as usize);
         let released = arrived.map(|message| (self.weigh)(&message)).sum();
         self.weight -= released;
         Ok(released)
@@ -97,8 +97,12 @@ impl<T> Link<T> {
 
     /// Messages that are not acknowledged, with their numbers, in order: what a new connection begins with.
     pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, &T)> {
-        let oldest = self.sent - self.unacknowledged.len() as u64;
-        (oldest + 1..).zip(&self.unacknowledged)
+        (self.arrived() + 1..).zip(&self.unacknowledged)
+    }
+
+    /// Number of the last message that is known to have arrived.
+    pub fn arrived(&self) -> u64 {
+        self.sent - self.unacknowledged.len() as u64
     }
 
     /// Weight of what is not acknowledged.

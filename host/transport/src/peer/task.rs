@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use styx_protocol::link::Link;
+use styx_protocol::link::{Link, Rejected};
 use tokio::sync::mpsc;
 
 use super::{Adoption, Command, LinkKind, MESSAGE_BYTES, Peer, weight};
@@ -86,6 +86,8 @@ pub(crate) struct Task {
     /// None: messages of this generation were lost.
     data: Option<Link<Message>>,
     their_session: Option<u64>,
+    /// The links were forgotten since the last connection.
+    forgotten: bool,
     compressor: Compressor,
     live: Option<Live>,
 }
@@ -109,6 +111,7 @@ impl Task {
             control: new_link(0),
             data: Some(new_link(generation)),
             their_session: None,
+            forgotten: false,
             live: None,
         }
     }
@@ -263,8 +266,9 @@ impl Task {
         }
         self.lose(Ending::at_once("a newer connection takes its place"));
         if anew {
-            self.forget();
+            self.forget("the peer has started anew");
         }
+        let restarted = std::mem::take(&mut self.forgotten);
         self.their_session = Some(hello.session);
         let heard = Instant::now();
         self.live = Some(Live { connection, dialer, theirs: None, heard, unacknowledged: 0, congested: false });
@@ -273,17 +277,18 @@ impl Task {
         self.peer.connected.send_replace(true);
         drop(settled);
         let peer = self.peer.id;
-        (self.context.deliver)(Incoming::Connected { peer, hello: Box::new(hello), restarted: anew });
+        (self.context.deliver)(Incoming::Connected { peer, hello: Box::new(hello), restarted });
     }
 
-    /// The other side has forgotten the links.
-    fn forget(&mut self) {
+    /// The other side has forgotten the links, or has others.
+    fn forget(&mut self, why: &str) {
+        self.forgotten = true;
         let control = std::mem::replace(&mut self.control, new_link(0));
         self.peer.release(control.weight());
         if self.data.as_ref().is_some_and(|data| data.sent() > 0 || data.received() > 0) {
             let data = self.data.take();
             self.peer.release(data.map_or(0, |data| data.weight()));
-            self.peer.breaks(&self.context, self.generation, "the peer has started anew".into());
+            self.peer.breaks(&self.context, self.generation, why.into());
         }
     }
 
@@ -324,6 +329,9 @@ impl Task {
             };
             if let Err(refusal) = taken {
                 self.refuse(&refusal);
+                if refusal.reason.is_of_links() {
+                    self.forget("what the peer says is of other links than these");
+                }
                 if !refusal.reason.goes_on() {
                     return Err(Ending { why: refusal.message, told: true });
                 }
@@ -351,7 +359,13 @@ impl Task {
                 let Notice { reason, message } = Notice::decode(&frame.body);
                 add(&self.context.counters.told, 1);
                 tracing::info!(peer = %self.peer.id, reason, "the peer has refused something: {message}");
+                let of_links = Reason::named(&reason).is_some_and(Reason::is_of_links);
                 (self.context.deliver)(Incoming::Refused { peer: self.peer.id, reason, message });
+                if of_links {
+                    // With the same links it would refuse the same again.
+                    self.forget("the peer has other links than these");
+                    self.lose(Ending::at_once("the peer has other links than these"));
+                }
                 Ok(())
             }
             Kind::Resume => self.resume(frame.header),
@@ -454,9 +468,15 @@ fn new_link(generation: u64) -> Link<Message> {
 
 /// Takes the acknowledgement of a frame, and releases the bytes of what it is for.
 fn settle(peer: &Peer, link: &mut Link<Message>, generation: u64, ack: u64) -> Result<(), Refusal> {
-    let released = link.acknowledged(generation, ack).map_err(|rejected| {
-        Refusal::new(rejected.into(), format!("you acknowledge message {ack}, which was never sent; connect again"))
-    })?;
+    let refuse = |rejected: Rejected, why: &str| {
+        Refusal::new(rejected.into(), format!("you acknowledge message {ack}, {why}; connect again"))
+    };
+    let before = link.arrived();
+    let released = link.acknowledged(generation, ack).map_err(|rejected| refuse(rejected, "which was never sent"))?;
+    if ack < before {
+        // Acknowledgements come in order: this one is of another link's other end.
+        return Err(refuse(Rejected::ImpossibleAck, "and have acknowledged a later one"));
+    }
     peer.release(released);
     Ok(())
 }

@@ -184,3 +184,38 @@ async fn a_peer_that_does_not_acknowledge_is_bounded() {
     let long = vec![0; (1 << 20) + 1];
     assert_eq!(node.network.send(raw.id, long), Err(SendError::TooLarge { bytes: (1 << 20) + 1, most: 1 << 20 }));
 }
+
+/// Somebody else has connected under the name of a node: the links of the pair fit no more, and both begin with new ones
+/// instead of refusing each other for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pair_whose_links_do_not_fit_begins_anew() {
+    let (a, b) = (Node::start(1).await, Node::start(2).await);
+    pair(&a, &b).await;
+    for number in 0..3u8 {
+        a.network.send(b.id, vec![number]).unwrap();
+        assert_eq!(b.message().await, vec![number]);
+        b.network.send(a.id, vec![number]).unwrap();
+        assert_eq!(a.message().await, vec![number]);
+    }
+    let clone = Node::start(1).await;
+    clone.network.set_generation(1);
+    clone.dial(&b);
+    assert!(b.connected().await, "another process");
+    clone.network.stop().await;
+
+    // The first one comes again by itself. It is refused once, and then the pair is connected anew.
+    while !a.connected().await {}
+    while !b.connected().await {}
+    let refused = |node: &Node| node.network.counters().refused(Reason::ImpossibleAck);
+    assert!(refused(&a) + refused(&b) > 0);
+    for node in [&a, &b] {
+        node.network.set_generation(2);
+    }
+    a.network.send(b.id, "there").unwrap();
+    assert_eq!(b.message().await, "there");
+    b.network.send(a.id, "and back").unwrap();
+    assert_eq!(a.message().await, "and back");
+    a.network.send_control(b.id, "control").unwrap();
+    let control = |incoming| matches!(incoming, Incoming::Control { body, .. } if body == "control").then_some(());
+    b.until("control message", control).await;
+}
