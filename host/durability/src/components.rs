@@ -1,8 +1,10 @@
 //! Components of deployments, as a process keeps them: a snapshot holds those that its catalog names.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use styx_protocol::catalog::Digest;
+use styx_protocol::ids::Timestamp;
 
 /// Whether an error says that a component is lost: not there, or not what its digest says. Any other may pass.
 pub fn is_lost(error: &io::Error) -> bool {
@@ -22,4 +24,7 @@ pub trait Components {
 
     /// Keeps a component; it is durable when this returns. Doing so again costs a look.
     fn put(&self, bytes: &[u8]) -> io::Result<Digest>;
+
+    /// Deletes those that are not needed and were put, or put again, before a time; gives how many.
+    fn collect(&self, needed: &BTreeSet<Digest>, before: Timestamp) -> io::Result<usize>;
 }

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use styx_driver::snapshots::{ManifestDraft, ManifestPut, StoreFailure};
 use styx_planted::{Bug, planted};
+use styx_protocol::catalog::Digest;
 use styx_protocol::ids::{Generation, LogPosition, Timestamp};
 use styx_protocol::record::Genesis;
-use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, Retention, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{CompactionPolicy, Draft, PartRef, Retention, SnapshotError, SnapshotStore, SystemNames};
 
 use crate::components::{Components, is_lost};
 use crate::failure::failure;
@@ -130,12 +131,17 @@ impl ManifestWriter {
         written.map_err(|error| failure(&error))
     }
 
-    /// Merges deltas and deletes what is too old, unless `stop` says that it may wait. The log must be kept from the
-    /// position on that is returned.
+    /// Merges deltas and deletes what is too old, components of no deployment among it, unless `stop` says that it may
+    /// wait. The log must be kept from the position on that is returned.
     ///
     /// # Errors
     /// It is not done, or not all of it; nothing that exists has suffered.
-    pub fn maintain(&self, now: Timestamp, stop: &dyn Fn() -> bool) -> Result<Option<LogPosition>, StoreFailure> {
+    pub fn maintain(
+        &self,
+        components: &dyn Components,
+        now: Timestamp,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<LogPosition>, StoreFailure> {
         let policy = CompactionPolicy::default();
         let collected = self.store.compact(self.generation.0, &policy, now.0, stop).and_then(|compacted| {
             if compacted.partitions > 0 {
@@ -144,9 +150,27 @@ impl ManifestWriter {
             self.store.collect(self.retention, now.0)
         });
         match collected {
-            Ok(collected) => Ok(collected.log_position.map(LogPosition)),
+            Ok(collected) => {
+                if let Some(kept) = &collected.system {
+                    self.collect_components(components, kept);
+                }
+                Ok(collected.log_position.map(LogPosition))
+            }
             Err(SnapshotError::Stopped) => Err(StoreFailure::Stopped),
             Err(error) => Err(failure(&error)),
+        }
+    }
+
+    /// Deletes components that no snapshot that is kept names. The log may name others, behind the oldest of these: those
+    /// were put after it, or but little before, as were those of deployments that are under way.
+    fn collect_components(&self, components: &dyn Components, kept: &SystemNames) {
+        let names = kept.names.iter().filter_map(|name| name.strip_prefix(COMPONENT));
+        let needed = names.filter_map(Digest::parse).collect();
+        let before = Timestamp(kept.oldest_us.saturating_sub(self.retention.grace_us));
+        match components.collect(&needed, before) {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "components of no deployment were deleted"),
+            Err(error) => tracing::warn!(%error, "components of no deployment cannot be deleted"),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! directory.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -69,6 +69,13 @@ impl Components for Shelf {
         self.0.borrow_mut().insert(digest(bytes), bytes.to_vec());
         Ok(digest(bytes))
     }
+
+    /// As if all were put half an hour ago.
+    fn collect(&self, needed: &BTreeSet<Digest>, before: Timestamp) -> io::Result<usize> {
+        let count = self.0.borrow().len();
+        self.0.borrow_mut().retain(|digest, _| needed.contains(digest) || before.0 <= NOW.0 - 1_800_000_000);
+        Ok(count - self.0.borrow().len())
+    }
 }
 
 /// Components of a process that can open nothing.
@@ -85,6 +92,10 @@ impl Components for NoDescriptors {
 
     fn put(&self, _: &[u8]) -> io::Result<Digest> {
         unreachable!("nothing is put")
+    }
+
+    fn collect(&self, _: &BTreeSet<Digest>, _: Timestamp) -> io::Result<usize> {
+        unreachable!("nothing is tidied up")
     }
 }
 
@@ -264,7 +275,8 @@ fn catalog() -> Catalog {
 fn what_was_written_is_restored_where_nothing_else_is() {
     let directory = tempfile::tempdir().unwrap();
     let (cluster, manifests) = Cluster::with_snapshots(directory.path());
-    assert_eq!(manifests.maintain(NOW, &|| false), Ok(Some(LogPosition(3))), "both are kept");
+    let maintained = manifests.maintain(&cluster.components, NOW, &|| false);
+    assert_eq!(maintained, Ok(Some(LogPosition(3))), "both are kept");
     let elsewhere = Shelf::default();
     let (begin, restored) = cluster.begin(&elsewhere).unwrap();
     let restored = restored.unwrap();
@@ -272,6 +284,28 @@ fn what_was_written_is_restored_where_nothing_else_is() {
     assert_eq!(hashes(&restored), cluster.hashes());
     assert_eq!(restored.replies, [kept(78)]);
     assert_eq!(elsewhere.get(digest(COMPONENT)).unwrap(), COMPONENT);
+}
+
+#[test]
+fn a_component_that_no_snapshot_names_goes_after_the_grace() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cluster, manifests) = Cluster::with_snapshots(directory.path());
+    let other = cluster.components.put(b"another").unwrap();
+    manifests.maintain(&cluster.components, NOW, &|| false).unwrap();
+    assert!(cluster.components.contains(other), "the log may name it");
+    let (begin, _) = cluster.begin(&cluster.components).unwrap();
+    let (store, retention) = (begin.store.clone().unwrap(), Retention { grace_us: 0, ..Retention::default() });
+    let generation = begin.single_generation();
+    let manifests = ManifestWriter::new(store, begin.genesis, generation, retention, begin.found.as_ref());
+    // What one that cannot be read names is not known.
+    let manifest = directory.path().join("manifests").read_dir().unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&manifest).unwrap();
+    std::fs::write(&manifest, b"nonsense").unwrap();
+    manifests.maintain(&cluster.components, NOW, &|| false).unwrap();
+    assert!(cluster.components.contains(other));
+    std::fs::write(&manifest, whole).unwrap();
+    manifests.maintain(&cluster.components, NOW, &|| false).unwrap();
+    assert_eq!([other, digest(COMPONENT)].map(|digest| cluster.components.contains(digest)), [false, true]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use styx_protocol::catalog::Digest;
@@ -48,16 +49,22 @@ impl Artifacts {
         self.code_path(digest).with_extension("sha256")
     }
 
-    /// Deletes code that is not kept.
-    pub fn prune(&self, mut keep: impl FnMut(Digest) -> bool) -> std::io::Result<()> {
+    /// Deletes code that is not kept and was compiled before a time.
+    pub fn prune(&self, before: SystemTime, mut keep: impl FnMut(Digest) -> bool) -> std::io::Result<()> {
         for entry in std::fs::read_dir(&self.directory)? {
-            let path = entry?.path();
+            let entry = entry?;
+            let path = entry.path();
             let is_ours = path.extension().is_some_and(|extension| extension == "cwasm" || extension == "sha256");
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let Some((digest, hash)) = stem.split_once('-').filter(|_| is_ours) else { continue };
-            let kept = hash == format!("{:016x}", self.engine_hash) && parse(digest).is_some_and(&mut keep);
-            if !kept {
-                std::fs::remove_file(&path)?;
+            let kept = hash == format!("{:016x}", self.engine_hash) && Digest::parse(digest).is_some_and(&mut keep);
+            // Another process may share the directory, and delete the same.
+            let is_old = || entry.metadata().and_then(|found| found.modified()).is_ok_and(|at| at < before);
+            if !kept && is_old() {
+                match std::fs::remove_file(&path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
             }
         }
         Ok(())
@@ -130,18 +137,6 @@ impl Artifacts {
 /// SHA-256 of bytes: a component's content address.
 pub(crate) fn digest(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
-}
-
-/// A digest as it is written.
-fn parse(text: &str) -> Option<Digest> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(Digest(bytes))
 }
 
 /// SHA-256 of a file.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use styx_protocol::catalog::Digest;
 
@@ -172,12 +173,12 @@ impl Engine {
     }
 
     /// Deletes compiled code of other components, and of other versions of the engine, from the
-    /// cache. What is deleted wrongly is compiled again.
+    /// cache, if it is from before a time. What is deleted wrongly is compiled again.
     ///
     /// # Errors
     /// If the cache directory cannot be read.
-    pub fn prune_cache(&self, keep: impl FnMut(Digest) -> bool) -> std::io::Result<()> {
-        self.artifacts.prune(keep)
+    pub fn prune_cache(&self, before: SystemTime, keep: impl FnMut(Digest) -> bool) -> std::io::Result<()> {
+        self.artifacts.prune(before, keep)
     }
 
     /// A number that no other executor of this engine has.

@@ -7,7 +7,7 @@
 mod support;
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use styx_engine::{COMPILE_ARGUMENT, Compiler, Determinism, Engine, EngineOptions, UploadCode, compile_child_main};
 use support::{Guest, invoke};
@@ -242,9 +242,11 @@ fn the_cache_heals() {
     std::fs::remove_file(find("sha256").pop().unwrap()).unwrap();
     engine(cache.path()).load(checked.digest, &component).unwrap();
     // Pruned: only what is kept stays.
-    engine(cache.path()).prune_cache(|digest| digest == checked.digest).unwrap();
+    let later = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 33);
+    engine(cache.path()).prune_cache(later, |digest| digest == checked.digest).unwrap();
+    engine(cache.path()).prune_cache(SystemTime::UNIX_EPOCH, |_| false).unwrap();
     assert_eq!(find("cwasm").as_slice(), std::slice::from_ref(&code));
-    engine(cache.path()).prune_cache(|_| false).unwrap();
+    engine(cache.path()).prune_cache(later, |_| false).unwrap();
     assert!(find("cwasm").is_empty() && find("sha256").is_empty() && component.exists());
     engine(cache.path()).load(checked.digest, &component).unwrap();
     // Damaged component: told.

@@ -6,12 +6,15 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use sha2::{Digest as _, Sha256};
 use styx_durability::components::Components;
+use styx_engine::Engine;
 use styx_protocol::catalog::Digest;
+use styx_protocol::ids::Timestamp;
 use styx_storage::snapshot::ClusterMetadata;
 
 /// A directory of components. Cheap to clone; every method blocks on the file system.
@@ -20,6 +23,19 @@ pub struct ComponentStore {
     directory: Arc<Path>,
     /// Copy that other coordinators share.
     shared: Option<ClusterMetadata>,
+    compiled: Option<CompiledCode>,
+    /// Held while files are deleted: what is wanted at that moment stays.
+    changing: Arc<Mutex<()>>,
+}
+
+/// Where code of the components is.
+#[derive(Clone)]
+struct CompiledCode(Arc<Engine>);
+
+impl std::fmt::Debug for CompiledCode {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("CompiledCode")
+    }
 }
 
 const SUFFIX: &str = ".wasm";
@@ -35,13 +51,19 @@ impl ComponentStore {
                 fs::remove_file(path)?;
             }
         }
-        Ok(ComponentStore { directory: directory.into(), shared: None })
+        Ok(ComponentStore { directory: directory.into(), shared: None, compiled: None, changing: Arc::default() })
     }
 
     /// The same directory; what is put there from now on is also put into `cluster_metadata`.
     #[must_use]
     pub fn shared(self, cluster_metadata: ClusterMetadata) -> Self {
         ComponentStore { shared: Some(cluster_metadata), ..self }
+    }
+
+    /// The same directory; with what is deleted from it goes what `engine` has compiled of it.
+    #[must_use]
+    pub fn compiled_by(self, engine: Arc<Engine>) -> Self {
+        ComponentStore { compiled: Some(CompiledCode(engine)), ..self }
     }
 
     /// The content address of `bytes`.
@@ -79,10 +101,25 @@ impl ComponentStore {
         Ok(())
     }
 
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether a component is there; if so, it stays for as long as one that was just put.
+    pub fn want(&self, digest: Digest) -> bool {
+        let _changing = self.changing();
+        self.contains(digest) && self.refresh(digest).is_ok()
+    }
+
+    fn refresh(&self, digest: Digest) -> io::Result<()> {
+        File::options().append(true).open(self.path(digest))?.set_modified(SystemTime::now())
+    }
+
     fn keep(&self, bytes: &[u8]) -> io::Result<Digest> {
         let digest = Self::digest(bytes);
+        let _changing = self.changing();
         // A file whose content is not what its name says is replaced.
-        if self.get(digest).is_ok() {
+        if self.get(digest).is_ok() && self.refresh(digest).is_ok() {
             return Ok(digest);
         }
         let mut part = tempfile::Builder::new().prefix("upload-").suffix(".part").tempfile_in(&self.directory)?;
@@ -118,11 +155,52 @@ impl Components for ComponentStore {
         }
         Ok(bytes)
     }
+
+    fn collect(&self, needed: &BTreeSet<Digest>, before: Timestamp) -> io::Result<usize> {
+        let before = SystemTime::UNIX_EPOCH + Duration::from_micros(before.0);
+        let mut deleted = 0;
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let digest = name.to_str().and_then(|name| Digest::parse(name.strip_suffix(SUFFIX)?));
+            let Some(digest) = digest.filter(|digest| !needed.contains(digest)) else { continue };
+            let _changing = self.changing();
+            if fs::metadata(self.path(digest))?.modified()? < before {
+                fs::remove_file(self.path(digest))?;
+                deleted += 1;
+            }
+        }
+        if let Some(CompiledCode(engine)) = &self.compiled {
+            engine.prune_cache(before, |digest| needed.contains(&digest))?;
+        }
+        Ok(deleted)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_deployment_names_goes_after_a_while() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = ComponentStore::open(directory.path()).unwrap();
+        let [named, old, again, wanted, young] =
+            [b"named", b"old--", b"again", b"want-", b"young"].map(|bytes| store.put(bytes).unwrap());
+        let hours = |hours: u64| SystemTime::now() - Duration::from_secs(3600 * hours);
+        for digest in [named, old, again, wanted] {
+            File::options().append(true).open(store.path(digest)).unwrap().set_modified(hours(3)).unwrap();
+        }
+        fs::write(directory.path().join("else.wasm"), b"no component").unwrap();
+        store.put(b"again").unwrap();
+        assert!(store.want(wanted) && !store.want(ComponentStore::digest(b"absent")));
+        let before = hours(1).duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+        assert_eq!(store.collect(&BTreeSet::from([named]), Timestamp(before)).unwrap(), 1);
+        let left = [named, old, again, wanted, young].map(|digest| store.contains(digest));
+        assert_eq!(left, [true, false, true, true, true]);
+        assert!(directory.path().join("else.wasm").exists());
+        assert_eq!(store.collect(&BTreeSet::from([named]), Timestamp(before)).unwrap(), 0);
+    }
 
     #[test]
     fn what_is_put_can_be_got_and_what_is_damaged_cannot() {

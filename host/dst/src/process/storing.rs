@@ -138,7 +138,7 @@ impl StoreThread {
                         continue;
                     }
                     Some(Order::Put(draft)) => Report::Put(writer.put(*draft, &components, clock())),
-                    Some(Order::Maintain) => Report::Maintained(writer.maintain(clock(), &|| stop.get())),
+                    Some(Order::Maintain) => Report::Maintained(writer.maintain(&components, clock(), &|| stop.get())),
                 };
                 if !over.get() {
                     inbox.borrow_mut().push_back(input(report));

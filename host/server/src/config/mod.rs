@@ -206,6 +206,10 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "0s")]
     #[serde(serialize_with = "humantime_serde::serialize")]
     pub snapshot_keep_for: Duration,
+    /// How long files of a snapshot are left alone that no snapshot mentions: longer than any worker takes to write one
+    #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = some_time, default_value = "1h")]
+    #[serde(serialize_with = "humantime_serde::serialize")]
+    pub snapshot_grace: Duration,
     /// How long an epoch may fill while earlier ones are not yet durable
     #[arg(help_heading = roles::LOG, long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1ms")]
     #[serde(serialize_with = "humantime_serde::serialize")]

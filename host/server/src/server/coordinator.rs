@@ -57,7 +57,7 @@ impl CoordinatorServer {
     async fn start_only(config: &ServerConfig, surface: Surface, engine: Arc<Engine>) -> Result<Self, ServerError> {
         let (shutdown, admin) = (Shutdown::default(), surface.address);
         let log = open_log(config, None)?;
-        let components = components(config)?;
+        let components = components(config)?.compiled_by(engine.clone());
         let options = options(config, &components, admin)?;
         let node = CoordinatorNode::start(options, log, engine.clone(), components.clone()).await;
         let node = node.map_err(|error| not_started(&error, config.cluster_addr))?;
@@ -82,7 +82,7 @@ impl CoordinatorServer {
         let open = move || Ok((Leases::open(&place, &runtime)?, ClusterMetadata::open(&place, &runtime)?));
         let opened = tokio::task::spawn_blocking(open).await.map_err(failed)?;
         let (leases, cluster_metadata) = opened.map_err(|error| store_error(&error))?;
-        let components = components(config)?.shared(cluster_metadata.clone());
+        let components = components(config)?.shared(cluster_metadata.clone()).compiled_by(engine.clone());
         let options = options(config, &components, admin)?;
         let reception = Reception::start(&options, &engine, leadership.clone()).await;
         let reception = reception.map_err(|error| not_started(&error.into(), config.cluster_addr))?;

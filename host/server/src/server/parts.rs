@@ -1,14 +1,15 @@
 //! What several roles are made of: addresses, log, engine.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use styx_durability::failure::is_damage;
 use styx_engine::{Cluster, Compiler, Engine, EngineOptions};
-use styx_protocol::catalog::Catalog;
+use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::replies::Retention;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -122,7 +123,7 @@ pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> O
         retention: KeepSnapshots {
             epochs_min: config.snapshot_keep,
             age_us: config.snapshot_keep_for.as_micros() as u64,
-            ..Default::default()
+            grace_us: config.snapshot_grace.as_micros() as u64,
         },
         runtime: tokio::runtime::Handle::current().into(),
         components: components.clone(),
@@ -328,13 +329,18 @@ fn compiler_binary() -> anyhow::Result<std::path::PathBuf> {
     beside.ok_or_else(|| anyhow::anyhow!("there is no program `styx` near {}", current.display()))
 }
 
-/// Loads the components of a catalog before the first transaction that may call them.
+/// Loads the components of a catalog before the first transaction that may call them, and drops those that only
+/// catalogs have named which no transaction runs under any more.
 pub(super) fn prepare(engine: Arc<Engine>, components: ComponentStore) -> Prepare {
-    Box::new(move |catalog: &Catalog| {
-        for operator in catalog.operators() {
-            let path = components.path(operator.component);
-            engine.load(operator.component, Path::new(&path))?;
+    let mut in_use: Vec<(Weak<Catalog>, BTreeSet<Digest>)> = Vec::new();
+    Box::new(move |catalog: &Arc<Catalog>| {
+        let named: BTreeSet<Digest> = catalog.operators().map(|operator| operator.component).collect();
+        for digest in &named {
+            engine.load(*digest, &components.path(*digest))?;
         }
+        in_use.retain(|(catalog, _)| catalog.strong_count() > 0);
+        in_use.push((Arc::downgrade(catalog), named));
+        engine.retain(|digest| in_use.iter().any(|(_, named)| named.contains(&digest)));
         Ok(())
     })
 }

@@ -43,8 +43,8 @@ impl Server {
         let front = kafka_front(config, false).await?;
         let admin = Surface::admin(config).await?;
         let log = open_log(config, None)?;
-        let components = components(config)?;
         let engine = engine(config, config.threads, None)?;
+        let components = components(config)?.compiled_by(engine.clone());
         let options = SingleOptions {
             threads: config.threads,
             stack_bytes: EXECUTION_STACK_BYTES,

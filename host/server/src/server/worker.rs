@@ -41,9 +41,9 @@ impl WorkerServer {
             Some(_) => Some(Surface::admin(config).await?),
             None => None,
         };
-        let components = components(config)?;
         let room = Cluster::default();
         let engine = engine(config, config.threads, Some(room))?;
+        let components = components(config)?.compiled_by(engine.clone());
         let options = WorkerNodeOptions {
             node: identity.node,
             name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),

@@ -70,7 +70,7 @@ impl From<OperatorMessage> for Event {
 }
 
 /// Makes what a catalog names ready to be executed, before the first transaction that may call it.
-pub type Prepare = Box<dyn FnMut(&Catalog) -> anyhow::Result<()> + Send>;
+pub type Prepare = Box<dyn FnMut(&Arc<Catalog>) -> anyhow::Result<()> + Send>;
 
 /// Settings of a single process.
 #[derive(Clone, Debug)]

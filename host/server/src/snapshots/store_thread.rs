@@ -58,9 +58,9 @@ impl StoreThread {
                 for order in inbox {
                     tell(match order {
                         Order::Put(draft) => StoreReport::Put(writer.put(*draft, &components, now())),
-                        Order::Maintain => {
-                            StoreReport::Maintained(writer.maintain(now(), &|| stop.load(Ordering::Relaxed)))
-                        }
+                        Order::Maintain => StoreReport::Maintained(
+                            writer.maintain(&components, now(), &|| stop.load(Ordering::Relaxed)),
+                        ),
                     });
                 }
             });

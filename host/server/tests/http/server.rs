@@ -93,7 +93,7 @@ impl Server {
         };
         let prepare = {
             let (engine, components) = (engine.clone(), components.clone());
-            Box::new(move |catalog: &styx_protocol::catalog::Catalog| {
+            Box::new(move |catalog: &Arc<styx_protocol::catalog::Catalog>| {
                 catalog
                     .operators()
                     .try_for_each(|operator| Ok(engine.load(operator.component, &components.path(operator.component))?))

@@ -10,7 +10,7 @@
 //! The parts are listed *before* the manifests: a part that is mentioned in between was there when the manifests
 //! were read, and is found to be mentioned.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use styx_planted::{Bug, planted};
 
@@ -57,6 +57,25 @@ pub struct Collected {
     /// The log must be kept from this record on: any retained snapshot can be recovered from. `None` if none is
     /// retained.
     pub log_position: Option<u64>,
+    /// What retained snapshots name besides partitions. `None` if none is retained, or one cannot be read.
+    pub system: Option<SystemNames>,
+}
+
+/// Names of the system parts of several snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemNames {
+    pub names: BTreeSet<String>,
+    /// When the oldest of the snapshots was taken, microseconds since 1970.
+    pub oldest_us: u64,
+}
+
+impl SystemNames {
+    fn of(kept: &[&Listing]) -> Option<SystemNames> {
+        let manifests = kept.iter().map(|listing| listing.manifest.as_ref().ok()).collect::<Option<Vec<_>>>()?;
+        let oldest_us = manifests.iter().map(|manifest| manifest.created_us).min()?;
+        let names = manifests.iter().flat_map(|manifest| manifest.system.keys().cloned());
+        Some(SystemNames { names: names.collect(), oldest_us })
+    }
 }
 
 impl SnapshotStore {
@@ -88,6 +107,7 @@ impl SnapshotStore {
             retained: kept.iter().map(|listing| listing.sequence).collect(),
             manifests: names.len() as u64,
             log_position: kept.iter().filter_map(|listing| Some(listing.manifest.as_ref().ok()?.log_position)).min(),
+            system: SystemNames::of(&kept),
             ..Collected::default()
         };
         if kept.iter().all(|listing| listing.manifest.is_ok()) {

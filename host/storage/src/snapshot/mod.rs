@@ -61,7 +61,7 @@ use std::sync::{Arc, Mutex};
 
 pub use self::backup::{Imported, Transferred};
 pub use self::cluster_metadata::ClusterMetadata;
-pub use self::collect::{Collected, Retention};
+pub use self::collect::{Collected, Retention, SystemNames};
 pub use self::commit::Draft;
 pub use self::compact::{Compacted, CompactionPolicy};
 pub use self::error::SnapshotError;

@@ -14,8 +14,8 @@ use styx_driver::worker::{RestoreFailure, WorkerDriver, WorkerEffect, WorkerEven
 use styx_durability::components::Components;
 use styx_durability::recovery::Opened;
 use styx_engine::Engine;
-use styx_protocol::catalog::Digest;
-use styx_protocol::ids::Generation;
+use styx_protocol::catalog::{Catalog, Digest};
+use styx_protocol::ids::{Generation, Timestamp};
 use styx_protocol::message::Message;
 use styx_protocol::task::RunId;
 use styx_storage::snapshot::SnapshotStore;
@@ -131,7 +131,7 @@ impl Compiler {
         if self.engine.is_loaded(digest) {
             return Some(WorkerEvent::ComponentPrepared(digest, Ok(())));
         }
-        if !self.components.contains(digest) {
+        if !self.components.want(digest) {
             return Some(WorkerEvent::ComponentAbsent(digest));
         }
         self.load(digest, events);
@@ -149,6 +149,22 @@ impl Compiler {
         }
         self.load(digest, events);
         None
+    }
+
+    /// Deletes what no version of an app has named for a while: the coordinator has it, should it be wanted again.
+    fn collect(&self, catalog: &Catalog) {
+        const KEPT: Duration = Duration::from_secs(3600);
+        // Between two generations nothing is named.
+        if catalog.version() == 0 {
+            return;
+        }
+        let (components, needed) = (self.components.clone(), catalog.image().components().collect());
+        let before = Timestamp(now().0.saturating_sub(KEPT.as_micros() as u64));
+        spawn("styx-collect", move || {
+            if let Err(error) = components.collect(&needed, before) {
+                tracing::warn!(%error, "components of no deployment cannot be deleted");
+            }
+        });
     }
 
     fn load(&self, digest: Digest, events: &Sender<Event>) {
@@ -364,7 +380,10 @@ impl Shell {
                 // Whoever asked may be gone.
                 let _ = to.send(response);
             }
-            WorkerEffect::PublishCatalog(catalog) => self.handle.show_catalog(catalog),
+            WorkerEffect::PublishCatalog(catalog) => {
+                self.compiler.collect(&catalog);
+                self.handle.show_catalog(catalog);
+            }
             WorkerEffect::Logs { catalog, tid, lines } => {
                 lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
             }
