@@ -50,10 +50,18 @@ pub struct BuildError {
     pub output: String,
 }
 
+/// Characters of a message.
+const MESSAGE_MAX: usize = 600;
+
 impl BuildError {
     /// An error without a hint.
     pub fn new(code: Code, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string(), hint: String::new(), output: String::new() }
+        let mut message = message.to_string();
+        // A manifest may name things by a megabyte.
+        if let Some((end, _)) = message.char_indices().nth(MESSAGE_MAX) {
+            message.replace_range(end.., "…");
+        }
+        Self { code, message, hint: String::new(), output: String::new() }
     }
 
     /// Says what to do.

@@ -107,6 +107,58 @@ fn bad() {
     }
 }
 
+/// Made to be more than a reader expects: each is refused in one line that can be shown anywhere.
+#[test]
+fn hostile() {
+    let long = "a".repeat(1 << 20);
+    let wide: String = (0..20_000).map(|at| format!("x{at} = 1\n")).collect();
+    let manifests = [
+        // Deep, long, many.
+        format!("[limits]\nfuel = {}{}", "[".repeat(100_000), "]".repeat(100_000)),
+        format!("app = {}{}", "{ a = ".repeat(100_000), "}".repeat(100_000)),
+        format!("{}x = 1", "a.".repeat(100_000)),
+        format!("[{}b]", "a.".repeat(100_000)),
+        format!("[app]\nname = \"{long}\""),
+        format!("[component.\"{long}\"]\npath = \"x\""),
+        format!("[operator.\"{long}\"]\nisolation = \"warm\""),
+        format!("[limits]\n{wide}"),
+        format!("[limits]\nmemory = \"{}\"", "9".repeat(1 << 20)),
+        // Numbers that are none.
+        "[limits]\nfuel = 18446744073709551616".to_owned(),
+        "[limits]\nfuel = -9223372036854775808".to_owned(),
+        "[limits]\nfuel = 1e308".to_owned(),
+        "[limits]\nfuel = inf".to_owned(),
+        "[limits]\nfuel = nan".to_owned(),
+        "[limits]\nfuel = 1979-05-27T07:32:00Z".to_owned(),
+        "[limits]\nmemory = \"99999999999999999999EiB\"".to_owned(),
+        "[limits]\nmemory = \"-1MiB\"".to_owned(),
+        "[limits]\ncalls = 4294967296".to_owned(),
+        // Names that act on a terminal, or lead elsewhere.
+        "[app]\nname = \"\\u001b[31mred\"".to_owned(),
+        "[app]\nname = \"a\\u202Eb\"".to_owned(),
+        "[app]\nname = \"a\\u0000b\"".to_owned(),
+        "[\"\\u001b]0;title\\u0007\"]\nx = 1".to_owned(),
+        "[component.a]\nfile = \"../../etc/passwd\"".to_owned(),
+        "[component.a]\nfile = \"/etc/passwd\"".to_owned(),
+        "[component.\"..\"]\npath = \"x\"".to_owned(),
+        // Other text than is meant.
+        "\u{0}".to_owned(),
+        "[app]\nname = \"a\u{7f}".to_owned(),
+        "[app]\n[app]".to_owned(),
+        "[[app]]\nname = \"a\"\n[[app]]\nname = \"b\"".to_owned(),
+        "[limits]\nfuel = 1\n[limits.fuel]\nx = 1".to_owned(),
+        "[limits]\nfuel = 1 fuel = 2".to_owned(),
+        "\r[limits]\rfuel = 1".to_owned(),
+    ];
+    for text in manifests {
+        let shown: String = text.chars().take(60).collect();
+        let error = Manifest::parse(&text).expect_err(&shown).to_string();
+        let acts = |char: char| char.is_control() || ('\u{202a}'..='\u{202e}').contains(&char);
+        assert!(error.starts_with("BAD_MANIFEST: ") && !error.contains(acts), "{shown:?}: {error:?}");
+        assert!(error.len() <= 2000, "{shown:?}: {} bytes", error.len());
+    }
+}
+
 #[test]
 fn text_round_trips() {
     let text = "[app]\nname = \"a\"\n\n[component.b]\nfile = \"b.wasm\"\n\n[limits]\nmemory = \"1MiB\"\nrw_set = 5\n\n[operator.c]\nisolation = \"fresh\"\n";
