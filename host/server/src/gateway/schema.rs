@@ -225,6 +225,53 @@ mod tests {
         assert_eq!(Schema::compile(&schema).unwrap().check(&value, 1_000_000), Ok(()));
     }
 
+    /// A hundred and more that ask for what a server must not do, or are none: each is refused, in one line.
+    #[test]
+    fn hostile_schemas_are_refused() {
+        let mut schemas = Vec::new();
+        // Whatever leads out of the schema, wherever a schema may stand.
+        let elsewhere = [
+            "http://127.0.0.1:1/schema",
+            "https://json-schema.example/x.json",
+            "file:///etc/passwd",
+            "other.json",
+            "//127.0.0.1/x",
+            "urn:uuid:deadbeef-1234-0000-0000-4321feebdaed",
+            "#/nowhere",
+        ];
+        for reference in elsewhere {
+            let leads = json!({ "$ref": reference });
+            schemas.extend(["allOf", "anyOf", "oneOf", "prefixItems"].map(|all| json!({ all: [leads] })));
+            let one =
+                ["not", "if", "items", "contains", "additionalProperties", "propertyNames", "unevaluatedProperties"];
+            schemas.extend(one.map(|one| json!({ one: leads })));
+            let named = ["properties", "patternProperties", "dependentSchemas", "$defs"];
+            schemas.extend(named.map(|named| json!({ named: { "a": leads }, "$ref": reference })));
+            schemas.push(json!({ "$dynamicRef": reference }));
+        }
+        // Keywords that are none.
+        let numbers = ["minimum", "maximum", "multipleOf", "minLength", "maxLength", "minItems", "maxProperties"];
+        schemas.extend(numbers.map(|keyword| json!({ keyword: "many" })));
+        let schemas_wanted = ["items", "not", "if", "contains", "additionalProperties", "propertyNames"];
+        schemas.extend(schemas_wanted.map(|keyword| json!({ keyword: 7 })));
+        let lists = ["allOf", "anyOf", "oneOf", "required", "enum"];
+        schemas.extend(lists.map(|keyword| json!({ keyword: { "a": 1 } })));
+        let objects = ["properties", "patternProperties", "$defs", "dependentSchemas"];
+        schemas.extend(objects.map(|keyword| json!({ keyword: [1] })));
+        schemas.extend([json!({ "type": "anything" }), json!({ "type": ["string", 3] }), json!({ "multipleOf": 0 })]);
+        // Patterns that are none, look around, or become too large.
+        let patterns =
+            ["(", "[z-a]", "a{2,1}", "(?=x)", "(?<!x)y", "(a)\\1", "((a{1000}){1000}){1000}", "\\p{Nothing}"];
+        schemas.extend(patterns.map(|pattern| json!({ "pattern": pattern })));
+        schemas.extend(patterns.map(|pattern| json!({ "patternProperties": { pattern: {} } })));
+        schemas.extend([json!(7), json!("schema"), json!([]), json!(null)]);
+        assert!(schemas.len() >= 100, "{}", schemas.len());
+        for schema in schemas {
+            let error = Schema::compile(&schema).expect_err(&schema.to_string());
+            assert!(error.len() <= 2048 && !error.contains(char::is_control), "{schema}: {error:?}");
+        }
+    }
+
     #[test]
     fn references_lead_to_subschemas_only() {
         for (schema, good) in [
