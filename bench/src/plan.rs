@@ -106,6 +106,12 @@ pub struct Plan {
     /// In a cluster: when messages are compressed: `auto`, `always` or `never`
     #[arg(long, global = true)]
     pub compress: Option<String>,
+    /// Calls come over TLS
+    #[arg(long, global = true)]
+    pub tls: bool,
+    /// In a cluster: processes speak TLS with each other, and show certificates
+    #[arg(long, global = true)]
+    pub cluster_tls: bool,
     /// In a cluster: seconds after which a worker is killed, of those that count; calls have idempotency keys then
     #[arg(long, global = true)]
     pub kill: Option<f64>,
@@ -207,6 +213,11 @@ impl Plan {
             self.kill.is_none() || self.workers > 1 && (self.rate.is_some() || self.closed),
             "--kill needs --workers 2 or more, and --rate or --closed"
         );
+        ensure!(
+            !self.tls || self.system == Kind::Styx && self.driver == Driver::Websocket,
+            "--tls is for --system styx with --driver websocket"
+        );
+        ensure!(!self.cluster_tls || self.workers > 0, "--cluster-tls needs --workers: a single server has no other");
         let least = self.disturbances().last().map_or(0, |(at, _)| at.as_secs() + 4);
         ensure!(
             self.losses.is_none() || self.seconds >= least as f64,
@@ -265,6 +276,8 @@ impl Plan {
             kafka: self.driver == Driver::Kafka,
             worker_flags: flags,
             log_flags,
+            tls: self.tls,
+            cluster_tls: self.cluster_tls,
             scripts: self.scripts.clone(),
             log_level: std::env::var("STYX_LOG").unwrap_or_else(|_| "error".into()),
             ..Options::new(&self.styx)

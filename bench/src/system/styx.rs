@@ -42,6 +42,7 @@ pub struct StyxOptions {
 /// Running processes with the app deployed.
 pub struct Styx {
     cluster: Mutex<Cluster>,
+    client: styx_client::Client,
     ingress: String,
     brokers: Option<String>,
     driver: Driver,
@@ -59,7 +60,16 @@ impl Styx {
         let cluster = Cluster::start(processes).await?;
         cluster.deploy(&guest, Some(APP), false).await?;
         let (ingress, brokers) = (cluster.ingress().to_owned(), cluster.brokers().map(str::to_owned));
-        Ok(Styx { cluster: Mutex::new(cluster), ingress, brokers, driver, connections: connections.max(1), keyed })
+        let client = cluster.client().clone();
+        Ok(Styx {
+            cluster: Mutex::new(cluster),
+            client,
+            ingress,
+            brokers,
+            driver,
+            connections: connections.max(1),
+            keyed,
+        })
     }
 }
 
@@ -69,17 +79,17 @@ const PHASE: &str = "phase_seconds";
 /// Reads the counters: of a cluster the coordinator's, how long clients waited at the gateway,
 /// and the mean of what workers say of their phases.
 async fn metrics(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, f64>> {
-    let mut totals = metrics_of(cluster.admin()).await?;
+    let mut totals = metrics_of(cluster, cluster.admin()).await?;
     let workers = cluster.workers();
     if workers == 0 {
         return Ok(totals);
     }
-    let gateway = metrics_of(cluster.process(Role::Gateway).text("admin")).await?;
+    let gateway = metrics_of(cluster, cluster.process(Role::Gateway).text("admin")).await?;
     totals.extend(gateway.into_iter().filter(|(name, _)| name.starts_with("request_")));
     totals.retain(|name, _| !name.starts_with(PHASE));
     for number in 0..workers {
         // It may have been killed.
-        let Ok(seen) = metrics_of(cluster.process(Role::Worker(number)).text("admin")).await else { continue };
+        let Ok(seen) = metrics_of(cluster, cluster.process(Role::Worker(number)).text("admin")).await else { continue };
         for (name, seconds) in seen.into_iter().filter(|(name, _)| name.starts_with(PHASE)) {
             *totals.entry(name).or_default() += seconds / workers as f64;
         }
@@ -87,8 +97,8 @@ async fn metrics(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, f64>> {
     Ok(totals)
 }
 
-async fn metrics_of(admin: &str) -> anyhow::Result<BTreeMap<String, f64>> {
-    let client = styx_client::Client::builder(admin).admin_url(admin).build()?;
+async fn metrics_of(cluster: &Cluster, admin: &str) -> anyhow::Result<BTreeMap<String, f64>> {
+    let client = cluster.client_of(admin)?;
     let response = client.admin_request(Method::GET, "/metrics").send().await?;
     Ok(read_metrics(&response.error_for_status()?.text().await?))
 }
@@ -112,7 +122,7 @@ impl System for Styx {
             match self.driver {
                 Driver::Websocket => {
                     for _ in 0..self.connections {
-                        opened.push(Box::new(Socket::open(&self.ingress, APP, results, self.keyed).await?));
+                        opened.push(Box::new(Socket::open(&self.client, APP, results, self.keyed).await?));
                     }
                 }
                 Driver::Http => {

@@ -20,10 +20,10 @@ pub struct Socket {
 }
 
 impl Socket {
-    pub async fn open(ingress: &str, app: &str, results: bool, keyed: bool) -> anyhow::Result<Socket> {
+    pub async fn open(client: &styx_client::Client, app: &str, results: bool, keyed: bool) -> anyhow::Result<Socket> {
         let socket = SOCKETS.fetch_add(1, Ordering::Relaxed);
         let keys = keyed.then(|| (format!("{}-{socket}", std::process::id()), 0));
-        let connection = styx_client::Connection::open(ingress).await?;
+        let connection = client.connect().await?;
         Ok(Socket { connection, app: app.to_owned(), results, keys })
     }
 }

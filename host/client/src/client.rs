@@ -17,7 +17,7 @@ use crate::error::{Refusal, refusal};
 use crate::reply::parse;
 use crate::request::encode;
 use crate::tls::{self, Credentials, bearer, is_https};
-use crate::{Entity, Error, Page, Pipeline, Reply, Request, Retry};
+use crate::{Connection, Entity, Error, Page, Pipeline, Reply, Request, Retry};
 
 /// A client of one server or cluster; cheap to clone. Connections are kept alive and shared by clones.
 #[derive(Clone, Debug)]
@@ -263,6 +263,14 @@ impl Client {
     /// A pipeline of requests over a WebSocket, with this client's policy of repetition.
     pub fn pipeline(&self) -> Pipeline {
         Pipeline::new(self.ingress.clone(), self.credentials.clone(), self.retry)
+    }
+
+    /// One WebSocket, with this client's token and authorities, and without retries.
+    ///
+    /// # Errors
+    /// Nobody listens there, or no server of Styx, or it refuses.
+    pub async fn connect(&self) -> Result<Connection, Error> {
+        Connection::open_as(&self.ingress, &self.credentials).await
     }
 
     /// The value of an entity; none if there is no such entity.

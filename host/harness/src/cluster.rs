@@ -71,6 +71,10 @@ pub struct Options {
     pub log_flags: Vec<String>,
     /// Further flags of whatever takes calls: the gateway, or the one server.
     pub gateway_flags: Vec<String>,
+    /// True if calls come over TLS.
+    pub tls: bool,
+    /// True if the processes of a cluster speak TLS with each other, and show certificates.
+    pub cluster_tls: bool,
     /// The directory of the scripts that start a broker or an S3 server.
     pub scripts: PathBuf,
     /// The level of the processes' logs.
@@ -91,6 +95,8 @@ impl Options {
             worker_flags: Vec::new(),
             log_flags: Vec::new(),
             gateway_flags: Vec::new(),
+            tls: false,
+            cluster_tls: false,
             scripts: "scripts/servers".into(),
             log_level: std::env::var("STYX_LOG").unwrap_or_else(|_| "info".into()),
         }
@@ -115,6 +121,8 @@ pub struct Cluster {
     /// Where workers and gateways look for the coordinators.
     coordinators: String,
     brokers: Option<String>,
+    /// The authority of the certificate of whatever takes calls, as PEM, if it has one.
+    ca: Option<String>,
     /// How often another coordinator has led instead of one that had to be started again.
     pub replaced: usize,
 }
@@ -138,7 +146,7 @@ impl Cluster {
         cluster.start_again(&all).await?;
         if let Some(server) = cluster.processes.get(&Role::Server) {
             (cluster.ingress, cluster.admin) = (server.text("ingress").to_owned(), server.text("admin").to_owned());
-            cluster.client = client(&cluster.ingress, &cluster.admin)?;
+            cluster.client = cluster.client_of(&cluster.admin)?;
         }
         cluster.settle().await?;
         Ok(cluster)
@@ -154,7 +162,7 @@ impl Cluster {
         let directory: PathBuf = directory.context("one of the two is there")?;
         let environment = vec![("STYX_LOG".to_owned(), options.log_level.clone())];
         let (ingress, admin) = (address(free_port()?), address(free_port()?));
-        let client = client(&ingress, &admin)?;
+        let client = Client::new(&ingress)?;
         let mut cluster = Cluster {
             processes: BTreeMap::new(),
             options,
@@ -167,8 +175,11 @@ impl Cluster {
             other_admin: None,
             coordinators: String::new(),
             brokers: None,
+            ca: None,
             replaced: 0,
         };
+        cluster.certificates()?;
+        cluster.client = cluster.client_of(&cluster.admin)?;
         cluster.servers()?;
         if cluster.options.workers == 0 {
             cluster.single()
@@ -176,6 +187,46 @@ impl Cluster {
             cluster.distributed()?
         }
         Ok(cluster)
+    }
+
+    /// What is shown over TLS.
+    fn certificates(&mut self) -> anyhow::Result<()> {
+        if self.options.tls {
+            let key = rcgen::KeyPair::generate()?;
+            let certificate = rcgen::CertificateParams::new(["127.0.0.1".to_owned()])?.self_signed(&key)?.pem();
+            let (cert, secret) = (self.within("http.pem"), self.within("http.key"));
+            std::fs::write(&cert, &certificate)?;
+            std::fs::write(&secret, key.serialize_pem())?;
+            self.options.gateway_flags.extend(words(&["--tls-cert", &cert, "--tls-key", &secret]));
+            self.ca = Some(certificate);
+        }
+        if self.options.cluster_tls {
+            self.styx(&["cluster", "init", &self.within("ca")])?;
+        }
+        Ok(())
+    }
+
+    /// Flags of a process of a cluster that shows a certificate; none if nobody does.
+    fn certified(&self, name: &str, role: &str) -> anyhow::Result<Vec<String>> {
+        if !self.options.cluster_tls {
+            return Ok(Vec::new());
+        }
+        let (authority, own) = (self.within("ca"), self.within(&format!("{name}-tls")));
+        self.styx(&["cluster", "certificate", &authority, &own, "--role", role])?;
+        Ok(words(&["--cluster-tls", &own]))
+    }
+
+    /// Runs a command to its end.
+    fn styx(&self, arguments: &[&str]) -> anyhow::Result<()> {
+        let output = std::process::Command::new(&self.options.binary).args(arguments).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "styx {} failed: {}", arguments.join(" "), said.trim());
+        Ok(())
+    }
+
+    /// A path in the directory of data and logs.
+    fn within(&self, name: &str) -> String {
+        self.directory.join(name).to_string_lossy().into_owned()
     }
 
     /// The broker and the S3 server, and what that means for the others' flags.
@@ -231,10 +282,10 @@ impl Cluster {
 
     fn distributed(&mut self) -> anyhow::Result<()> {
         self.coordinators = address(free_port()?);
-        self.coordinator(Role::Coordinator, "coordinator", &self.coordinators.clone(), &self.admin.clone());
+        self.coordinator(Role::Coordinator, "coordinator", &self.coordinators.clone(), &self.admin.clone())?;
         if self.options.standby {
             let (second, admin) = (address(free_port()?), address(free_port()?));
-            self.coordinator(Role::Standby, "coordinator-2", &second, &admin);
+            self.coordinator(Role::Standby, "coordinator-2", &second, &admin)?;
             // The one that leads is found behind the other one, too.
             self.coordinators = format!("{second},{}", self.coordinators);
             self.other_admin = Some(admin);
@@ -243,33 +294,38 @@ impl Cluster {
             self.add_worker();
         }
         let own = words(&["--coordinator", &self.coordinators, "--ingress-addr", &self.ingress, "--admin-addr", ANY]);
-        let flags = [own, self.options.gateway_flags.clone()].concat();
+        let flags = [own, self.options.gateway_flags.clone(), self.certified("gateway", "gateway")?].concat();
         self.add(Role::Gateway, "gateway", Some("gateway"), flags);
         Ok(())
     }
 
-    fn coordinator(&mut self, role: Role, name: &str, cluster: &str, admin: &str) {
+    fn coordinator(&mut self, role: Role, name: &str, cluster: &str, admin: &str) -> anyhow::Result<()> {
         let workers = self.options.workers.to_string();
         let own = words(&["--name", name, "--cluster-addr", cluster, "--admin-addr", admin, "--workers", &workers]);
-        let flags = [own, self.data(name), self.options.log_flags.clone()].concat();
+        let certified = self.certified(name, "coordinator")?;
+        let flags = [own, self.data(name), self.options.log_flags.clone(), certified].concat();
         self.add(role, name, Some("coordinator"), flags);
+        Ok(())
     }
 
     /// Adds one more worker, which does not run yet.
+    ///
+    /// # Panics
+    /// If it cannot be certified, where the others are.
     pub fn add_worker(&mut self) -> Role {
         let role = Role::Worker(self.options.workers);
         self.options.workers += 1;
         let name = format!("worker-{}", self.options.workers);
         let own = words(&["--coordinator", &self.coordinators, "--admin-addr", ANY]);
-        let flags = [own, self.data(&name), self.options.worker_flags.clone()].concat();
+        let certified = self.certified(&name, "worker").expect("the cluster has an authority, which certifies it");
+        let flags = [own, self.data(&name), self.options.worker_flags.clone(), certified].concat();
         self.add(role, &name, Some("worker"), flags);
         role
     }
 
     /// Where a process of a cluster keeps what is its own. What one has compiled, the others need not compile.
     fn data(&self, name: &str) -> Vec<String> {
-        let within = |name: &str| self.directory.join(name).to_string_lossy().into_owned();
-        words(&["--data-dir", &within(name), "--cache-dir", &within("cache")])
+        words(&["--data-dir", &self.within(name), "--cache-dir", &self.within("cache")])
     }
 
     /// Adds a process of `styx server`, which does not run yet.
@@ -286,8 +342,20 @@ impl Cluster {
         &self.client
     }
 
+    /// `host:port` of whatever takes calls.
     pub fn ingress(&self) -> &str {
         &self.ingress
+    }
+
+    /// A client of whatever takes calls, and of a process's admin address.
+    pub fn client_of(&self, admin: &str) -> anyhow::Result<Client> {
+        let scheme = |tls: bool| if tls { "https" } else { "http" };
+        // One that is everything has one certificate for both of its ports; a coordinator has none.
+        let gateway = self.processes.get(&Role::Gateway).map(|gateway| gateway.text("admin"));
+        let shows = self.options.tls && (self.options.workers == 0 || gateway == Some(admin));
+        let client = Client::builder(&format!("{}://{}", scheme(self.options.tls), self.ingress));
+        let client = client.admin_url(&format!("{}://{admin}", scheme(shows)));
+        Ok(self.ca.iter().fold(client, |client, ca| client.ca(ca.clone())).build()?)
     }
 
     /// `host:port` of the admin address: the leading coordinator's, or the one server's.
@@ -385,7 +453,7 @@ impl Cluster {
         let (one, two) = (self.processes.remove(&Role::Coordinator), self.processes.remove(&Role::Standby));
         self.processes.extend(two.map(|process| (Role::Coordinator, process)));
         self.processes.extend(one.map(|process| (Role::Standby, process)));
-        self.client = client(&self.ingress, &self.admin)?;
+        self.client = self.client_of(&self.admin)?;
         Ok(())
     }
 
@@ -445,10 +513,13 @@ impl Cluster {
     /// Builds the app in `source` and deploys it under `name`, or its own, with the command that users use; `shown` is
     /// whether they see what it says.
     pub async fn deploy(&self, source: &Path, name: Option<&str>, shown: bool) -> anyhow::Result<()> {
-        let (admin, ingress) = (format!("http://{}", self.admin), format!("http://{}", self.ingress));
+        let tls = |tls: bool| if tls { "https" } else { "http" };
+        let ingress = format!("{}://{}", tls(self.options.tls), self.ingress);
+        let admin = format!("{}://{}", tls(self.options.tls && self.options.workers == 0), self.admin);
         let mut command = Command::new(&self.options.binary);
         command.args(["deploy", "--admin-url", &admin, "--ingress-url", &ingress]).arg(source);
         command.args(name.iter().flat_map(|name| ["--app", name]));
+        command.args(self.ca.iter().flat_map(|_| ["--ca".to_owned(), self.within("http.pem")]));
         command.kill_on_drop(true);
         let started = || format!("{} does not start", self.options.binary.display());
         if shown {
@@ -483,7 +554,7 @@ impl Cluster {
     pub fn begin_snapshot(&self) {
         // Of two coordinators, only the one that leads takes it.
         for admin in std::iter::once(&self.admin).chain(&self.other_admin) {
-            if let Ok(client) = client(&self.ingress, admin) {
+            if let Ok(client) = self.client_of(admin) {
                 // Whether it succeeds is not asked: the processes may be killed meanwhile.
                 tokio::spawn(client.admin_request(styx_client::Method::POST, "/v1/snapshots").send());
             }
@@ -507,7 +578,3 @@ impl Cluster {
 
 /// The place of snapshots on the S3 server, which has this bucket.
 const S3_STORE: &str = "s3://styx/snapshots";
-
-fn client(ingress: &str, admin: &str) -> anyhow::Result<Client> {
-    Ok(Client::builder(ingress).admin_url(admin).build()?)
-}
