@@ -1,5 +1,6 @@
 //! Chaos, load generator and benchmarks: users of the public API, like everybody else.
 
+mod attack;
 mod budget;
 mod chaos;
 mod compare;
@@ -12,6 +13,7 @@ mod progress;
 mod report;
 mod result;
 mod run;
+mod soak;
 mod suite;
 mod system;
 mod workload;
@@ -30,8 +32,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Clients that misbehave in every way at once: memory is bounded, and a neighbour does not wait
+    Attack(attack::Options),
     /// Real processes under load, killed and paused by a seed; every promise checked
     Chaos(chaos::Options),
+    /// Real processes under a steady load for minutes or hours: nothing that they hold may grow
+    Soak(soak::Options),
     /// Measures a workload: the peak, and latency below it
     Run(run::Options),
     /// Every workload's Rust app and Python app beside each other: the same calls, the same replies
@@ -53,7 +59,9 @@ enum Verb {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.verb {
+        Verb::Attack(options) => attack::run(&options),
         Verb::Chaos(options) => chaos::run(&options),
+        Verb::Soak(options) => soak::run(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Languages(options) => workload::languages::run(&options),
         Verb::Compare(options) => compare::run(&options),

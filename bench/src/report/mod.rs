@@ -49,7 +49,13 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// The page of these results, oldest first.
 pub fn page(outcomes: &[Outcome]) -> anyhow::Result<String> {
     ensure!(!outcomes.is_empty(), "a report needs a result");
+    fill(include_str!("page.html"), &outcomes)
+}
+
+/// A page that needs nothing else: one with the places `STYLE`, `RESULTS` and `CHARTS`.
+pub fn fill(page: &str, results: &impl serde::Serialize) -> anyhow::Result<String> {
     // Nothing in it can be taken for the end of the script.
-    let results = serde_json::to_string(outcomes)?.replace('<', "\\u003c");
-    Ok(include_str!("page.html").replacen("RESULTS", &results, 1))
+    let results = serde_json::to_string(results)?.replace('<', "\\u003c");
+    let page = page.replacen("STYLE", include_str!("style.css"), 1).replacen("CHARTS", include_str!("charts.js"), 1);
+    Ok(page.replacen("RESULTS", &results, 1))
 }

@@ -7,6 +7,8 @@ mod error;
 mod extract;
 mod host;
 mod latency;
+#[cfg(debug_assertions)]
+mod leak;
 mod memory;
 pub mod nearest;
 mod options;

@@ -132,6 +132,8 @@ pub async fn serve(
         if let Err(error) = set_user_timeout(&stream, limits.unread) {
             tracing::debug!(%error, "TCP_USER_TIMEOUT refused");
         }
+        #[cfg(debug_assertions)]
+        super::leak::connection(&stream);
         let limits = limits.clone();
         let (open, tls, router, shutdown) = (shutdown.count(), tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
@@ -199,6 +201,8 @@ fn set_user_timeout(stream: &TcpStream, time: Duration) -> io::Result<()> {
 /// Once the end has begun, each connection's next answer is its last.
 async fn last(State(shutdown): State<Shutdown>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
+    #[cfg(debug_assertions)]
+    super::leak::request();
     if shutdown.begun() && !response.status().is_informational() {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
