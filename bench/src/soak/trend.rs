@@ -69,7 +69,8 @@ fn theil_sen(samples: &[(f64, f64)]) -> f64 {
 fn of_thirds(samples: &[(f64, f64)]) -> f64 {
     let third = samples.len() / 3;
     let middle = |samples: &[(f64, f64)]| {
-        [|sample: &(f64, f64)| sample.0, |sample| sample.1].map(|part| median(samples.iter().map(part).collect()))
+        let (times, values) = samples.iter().copied().unzip();
+        [median(times), median(values)]
     };
     let ([from, before], [to, after]) = (middle(&samples[..third]), middle(&samples[samples.len() - third..]));
     (after - before) / (to - from)
