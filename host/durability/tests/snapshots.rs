@@ -298,7 +298,8 @@ fn a_component_that_no_snapshot_names_goes_after_the_grace() {
     let generation = begin.single_generation();
     let manifests = ManifestWriter::new(store, begin.genesis, generation, retention, begin.found.as_ref());
     // What one that cannot be read names is not known.
-    let manifest = directory.path().join("manifests").read_dir().unwrap().next().unwrap().unwrap().path();
+    let manifests_of = directory.path().join("manifests").read_dir().unwrap();
+    let manifest = manifests_of.map(|entry| entry.unwrap().path()).max().unwrap();
     let whole = std::fs::read(&manifest).unwrap();
     std::fs::write(&manifest, b"nonsense").unwrap();
     manifests.maintain(&cluster.components, NOW, &|| false).unwrap();
