@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::catalog::Subject;
+use crate::catalog::{Mutant, Subject};
 use crate::copy::Original;
 use crate::schema::Rewritten;
 
@@ -36,8 +34,6 @@ pub struct Compiled {
     pub simulator: Option<Program>,
     /// Mutants that do not compile.
     pub left_out: BTreeSet<u32>,
-    /// Hash of all that was compiled.
-    pub hash: u64,
 }
 
 /// How to compile.
@@ -48,17 +44,17 @@ pub struct Compiler<'a> {
     pub work: &'a Path,
     /// Crates in the copy that are rewritten.
     pub subjects: Vec<&'a Subject>,
+    /// Their mutants.
+    pub mutants: &'a BTreeMap<u32, Mutant>,
     /// All crates in the copy.
     pub packages: BTreeSet<String>,
     /// The simulator's package.
     pub simulator: Option<&'a str>,
+    /// Packages whose tests run the subjects, besides their own.
+    pub also: &'a [&'a str],
     /// The profile, as arguments.
     pub profile: &'a [String],
 }
-
-/// Mutants of a crate that do not compile, by a hash of what was tried.
-#[derive(Default, Serialize, Deserialize)]
-struct LeftOut(BTreeMap<String, (u64, BTreeSet<u32>)>);
 
 /// What the compiler says about a place.
 struct Complaint {
@@ -72,19 +68,15 @@ impl Compiler<'_> {
     /// # Errors
     /// A file cannot be read or written, or the crates do not compile whatever is left out.
     pub fn compile(&self) -> Result<Compiled> {
+        // By their keys, so that what has changed elsewhere does not have all of them tried again.
         let memory = self.work.join("left-out.json");
-        let mut known: LeftOut =
+        let mut known: BTreeSet<String> =
             fs::read(&memory).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
-        let hashes: Vec<u64> = self.subjects.iter().map(|subject| hash_of(subject)).collect();
         let all: BTreeSet<u32> = self.subjects.iter().flat_map(|subject| subject.numbers()).collect();
-        let mut left_out = BTreeSet::new();
-        for (subject, hash) in self.subjects.iter().zip(&hashes) {
-            if let Some((_, numbers)) = known.0.get(&subject.package).filter(|(before, _)| before == hash) {
-                left_out.extend(numbers);
-            }
-        }
+        let mut left_out: BTreeSet<u32> =
+            all.iter().copied().filter(|number| known.contains(&self.mutants[number].key)).collect();
         let mut round = 1;
-        let hash = loop {
+        loop {
             let rewritten = self.rewrite(&left_out);
             let texts: BTreeMap<PathBuf, String> =
                 rewritten.iter().map(|(path, file)| (path.clone(), file.text.clone())).collect();
@@ -92,7 +84,7 @@ impl Compiler<'_> {
             eprintln!("compiling {} mutants, round {round}", all.len() - left_out.len());
             let (success, messages, errors) = self.cargo(&["build", "--workspace", "--lib", "--bins"])?;
             if success {
-                break xxh3_64(format!("{texts:?}").as_bytes());
+                break;
             }
             let before = left_out.len();
             left_out.extend(self.blame(&rewritten, &messages));
@@ -100,11 +92,8 @@ impl Compiler<'_> {
                 bail!("the copy in {} does not compile:\n{errors}", self.copy().display());
             }
             round += 1;
-        };
-        for (subject, hash) in self.subjects.iter().zip(hashes) {
-            let own = subject.numbers().filter(|number| left_out.contains(number)).collect();
-            known.0.insert(subject.package.clone(), (hash, own));
         }
+        known.extend(left_out.iter().map(|number| self.mutants[number].key.clone()));
         fs::write(memory, serde_json::to_vec(&known)?)?;
 
         let mut programs = self.programs(&["build", "--workspace", "--lib", "--bins"])?;
@@ -114,10 +103,10 @@ impl Compiler<'_> {
             bail!("{name} is no program, so that nothing is simulated");
         }
         let mut arguments = vec!["test", "--no-run"];
-        for subject in &self.subjects {
-            arguments.extend(["--package", &subject.package]);
+        for package in self.subjects.iter().map(|subject| subject.package.as_str()).chain(self.also.iter().copied()) {
+            arguments.extend(["--package", package]);
         }
-        Ok(Compiled { tests: self.programs(&arguments)?, simulator, left_out, hash })
+        Ok(Compiled { tests: self.programs(&arguments)?, simulator, left_out })
     }
 
     fn copy(&self) -> PathBuf {
@@ -213,10 +202,4 @@ impl Compiler<'_> {
 fn first(complaints: &[Complaint], find: &dyn Fn(&Complaint) -> Option<Vec<u32>>) -> Option<Vec<u32>> {
     let found: Vec<u32> = complaints.iter().filter_map(find).flatten().collect();
     (!found.is_empty()).then_some(found)
-}
-
-/// Hash of a crate with all of its mutants.
-fn hash_of(subject: &Subject) -> u64 {
-    let texts = subject.files.iter().map(|(_, schema)| schema.rewrite(|_| true).text);
-    xxh3_64(texts.collect::<String>().as_bytes())
 }

@@ -18,7 +18,7 @@ pub fn hunt(suite: &Suite, mutants: &[&Mutant], jobs: usize) -> Result<Vec<Outco
     let work = || -> Result<()> {
         while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
             let started = Instant::now();
-            let fate = suite.test(&mutant.package, mutant.number)?;
+            let fate = suite.test(mutant.number)?;
             let outcome = Outcome::new(mutant, fate, started.elapsed().as_secs_f64());
             let mut outcomes = outcomes.lock().expect("nobody panics while it is held");
             outcomes.push(outcome);

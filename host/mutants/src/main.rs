@@ -39,6 +39,9 @@ struct Options {
     /// Print the keys of all mutants
     #[arg(long)]
     list: bool,
+    /// Print the keys of those that nothing reaches, and test none
+    #[arg(long)]
+    unreached: bool,
     /// How many at a time
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -52,6 +55,10 @@ const SUBJECTS: [&str; 4] = ["styx-protocol", "styx-driver", "styx-storage", "st
 /// Tests of what is not compiled in: S3.
 const SKIPPED: [&str; 1] = ["opening::what_is_no_place"];
 const SIMULATOR: &str = "styx-dst";
+/// Tests that run them together.
+const TOGETHER: [&str; 2] = ["styx-sim", SIMULATOR];
+/// Programs of tests that do what the simulator does with its doses.
+const DOSES_AGAIN: [&str; 2] = ["histories", "simulation"];
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -86,7 +93,6 @@ fn run(options: &Options) -> Result<bool> {
         alone.lock()?;
     }
     let wanted: BTreeSet<String> = selected.iter().map(|mutant| mutant.package.clone()).collect();
-    let simulated = original.needed([SIMULATOR.to_owned()])?;
     let needed = original.needed(wanted.into_iter().chain([SIMULATOR.to_owned()]))?;
     // Without Kafka and S3: whatever is done with them needs servers.
     let checked = format!("--config={}", root.join("scripts/checked.toml").display());
@@ -95,11 +101,14 @@ fn run(options: &Options) -> Result<bool> {
         original: &original,
         work: &work,
         subjects: catalog.subjects.iter().filter(|subject| needed.contains(&subject.package)).collect(),
+        mutants: &catalog.mutants,
         packages: needed,
         simulator: Some(SIMULATOR),
+        also: &TOGETHER,
         profile: &profile,
     };
-    let compiled = compiler.compile()?;
+    let mut compiled = compiler.compile()?;
+    compiled.tests.retain(|program| !DOSES_AGAIN.contains(&program.name.as_str()));
     let left_out = compiled.left_out.clone();
     let mut population: Vec<&Mutant> = selected;
     let among = |numbers: &BTreeSet<u32>| population.iter().filter(|mutant| numbers.contains(&mutant.number)).count();
@@ -110,9 +119,12 @@ fn run(options: &Options) -> Result<bool> {
         population.shuffle(&mut rand_pcg::Pcg64::seed_from_u64(options.seed));
         population.truncate(size);
     }
-    let simulated = simulated.into_iter().collect();
     let effort = Effort { transactions: options.transactions, skipped: &SKIPPED, shortest: Duration::from_secs(20) };
-    let suite = Suite::measure(compiled, simulated, effort, &work)?;
+    let suite = Suite::measure(compiled, effort, &work)?;
+    if options.unreached {
+        population.iter().filter(|mutant| !suite.reaches(mutant.number)).for_each(|mutant| println!("{}", mutant.key));
+        return Ok(true);
+    }
     let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let outcomes = hunt(&suite, &population, jobs)?;
     let report = Report { seed: options.seed, of, do_not_compile, equivalent, outcomes };

@@ -1,12 +1,14 @@
-//! What a mutant must survive: the tests of its own crate, then the simulator in rising doses.
+//! What a mutant must survive: the tests, then the simulator in rising doses; of both, what runs the changed place at all.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compile::{Compiled, Program};
 use crate::process::{Ended, run};
@@ -18,8 +20,8 @@ pub struct Stage {
     pub name: String,
     program: Program,
     arguments: Vec<String>,
-    /// Whose mutants it is for; none: everybody's that it contains.
-    package: Option<String>,
+    /// Mutants that it reaches. The others it cannot notice.
+    reached: BTreeSet<u32>,
     /// How long a mutant may take.
     limit: Duration,
 }
@@ -29,8 +31,6 @@ pub struct Stage {
 pub struct Suite {
     /// In the order in which they are run.
     stages: Vec<Stage>,
-    /// Crates that the simulator runs.
-    simulated: Vec<String>,
     /// Where programs may write.
     work: PathBuf,
 }
@@ -57,6 +57,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// A number that no mutant has: the switches answer that they are there.
 const PROBE: u32 = u32::MAX;
 const ANSWER: i32 = 77;
+/// Another one: with it, a program is unchanged, and notes which mutants it reaches.
+const NOTE: u32 = u32::MAX - 1;
 
 /// How much is done for a mutant.
 #[derive(Clone, Copy, Debug)]
@@ -69,11 +71,15 @@ pub struct Effort {
     pub shortest: Duration,
 }
 
-/// How long the unchanged programs take, by what was compiled.
-#[derive(Default, Serialize, Deserialize)]
-struct Baseline {
+/// How long unchanged programs take and what they reach, by stage.
+type Baseline = BTreeMap<String, Unchanged>;
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Unchanged {
+    /// Hash of the program.
     hash: u64,
-    stages: Vec<(String, f64)>,
+    seconds: f64,
+    reached: BTreeSet<u32>,
 }
 
 impl Suite {
@@ -81,70 +87,73 @@ impl Suite {
     ///
     /// # Errors
     /// A stage fails without a mutant; or a program has no switches.
-    pub fn measure(compiled: Compiled, simulated: Vec<String>, effort: Effort, work: &Path) -> Result<Self> {
+    pub fn measure(compiled: Compiled, effort: Effort, work: &Path) -> Result<Self> {
         let memory = work.join("baseline.json");
-        let known: Baseline =
+        let mut known: Baseline =
             fs::read(&memory).ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
-        let mut known =
-            if known.hash == compiled.hash { known } else { Baseline { hash: compiled.hash, stages: vec![] } };
         fs::create_dir_all(work.join("runs"))?;
-        let mut suite = Suite { stages: stages(compiled, effort), simulated, work: work.to_owned() };
+        let mut suite = Suite { stages: stages(compiled, effort), work: work.to_owned() };
         for at in 0..suite.stages.len() {
             let stage = &suite.stages[at];
-            let seconds = match known.stages.iter().find(|(name, _)| *name == stage.name) {
-                Some((_, seconds)) => *seconds,
+            let hash = xxh3_64(&fs::read(&stage.program.path)?);
+            let Unchanged { seconds, reached, .. } = match known.get(&stage.name).filter(|known| known.hash == hash) {
+                Some(unchanged) => unchanged.clone(),
                 None => {
-                    eprintln!("without a mutant: {}", stage.name);
-                    let seconds = suite.unchanged(stage)?;
-                    known.stages.push((stage.name.clone(), seconds));
+                    let unchanged = suite.unchanged(stage, hash)?;
+                    eprintln!("without a mutant: {}, {:.1} s", stage.name, unchanged.seconds);
+                    known.insert(stage.name.clone(), unchanged.clone());
                     fs::write(&memory, serde_json::to_vec(&known)?)?;
-                    seconds
+                    unchanged
                 }
             };
             suite.stages[at].limit = effort.shortest.max(Duration::from_secs_f64(seconds) * PATIENCE);
+            suite.stages[at].reached = reached;
         }
         // Quick ones first; of those as quick, tests before the simulator.
         suite.stages.sort_by_key(|stage| stage.limit);
         Ok(suite)
     }
 
-    /// Tries a mutant of a crate until something notices it.
-    pub fn test(&self, package: &str, mutant: u32) -> Result<Fate> {
-        let mark = self.work.join(format!("runs/{mutant}.reached"));
-        let _ = fs::remove_file(&mark);
-        for stage in self.stages.iter().filter(|stage| self.concerns(stage, package)) {
-            let ended = self.run(stage, mutant, &mark, stage.limit)?;
+    /// Tries a mutant until something notices it.
+    pub fn test(&self, mutant: u32) -> Result<Fate> {
+        for stage in self.stages.iter().filter(|stage| stage.reached.contains(&mutant)) {
+            let ended = self.run(stage, mutant, stage.limit)?;
             if let Some(how) = noticed(stage, &ended) {
                 return Ok(Fate::Caught(how));
             }
         }
-        Ok(Fate::Survived { reached: mark.exists() })
+        Ok(Fate::Survived { reached: self.reaches(mutant) })
     }
 
-    fn concerns(&self, stage: &Stage, package: &str) -> bool {
-        match &stage.package {
-            Some(own) => own == package,
-            None => self.simulated.iter().any(|simulated| simulated == package),
-        }
+    /// Whether anything runs what it changes.
+    pub fn reaches(&self, mutant: u32) -> bool {
+        self.stages.iter().any(|stage| stage.reached.contains(&mutant))
     }
 
-    fn unchanged(&self, stage: &Stage) -> Result<f64> {
-        let mark = self.work.join("runs/none.reached");
-        let probed = self.run(stage, PROBE, &mark, LONGEST)?;
+    fn unchanged(&self, stage: &Stage, hash: u64) -> Result<Unchanged> {
+        let probed = self.run(stage, PROBE, LONGEST)?;
         if probed.status.and_then(|status| status.code()) != Some(ANSWER) {
             bail!("{} has no switches: {}", stage.name, probed.output);
         }
-        let ended = self.run(stage, 0, &mark, LONGEST)?;
-        match noticed(stage, &ended) {
-            Some(how) => bail!("{} fails without a mutant, by {how}:\n{}", stage.name, ended.output),
-            None => Ok(ended.elapsed.as_secs_f64()),
+        let _ = fs::remove_file(self.notes());
+        let ended = self.run(stage, NOTE, LONGEST)?;
+        if let Some(how) = noticed(stage, &ended) {
+            bail!("{} fails without a mutant, by {how}:\n{}", stage.name, ended.output);
         }
+        let notes = fs::read(self.notes()).with_context(|| format!("{} has noted nothing", stage.name))?;
+        let (numbers, _) = notes.as_chunks();
+        let reached = numbers.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
+        Ok(Unchanged { hash, seconds: ended.elapsed.as_secs_f64(), reached })
     }
 
-    fn run(&self, stage: &Stage, mutant: u32, mark: &Path, limit: Duration) -> Result<Ended> {
+    fn notes(&self) -> PathBuf {
+        self.work.join("runs/reached")
+    }
+
+    fn run(&self, stage: &Stage, mutant: u32, limit: Duration) -> Result<Ended> {
         let environment = [
             ("STYX_MUTANT", mutant.to_string()),
-            ("STYX_MUTANT_REACHED", mark.display().to_string()),
+            ("STYX_MUTANTS_REACHED", self.notes().display().to_string()),
             ("CARGO_MANIFEST_DIR", stage.program.directory.display().to_string()),
             // Who panics need not say where: that takes longer than most tests.
             ("RUST_BACKTRACE", "0".to_owned()),
@@ -162,7 +171,7 @@ fn stages(compiled: Compiled, effort: Effort) -> Vec<Stage> {
     let tests = compiled.tests.into_iter().map(|program| Stage {
         name: format!("{} {}", program.package, program.name),
         arguments: ["--test-threads=1".to_owned()].into_iter().chain(skipped.clone()).collect(),
-        package: Some(program.package.clone()),
+        reached: BTreeSet::new(),
         program,
         limit: LONGEST,
     });
@@ -172,7 +181,7 @@ fn stages(compiled: Compiled, effort: Effort) -> Vec<Stage> {
             name: format!("simulator, {transactions} transactions"),
             program: program.clone(),
             arguments: vec![format!("--seed={seed}"), format!("--transactions={transactions}")],
-            package: None,
+            reached: BTreeSet::new(),
             limit: LONGEST,
         })
     });
