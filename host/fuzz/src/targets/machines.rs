@@ -2,8 +2,10 @@
 //! something else than their sender did. A machine refuses what it cannot apply; nothing that a peer sends ends the process.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use styx_protocol::abort::{Abort, Code};
+use styx_protocol::attempt::{Operation, Reader, RemoteResponse};
 use styx_protocol::catalog::Control;
 use styx_protocol::entity::Layout;
 use styx_protocol::executor::Executor;
@@ -16,7 +18,7 @@ use styx_protocol::modes::Modes;
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
 use styx_protocol::route::sequencer_of;
-use styx_protocol::task::{LocalView, Started, TaskExecutor};
+use styx_protocol::task::{LocalView, LongTask, RunId, Started, TaskExecutor};
 use styx_protocol::transaction::Request;
 use styx_sim::random::Random;
 use styx_sim::toy::{self, Shape, Toy, keys};
@@ -34,12 +36,37 @@ enum Work {
     Worker(usize, Box<worker::Action<u64>>),
     Durable(Epoch),
     Continue(usize),
+    /// A run of a long transaction goes on.
+    Long(usize, RunId),
+}
+
+/// A run of a long transaction, with what it has read so far: it is run again from its start after each answer.
+struct Long {
+    task: LongTask,
+    read: Vec<RemoteResponse>,
+}
+
+/// Answers as before, and notes what is asked then.
+#[derive(Debug)]
+struct ReadAgain {
+    known: std::vec::IntoIter<RemoteResponse>,
+    asked: Arc<Mutex<Option<Operation>>>,
+}
+
+impl Reader for ReadAgain {
+    fn read(&mut self, operation: Operation) -> RemoteResponse {
+        self.known.next().unwrap_or_else(|| {
+            self.asked.lock().expect("nobody panics while it is held").get_or_insert(operation);
+            RemoteResponse::Failed(Abort::new(Code::Interrupted, "not read yet"))
+        })
+    }
 }
 
 struct Cluster {
     coordinator: Coordinator<u64>,
     workers: Vec<Worker<u64>>,
     toys: Vec<Toy>,
+    longs: BTreeMap<(usize, RunId), Long>,
     placement: Arc<Placement>,
     layout: Layout,
     mail: BTreeMap<(Node, Node), VecDeque<Message>>,
@@ -52,7 +79,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(modes: Modes) -> Self {
+    /// Of a thousand transactions, `postponed` use up their slice.
+    fn new(modes: Modes, postponed: u32) -> Self {
         let layout = Layout { seed: 7, partitions: 4 };
         let config = Config {
             layout,
@@ -75,7 +103,8 @@ impl Cluster {
         let mut cluster = Cluster {
             coordinator: Coordinator::new(config.coordinator(), placement.clone()),
             workers: (0..WORKERS).map(|me| Worker::new(config.worker(), view(me))).collect(),
-            toys: (0..WORKERS).map(|_| Toy::default()).collect(),
+            toys: (0..WORKERS).map(|me| Toy::postponing(postponed, Random::new(me.into()))).collect(),
+            longs: BTreeMap::new(),
             placement: placement.clone(),
             layout,
             mail: BTreeMap::new(),
@@ -120,6 +149,16 @@ impl Cluster {
                 worker::Action::Fault(_) => self.refused = true,
                 worker::Action::Respond(_) | worker::Action::Logs { .. } | worker::Action::Finished(_) => {}
                 worker::Action::Changes { last: true, .. } => {}
+                worker::Action::StartLong(task) => {
+                    self.work.push(Work::Long(at, task.run));
+                    self.longs.insert((at, task.run), Long { task, read: Vec::new() });
+                }
+                worker::Action::LongRead { run, answer } => {
+                    if let Some(long) = self.longs.get_mut(&(at, run)) {
+                        long.read.push(answer);
+                        self.work.push(Work::Long(at, run));
+                    }
+                }
                 action => self.work.push(Work::Worker(at, Box::new(action))),
             }
         }
@@ -157,6 +196,10 @@ impl Cluster {
         }
         match self.work.swap_remove(choice - self.mail.len()) {
             Work::Continue(at) => self.step(at, worker::Input::Continue),
+            Work::Long(at, run) => {
+                let input = self.run_long(at, run);
+                self.step(at, input);
+            }
             Work::Durable(epoch) => self.coordinate(coordinator::Input::Durable(epoch)),
             Work::Worker(at, action) => {
                 for input in done(&mut self.toys[at], *action) {
@@ -165,6 +208,22 @@ impl Cluster {
             }
         }
         true
+    }
+
+    /// Runs a long transaction as far as its reads have been answered.
+    fn run_long(&mut self, at: usize, run: RunId) -> worker::Input<u64> {
+        let Long { task, read } = &self.longs[&(at, run)];
+        let asked = Arc::new(Mutex::new(None));
+        let reader = ReadAgain { known: read.clone().into_iter(), asked: asked.clone() };
+        let execution = Toy::default().run_long(task, Box::new(reader));
+        let asked = asked.lock().expect("nobody panics while it is held").take();
+        match asked {
+            Some(operation) => worker::Input::LongRead { run, operation },
+            None => {
+                self.longs.remove(&(at, run));
+                worker::Input::LongEnded { run, execution: Box::new(execution) }
+            }
+        }
     }
 
     fn settle(&mut self) {
@@ -257,14 +316,13 @@ fn done(toy: &mut Toy, action: worker::Action<u64>) -> Vec<worker::Input<u64>> {
             vec![worker::Input::FellBack(batch.components.iter().map(run).collect())]
         }
         worker::Action::WorkerSnapshot(_) | worker::Action::Changes { .. } => vec![worker::Input::HandOver],
-        // What runs beside the epochs does not come to its end.
         _ => Vec::new(),
     }
 }
 
-fn run(bytes: &[u8]) -> Cluster {
+fn run(bytes: &[u8], postponed: u32) -> Cluster {
     let mut choices = Choices::new(&bytes[..bytes.len().min(CHOICES_MAX)]);
-    let mut cluster = Cluster::new(Modes::LADDER[choices.below(Modes::LADDER.len())].1);
+    let mut cluster = Cluster::new(Modes::LADDER[choices.below(Modes::LADDER.len())].1, postponed);
     // Who has refused something goes on until its generation ends.
     while !choices.is_empty() {
         match choices.below(16) {
@@ -288,7 +346,12 @@ fn run(bytes: &[u8]) -> Cluster {
 
 /// True if nothing was refused.
 pub fn machines(bytes: &[u8]) -> bool {
-    !run(bytes).refused
+    !run(bytes, 0).refused
+}
+
+/// The same, where many transactions are longer than an epoch.
+pub fn long(bytes: &[u8]) -> bool {
+    !run(bytes, 400).refused
 }
 
 /// Choices with which everybody keeps to the protocol, then some with which not, then some with which messages are altered.
@@ -331,13 +394,21 @@ fn altered(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// What machines say to each other in the good stories, each sort a few times.
+/// Messages of the good stories.
+fn sent(postponed: u32) -> impl Iterator<Item = (Node, Node, Message)> {
+    stories().into_iter().take(8).flat_map(move |story| run(&story, postponed).sent)
+}
+
+/// What machines say to each other in the good stories, each sort a few times, with long transactions and without.
 pub fn messages() -> Vec<Vec<u8>> {
-    let mut kept: BTreeMap<&str, Vec<Vec<u8>>> = BTreeMap::new();
-    for (_, _, message) in stories().iter().take(8).flat_map(|story| run(story).sent) {
-        let kept = kept.entry(message.name()).or_default();
-        if kept.len() < 8 {
-            kept.push(message.encode());
+    let mut kept: BTreeMap<(u32, &str, bool), Vec<Vec<u8>>> = BTreeMap::new();
+    for postponed in [0, 400] {
+        for (_, _, message) in sent(postponed) {
+            let joins = matches!(&message, Message::Graphs(mail) if !(mail.joins.is_empty() && mail.joined.is_empty()));
+            let kept = kept.entry((postponed, message.name(), joins)).or_default();
+            if kept.len() < 8 {
+                kept.push(message.encode());
+            }
         }
     }
     kept.into_values().flatten().collect()

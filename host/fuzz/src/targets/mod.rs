@@ -30,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "parts", read: snapshots::part, seeds: snapshots::parts },
     Target { name: "heads", read: snapshots::head, seeds: snapshots::heads },
     Target { name: "machines", read: machines::machines, seeds: machines::stories },
+    Target { name: "long-machines", read: machines::long, seeds: machines::stories },
 ];
 
 /// Every file below a directory of `host/`, such as the fixtures of a format.
