@@ -175,7 +175,83 @@ fn merge_entries(limit: usize, bytes: u64, answers: Vec<Response>) -> Option<Res
 
 #[cfg(test)]
 mod tests {
+    use styx_protocol::entity::Layout;
+
     use super::*;
+
+    const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
+
+    fn entity(number: usize) -> Entity {
+        Entity::new(&LAYOUT, OperatorId(1), false, format!("k{number:02}").as_str().into())
+    }
+
+    #[test]
+    fn a_worker_tells_of_what_it_owns() {
+        let mut state = State::new(LAYOUT);
+        (0..20).for_each(|number| state.apply((entity(number), Some(b"123"[..].into()))));
+        let owns = |partition: PartitionId| partition.0 % 2 == 0;
+        let (own, other): (Vec<_>, Vec<_>) = (0..21).map(entity).partition(|entity| owns(entity.partition()));
+        let (worker, epoch, catalog) = (WorkerId(3), Epoch(9), Catalog::default());
+        let view =
+            QueryView { worker, owns: &owns, state: &state, catalog: &catalog, epoch, waiting: 5, remembered: 6 };
+        let held = own.iter().filter(|entity| state.get(entity).is_some()).count() as u64;
+        let bytes = [0, 2].map(|partition| state.partitions()[partition].bytes()).into_iter().sum();
+        let status = WorkerStatus { worker, epoch, waiting: 5, remembered: 6, partitions: 2, entities: held, bytes };
+        assert_eq!(view.answer(&AdminQuery::Workers), Response::Workers(vec![status]));
+        let Response::Partitions(stats) = view.answer(&AdminQuery::Partitions) else { panic!("no statistics") };
+        let told: Vec<_> = stats.iter().map(|one| (one.partition, one.worker)).collect();
+        assert_eq!(told, [(0, worker), (2, worker)]);
+        assert_eq!(
+            stats.iter().map(|one| (one.entities, one.bytes)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
+            (held, bytes)
+        );
+        assert_eq!(view.answer(&AdminQuery::Cluster), Response::Unknown);
+
+        let get = |entity: &Entity| view.answer(&AdminQuery::Get { operator: 1, key: entity.key().to_string() });
+        for entity in &own {
+            let (value, partition) = (state.get(entity).cloned().map(Bytes), entity.partition().0);
+            assert_eq!(get(entity), Response::Value { value, partition, epoch });
+        }
+        assert!(!other.is_empty() && other.iter().all(|entity| get(entity) == Response::WrongGeneration));
+
+        let scan = |after: Option<usize>, limit, bytes| {
+            let after = after.map(|number| entity(number).key().to_string());
+            view.answer(&AdminQuery::Scan { operator: 1, prefix: "k".into(), after, limit, bytes })
+        };
+        let page = |numbers: std::ops::Range<usize>, more| {
+            let entry = |number| Entry(entity(number).key().clone(), b"123"[..].into());
+            Response::Entries { entries: numbers.map(entry).collect(), more, epoch }
+        };
+        assert_eq!(scan(None, 3, 99), page(0..3, true));
+        assert_eq!(scan(Some(2), 17, 99), page(3..20, false));
+        assert_eq!(scan(Some(2), 16, 99), page(3..19, true));
+        assert_eq!(scan(None, 99, 6), page(0..2, true));
+        assert_eq!(scan(None, 99, 7), page(0..3, true));
+        assert_eq!(scan(Some(19), 99, 7), page(0..0, false));
+    }
+
+    #[test]
+    fn what_workers_say_of_themselves_is_listed_in_order() {
+        let status = |worker| WorkerStatus {
+            worker: WorkerId(worker),
+            epoch: Epoch(0),
+            waiting: 0,
+            remembered: 0,
+            partitions: 0,
+            entities: 0,
+            bytes: 0,
+        };
+        let answers = vec![Response::Workers(vec![status(1)]), Response::Workers(vec![status(0)])];
+        let all = Response::Workers(vec![status(0), status(1)]);
+        assert_eq!(merge(&AdminQuery::Workers, answers), Some(all));
+        let stats = |partition| PartitionStats { partition, worker: WorkerId(0), entities: 0, bytes: 0 };
+        let answers =
+            vec![Response::Partitions(vec![stats(1), stats(3)]), Response::Partitions(vec![stats(0), stats(2)])];
+        let all = Response::Partitions((0..4).map(stats).collect());
+        assert_eq!(merge(&AdminQuery::Partitions, answers), Some(all));
+        assert_eq!(merge(&AdminQuery::Partitions, vec![Response::Unknown]), None);
+        assert_eq!(merge(&AdminQuery::Cluster, vec![Response::Unknown]), Some(Response::Unknown));
+    }
 
     fn entries(keys: &[&str], more: bool, epoch: u64) -> Response {
         let entries = keys.iter().map(|key| Entry((*key).into(), key.as_bytes().into())).collect();

@@ -189,3 +189,56 @@ impl Merged {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of a base, if its size is not 0, and deltas.
+    fn chain(base: u64, deltas: &[u64]) -> Vec<PartRef> {
+        let part = |kind, bytes| PartRef {
+            object: String::new(),
+            kind,
+            partition: 0,
+            name: String::new(),
+            epoch: 0,
+            bytes,
+            raw_bytes: 0,
+            entries: 0,
+            deletes: 0,
+            checksum: 0,
+        };
+        let base = (base > 0).then(|| part(PartKind::Base, base));
+        base.into_iter().chain(deltas.iter().map(|bytes| part(PartKind::Delta, *bytes))).collect()
+    }
+
+    #[test]
+    fn what_is_merged_follows_from_sizes() {
+        let policy = CompactionPolicy { deltas_max: 2, share_percent: 50, small_bytes: 100, ..Default::default() };
+        let cases: [(u64, &[u64], Option<Range<usize>>); 16] = [
+            (0, &[], None),
+            (1000, &[], None),
+            // Small: too many deltas, and nothing else.
+            (40, &[20, 20, 20], Some(0..4)),
+            (60, &[20, 20], None),
+            (61, &[20, 20], Some(0..3)),
+            // Half the base.
+            (1000, &[500], Some(0..2)),
+            (1000, &[499], None),
+            (0, &[200], Some(0..1)),
+            // A run of the newest, as long as the next older is not more than twice as large.
+            (1000, &[10, 10], None),
+            (1000, &[10, 10, 10], Some(1..4)),
+            (1000, &[60, 20, 10], Some(1..4)),
+            (1000, &[61, 20, 10], Some(2..4)),
+            (1000, &[100, 20, 10], Some(2..4)),
+            (1000, &[100, 21, 10], None),
+            // Far too many.
+            (1000, &[81, 27, 9, 3], None),
+            (1000, &[243, 81, 27, 9, 3], Some(4..6)),
+        ];
+        for (base, deltas, expected) in cases {
+            assert_eq!(policy.plan(&chain(base, deltas)), expected, "{base} {deltas:?}");
+        }
+    }
+}
