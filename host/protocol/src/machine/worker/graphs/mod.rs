@@ -16,7 +16,7 @@ mod mails;
 mod part;
 mod parts;
 mod scheduler;
-mod scrutiny;
+pub(super) mod scrutiny;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

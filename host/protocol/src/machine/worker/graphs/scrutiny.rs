@@ -4,6 +4,7 @@ use super::Part;
 use crate::commit::share::{Share, Shares};
 use crate::execute::attempt::{Operation, Report};
 use crate::execute::task::GraphId;
+use crate::ids::WorkerId;
 use crate::machine::worker::ground::Ground;
 use crate::state::entity::Entity;
 use crate::wire::fault::why;
@@ -36,6 +37,15 @@ pub(super) fn order(order: &Order, ground: &Ground) -> Refusal {
         return Err(why::SHARES);
     }
     if is_here(&asked.operation, ground) { Ok(()) } else { Err(why::NO_TARGET) }
+}
+
+/// What asks to take part in an epoch: it names the graph of a transaction that is rooted where it comes from.
+pub fn join(header: &Header, from: WorkerId) -> Refusal {
+    if header.root != from {
+        return Err(why::OTHER_WORKERS);
+    }
+    let names = header.graph == GraphId(header.tid.0) && header.graph.query_place().is_none();
+    if names { Ok(()) } else { Err(why::ANOTHER_GRAPH) }
 }
 
 fn is_here(operation: &Operation, ground: &Ground) -> bool {

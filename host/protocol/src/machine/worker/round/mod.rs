@@ -27,7 +27,7 @@ use self::executing::Answered;
 use self::falling_back::{FallingBack, Start};
 use self::settled::{Settled, kind_of};
 use super::egress::Egress;
-use super::graphs::{Graphs, Part, header_of};
+use super::graphs::{Graphs, Part, header_of, scrutiny};
 use super::ground::Ground;
 use super::long::{ExecutedLong, Longs, Runner};
 use super::phase::Phase;
@@ -165,6 +165,10 @@ impl<W> Rounds<W> {
             ground.reads_mut().begin_query(id, Epoch(0));
             self.graphs.mail(from).joined.push(Joined { run, current: true });
             return Ok(());
+        }
+        scrutiny::join(&header, from)?;
+        if self.current.as_ref().is_some_and(|current| current.roots.contains(header.tid)) {
+            return Err(why::ROOTED_HERE);
         }
         if writes.iter().any(|JoinWrite(entity, _)| !ground.owns(entity.partition())) {
             return Err(why::NO_WRITES);
