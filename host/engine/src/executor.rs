@@ -1,7 +1,7 @@
 //! Executor: runs transactions, one at a time, on the thread that owns it.
 //!
 //! **Outcomes depend on the transaction and the state alone**, so that a replay, whose instances have served other calls,
-//! agrees. A trap, exhausted fuel or denied memory in a warm instance may be due to what the instance did in an earlier
+//! agrees. A trap, exhausted fuel or denied growth in a warm instance may be due to what the instance did in an earlier
 //! call. Such a result is *unconfirmed*, and so is one that came near it (over half of its fuel): the whole attempt is
 //! made again in fresh instances, and that one counts.
 

@@ -5,6 +5,7 @@ use wasmtime::{Result, StoreContextMut, Trap, format_err};
 use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::invocation::Context;
+use crate::limits::TABLE_ELEMENTS_MAX;
 use crate::wasi::{Wasi, WasiData};
 
 /// Fuel left to a guest whose transaction is already decided, to end in good order (an interpreter
@@ -29,13 +30,13 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub fn new(memory_max: usize, wasi: Option<Box<Wasi>>) -> Self {
-        Guest { context: None, memory: Memory { max: memory_max, used: 0, denied: false }, wasi, withheld: None }
+        Guest { context: None, memory: Memory { max: memory_max, used: 0, denied: None }, wasi, withheld: None }
     }
 
     /// A call begins.
     pub fn enter(&mut self, mut context: Box<Context>, memory_max: usize) {
         self.memory.max = memory_max;
-        self.memory.denied = false;
+        self.memory.denied = None;
         self.withheld = None;
         if let Some(wasi) = &mut self.wasi {
             wasi.begin(&mut context.attempt);
@@ -120,8 +121,15 @@ pub(crate) struct Memory {
     pub max: usize,
     /// Bytes in use, over all memories.
     pub used: usize,
-    /// Whether growth was denied since the call began.
-    pub denied: bool,
+    /// What growth was denied since the call began.
+    pub denied: Option<Denied>,
+}
+
+/// Growth that a limit of ours denies: an instance that has served calls before may meet it sooner than a fresh one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    Memory,
+    Table,
 }
 
 impl wasmtime::ResourceLimiter for Memory {
@@ -132,7 +140,7 @@ impl wasmtime::ResourceLimiter for Memory {
         }
         let used = self.used.saturating_sub(current).saturating_add(desired);
         if used > self.max {
-            self.denied = true;
+            self.denied = Some(Denied::Memory);
             return Ok(false);
         }
         self.used = used;
@@ -146,6 +154,14 @@ impl wasmtime::ResourceLimiter for Memory {
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        Ok(desired <= crate::limits::TABLE_ELEMENTS_MAX && maximum.is_none_or(|maximum| desired <= maximum))
+        // As above; the pool's own maximum is ours.
+        if maximum.is_some_and(|maximum| desired > maximum && maximum < TABLE_ELEMENTS_MAX) {
+            return Ok(false);
+        }
+        if desired > TABLE_ELEMENTS_MAX {
+            self.denied = Some(Denied::Table);
+            return Ok(false);
+        }
+        Ok(true)
     }
 }

@@ -12,7 +12,7 @@ use crate::component::LinkedComponent;
 use crate::guest::Guest;
 use crate::invocation::Context;
 use crate::limits;
-use crate::outcome::{self, Failure};
+use crate::outcome::{self, Bounds, Failure, FuelBound};
 use crate::wasi::Wasi;
 
 type Arguments = (Arc<str>, Arc<str>, Value);
@@ -51,7 +51,7 @@ pub(crate) struct Ended {
     pub result: std::result::Result<Value, Abort>,
     /// The instance may serve again.
     pub healthy: bool,
-    /// The result may be due to what the instance did in an earlier call: it trapped, was denied memory, or used more
+    /// The result may be due to what the instance did in an earlier call: it trapped, was denied growth, or used more
     /// than half of its fuel.
     pub unconfirmed: bool,
 }
@@ -92,7 +92,8 @@ impl Instance {
             Err(error) => {
                 assert_pool_has_room(&error);
                 let running = format!("{}, starting,", call.function);
-                Err(outcome::of_trap(&error, &running, store.data().memory.denied, call.memory_max))
+                let (denied, fuel) = (store.data().memory.denied, FuelBound::Host(limits::START_FUEL));
+                Err(outcome::of_trap(&error, &running, Bounds { denied, memory_max: call.memory_max, fuel }))
             }
         }
     }
@@ -164,17 +165,26 @@ impl Instance {
         let denied = self.store.data().memory.denied;
         let ended = match result {
             Ok((result,)) => Ended {
-                result: result.map_err(|failure| outcome::of_failure(failure, denied)),
-                healthy: !denied,
-                unconfirmed: denied || spent > fuel.limit / 2,
+                result: result.map_err(|failure| outcome::of_failure(failure, denied.is_some())),
+                healthy: denied.is_none(),
+                unconfirmed: denied.is_some() || spent > fuel.limit / 2,
             },
             Err(error) => {
                 assert_pool_has_room(&error);
                 if fuel.allowed < fuel.limit && outcome::is_out_of_fuel(&error) {
                     context.attempt.postpone();
                 }
+                let limits = context.attempt.limits();
+                let fuel = match fuel.limit < limits.fuel {
+                    true => FuelBound::Transaction(limits.transaction_fuel),
+                    false => FuelBound::Invocation(limits.fuel),
+                };
                 Ended {
-                    result: Err(outcome::of_trap(&error, &call.function, denied, call.memory_max)),
+                    result: Err(outcome::of_trap(
+                        &error,
+                        &call.function,
+                        Bounds { denied, memory_max: call.memory_max, fuel },
+                    )),
                     healthy: false,
                     unconfirmed: true,
                 }

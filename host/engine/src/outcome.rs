@@ -4,6 +4,9 @@ use styx_protocol::abort::{Abort, Code};
 use wasmtime::Trap;
 use wasmtime::component::{ComponentType, Lift, Lower};
 
+use crate::guest::Denied;
+use crate::limits::TABLE_ELEMENTS_MAX;
+
 /// `styx:guest/types.failure`.
 #[derive(Clone, Debug, ComponentType, Lift, Lower)]
 #[component(record)]
@@ -14,11 +17,11 @@ pub(crate) struct Failure {
 
 /// Abort that a guest returned in good order. It speaks for itself only: most codes are the
 /// host's, and that it ran out of memory counts only if it was denied some.
-pub(crate) fn of_failure(failure: Failure, memory_denied: bool) -> Abort {
+pub(crate) fn of_failure(failure: Failure, denied: bool) -> Abort {
     let says = |code: Code| failure.code == code.as_str();
     let code = match () {
         () if says(Code::BadArguments) => Code::BadArguments,
-        () if says(Code::LimitExceeded) && memory_denied => Code::LimitExceeded,
+        () if says(Code::LimitExceeded) && denied => Code::LimitExceeded,
         () => Code::Aborted,
     };
     let mut abort = Abort::new(code, failure.message);
@@ -34,17 +37,52 @@ impl From<Abort> for Failure {
     }
 }
 
+/// What a guest was bounded by when it trapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    pub denied: Option<Denied>,
+    /// Bytes of linear memory.
+    pub memory_max: usize,
+    pub fuel: FuelBound,
+}
+
+/// Where a guest's fuel comes from, and how much that is.
+#[derive(Clone, Copy)]
+pub(crate) enum FuelBound {
+    /// The host gives it, alike to all apps.
+    Host(u64),
+    /// `limits.fuel` of its app.
+    Invocation(u64),
+    /// `limits.transaction_fuel` of its app, for all invocations of the transaction together.
+    Transaction(u64),
+}
+
 /// Abort for the caller of a guest that trapped. `running` is the function, as `operator.function`.
-pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, memory_denied: bool, memory_max: usize) -> Abort {
-    if memory_denied {
-        return Abort::new(
-            Code::LimitExceeded,
-            format!("{running} needs more memory than {} MiB (limits.memory)", memory_max >> 20),
-        );
+pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, bounds: Bounds) -> Abort {
+    match bounds.denied {
+        Some(Denied::Memory) => {
+            let most = bounds.memory_max >> 20;
+            return Abort::new(
+                Code::LimitExceeded,
+                format!("{running} needs more memory than {most} MiB (limits.memory)"),
+            );
+        }
+        Some(Denied::Table) => {
+            let message = format!("{running} needs a table of more than {TABLE_ELEMENTS_MAX} elements");
+            return Abort::new(Code::LimitExceeded, message);
+        }
+        None => {}
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => {
-            Abort::new(Code::OutOfFuel, format!("{running} used up its fuel (limits.fuel, limits.transaction_fuel)"))
+            let why = match bounds.fuel {
+                FuelBound::Host(fuel) => format!("{fuel} units, as many as every app has"),
+                FuelBound::Invocation(fuel) => format!("{fuel} units (limits.fuel)"),
+                FuelBound::Transaction(fuel) => {
+                    format!("what was left of {fuel} units for the transaction (limits.transaction_fuel)")
+                }
+            };
+            Abort::new(Code::OutOfFuel, format!("{running} used up its fuel: {why}"))
         }
         Some(trap) => Abort::new(Code::GuestTrap, format!("{running} trapped: {}", reason(*trap))),
         None => {

@@ -4,13 +4,15 @@
 use std::collections::BTreeSet;
 
 use styx_protocol::catalog::{Consistency, Function, Isolation, OperatorSpec, Parameter};
+use wasmtime::Store;
 use wasmtime::component::{ComponentType, Lift};
 
 use super::error::{UploadCode, UploadError};
 use crate::component::LinkedComponent;
+use crate::guest::Guest;
 use crate::instance;
 use crate::limits;
-use crate::outcome;
+use crate::outcome::{self, Bounds, FuelBound};
 
 /// Fuel for `describe`.
 const FUEL: u64 = 1_000_000_000;
@@ -78,17 +80,20 @@ pub(super) fn describe(component: &LinkedComponent) -> Result<Described, UploadE
         UploadError::new(UploadCode::MissingExport, message, "build it for the world styx:guest/function@0.1.0")
     };
     let started = component.pre.instantiate(&mut store);
-    let denied = store.data().memory.denied;
-    let instance = started
-        .map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", denied, memory_max).message))?;
+    let bounds = |store: &Store<Guest>, fuel| {
+        let denied = store.data().memory.denied;
+        Bounds { denied, memory_max, fuel: FuelBound::Host(fuel) }
+    };
+    let start = bounds(&store, limits::START_FUEL);
+    let instance =
+        started.map_err(|error| failed(outcome::of_trap(&error, "the component, starting,", start).message))?;
     let describe = instance.get_typed_func::<(), (Description,)>(&mut store, component.describe).map_err(mismatch)?;
     instance::Instance::check_type(&instance, &mut store, component).map_err(mismatch)?;
     let memory = store.data().memory.used as u64;
     store.set_fuel(FUEL).expect("fuel is on");
     let described = describe.call(&mut store, ());
-    let denied = store.data().memory.denied;
-    let (description,) =
-        described.map_err(|error| failed(outcome::of_trap(&error, "describe", denied, memory_max).message))?;
+    let end = bounds(&store, FUEL);
+    let (description,) = described.map_err(|error| failed(outcome::of_trap(&error, "describe", end).message))?;
     let (sdk, operators) = check(description).map_err(failed)?;
     Ok(Described { sdk, operators, memory })
 }

@@ -32,6 +32,14 @@ const FORK: &str = "
   (call $call-async (i32.const 1024) (i32.const 1) (local.get $k) (local.get $kl) (i32.const 1025) (i32.const 1) (i32.const 0) (i32.const 0))
   (call $ok (i32.const 0) (i32.const 0))";
 
+/// Grows a table until that is denied, then traps.
+const GROW_TABLE: &str =
+    "(loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 999)) (i32.const -1)))) (unreachable)";
+
+fn growing_table() -> String {
+    format!("(table $t 0 funcref) {}", invoke(GROW_TABLE))
+}
+
 fn recursion() -> String {
     format!(
         "(func $deep (param i32) (result i32) (i32.add (i32.const 1) (call $deep (i32.add (local.get 0) (i32.const 1))))) {}",
@@ -76,7 +84,8 @@ fn every_bad_guest_ends_with_its_code_and_hurts_nobody() {
         (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 120))))
         (call $ok (i32.const 0) (i32.const 0))";
     let cases: Vec<(&str, String, Code, &str)> = vec![
-        ("endless loop", invoke(SPIN), Code::OutOfFuel, "A.f used up its fuel"),
+        ("endless loop", invoke(SPIN), Code::OutOfFuel, "A.f used up its fuel: 3000000 units (limits.fuel)"),
+        ("endless table", growing_table(), Code::LimitExceeded, "a table of more than 100000 elements"),
         ("growth by nothing", invoke(GROW_BY_NOTHING), Code::OutOfFuel, "A.f used up its fuel"),
         ("endless growth", invoke(GROW), Code::LimitExceeded, "limits.memory"),
         ("endless recursion", recursion(), Code::GuestTrap, "stack overflow"),
@@ -150,6 +159,19 @@ fn denied_memory_that_the_guest_survives_is_no_abort_but_costs_the_instance() {
         assert_eq!(text(&world.run("A", "k", "f", b"")), "k");
         assert_eq!(world.executor.idle_instances(), 0);
     }
+}
+
+#[test]
+fn the_fuel_of_a_transaction_is_named_when_that_is_what_was_used_up() {
+    // Each call asks for two more, and works.
+    let body = format!(
+        "(local.set $i (i32.const 100000)) (loop $w (local.set $i (i32.sub (local.get $i) (i32.const 1))) (br_if $w (local.get $i))) {FORK}"
+    );
+    let mut world = World::with(&[Guest::body("A", &["f"], &body)], small(), Determinism::Off, Isolation::Warm);
+    let ended = world.run("A", "k", "f", b"");
+    let says = "what was left of 5000000 units for the transaction (limits.transaction_fuel)";
+    assert_eq!(code(&ended), Code::OutOfFuel, "{}", message(&ended));
+    assert!(message(&ended).contains(says), "{}", message(&ended));
 }
 
 #[test]
@@ -228,10 +250,12 @@ fn an_unconfirmed_result_of_a_warm_instance_does_not_count() {
              (call $put-own (local.get $k) (local.get $kl))
              (call $ok (local.get $k) (local.get $kl))"
         );
-        Guest::new("A", &["f"], format!("(global $n (mut i32) (i32.const 0)) {}", invoke(&body)))
+        Guest::new("A", &["f"], format!("(table $t 0 funcref) (global $n (mut i32) (i32.const 0)) {}", invoke(&body)))
     };
     for ill in [
         "(unreachable)",
+        // It survives that, and does something else than a fresh one would.
+        "(if (i32.eq (table.grow $t (ref.null func) (i32.const 100001)) (i32.const -1)) (then (call $put-own (i32.const 0) (i32.const 1)) (return (call $ok (i32.const 0) (i32.const 1)))))",
         "(loop $l (br $l))",
         "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)",
     ] {

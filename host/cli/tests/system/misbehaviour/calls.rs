@@ -16,7 +16,7 @@ fn cases() -> Vec<(&'static str, Value, Expect)> {
     let none = || json!([]);
     vec![
         // Resources.
-        ("spin", none(), fails(500, "OUT_OF_FUEL", "a.spin used up its fuel (limits.fuel, limits.transaction_fuel)")),
+        ("spin", none(), fails(500, "OUT_OF_FUEL", "a.spin used up its fuel: 5000000000 units (limits.fuel)")),
         ("burn", json!([u32::MAX]), fails(500, "OUT_OF_FUEL", "a.burn used up its fuel")),
         ("hoard", none(), fails(500, LIMIT, "a.hoard needs more memory than 64 MiB (limits.memory)")),
         ("allocate", json!([4000]), fails(500, LIMIT, "a.allocate needs more memory than 64 MiB")),
