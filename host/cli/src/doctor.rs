@@ -17,6 +17,7 @@ struct Check {
 pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
     let checks = [
         Check { what: "server", found: server(client) },
+        Check { what: "quarantine", found: quarantine(client) },
         Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.11 or newer") },
         Check { what: "rust guests", found: rust() },
         Check { what: "disk", found: disk() },
@@ -36,6 +37,16 @@ pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
 fn server(client: &Client) -> Result<String, String> {
     match client.send(client.admin(Method::GET, "/readyz")) {
         Ok(_) => Ok(format!("answers at {}", client.admin_url())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn quarantine(client: &Client) -> Result<String, String> {
+    match client.send(client.admin(Method::GET, "/v1/quarantine")) {
+        Ok(answer) => match answer.body["quarantined"].as_array().map_or(0, Vec::len) {
+            0 => Ok("nothing is set aside".to_owned()),
+            many => Err(format!("{many} requests or apps are set aside: see `styx requests quarantine list`")),
+        },
         Err(error) => Err(error.to_string()),
     }
 }

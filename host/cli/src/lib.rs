@@ -10,6 +10,7 @@ mod environment;
 mod error;
 mod invoke;
 mod output;
+mod requests;
 mod server;
 mod snapshots;
 mod state;
@@ -127,6 +128,11 @@ enum Verb {
         #[command(subcommand)]
         verb: tokens::TokensVerb,
     },
+    /// Look at requests that are set aside because they ended the server, and release them
+    Requests {
+        #[command(subcommand)]
+        verb: requests::RequestsVerb,
+    },
     /// Make the certificates of a cluster's processes
     Cluster {
         #[command(subcommand)]
@@ -177,6 +183,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
         Verb::Snapshots { verb } => snapshots::run(client, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
+        Verb::Requests { verb } => requests::run(&client()?, verb, output),
         Verb::Cluster { verb } => cluster::run(verb, output),
         Verb::Doctor => doctor::run(&client()?, output),
     }

@@ -3,7 +3,7 @@
 //! They are effects like any other, not calls of a logging library: a simulator records them with
 //! everything else, and a test can say what people must be told.
 
-use styx_protocol::ids::{Generation, NodeId};
+use styx_protocol::ids::{Generation, NodeId, Tid};
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +56,16 @@ impl Diagnostic {
     /// For who must do something.
     pub fn error(message: impl Into<String>) -> Self {
         Diagnostic::new(Level::Error, message)
+    }
+
+    /// About the transactions that the log carries, if there are any: who finds that one of them ends the process has it skipped.
+    pub fn carried(carried: &[Tid]) -> Option<Self> {
+        /// More would be no line to read.
+        const TOLD: usize = 16;
+        let tids: Vec<String> = carried.iter().take(TOLD).map(Tid::to_string).collect();
+        let more = if carried.len() > TOLD { ", …" } else { "" };
+        let message = || format!("the log carries {} transactions: {}{more}", carried.len(), tids.join(", "));
+        (!carried.is_empty()).then(|| Diagnostic::info(message()))
     }
 
     /// With a code of docs/reference/errors.md.

@@ -23,6 +23,7 @@ mod log_time;
 pub mod network;
 pub mod single;
 pub mod snapshots;
+pub mod suspicion;
 pub mod time;
 pub mod wire;
 pub mod worker;

@@ -200,7 +200,7 @@ impl Process {
 
     /// True if it has ended by itself; then it counts as not running. Its status and last line are as of
     /// [`Process::ended`].
-    pub(crate) async fn has_ended(&mut self) -> anyhow::Result<Option<(ExitStatus, Value)>> {
+    pub async fn has_ended(&mut self) -> anyhow::Result<Option<(ExitStatus, Value)>> {
         let Some(running) = &mut self.running else { return Ok(None) };
         if running.child.try_wait()?.is_none() { Ok(None) } else { self.ended().await.map(Some) }
     }

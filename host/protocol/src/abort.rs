@@ -36,6 +36,8 @@ pub enum Code {
     ReplyForgotten,
     /// It ended without effect because its server stops.
     Interrupted,
+    /// It, or its app, is set aside and is not executed.
+    Quarantined,
 }
 
 impl Code {
@@ -57,6 +59,7 @@ impl Code {
             Code::TooLarge => "TOO_LARGE",
             Code::ReplyForgotten => "REPLY_FORGOTTEN",
             Code::Interrupted => "INTERRUPTED",
+            Code::Quarantined => "QUARANTINED",
         }
     }
 }

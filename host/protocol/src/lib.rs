@@ -40,6 +40,8 @@ pub mod wire;
 pub use cluster::{link, membership, placement, worker_set};
 pub use commit::{replies, share, validate, watermark};
 pub use execute::{attempt, effect, executor, task};
-pub use sequence::{budget, catalog, origin, outcome, record, route, sequencer, system, token, transaction, writes};
+pub use sequence::{
+    budget, catalog, origin, outcome, quarantine, record, route, sequencer, system, token, transaction, writes,
+};
 pub use state::{entity, range};
 pub use wire::{fault, message};

@@ -16,6 +16,7 @@ use styx_protocol::ids::{
 use styx_protocol::origin::Origin;
 use styx_protocol::outcome::{EpochChanges, EpochOutcome, RetainedEnd};
 use styx_protocol::placement::Placement;
+use styx_protocol::quarantine::{Quarantined, Subject};
 use styx_protocol::record::{Chain, EpochRecord, Genesis, Record, RecordAssembler, RecordPart, Sequence};
 use styx_protocol::token::{Grant, Scope, Token};
 use styx_protocol::transaction::{CarriedTransaction, Request};
@@ -77,6 +78,13 @@ fn epoch() -> Record {
         created: Timestamp(1_700_000_000),
         expires: Some(Timestamp(1_800_000_000)),
     };
+    let quarantined = Quarantined {
+        subject: Subject::Request(RequestId(5)),
+        app: Some("bank".into()),
+        function: Some("transfer".into()),
+        reason: "it ended its process".into(),
+        since: Timestamp(1_700_000_000),
+    };
     Record::Epoch(Arc::new(EpochRecord {
         epoch: Epoch(9),
         generation: Generation(4),
@@ -92,6 +100,8 @@ fn epoch() -> Record {
             Control::Remove("shop".into()),
             Control::Issue(token),
             Control::Revoke("0a1a".into()),
+            Control::Quarantine(quarantined),
+            Control::Release(Subject::App("shop".into())),
         ],
         sequences: vec![
             Sequence { requests: vec![request(5, "alice"), request(6, "bob")] },
@@ -103,7 +113,7 @@ fn epoch() -> Record {
 
 #[test]
 fn a_log_of_this_version_is_read() {
-    let read = |name, record: fn() -> Record| Record::decode(&fixture(3, name, || record().encode())).unwrap();
+    let read = |name, record: fn() -> Record| Record::decode(&fixture(4, name, || record().encode())).unwrap();
     let Record::Genesis(first) = read("genesis", genesis) else { panic!("the log's first record") };
     assert_eq!((first.layout.seed, first.layout.partitions, first.created), (77, 65_536, Timestamp(1_700_000_000)));
 
@@ -119,6 +129,8 @@ fn a_log_of_this_version_is_read() {
         Control::Remove(app),
         Control::Issue(token),
         Control::Revoke(revoked),
+        Control::Quarantine(quarantined),
+        Control::Release(released),
     ] = &record.controls[..]
     else {
         panic!("{:?}", record.controls)
@@ -127,6 +139,9 @@ fn a_log_of_this_version_is_read() {
     assert_eq!((token.digest, token.created), (Digest([7; 32]), Timestamp(1_700_000_000)));
     assert_eq!(token.expires, Some(Timestamp(1_800_000_000)));
     assert_eq!(token.grant, Grant { scopes: vec![Scope::Invoke, Scope::Read], apps: Some(vec!["bank".into()]) });
+    assert_eq!((&quarantined.subject, released), (&Subject::Request(RequestId(5)), &Subject::App("shop".into())));
+    assert_eq!((quarantined.app.as_deref(), quarantined.function.as_deref()), (Some("bank"), Some("transfer")));
+    assert_eq!((quarantined.reason.as_str(), quarantined.since), ("it ended its process", Timestamp(1_700_000_000)));
     assert_eq!(placement.version(), PlacementVersion(2));
     assert_eq!((placement.owners(), placement.workers()), (&[1, 0, 1].map(WorkerId)[..], 2));
     assert_eq!((activation.app.as_str(), activation.deployment.as_str(), app.as_str()), ("bank", "d2", "shop"));
@@ -162,7 +177,7 @@ fn what_is_written_now_is_what_the_fixtures_hold() {
         ("generation", Record::Generation(Generation(12))),
     ] {
         let message = "a change of the format needs its next version, and fixtures of that beside these";
-        assert!(record.encode() == fixture(3, name, || record.encode()), "{name}: {message}");
+        assert!(record.encode() == fixture(4, name, || record.encode()), "{name}: {message}");
     }
 }
 
@@ -231,26 +246,28 @@ fn records_of_other_versions_are_refused_by_name() {
     });
     let old = fixture(1, "genesis", || rkyv::to_bytes::<rkyv::rancor::Error>(&old).unwrap().to_vec());
     let refused = Record::decode(&old).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 3 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 1, expected: 4 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 1, or none at all; this program reads version 3: start it with the release that wrote it, or begin with an empty directory"
+        "this is a log record of format version 1, or none at all; this program reads version 4: start it with the release that wrote it, or begin with an empty directory"
     );
 
     let refused = Record::decode(&fixture(2, "epoch", Vec::new)).unwrap_err();
-    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 3 });
-    for name in ["genesis", "epoch", "generation"] {
-        let refused = Record::decode(&fixture(2, name, || panic!("they are there"))).unwrap_err();
-        assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 3 });
+    assert_eq!(refused, FormatError::Older { name: "log record", found: 2, expected: 4 });
+    for (version, name) in
+        [2, 3].into_iter().flat_map(|version| ["genesis", "epoch", "generation"].map(|name| (version, name)))
+    {
+        let refused = Record::decode(&fixture(version.into(), name, || panic!("they are there"))).unwrap_err();
+        assert_eq!(refused, FormatError::Older { name: "log record", found: version, expected: 4 });
     }
 
     let mut new = genesis().encode();
-    new[6] = 4;
+    new[6] = 5;
     let refused = Record::decode(&new).unwrap_err();
-    assert_eq!(refused, FormatError::Newer { name: "log record", found: 4, expected: 3 });
+    assert_eq!(refused, FormatError::Newer { name: "log record", found: 5, expected: 4 });
     assert_eq!(
         refused.to_string(),
-        "this is a log record of format version 4; this program reads version 3: install the release that wrote it, or a later one"
+        "this is a log record of format version 5; this program reads version 4: install the release that wrote it, or a later one"
     );
 }
 

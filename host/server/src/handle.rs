@@ -257,18 +257,20 @@ impl Handle {
         answer.await.ok()
     }
 
-    /// Sequences a deployment; returns once it has taken effect and is durable.
-    pub async fn control(&self, control: Control) -> Result<(), Abort> {
+    /// Asks for a deployment, at once; returns once it has taken effect and is durable.
+    pub fn control(&self, control: Control) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
         let (to, answer) = oneshot::channel();
         self.inbox.operator(OperatorMessage::Deploy(Box::new(control), Waiter::Once(to)));
-        match answer.await {
-            Ok(Answer::Controlled(result)) => result,
-            Ok(Answer::Failed(Failure::OutcomeUnknown)) => {
-                let message = "the members of the cluster changed meanwhile, and whether it has taken effect is not \
-                               known here; look at what is deployed, or ask again";
-                Err(Abort::new(Code::Overloaded, message))
+        async {
+            match answer.await {
+                Ok(Answer::Controlled(result)) => result,
+                Ok(Answer::Failed(Failure::OutcomeUnknown)) => {
+                    let message = "the members of the cluster changed meanwhile, and whether it has taken effect is not \
+                                   known here; look at what is deployed, or ask again";
+                    Err(Abort::new(Code::Overloaded, message))
+                }
+                _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
             }
-            _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
         }
     }
 

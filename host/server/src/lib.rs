@@ -13,6 +13,7 @@ pub mod components;
 pub mod config;
 pub(crate) mod diagnostics;
 pub mod error;
+pub mod executing;
 pub(crate) mod execution;
 pub(crate) mod fatal;
 pub mod gateway;
@@ -25,6 +26,7 @@ pub mod kafka;
 #[path = "kafka/absent.rs"]
 pub mod kafka;
 pub(crate) mod log;
+pub(crate) mod quarantine;
 pub mod server;
 pub mod single;
 pub mod snapshots;

@@ -12,6 +12,7 @@ mod kill;
 mod leaks;
 mod misbehaviour;
 mod process;
+mod quarantine;
 mod slow;
 mod snapshots;
 mod storage;

@@ -31,6 +31,8 @@ pub struct CoordinatorConfig {
     pub backlog_max: usize,
     /// How long an epoch may fill while earlier ones are not yet durable.
     pub epoch_max_wait: Duration,
+    /// Lives of processes that a request may end before it is executed no more; 0: it always is.
+    pub quarantine_after: u32,
     /// How long things take.
     pub timing: Timing,
 }

@@ -191,6 +191,8 @@ pub enum Effect<W, R> {
         waiter: W,
         result: Result<SnapshotSummary, NoSnapshot>,
     },
+    /// Have a control sequenced: say [`Event::Deploy`], for nobody who waits.
+    Sequence(Control),
     /// Show this process's endpoints what is deployed.
     PublishCatalog(Arc<Catalog>),
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, Timestamp, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::coordinator::{Action, Config, Input};
 use styx_protocol::machine::{Coordinator, Stage};
 use styx_protocol::membership::Seated;
@@ -177,6 +177,11 @@ impl<W> LeaderState<W> {
     /// The record of the round under way without what it comes to, once it is known that it will have one.
     pub(super) fn record_cut(&self) -> Option<&Arc<EpochRecord>> {
         self.machine.cut()
+    }
+
+    /// Transactions that the log carries.
+    pub(super) fn carried(&self) -> &[Tid] {
+        self.machine.carried()
     }
 
     /// The time that the log has come to.

@@ -33,7 +33,7 @@ mod tests;
 mod views;
 mod workers;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
 
 use styx_protocol::catalog::Control;
-use styx_protocol::ids::Generation;
+use styx_protocol::ids::{Generation, NodeId};
 use styx_protocol::machine::coordinator::Input;
 use styx_protocol::membership;
 use styx_protocol::record::EpochRecord;
@@ -60,6 +60,7 @@ use crate::gateway::{Router, RouterEffect};
 use crate::leadership::Leadership;
 use crate::log_time::LogTime;
 use crate::snapshots::SnapshotSummary;
+use crate::suspicion::{Suspect, is_settled, judge};
 use crate::time::{Instant, Now, earliest};
 use crate::wire::{AdminQuery, CatalogVersion, Envelope, Response};
 
@@ -81,6 +82,8 @@ pub struct CoordinatorDriver<W, R> {
     log_time: LogTime,
     /// The last snapshot that this process has taken.
     last_snapshot: Option<SnapshotSummary>,
+    /// What workers say was under way when they ended.
+    suspects: BTreeMap<NodeId, Vec<Suspect>>,
     reviewed: Instant,
     shutdown: Shutdown,
 }
@@ -100,6 +103,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             log: LogCondition::default(),
             log_time: LogTime::default(),
             last_snapshot: None,
+            suspects: BTreeMap::new(),
             reviewed: now,
             shutdown: Shutdown::default(),
             config,
@@ -314,6 +318,22 @@ impl<W, R> CoordinatorDriver<W, R> {
         while let Some((waiter, result)) = self.deployments.announced(known, timing.announce_max, now) {
             step.push(Effect::Answer(waiter, Answer::Controlled(result)));
         }
+    }
+
+    // Suspicion.
+
+    /// A worker says what was under way when it ended. What is enough to set a request aside is logged before the
+    /// worker can be a member again.
+    fn suspected(&mut self, worker: NodeId, suspects: Vec<Suspect>, step: &mut Step<'_, W, R>) {
+        if self.suspects.get(&worker).map_or(&[][..], Vec::as_slice) == suspects {
+            return;
+        }
+        self.suspects.insert(worker, suspects);
+        let catalog = self.leader.as_ref().map(|leader| leader.catalog());
+        let open = |suspect: &&Suspect| catalog.is_none_or(|catalog| !is_settled(suspect, catalog));
+        let all = self.suspects.values().flatten().filter(open);
+        let quarantined = judge(all, self.config.quarantine_after, step.now.wall);
+        step.extend(quarantined.into_iter().map(|quarantined| Effect::Sequence(Control::Quarantine(quarantined))));
     }
 
     // What others are shown.

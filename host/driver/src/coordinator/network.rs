@@ -69,7 +69,8 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     fn on_envelope(&mut self, from: NodeId, envelope: Envelope, step: &mut Step<'_, W, R>) {
         match envelope {
-            Envelope::Hello { hello, address } => {
+            Envelope::Hello { hello, address, suspects } => {
+                self.suspected(from, suspects, step);
                 let actions = self.workers.hello(step.time(), from, hello, address);
                 self.perform_membership(actions, step);
             }

@@ -36,7 +36,9 @@ impl<W, R> CoordinatorDriver<W, R> {
         let generation = leader.generation();
         let catalog = Arc::new(leader.catalog().clone());
         step.push(Effect::Recovered(epoch));
+        let carried = Diagnostic::carried(leader.carried());
         step.log(Diagnostic::info(format!("live at epoch {epoch}, chain {chain}")).generation(generation));
+        step.extend(carried.map(|carried| Effect::Diagnostic(carried.generation(generation))));
         self.machine(Input::Durable(epoch), step);
         step.push(Effect::PublishCatalog(catalog));
         self.membership(membership::Input::Live(generation), step);

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, Timestamp};
+use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, RequestId, Timestamp};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{self, Executed};
 use styx_protocol::membership::{Beat, Build, Hello, Patience};
 use styx_protocol::message::{Message, Node};
+use styx_protocol::quarantine::Subject;
 use styx_protocol::record::{EpochRecord, Genesis};
 use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::SnapshotHeader;
@@ -49,6 +50,7 @@ fn config(snapshots: bool) -> CoordinatorConfig {
         patience: PATIENCE,
         backlog_max: 100,
         epoch_max_wait: Duration::from_millis(1),
+        quarantine_after: 3,
         timing: Timing::default(),
     }
 }
@@ -65,6 +67,8 @@ struct Rig {
     now: Now,
     members: Vec<Member>,
     heard: BTreeMap<NodeId, Beat>,
+    /// What workers say was under way when they ended.
+    suspects: BTreeMap<NodeId, Vec<Suspect>>,
     /// What the last invitation says of where members are.
     addresses: Vec<String>,
     log: Vec<Arc<EpochRecord>>,
@@ -94,6 +98,7 @@ impl Rig {
             now,
             members: Vec::new(),
             heard: BTreeMap::new(),
+            suspects: BTreeMap::new(),
             addresses: Vec::new(),
             log: Vec::new(),
             appended: VecDeque::new(),
@@ -135,6 +140,7 @@ impl Rig {
             for node in [NodeId(11), NodeId(12)] {
                 let heard = self.heard.get(&node).map_or(0, |beat| beat.number);
                 let generation = self.members.iter().find(|member| member.node == node).map(|_| self.generation);
+                let suspects = self.suspects.get(&node).cloned().unwrap_or_default();
                 let hello = Hello {
                     life: 1,
                     build: build(),
@@ -143,7 +149,7 @@ impl Rig {
                     silent: Vec::new(),
                     leaving: false,
                 };
-                self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}") });
+                self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}"), suspects });
             }
             self.advance();
         }
@@ -317,6 +323,45 @@ fn a_deployment_is_sequenced_when_all_workers_have_compiled_it_and_told_when_gat
     let known = CatalogVersion::of(rig.driver.leader.as_ref().unwrap().catalog());
     rig.envelope(GATEWAY, Envelope::Watch { known });
     assert_eq!(rig.deployed(), ["admin"]);
+}
+
+#[test]
+fn what_several_workers_ended_of_is_set_aside_once_before_a_generation_begins() {
+    let suspect = |lives| Suspect {
+        request: RequestId(7),
+        app: "shop".into(),
+        function: "pay".into(),
+        lives,
+        said: Some("boom".into()),
+    };
+    let sequenced = |rig: &Rig| {
+        let control = |effect: &Effect<_, _>| match effect {
+            Effect::Sequence(Control::Quarantine(quarantined)) => Some(quarantined.subject.clone()),
+            _ => None,
+        };
+        rig.effects.iter().filter_map(control).collect::<Vec<_>>()
+    };
+    let mut rig = Rig::new(config(false), Leadership::Forever);
+    rig.suspects.insert(NodeId(11), vec![suspect(1)]);
+    rig.suspects.insert(NodeId(12), vec![suspect(1)]);
+    rig.beats(4);
+    assert_eq!(sequenced(&rig), []);
+    rig.suspects.insert(NodeId(12), vec![suspect(2)]);
+    rig.beats(4);
+    let subject = Subject::Request(RequestId(7));
+    assert_eq!(sequenced(&rig), std::slice::from_ref(&subject), "three deaths, told once");
+
+    // It is in the catalog: what workers still say adds nothing.
+    let control = rig.effects.iter().find_map(|effect| match effect {
+        Effect::Sequence(control) => Some(control.clone()),
+        _ => None,
+    });
+    rig.step(Event::Deploy { control: control.unwrap(), waiter: "nobody" });
+    rig.beats(4);
+    assert!(rig.driver.leader.as_ref().unwrap().catalog().quarantine().get(&subject).is_some());
+    rig.suspects.insert(NodeId(11), vec![suspect(2)]);
+    rig.beats(4);
+    assert_eq!(sequenced(&rig).len(), 1);
 }
 
 #[test]

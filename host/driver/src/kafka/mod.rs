@@ -124,6 +124,8 @@ pub enum FrontEffect<C, P> {
         /// The request's id, in the client's words.
         id: String,
         reply: Reply,
+        /// What was asked, if the record was a request.
+        request: Option<Arc<Request>>,
         read_only: bool,
         /// From the record's coming to its end.
         duration: Duration,
@@ -314,8 +316,11 @@ impl<C, P> FrontDriver<C, P> {
         let duration = now.since(started);
         effects.push(match (answer, prepared) {
             (Answer::Reply(reply), prepared) if !is_overloaded(&reply) => {
-                let read_only = matches!(prepared, Prepared::Request { read_only: true, .. });
-                FrontEffect::Reply { place, id, reply, read_only, duration }
+                let (request, read_only) = match prepared {
+                    Prepared::Request { request, read_only } => (Some(request), read_only),
+                    Prepared::Refused { .. } => (None, false),
+                };
+                FrontEffect::Reply { place, id, reply, request, read_only, duration }
             }
             (Answer::Unknown, Prepared::Refused { record, .. }) => FrontEffect::Refuse(place, record),
             // What nobody can say is asked again, under the same id.

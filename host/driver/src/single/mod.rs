@@ -25,6 +25,7 @@ pub use io::{SingleEffect, SingleEvent};
 use self::pace::Pace;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage};
+use crate::diagnostic::Diagnostic;
 use crate::log_time::LogTime;
 use crate::snapshots::{NoSnapshot, SnapshotConfig, SnapshotEffect, SnapshotScheduler};
 use crate::time::{Instant, Now, earliest};
@@ -126,6 +127,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
         assert!(self.is_idle(), "a record is replayed to its end");
         (self.replaying, self.position) = (false, position);
         self.prepare_catalog(effects);
+        effects.extend(Diagnostic::carried(self.machine.carried()).map(SingleEffect::Diagnostic));
         let reached = self.machine.position().0;
         self.snapshots = snapshots.map(|SnapshotStart { schedule, generation, newest }| {
             SnapshotScheduler::new(schedule, generation, 1, newest, reached, None, now.monotonic)

@@ -24,6 +24,8 @@ use styx_protocol::replies::Retention;
 use styx_protocol::state::StateHash;
 use styx_protocol::transaction::CarriedTransaction;
 
+use crate::suspicion::Suspect;
+
 /// A member of a generation, and where others reach it.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Member {
@@ -39,6 +41,8 @@ pub enum Envelope {
     Hello {
         hello: Hello,
         address: String,
+        /// Requests that were under way when earlier lives of the process ended.
+        suspects: Vec<Suspect>,
     },
     /// Coordinator → worker: the answer to a heartbeat.
     Beat(Beat),

@@ -19,6 +19,7 @@ use styx_protocol::task::{LocalView, LongTask, RunId, Task, TaskProgress};
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
 use crate::network::NetworkEvent;
+use crate::suspicion::Suspect;
 use crate::wire::{Envelope, Response, SnapshotPlace, WrittenPart};
 
 /// Settings of a worker's driver.
@@ -46,6 +47,8 @@ pub struct WorkerConfig {
     pub long_max: usize,
     /// Most entities that a step changes, or hands over for a snapshot.
     pub step_max: usize,
+    /// Requests that were under way when earlier lives of the process ended.
+    pub suspects: Vec<Suspect>,
     /// Put the claimed serial order into what is said of each epoch, for checkers.
     pub claim_order: bool,
 }
@@ -206,6 +209,8 @@ pub enum WorkerEffect<L, R> {
     Respond(R, Response),
     /// Show this process's endpoints what is deployed.
     PublishCatalog(Arc<Catalog>),
+    /// Only these are suspected any more: keep them for the next life.
+    KeepSuspects(Vec<Suspect>),
     /// Show the lines that guests logged in the attempt that counted.
     Logs {
         /// The catalog of the epoch.

@@ -141,7 +141,7 @@ impl<L, R> Membership<L, R> {
         self.progress == Progress::Beginning
     }
 
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.progress == Progress::Live
     }
 

@@ -44,6 +44,7 @@ use crate::COORDINATOR;
 use crate::diagnostic::Diagnostic;
 use crate::leader_search::{LeaderSearch, SearchEffect};
 use crate::network::{NetworkEvent, Refusal};
+use crate::suspicion::is_settled;
 use crate::time::{Instant, Now};
 use crate::wire::{Envelope, Invite, Response, TicketedResponse};
 
@@ -227,14 +228,29 @@ impl<L, R> WorkerDriver<L, R> {
         }
     }
 
+    /// Forgets suspects that are in quarantine by now: once released, they are as good as any.
+    fn review_suspects(&mut self, effects: &mut Effects<L, R>) {
+        let suspects = &mut self.config.suspects;
+        let Some(live) = self.membership.as_ref().filter(|membership| membership.is_live()) else { return };
+        let (before, catalog) = (suspects.len(), live.machine().catalog());
+        suspects.retain(|suspect| !is_settled(suspect, catalog));
+        if suspects.len() < before {
+            effects.push(WorkerEffect::KeepSuspects(suspects.clone()));
+        }
+    }
+
     fn say_hello(&mut self, now: Instant, effects: &mut Effects<L, R>) {
+        if !self.config.suspects.is_empty() {
+            self.review_suspects(effects);
+        }
         let nobody = BTreeMap::new();
         let workers = self.membership.as_ref().map_or(&nobody, |membership| membership.workers());
         let restores = || self.membership.as_ref().is_some_and(|membership| membership.is_beginning());
         if let Some(hello) = self.heartbeat.hello(now, workers)
             && !(planted(Bug::SilentWhileRestoring) && restores())
         {
-            let envelope = Envelope::Hello { hello, address: self.config.address.clone() };
+            let WorkerConfig { address, suspects, .. } = &self.config;
+            let envelope = Envelope::Hello { hello, address: address.clone(), suspects: suspects.clone() };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
             let again = now.since(self.fetched) >= FETCH_AGAIN && !planted(Bug::ComponentAskedOnce);
             if std::mem::take(&mut self.unsent) || again {

@@ -66,6 +66,7 @@ impl Rig {
             suspended_max: 10,
             long_max: 2,
             step_max: STEP_MAX,
+            suspects: Vec::new(),
             claim_order: false,
         };
         let now = Now { monotonic: Instant(1), wall: Timestamp(LIFE) };

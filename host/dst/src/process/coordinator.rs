@@ -65,6 +65,7 @@ impl Coordinator {
             patience: plan.cluster.patience,
             backlog_max: plan.config.backlog_max,
             epoch_max_wait: plan.epoch_max_wait,
+            quarantine_after: 0,
             timing: plan.cluster.timing,
         };
         let leadership = lease.as_ref().and_then(LeaseThread::leadership).unwrap_or(Leadership::Forever);
@@ -285,6 +286,7 @@ impl Coordinator {
                 around.environment.wishes.answered(waiter, &result, snapshots)?;
             }
             Effect::SnapshotTaken(_) => {}
+            Effect::Sequence(_) => unreachable!("nobody is suspected here"),
             Effect::PublishCatalog(catalog) => around.environment.learn(&catalog),
 
             Effect::EpochEnded { summary, .. } => around.environment.ended(life, &summary)?,

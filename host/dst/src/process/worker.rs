@@ -58,6 +58,7 @@ impl Worker {
             suspended_max: machine.suspended_max,
             long_max: machine.long_max,
             step_max: machine.step_max,
+            suspects: Vec::new(),
             claim_order: true,
         };
         around.connect(COORDINATOR, &coordinators[0]);
@@ -233,6 +234,7 @@ impl Worker {
             WorkerEffect::Answer(attempt, answer) => around.answer(attempt, answer)?,
             WorkerEffect::Respond(attempt, seen) => around.show(attempt, seen)?,
             WorkerEffect::PublishCatalog(_) => {}
+            WorkerEffect::KeepSuspects(_) => unreachable!("nobody is suspected here"),
             WorkerEffect::Logs { tid, lines, .. } => {
                 let generation = before.or(self.driver.generation()).unwrap_or_default();
                 around.environment.logged(generation, tid, &lines);

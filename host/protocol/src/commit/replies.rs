@@ -180,6 +180,26 @@ impl ReplyTable {
         }
     }
 
+    /// Forgets replies before their time.
+    pub fn forget(&mut self, mut is_forgotten: impl FnMut(&Reply) -> bool) {
+        let ReplyTable { entries, ended, bytes, changes, .. } = self;
+        ended.retain(|(_, id)| {
+            let known = entries.get(id).map(|entry| &entry.known);
+            let Some(size) = known.and_then(|known| match known {
+                Known::Done(reply) => is_forgotten(reply).then(|| size(reply)),
+                Known::Pending => None,
+            }) else {
+                return true;
+            };
+            entries.remove(id);
+            *bytes -= size;
+            if let Some(changes) = changes {
+                changes.push(ReplyChange::Forgotten(*id));
+            }
+            false
+        });
+    }
+
     /// Tracks changes from now on, for snapshots.
     pub fn track(&mut self) {
         self.changes.get_or_insert_default();
@@ -250,5 +270,33 @@ mod tests {
             table.trim(Timestamp(101));
             assert_eq!((table.forgotten_early(), table.len()), (early, 0), "{retention:?}");
         }
+    }
+
+    #[test]
+    fn what_is_forgotten_before_its_time_is_gone_from_the_table_its_bounds_and_the_next_snapshot() {
+        let mut table = ReplyTable::new(Retention::default());
+        table.track();
+        for number in 0..4 {
+            let id = RequestId(number);
+            table.begin(id, 0);
+            let refused = Err(Abort::new(crate::abort::Code::Quarantined, "set aside"));
+            let outcome = if number % 2 == 0 { refused } else { Ok(b"1"[..].into()) };
+            if number < 3 {
+                table.end(&Reply { id, tid: Tid(1), epoch: Epoch(1), outcome }, Timestamp(0));
+            }
+        }
+        table.cut();
+        let bytes = table.bytes;
+        table.forget(|reply| reply.outcome.is_err() && reply.id == RequestId(0));
+        assert_eq!(table.cut(), [ReplyChange::Forgotten(RequestId(0))]);
+        let known = (0..4).map(|number| table.get(RequestId(number)).is_some()).collect::<Vec<_>>();
+        assert_eq!(
+            (known, table.bytes),
+            (vec![false, true, true, true], bytes - ENTRY_BYTES - "set aside".len() as u64)
+        );
+        // It may come again, and is forgotten once.
+        table.begin(RequestId(0), 0);
+        table.trim(Timestamp(u64::MAX));
+        assert_eq!(table.len(), 2, "those that have not ended");
     }
 }

@@ -22,7 +22,7 @@ pub use worker::Worker;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::Retention;
 use crate::execute::task::LocalView;
-use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
+use crate::ids::{EngineHash, Epoch, Generation, Tid, Timestamp, WorkerId};
 use crate::modes::Modes;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::record::{Chain, EpochRecord};
@@ -177,6 +177,10 @@ impl<W> Machine<W> {
     /// The last epoch that ended, and the state hash chain after it.
     pub fn position(&self) -> (Epoch, Chain) {
         self.coordinator.position()
+    }
+    /// Transactions that were moved to a later epoch, in TID order.
+    pub fn carried(&self) -> &[Tid] {
+        self.coordinator.carried()
     }
     /// The time of the last epoch that ended.
     pub fn time(&self) -> Timestamp {

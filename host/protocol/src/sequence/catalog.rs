@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::ids::{OperatorId, Timestamp};
+use crate::sequence::quarantine::{Quarantine, Quarantined, Subject};
 use crate::sequence::system::{self, RESERVED_PREFIXES, SystemOperator, is_reserved};
 use crate::sequence::token::Token;
 
@@ -215,6 +216,10 @@ pub enum Control {
     Issue(Token),
     /// Ends a token, by its id.
     Revoke(String),
+    /// Has a request, a transaction or an app executed no more.
+    Quarantine(Quarantined),
+    /// Has it executed again.
+    Release(Subject),
 }
 
 /// Which version of an app is to be live.
@@ -297,6 +302,7 @@ pub struct Catalog {
     apps: BTreeMap<Arc<str>, App>,
     /// By their ids.
     tokens: BTreeMap<String, Arc<Token>>,
+    quarantine: Quarantine,
     /// By operator id; `None` while no live deployment implements it.
     operators: Vec<Option<Arc<Operator>>>,
 }
@@ -318,6 +324,8 @@ pub struct CatalogImage {
     apps: Vec<AppImage>,
     #[rkyv(with = Map<Unshare>)]
     tokens: Vec<Arc<Token>>,
+    #[rkyv(with = Map<Unshare>)]
+    quarantine: Vec<Arc<Quarantined>>,
 }
 
 impl CatalogImage {
@@ -364,6 +372,11 @@ impl Control {
     pub fn is_deployment(&self) -> bool {
         !matches!(self, Control::Place(_))
     }
+
+    /// Whether something may be executed afterwards that was in quarantine.
+    pub fn may_release(&self) -> bool {
+        matches!(self, Control::Release(_) | Control::Deploy(_) | Control::Activate(_) | Control::Remove(_))
+    }
 }
 
 fn no_app(app: &str) -> Abort {
@@ -390,6 +403,7 @@ impl Catalog {
             operators: self.operators.len() as u32,
             apps: apps.collect(),
             tokens: self.tokens.values().cloned().collect(),
+            quarantine: self.quarantine.iter().cloned().collect(),
         }
     }
 
@@ -400,6 +414,7 @@ impl Catalog {
             hash: image.hash,
             apps: BTreeMap::new(),
             tokens: image.tokens.iter().map(|token| (token.id.clone(), token.clone())).collect(),
+            quarantine: Quarantine::restored(&image.quarantine),
             operators: vec![None; image.operators as usize],
         };
         for app in &image.apps {
@@ -454,6 +469,10 @@ impl Catalog {
     }
     pub fn token(&self, id: &str) -> Option<&Arc<Token>> {
         self.tokens.get(id)
+    }
+    /// What is not executed.
+    pub fn quarantine(&self) -> &Quarantine {
+        &self.quarantine
     }
     /// Live operators by id.
     pub fn operators(&self) -> impl Iterator<Item = &Arc<Operator>> {
@@ -529,7 +548,19 @@ impl Catalog {
             Control::Revoke(id) if !self.tokens.contains_key(id) => {
                 Err(Abort::new(Code::BadArguments, format!("no token {id}")))
             }
-            Control::Issue(_) | Control::Revoke(_) | Control::Place(_) => Ok(()),
+            Control::Quarantine(Quarantined { subject: Subject::App(app), .. }) if !self.apps.contains_key(app.as_str()) => {
+                Err(no_app(app))
+            }
+            Control::Quarantine(quarantined) if self.quarantine.get(&quarantined.subject).is_some() => {
+                Err(Abort::new(Code::BadArguments, format!("{} is in quarantine already", quarantined.subject)))
+            }
+            Control::Quarantine(_) if self.quarantine.len() >= Quarantine::MAX => {
+                Err(Abort::new(Code::LimitExceeded, format!("{} requests and apps are in quarantine, and there can be no more", Quarantine::MAX)))
+            }
+            Control::Release(subject) if self.quarantine.get(subject).is_none() => {
+                Err(Abort::new(Code::BadArguments, format!("{subject} is not in quarantine")))
+            }
+            Control::Issue(_) | Control::Revoke(_) | Control::Place(_) | Control::Quarantine(_) | Control::Release(_) => Ok(()),
         }
     }
 
@@ -561,14 +592,17 @@ impl Catalog {
                 }
                 let app = deployment.app.clone();
                 self.enliven(&app);
+                self.quarantine.release(&Subject::App(app));
                 Vec::new()
             }
             Control::Activate(Activation { app, deployment }) => {
                 self.apps.get_mut(app.as_str()).expect("checked").active = deployment.clone();
                 self.enliven(app);
+                self.quarantine.release(&Subject::App(app.clone()));
                 Vec::new()
             }
             Control::Remove(app) => {
+                self.quarantine.forget(app);
                 let app = self.apps.remove(app.as_str()).expect("checked");
                 let ids: Vec<OperatorId> = app.operators.values().map(|&(id, _)| id).collect();
                 for id in &ids {
@@ -582,6 +616,14 @@ impl Catalog {
             }
             Control::Revoke(id) => {
                 self.tokens.remove(id);
+                Vec::new()
+            }
+            Control::Quarantine(quarantined) => {
+                self.quarantine.add(quarantined);
+                Vec::new()
+            }
+            Control::Release(subject) => {
+                self.quarantine.release(subject);
                 Vec::new()
             }
             Control::Place(_) => Vec::new(),

@@ -7,6 +7,7 @@ pub mod budget;
 pub mod catalog;
 pub mod origin;
 pub mod outcome;
+pub mod quarantine;
 pub mod record;
 pub mod route;
 pub mod sequencer;

@@ -45,6 +45,7 @@ const WAITING: &str = "Apps of which requests waited for an epoch when the last 
 const FORGOTTEN: &str = "Replies forgotten before --reply-retention, because of --reply-max or --reply-bytes-max; its worker's, since it joined";
 const DISK_FULL: &str =
     "Whether the disk of the log is nearly full: 1, and nothing that may write is taken; otherwise 0";
+const QUARANTINED: &str = "Requests and apps that are set aside and not executed: each needs attention";
 const LOG_STALLED: &str = "Whether the log waits for its Kafka brokers: 1, and nothing is taken; otherwise 0";
 
 /// Collector of all figures, read when asked.
@@ -112,6 +113,8 @@ impl Collector for Everything {
             let help = "How long the last snapshot took, in the background";
             gauge(&mut encoder, "styx_snapshot_duration", help, seconds, taken.duration_us as f64 / 1e6)?;
         }
+        let quarantined = self.0.handle.catalog().quarantine().len();
+        gauge(&mut encoder, "styx_quarantined", QUARANTINED, None, quarantined as f64)?;
         gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
         self.latencies(&mut encoder)?;
         process(&mut encoder)

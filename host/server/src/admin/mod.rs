@@ -13,6 +13,7 @@ mod events;
 mod health;
 mod metrics;
 mod openapi;
+mod quarantine;
 mod queries;
 #[allow(dead_code, reason = "shapes that only the document needs: nothing reads their fields")]
 mod schemas;
@@ -113,6 +114,8 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(snapshots::list, snapshots::create))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(quarantine::list))
+        .routes(routes!(quarantine::release))
         .routes(routes!(events::events))
         .routes(routes!(document::document))
         .merge(own_health())

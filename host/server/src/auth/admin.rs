@@ -76,6 +76,8 @@ mod tests {
             (Method::POST, "/v1/snapshots", Scope::Operate, None),
             (Method::GET, "/v1/tokens", Scope::Operate, None),
             (Method::DELETE, "/v1/tokens/0a", Scope::Operate, None),
+            (Method::GET, "/v1/quarantine", Scope::Read, None),
+            (Method::DELETE, "/v1/quarantine/0a", Scope::Operate, None),
             (Method::POST, "/elsewhere", Scope::Operate, None),
         ] {
             let found = needed(&method, path);

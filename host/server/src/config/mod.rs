@@ -225,6 +225,15 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::LOG, long, value_name = "SIZE", value_parser = bytes, default_value = "256MiB")]
     pub reply_bytes_max: u64,
 
+    /// Lives of processes, one after the other, that a request may end before it is executed no more, but set aside
+    /// (`styx requests quarantine`); 0: never
+    #[arg(help_heading = roles::LOG, long, value_name = "N", default_value = "3")]
+    pub quarantine_after: u32,
+    /// A transaction that the log carries, and that is not to be executed but set aside, by its TID; several with commas
+    #[arg(help_heading = roles::LOG, long, value_name = "N,…", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip_tid: Vec<u64>,
+
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,

@@ -160,7 +160,7 @@ fn every_setting_says_what_it_is_for_and_which_roles_take_it() {
             assert!(<Role as clap::ValueEnum>::from_str(role, false).is_ok(), "{key}: {heading}");
         }
     }
-    assert_eq!(ServerConfig::keys().len(), 56);
+    assert_eq!(ServerConfig::keys().len(), 58);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn every_setting_is_read_as_it_is_written() {
         let names = argument.get_value_names().unwrap_or_default();
         let value = match (argument.get_possible_values().first(), names.first().map_or("", |name| name.as_str())) {
             (Some(possible), _) => possible.get_name().to_owned(),
-            (None, "N" | "off|all|N") => "3".into(),
+            (None, "N" | "N,…" | "off|all|N") => "3".into(),
             (None, "TIME") => "2s".into(),
             (None, "SIZE") => "1MiB".into(),
             (None, "ADDR" | "HOST:PORT,…") => "127.0.0.1:80".into(),

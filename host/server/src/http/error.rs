@@ -155,7 +155,8 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::BadArguments => StatusCode::BAD_REQUEST,
         Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => StatusCode::NOT_FOUND,
         Code::IdempotencyMismatch | Code::ReplyForgotten => StatusCode::CONFLICT,
-        Code::Aborted => StatusCode::UNPROCESSABLE_ENTITY,
+        // Not 503: to send it again is of no use before somebody has looked.
+        Code::Aborted | Code::Quarantined => StatusCode::UNPROCESSABLE_ENTITY,
         Code::Overloaded | Code::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::GuestTrap | Code::OutOfFuel | Code::LimitExceeded | Code::ReadOnly | Code::NonDeterministic => {
@@ -170,7 +171,9 @@ fn hint_of(code: Code) -> &'static str {
         Code::Aborted => "the function refused; nothing was written",
         Code::BadArguments => "GET /v1/apps/{app}/openapi.json on the admin port shows what the function takes",
         Code::GuestTrap => "the function crashed; nothing was written; what it logged is in the server's log",
-        Code::OutOfFuel => "make the function do less, or raise `fuel` or `transaction_fuel` in [limits] of styx.toml",
+        Code::OutOfFuel => {
+            "make the function do less, or raise the limit in [limits] of styx.toml, up to the server's --max-fuel or --max-transaction-fuel"
+        }
         Code::LimitExceeded => "make the transaction smaller, or raise the limit in [limits] of styx.toml",
         Code::ReadOnly => "declare the function without read-only, or keep it from writing",
         Code::UnknownApp | Code::UnknownOperator | Code::UnknownFunction => "`styx apps` lists what is deployed",
@@ -181,6 +184,10 @@ fn hint_of(code: Code) -> &'static str {
         Code::ReplyForgotten => "look at the state; more replies are kept with --reply-max and --reply-bytes-max",
         Code::Overloaded => "wait a moment, then send it again",
         Code::Interrupted => "send it again; with an idempotency key a long call survives a restart",
+        Code::Quarantined => {
+            "nothing happened; whoever operates the server sees why with `styx requests quarantine list`, and lets it run again \
+             with `release`"
+        }
         Code::TooLarge => "send less; of a log on Kafka, `max.message.bytes` of its topic is the limit",
     }
 }

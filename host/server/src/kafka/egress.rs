@@ -11,11 +11,13 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use styx_driver::kafka::Place;
 use styx_protocol::abort::{Abort, Code};
+use styx_protocol::catalog::Operator;
 use styx_protocol::replies::Reply;
+use styx_protocol::transaction::Request;
 use styx_storage::log::kafka::{AppendProblem, ExclusiveWriter, Outgoing};
 use tokio::sync::mpsc;
 
-use super::record::{REQUEST_ID, Record};
+use super::record::{APP, FUNCTION, OPERATOR, REQUEST_ID, Record};
 use super::topics::{DEAD_LETTER, EGRESS, INGRESS, Topics};
 use crate::http::ApiError;
 
@@ -23,6 +25,7 @@ const TID: &str = "styx-tid";
 const EPOCH: &str = "styx-epoch";
 const STATUS: &str = "styx-status";
 const REASON: &str = "styx-reason";
+const PLACE: &str = "styx-place";
 /// Which record is answered, and below which offset of its partition all have been.
 pub(super) const PARTITION: &str = "styx-ingress-partition";
 pub(super) const OFFSET: &str = "styx-ingress-offset";
@@ -59,6 +62,31 @@ impl Answered {
         Answered { place, id, status, sequenced, value, letter: None }
     }
 
+    /// The same of a request that is set aside: what it asked for is kept, for whoever releases it.
+    pub fn quarantined(mut self, request: &Request, operator: &Operator) -> Self {
+        let place = format!("{INGRESS}:{}:{}", self.place.partition, self.place.offset);
+        let headers = [
+            (APP, &*operator.app),
+            (OPERATOR, &*operator.name),
+            (FUNCTION, &*request.function),
+            (REQUEST_ID, self.id.as_str()),
+            (REASON, Code::Quarantined.as_str()),
+            (PLACE, &place),
+        ];
+        let headers = headers
+            .into_iter()
+            .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(value) }));
+        self.status = "quarantined";
+        self.letter = Some(Box::new(Outgoing {
+            topic: DEAD_LETTER,
+            partition: None,
+            key: Some(request.key.as_bytes().to_vec()),
+            headers,
+            value: request.args.to_vec(),
+        }));
+        self
+    }
+
     /// A record that is no request.
     pub fn refusal(record: &Record, id: String, why: &ApiError) -> Self {
         let reason = format!("{}: {}", why.code, why.message);
@@ -69,7 +97,7 @@ impl Answered {
             topic: DEAD_LETTER,
             partition: None,
             key: record.key.clone(),
-            headers: headers.insert(Header { key: "styx-place", value: Some(&place) }),
+            headers: headers.insert(Header { key: PLACE, value: Some(&place) }),
             value: record.value.clone(),
         };
         let value = why.to_json().to_string().into_bytes();

@@ -10,6 +10,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 use styx_driver::kafka::progress::Progress;
 use styx_driver::kafka::{Ending, FrontDriver, FrontEffect, FrontEvent, Place, Prepared};
+use styx_protocol::abort::Code;
 use styx_protocol::origin::Origin;
 use styx_protocol::transaction::Request;
 use tokio::sync::mpsc;
@@ -159,14 +160,25 @@ impl Session {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 self.ingress.handle.ask_end(request, waiter, false, Answer::Unknown);
             }
-            FrontEffect::Reply { place, id, reply, read_only, duration } => {
+            FrontEffect::Reply { place, id, reply, request, read_only, duration } => {
                 let outcome = match &reply.outcome {
                     Ok(_) if read_only => Outcome::Answered,
                     Ok(_) => Outcome::Committed,
                     Err(abort) => Outcome::of_error(status_of(abort.code)),
                 };
                 self.ingress.latencies.record(outcome, duration);
-                return Ok(Some(FrontEvent::Write(place, Answered::reply(place, id, reply))));
+                let is_quarantined = matches!(&reply.outcome, Err(abort) if abort.code == Code::Quarantined);
+                let catalog = self.ingress.handle.catalog();
+                let kept = request.filter(|_| is_quarantined).and_then(|request| {
+                    let operator = catalog.operator(request.operator)?.clone();
+                    Some((request, operator))
+                });
+                let answered = Answered::reply(place, id, reply);
+                let answered = match kept {
+                    Some((request, operator)) => answered.quarantined(&request, &operator),
+                    None => answered,
+                };
+                return Ok(Some(FrontEvent::Write(place, answered)));
             }
             FrontEffect::Write { place, reply, watermark } => {
                 let unwritten = self.egress.reply(reply, watermark).err();

@@ -21,6 +21,7 @@ use crate::components::ComponentStore;
 use crate::config::{ServerConfig, store_location};
 use crate::error::ServerError;
 use crate::http::Shutdown;
+use crate::quarantine;
 use styx_transport::NodeKind;
 
 /// A running coordinator.
@@ -160,5 +161,7 @@ fn options(
         retention: retention(config),
         snapshots: snapshots(config, components),
         admin: Some(admin.to_string()),
+        quarantine_after: config.quarantine_after,
+        controls: quarantine::at_start(None, config.quarantine_after, &config.skip_tid),
     })
 }

@@ -18,10 +18,11 @@ use crate::admission::DiskWatch;
 use crate::components::ComponentStore;
 use crate::config::{LogKind, ServerConfig, store_location};
 use crate::error::ServerError;
+use crate::executing::Executing;
 use crate::handle::Handle;
 use crate::http::{Addresses, ConnectionLimits, Shutdown, Tls, serve};
 use crate::kafka::Front;
-use crate::single::Prepare;
+use crate::single::{Prepare, RecoveryPanic};
 use crate::snapshots::SnapshotOptions;
 #[cfg(not(feature = "kafka"))]
 use styx_storage::log::kafka::KafkaProblem;
@@ -52,6 +53,10 @@ pub(super) fn not_recovered(error: &anyhow::Error) -> ServerError {
         let hint = "no snapshot that is kept is whole, and nothing was changed: `styx snapshots verify` names what is damaged, to \
                     be put back from a copy; with an export, `styx snapshots import` begins anew";
         ("SNAPSHOT_DAMAGED", hint)
+    } else if error.is::<RecoveryPanic>() {
+        let hint = "nothing was changed: start the release that wrote the log; or begin again with a snapshot by `styx snapshots \
+                    restore`, which sets aside what came after it; and report this line";
+        ("RECOVERY", hint)
     } else {
         ("RECOVERY", "nothing was changed")
     };
@@ -128,6 +133,11 @@ pub(super) fn snapshots(config: &ServerConfig, components: &ComponentStore) -> O
         runtime: tokio::runtime::Handle::current().into(),
         components: components.clone(),
     })
+}
+
+/// Where threads note what they execute, and what earlier lives left there. The directory is this process's alone by now.
+pub(super) fn executing(config: &ServerConfig) -> Result<Arc<Executing>, ServerError> {
+    Executing::begin(&config.data_dir).map_err(|error| failed(format!("{}: {error}", config.data_dir.display())))
 }
 
 /// The components' directory.

@@ -8,15 +8,18 @@ use styx_engine::EXECUTION_STACK_BYTES;
 use tokio::task::JoinHandle;
 
 use super::parts::{
-    Surface, components, engine, kafka_front, not_recovered, open_log, prepare, retention, snapshots, watch_disk,
+    Surface, components, engine, executing, kafka_front, not_recovered, open_log, prepare, retention, snapshots,
+    watch_disk,
 };
 use crate::admin::{self, Admin, Deploys};
 use crate::admission::DiskWatch;
 use crate::config::ServerConfig;
 use crate::error::ServerError;
+use crate::executing::{Executing, Noted};
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
 use crate::http::Shutdown;
+use crate::quarantine;
 use crate::single::{Recovered, SingleNode, SingleOptions};
 
 /// How long the last snapshot may take.
@@ -25,6 +28,7 @@ const LAST_SNAPSHOT: Duration = Duration::from_secs(30);
 /// A running server.
 pub struct Server {
     node: SingleNode,
+    executing: Arc<Executing>,
     disk: Option<DiskWatch>,
     ingress: SocketAddr,
     admin: SocketAddr,
@@ -45,6 +49,7 @@ impl Server {
         let log = open_log(config, None)?;
         let engine = engine(config, config.threads, None)?;
         let components = components(config)?.compiled_by(engine.clone());
+        let executing = executing(config)?;
         let options = SingleOptions {
             threads: config.threads,
             stack_bytes: EXECUTION_STACK_BYTES,
@@ -57,12 +62,14 @@ impl Server {
             retention: retention(config),
             engine: engine.engine_hash(),
             snapshots: snapshots(config, &components),
+            executing: Some(executing.clone()),
+            controls: quarantine::at_start(Some(&executing), config.quarantine_after, &config.skip_tid),
             ..SingleOptions::default()
         };
         let node = SingleNode::start(
             options,
             log,
-            || engine.executor(),
+            || Noted::new(engine.executor(), &executing),
             prepare(engine.clone(), components.clone()),
             progress,
         );
@@ -80,7 +87,7 @@ impl Server {
         let mut serving =
             vec![ingress.serve(gateway::router(calls), &shutdown), admin.serve(admin::router(api), &shutdown)];
         serving.extend(front);
-        Ok(Server { node, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
+        Ok(Server { node, executing, disk, ingress: ingress_addr, admin: admin_addr, shutdown, serving })
     }
 
     pub fn ingress_addr(&self) -> SocketAddr {
@@ -120,5 +127,6 @@ impl Server {
             drop(disk);
         };
         let _ = tokio::task::spawn_blocking(stop).await;
+        self.executing.end();
     }
 }

@@ -10,17 +10,19 @@ use tokio::task::JoinHandle;
 
 use super::cluster_tls::network;
 use super::node::Identity;
-use super::parts::{Surface, components, engine, not_started};
+use super::parts::{Surface, components, engine, executing, not_started};
 use crate::admin::{self, Admin};
 use crate::cluster::worker::{WorkerNode, WorkerNodeOptions};
 use crate::config::ServerConfig;
 use crate::error::ServerError;
+use crate::executing::Executing;
 use crate::http::Shutdown;
 use styx_transport::NodeKind;
 
 /// A running worker.
 pub struct WorkerServer {
     worker: WorkerNode,
+    executing: Arc<Executing>,
     identity: Identity,
     cluster: SocketAddr,
     coordinator: String,
@@ -44,6 +46,7 @@ impl WorkerServer {
         let room = Cluster::default();
         let engine = engine(config, config.threads, Some(room))?;
         let components = components(config)?.compiled_by(engine.clone());
+        let executing = executing(config)?;
         let options = WorkerNodeOptions {
             node: identity.node,
             name: config.name.clone().unwrap_or_else(|| format!("worker-{}", identity.name())),
@@ -56,6 +59,7 @@ impl WorkerServer {
             backlog_max: config.backlog_max,
             suspended_max: room.suspended,
             long_max: config.long_max,
+            executing: executing.clone(),
         };
         let worker = WorkerNode::start(options, engine, components).await;
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
@@ -65,7 +69,7 @@ impl WorkerServer {
         let admin_addr = admin.as_ref().map(|admin| admin.address);
         let serving = admin.map(|admin| admin.serve(admin::worker_router(api), &shutdown));
         let coordinator = config.coordinator.join(" or ");
-        Ok(WorkerServer { worker, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
+        Ok(WorkerServer { worker, executing, identity, cluster, coordinator, admin: admin_addr, shutdown, serving })
     }
 
     /// Address for the cluster's other processes.
@@ -96,5 +100,6 @@ impl WorkerServer {
         }
         let worker = self.worker;
         let _ = tokio::task::spawn_blocking(move || worker.leave()).await;
+        self.executing.end();
     }
 }

@@ -6,7 +6,10 @@
 mod shell;
 mod snapshots;
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use styx_driver::single::{SingleConfig, SingleDriver};
 use styx_driver::wire::WrittenPart;
 use styx_durability::log::LogReport;
 use styx_engine::Long;
-use styx_protocol::catalog::Catalog;
+use styx_protocol::catalog::{Catalog, Control};
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::{EngineHash, Epoch, Generation};
 use styx_protocol::machine::{Config, worker};
@@ -27,10 +30,12 @@ use styx_storage::log::Log;
 
 use self::shell::{Shell, Threads};
 use self::snapshots::Snapshots;
+use crate::executing::Executing;
 use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX, LongEvent, LongPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
+use crate::quarantine::sequence;
 use crate::snapshots::{SnapshotOptions, StoreReport, recovery_point};
 use crate::stats::Stats;
 
@@ -99,6 +104,10 @@ pub struct SingleOptions {
     pub engine: u64,
     /// Where snapshots go and when they are taken; never, if there is no such place.
     pub snapshots: Option<SnapshotOptions>,
+    /// What earlier lives of this process are said to have ended of, if that is noted.
+    pub executing: Option<Arc<Executing>>,
+    /// Sequenced before anything is executed.
+    pub controls: Vec<Control>,
 }
 
 impl Default for SingleOptions {
@@ -116,6 +125,8 @@ impl Default for SingleOptions {
             modes: Modes::default(),
             engine: 0,
             snapshots: None,
+            executing: None,
+            controls: Vec::new(),
         }
     }
 }
@@ -191,16 +202,22 @@ impl SingleNode {
         let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
         let long = LongPool::new((0..options.long_max).map(|_| make()), options.stack_bytes);
         let threads = Threads { dispatcher, long, events: inbox.clone() };
-        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare);
+        let executing = options.executing.clone();
+        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare, executing);
         let snapshots = options.snapshots.as_ref().map(|options| begin.snapshot_start(options.schedule()));
         // Where the driver will run: a replay needs as much stack as the first execution, and guests
         // must not meet the runtime of whoever starts the server.
         let recovered = std::thread::scope(|scope| {
-            let recovery = std::thread::Builder::new().name("styx-recovery".into()).stack_size(options.stack_bytes);
+            let recovery = std::thread::Builder::new().name(RECOVERY.into()).stack_size(options.stack_bytes);
             let recovery =
                 recovery.spawn_scoped(scope, || shell.recover(log.as_mut(), &begin, restored, snapshots, progress))?;
-            recovery.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            recovery.join().unwrap_or_else(|panic| {
+                Err(RecoveryPanic::of(&*panic, handle.stats().epoch.load(Ordering::Relaxed)).into())
+            })
         })?;
+        for control in options.controls {
+            sequence(&handle, control);
+        }
         let reports = inbox.clone();
         let log = LogThread::start(log, stats.clone(), move |report| {
             let _ = reports.send(Event::Log(report));
@@ -242,5 +259,31 @@ impl SingleNode {
     }
 }
 
+/// Name of the thread that recovers: what it panics of is told as an error.
+pub(crate) const RECOVERY: &str = "styx-recovery";
+
 /// Functions that may wait for other workers at a time.
 const SUSPENDED_MAX: usize = 1024;
+
+/// The end of a recovery that met what cannot be: this program is wrong, or what is stored.
+#[derive(Debug)]
+pub struct RecoveryPanic {
+    /// The epoch that was being applied.
+    epoch: u64,
+    said: String,
+}
+
+impl RecoveryPanic {
+    fn of(panic: &(dyn Any + Send), epoch: u64) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        RecoveryPanic { epoch, said: said.unwrap_or("no message").replace(char::is_control, " ") }
+    }
+}
+
+impl fmt::Display for RecoveryPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epoch {} of the log cannot be applied: {}", self.epoch, self.said)
+    }
+}
+
+impl std::error::Error for RecoveryPanic {}

@@ -2,6 +2,7 @@
 //! and carries out what the driver wants done.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -24,11 +25,13 @@ use super::snapshots::Snapshots;
 use super::{Event, Prepare, Recovered};
 use crate::clock::{MonotonicClock, now};
 use crate::diagnostics;
+use crate::executing::Executing;
 use crate::execution::{Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
 use crate::guest_logs;
 use crate::handle::{Handle, OperatorMessage, Waiter};
 use crate::log::LogThread;
+use crate::quarantine;
 use crate::snapshots::StoreReport;
 use crate::stats::Phases;
 
@@ -59,6 +62,7 @@ pub(super) struct Shell<E> {
     inbox: Receiver<Event>,
     handle: Handle,
     prepare: Prepare,
+    executing: Option<Arc<Executing>>,
     snapshots: Option<Snapshots>,
     log: Option<LogThread>,
     /// When the pool was given the batch that it has.
@@ -77,6 +81,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
         inbox: Receiver<Event>,
         handle: Handle,
         prepare: Prepare,
+        executing: Option<Arc<Executing>>,
     ) -> Self {
         let clock = MonotonicClock::start();
         Shell {
@@ -87,6 +92,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             inbox,
             handle,
             prepare,
+            executing,
             snapshots: None,
             log: None,
             batch_out: Instant::now(),
@@ -113,6 +119,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
         let first = begin.position();
         let total = log.next() - first.0;
         replay(log, first, snapshot, &mut |position, record| {
+            self.handle.stats().epoch.store(record.epoch.0, Ordering::Relaxed);
             self.step(SingleEvent::Replay(record));
             while !self.driver.is_idle() {
                 let event = self.inbox.recv()?;
@@ -275,6 +282,11 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             SingleEffect::PrepareCatalog(catalog) => {
                 if let Err(error) = (self.prepare)(&catalog) {
                     fatal(&format!("a deployed component cannot be loaded: {error:#}"));
+                }
+                // What a replay meets on its way may be over by now.
+                if self.log.is_some() {
+                    quarantine::tell(&self.handle.catalog(), &catalog);
+                    self.executing.iter().for_each(|executing| executing.review(&catalog));
                 }
                 self.handle.show_catalog(catalog);
             }

@@ -51,7 +51,11 @@ impl Deployed {
                 self.active = Some(activation.deployment.clone());
                 Vec::new()
             }),
-            Control::Place(_) | Control::Issue(_) | Control::Revoke(_) => None,
+            Control::Place(_)
+            | Control::Issue(_)
+            | Control::Revoke(_)
+            | Control::Quarantine(_)
+            | Control::Release(_) => None,
             Control::Remove(_) => self.active.take().map(|_| {
                 self.versions.clear();
                 std::mem::take(&mut self.ids).into_values().collect()

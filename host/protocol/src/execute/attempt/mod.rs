@@ -49,7 +49,7 @@ use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
 use crate::ids::{RequestId, Tid, Timestamp, WorkerId};
 use crate::sequence::catalog::{Catalog, Limits, Operator};
-use crate::sequence::transaction::Transaction;
+use crate::sequence::transaction::{Request, Transaction};
 use crate::state::State;
 use crate::state::entity::{Layout, Value};
 use base::Base;
@@ -195,6 +195,10 @@ impl Attempt {
     /// The id of its request.
     pub fn request_id(&self) -> RequestId {
         self.transaction.request.id
+    }
+    /// The request itself.
+    pub fn request(&self) -> &Request {
+        &self.transaction.request
     }
     /// When it was sequenced.
     pub fn time(&self) -> Timestamp {

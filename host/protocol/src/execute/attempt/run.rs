@@ -11,6 +11,7 @@ use super::site::{CachedCall, RemoteRequest, RemoteRequests, RemoteResponse};
 use super::{Attempt, CallRecord, Finding, Frame, Target, Usage, quota};
 use crate::abort::{Abort, Code};
 use crate::ids::WorkerId;
+use crate::sequence::transaction::Transaction;
 use crate::state::entity::{Entity, Key, Payload, Value};
 
 /// What comes next for whoever runs an attempt's functions.
@@ -219,7 +220,10 @@ impl Attempt {
 
     /// The call that the request asks for.
     fn root(&mut self) -> Result<IssuedCall, Abort> {
-        let request = &self.transaction.request;
+        let Transaction { tid, request, .. } = &self.transaction;
+        if let Some(abort) = self.catalog.quarantine().refusal(request.id, Some(*tid), &self.app) {
+            return Err(abort);
+        }
         let Some(operator) = self.catalog.operator(request.operator) else {
             return Err(Abort::new(Code::UnknownOperator, "the operator is no longer deployed"));
         };

@@ -26,6 +26,7 @@ use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::{EpochChanges, EpochOutcome};
+use crate::sequence::quarantine::{Quarantined, Subject};
 use crate::sequence::record::{Chain, EpochRecord};
 use crate::sequence::route::{memory_of, sequencer_of};
 use crate::snapshot::SnapshotHeader;
@@ -106,6 +107,10 @@ impl<W> Coordinator<W> {
     pub fn position(&self) -> (Epoch, Chain) {
         (self.epoch, self.chain)
     }
+    /// Transactions that were moved to a later epoch, in TID order.
+    pub fn carried(&self) -> &[Tid] {
+        &self.carried
+    }
     /// The time of the last epoch that ended.
     pub fn time(&self) -> Timestamp {
         self.time
@@ -134,10 +139,12 @@ impl<W> Coordinator<W> {
     /// When the driver breaks the protocol, or replay meets another state than the log was written on.
     pub fn step(&mut self, input: Input<W>, actions: &mut Vec<Action<W>>) {
         match input {
-            Input::Control { control, waiter } => match self.check(&control) {
-                Ok(()) => self.controls.push_back((control, waiter)),
-                Err(abort) => actions.push(Action::Controlled { waiter, result: Err(abort) }),
-            },
+            Input::Control { control, waiter } => {
+                match self.check(&control).and_then(|()| self.check_carried(&control)) {
+                    Ok(()) => self.controls.push_back((control, waiter)),
+                    Err(abort) => actions.push(Action::Controlled { waiter, result: Err(abort) }),
+                }
+            }
             Input::Tick { now } => {
                 if self.is_idle() && self.has_work() {
                     self.begin(now, actions);
@@ -206,6 +213,17 @@ impl<W> Coordinator<W> {
             format!("placement {} does not follow on placement {}", next.version(), now.version())
         };
         Err(Abort::new(Code::BadArguments, why))
+    }
+
+    /// Only a transaction that waits for an epoch can be set aside by its TID: another one may be somebody else's yet.
+    fn check_carried(&self, control: &Control) -> Result<(), Abort> {
+        let Control::Quarantine(Quarantined { subject: Subject::Transaction(tid), .. }) = control else {
+            return Ok(());
+        };
+        if self.carried.binary_search(tid).is_ok() {
+            return Ok(());
+        }
+        Err(Abort::new(Code::BadArguments, format!("no transaction {tid} waits for an epoch")))
     }
 
     fn apply(&mut self, control: &Control) {

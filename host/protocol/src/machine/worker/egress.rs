@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::{Action, ClientResponse};
+use crate::abort::Code;
 use crate::commit::replies::{Kept, Known, Reply, ReplyChange, ReplyTable, Retention};
 use crate::ids::{Epoch, RequestId, Timestamp};
 use crate::machine::outbox::Outbox;
 use crate::sequence::outcome::RetainedEnd;
+use crate::sequence::quarantine::Quarantine;
 use crate::state::entity::Payload;
 
 #[derive(Debug)]
@@ -53,6 +55,14 @@ impl<W> Egress<W> {
     /// Forgets what need not be remembered any more.
     pub fn trim(&mut self, time: Timestamp) {
         self.replies.trim(time);
+    }
+
+    /// Something is released: what was refused because of it may be asked again.
+    pub fn forget_quarantined(&mut self, quarantine: &Quarantine) {
+        self.replies.forget(|reply| {
+            let is_refusal = matches!(&reply.outcome, Err(abort) if abort.code == Code::Quarantined);
+            is_refusal && quarantine.of_request(reply.id, Some(reply.tid)).is_none()
+        });
     }
 
     pub fn restore(&mut self, kept: Vec<Kept>) {

@@ -139,6 +139,7 @@ impl<W> Ingress<W> {
             ClientRequest::Query { request, waiter } => {
                 let waiter = self.check(request.id, waiter)?;
                 let app = ground.catalog().operator(request.operator).map_or(&self.no_app, |operator| &operator.app);
+                let waiter = not_quarantined(request.id, app, ground.catalog(), waiter)?;
                 self.queries.push(app, (request, waiter));
                 Ok(())
             }
@@ -205,6 +206,8 @@ impl<W> Ingress<W> {
         catalog: &Catalog,
     ) -> Result<(), ClientResponse<W>> {
         let waiter = self.check(request.id, waiter)?;
+        let app = catalog.operator(request.operator).map_or(&self.no_app, |operator| &operator.app);
+        let waiter = not_quarantined(request.id, app, catalog, waiter)?;
         let (bytes, most) = (request.weight(), self.request_max);
         if bytes > most {
             let message = format!("a request of {bytes} bytes does not fit into the log, which takes at most {most}");
@@ -213,7 +216,6 @@ impl<W> Ingress<W> {
         if request.retained {
             self.bodies.insert(request.id, request.body_hash());
         }
-        let app = catalog.operator(request.operator).map_or(&self.no_app, |operator| &operator.app);
         self.admitted.push(app, Admitted { request, waiter, receipt });
         Ok(())
     }
@@ -312,6 +314,15 @@ impl<W> Ingress<W> {
             return Err("nothing is admitted by a worker that drains");
         }
         Ok(())
+    }
+}
+
+/// What was set aside does not even become part of the log.
+#[inline]
+fn not_quarantined<W>(id: RequestId, app: &str, catalog: &Catalog, waiter: W) -> Result<W, ClientResponse<W>> {
+    match catalog.quarantine().refusal(id, None, app) {
+        None => Ok(waiter),
+        Some(abort) => Err(refusal(id, waiter, abort)),
     }
 }
 

@@ -319,7 +319,12 @@ impl<W> Worker<W> {
             return Err(why::PLACEMENT);
         }
         (self.position.time, self.position.chain, self.woke) = (begin.time, begin.before, false);
+        let releases =
+            begin.controls.iter().any(Control::may_release) && !self.ground.catalog().quarantine().is_empty();
         self.ground.apply(&begin.controls);
+        if releases {
+            self.egress.forget_quarantined(self.ground.catalog().quarantine());
+        }
         if begin.controls.iter().any(Control::is_deployment) {
             self.longs.redeploy(&mut self.ground);
         }

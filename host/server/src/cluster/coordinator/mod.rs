@@ -16,6 +16,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use styx_driver::coordinator::{CoordinatorConfig, CoordinatorDriver, SnapshotSettings, Timing};
 use styx_durability::log::survey;
 use styx_engine::Engine;
+use styx_protocol::catalog::Control;
 use styx_protocol::membership::Patience;
 use styx_protocol::replies::Retention;
 use styx_storage::log::Log;
@@ -29,6 +30,7 @@ use crate::components::ComponentStore;
 use crate::fatal::fatal_on_panic;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
+use crate::quarantine::sequence;
 use crate::snapshots::{SnapshotOptions, recovery_point};
 use crate::stats::Stats;
 use styx_transport::{Hello, Network, NodeKind, Options, Reason, Refusal, same_build};
@@ -56,6 +58,10 @@ pub struct CoordinatorNodeOptions {
     pub snapshots: Option<SnapshotOptions>,
     /// Where its admin endpoints are, for gateways to tell.
     pub admin: Option<String>,
+    /// Lives of processes that a request may end before it is executed no more; 0: it always is.
+    pub quarantine_after: u32,
+    /// Sequenced before anything is executed.
+    pub controls: Vec<Control>,
 }
 
 /// The patience that suits a local network.
@@ -195,8 +201,12 @@ impl CoordinatorNode {
             patience: options.patience,
             backlog_max: options.backlog_max,
             epoch_max_wait: options.epoch_max_wait,
+            quarantine_after: options.quarantine_after,
             timing: Timing::default(),
         };
+        for control in options.controls {
+            sequence(&handle, control);
+        }
         let shell = Shell::new(
             CoordinatorDriver::new(config, leadership.view(), generation, leadership.now()),
             Surroundings {

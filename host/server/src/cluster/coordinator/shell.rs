@@ -29,6 +29,7 @@ use crate::diagnostics;
 use crate::fatal::fatal;
 use crate::handle::{Handle, OperatorMessage, Waiter};
 use crate::log::LogThread;
+use crate::quarantine;
 use crate::snapshots::{SnapshotOptions, StoreReport, StoreThread};
 
 /// Events taken before what they made possible is done.
@@ -268,7 +269,14 @@ impl Shell {
                 let _ = to.send(result);
             }
             Effect::Answer(..) | Effect::SnapshotAnswer { .. } => unreachable!("everybody is told what they asked for"),
-            Effect::PublishCatalog(catalog) => self.around.handle.show_catalog(catalog),
+            Effect::PublishCatalog(catalog) => {
+                quarantine::tell(&self.around.handle.catalog(), &catalog);
+                self.around.handle.show_catalog(catalog);
+            }
+            Effect::Sequence(control) => {
+                let (nobody, _) = oneshot::channel();
+                self.step(Event::Deploy { control, waiter: Requester::Client(Waiter::Once(nobody)) });
+            }
 
             Effect::EpochEnded { summary, duration } => stats.finished(&summary, duration.as_micros() as u64),
             Effect::StageEnded { stage, spent } => stats.rounds.add(stage, spent),

@@ -23,6 +23,7 @@ use self::shell::{Compiler, Event, Execution, Parts, Shell};
 use super::COORDINATOR;
 use crate::clock::{MonotonicClock, now};
 use crate::components::ComponentStore;
+use crate::executing::{Executing, Noted};
 use crate::execution::{Dispatcher, ExecutionPool, LongPool};
 use crate::fatal::fatal_on_panic;
 use crate::handle::Handle;
@@ -53,6 +54,8 @@ pub struct WorkerNodeOptions {
     pub suspended_max: usize,
     /// Most long transactions that run at a time.
     pub long_max: usize,
+    /// Where its threads note what they execute.
+    pub executing: Arc<Executing>,
 }
 
 /// A running worker process.
@@ -89,7 +92,9 @@ impl WorkerNode {
         let stats = Arc::new(Stats::default());
         let completions = events.clone();
         let threads = options.threads.max(1);
-        let pool = ExecutionPool::start(threads, EXECUTION_STACK_BYTES, &|| engine.executor(), move |completion| {
+        let executing = options.executing;
+        let make = || Noted::new(engine.executor(), &executing);
+        let pool = ExecutionPool::start(threads, EXECUTION_STACK_BYTES, &make, move |completion| {
             let _ = completions.send(Event::Completed(completion));
         })?;
         let address = network.address();
@@ -109,6 +114,7 @@ impl WorkerNode {
             suspended_max: options.suspended_max,
             long_max: options.long_max,
             step_max: styx_protocol::machine::worker::STEP_MAX,
+            suspects: executing.suspects(),
             claim_order: false,
         };
         let shell = Shell {
@@ -122,12 +128,13 @@ impl WorkerNode {
             network: network.clone(),
             // Nothing inline: heartbeats must go out while guests run.
             execution: Execution {
-                dispatcher: Dispatcher::new(engine.executor(), 0, pool),
+                dispatcher: Dispatcher::new(make(), 0, pool),
                 forgetting: false,
                 batch_out: Instant::now(),
-                long: LongPool::new((0..options.long_max).map(|_| engine.executor()), EXECUTION_STACK_BYTES),
+                long: LongPool::new((0..options.long_max).map(|_| make()), EXECUTION_STACK_BYTES),
             },
-            compiler: Compiler { engine, components },
+            executing: executing.clone(),
+            compiler: Compiler { engine: engine.clone(), components },
             parts: Parts { store: None, writer: None, runtime: tokio::runtime::Handle::current(), threads },
             refused: refuse,
             has_ended: false,

@@ -27,6 +27,7 @@ use crate::clock::{MonotonicClock, now};
 use crate::cluster::{COORDINATOR, network_event};
 use crate::components::ComponentStore;
 use crate::diagnostics;
+use crate::executing::{Executing, Noted};
 use crate::execution::{Completion, Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
 use crate::guest_logs;
@@ -68,6 +69,7 @@ pub(super) struct Shell {
     pub(super) stats: Arc<Stats>,
     pub(super) network: Arc<Network>,
     pub(super) execution: Execution,
+    pub(super) executing: Arc<Executing>,
     pub(super) compiler: Compiler,
     pub(super) parts: Parts,
     /// Says why the coordinator does not want this worker.
@@ -77,13 +79,13 @@ pub(super) struct Shell {
 
 /// Execution of guests, beside the driver.
 pub(super) struct Execution {
-    pub(super) dispatcher: Dispatcher<styx_engine::Executor>,
+    pub(super) dispatcher: Dispatcher<Noted<styx_engine::Executor>>,
     /// What is out is to be forgotten.
     pub(super) forgetting: bool,
     /// When the pool was given the batch that it has.
     pub(super) batch_out: Instant,
     /// What runs beside the epochs.
-    pub(super) long: LongPool<styx_engine::Executor, (Generation, RunId)>,
+    pub(super) long: LongPool<Noted<styx_engine::Executor>, (Generation, RunId)>,
 }
 
 impl Execution {
@@ -384,6 +386,7 @@ impl Shell {
                 self.compiler.collect(&catalog);
                 self.handle.show_catalog(catalog);
             }
+            WorkerEffect::KeepSuspects(suspects) => self.executing.keep(suspects),
             WorkerEffect::Logs { catalog, tid, lines } => {
                 lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
             }
