@@ -164,6 +164,17 @@ bugs! {
     /// A record of a topic that was executed is never executed again, however few replies are remembered. Planted: it is
     /// once its reply is forgotten.
     RecordsForgotten,
+    // Migration.
+    /// Who is to have a partition follows what is written to it. Planted: what is written behind the copy is not told.
+    MigrationNotFollowed,
+    /// The new owner begins when the old one has said all. Planted: it begins at once.
+    MigrationNotAwaited,
+    /// What is remembered of requests goes where their partition goes. Planted: it is forgotten.
+    MigrationForgetsReplies,
+    /// Transactions whose end is to be remembered go to who remembers it. Planted: they stay.
+    MigrationKeepsCarried,
+    /// A partition changes its owner right behind the cut of a snapshot. Planted: at any time.
+    MigrationBetweenSnapshots,
     // The protocol.
     /// Who writes what lower TIDs read, and reads nothing that they write, commits. Planted: it conflicts.
     WarConflicts,

@@ -60,11 +60,20 @@ struct Cluster {
     current: Epoch,
     replies: BTreeMap<u64, Outcome>,
     taken: Taken,
-    figures: [usize; 5],
+    figures: [usize; 6],
     /// Links between workers whose messages arrive late: after everything else that can happen, so also in later phases
     /// and rounds. Empty: every round ends with all messages delivered.
     slow: Vec<(Node, Node)>,
+    /// A migration is under way; how many took effect.
+    migrating: bool,
+    migrations: usize,
+    asked: BTreeMap<u64, Arc<Request>>,
+    /// Requests that were given back, and are to be asked of who owns them now.
+    returned: Vec<u64>,
 }
+
+/// Whoever waits for a migration.
+const MIGRATION: u64 = u64::MAX - 1;
 
 fn config(layout: Layout, modes: Modes, suspended_max: usize) -> Config {
     Config {
@@ -111,8 +120,47 @@ impl Cluster {
             current: Epoch::default(),
             replies: BTreeMap::new(),
             taken: Taken::default(),
-            figures: [0; 5],
+            figures: [0; 6],
             slow: Vec::new(),
+            migrating: false,
+            migrations: 0,
+            asked: BTreeMap::new(),
+            returned: Vec::new(),
+        }
+    }
+
+    /// Has partitions change their owners, or gives that up.
+    fn migrate(&mut self) {
+        let workers = u64::from(self.placement.workers());
+        if self.migrating {
+            if self.random.chance(200) {
+                self.coordinate(coordinator::Input::CancelMigration);
+            }
+            return;
+        }
+        let mut owners = self.placement.owners().to_vec();
+        for owner in &mut owners {
+            if self.random.chance(400) {
+                *owner = WorkerId(self.random.below(workers) as u16);
+            }
+        }
+        if owners != self.placement.owners() {
+            self.migrating = true;
+            self.coordinate(coordinator::Input::Migrate { owners, waiter: MIGRATION });
+        }
+    }
+
+    /// Asks a worker, as a gateway does that knows the placement.
+    fn ask(&mut self, id: u64, at: WorkerId) {
+        let request = self.asked[&id].clone();
+        self.work(usize::from(at.0), worker::Input::Client(ClientRequest::Submit { request, waiter: id, receipt: false }));
+    }
+
+    /// Asks again what was given back.
+    fn ask_again(&mut self) {
+        for id in std::mem::take(&mut self.returned) {
+            let at = sequencer_of(&self.asked[&id], &self.workers[0].state().layout(), self.coordinator.catalog(), &self.placement);
+            self.ask(id, at);
         }
     }
 
@@ -139,7 +187,13 @@ impl Cluster {
                     self.coordinate(coordinator::Input::Durable(record.epoch));
                 }
                 coordinator::Action::Send { to, message } => self.post(Node::Coordinator, Node::Worker(to), message),
+                coordinator::Action::Controlled { waiter: MIGRATION, result } => {
+                    self.migrating = false;
+                    self.migrations += usize::from(result.is_ok());
+                }
                 coordinator::Action::Controlled { result, .. } => result.unwrap(),
+                coordinator::Action::Copied => {}
+                coordinator::Action::Placed(placement) => self.placement = placement,
                 coordinator::Action::Finished(summary) => self.finished(Node::Coordinator, summary),
                 coordinator::Action::Expel { .. } => panic!("nobody differs"),
                 coordinator::Action::Fault(fault) => panic!("{fault}"),
@@ -167,12 +221,12 @@ impl Cluster {
                         match response {
                             ClientResponse::Reply { waiter, reply } => drop(self.replies.insert(waiter, reply.outcome)),
                             ClientResponse::Accepted { .. } | ClientResponse::Unknown { .. } => {}
-                            ClientResponse::Returned { .. } => panic!("nobody drains it"),
+                            ClientResponse::Returned { waiter } => self.returned.push(waiter),
                         }
                     }
                 }
                 worker::Action::Finished(summary) => self.finished(me, summary),
-                worker::Action::Logs { .. } => {}
+                worker::Action::Logs { .. } | worker::Action::Discard(_) => {}
                 worker::Action::Fault(fault) => panic!("{fault}"),
                 worker::Action::WorkerSnapshot(part) => {
                     self.taken.part(*part);
@@ -298,6 +352,7 @@ impl Cluster {
     }
 
     fn round(&mut self, now: u64) {
+        self.ask_again();
         if self.slow.is_empty() {
             self.coordinate(coordinator::Input::Tick { now: Timestamp(now) });
             self.settle();
@@ -316,6 +371,7 @@ impl Cluster {
 
     /// A round with a snapshot at its beginning, whose entities are handed over some time, or at its end.
     fn round_with_snapshot(&mut self, now: u64) {
+        self.ask_again();
         let first = self.random.chance(700);
         if first {
             self.coordinate(coordinator::Input::Snapshot);
@@ -341,13 +397,13 @@ impl Cluster {
 
 /// Compares one log from a live run with its replays on other clusters; with `late`, messages of the live run may
 /// arrive in a later round than that in which they were sent.
-fn check(seed: u64, late: bool) -> [usize; 5] {
+fn check(seed: u64, late: bool) -> [usize; 6] {
     println!("seed {seed}");
     let mut random = Random::new(seed);
     let layout = Layout { seed: random.number(), partitions: random.pick(&[2, 5, 16]) };
     let modes = random.pick(&Modes::LADDER.map(|(_, modes)| modes));
     let modes = if random.chance(500) { Modes::CACHING } else { modes };
-    let config = config(layout, modes, random.pick(&[1, 2, 1000]));
+    let config = Config { snapshots: !late, ..config(layout, modes, random.pick(&[1, 2, 1000])) };
     let shape = Shape::draw(&mut random);
     let workers = random.between(2, 4) as u16;
     let mut live = Cluster::new(&config, workers, Random::new(random.number()));
@@ -361,7 +417,11 @@ fn check(seed: u64, late: bool) -> [usize; 5] {
     });
     live.round(1);
     let mut id = 0u64;
-    for epoch in 2..random.between(3, 6) {
+    let migrates = random.chance(600);
+    for epoch in 2..random.between(3, if migrates { 10 } else { 6 }) {
+        if migrates && random.chance(600) {
+            live.migrate();
+        }
         for _ in 0..random.between(1, 24) {
             id += 1;
             let key = keys::name(u64::from(shape.key(&mut random))).into();
@@ -376,17 +436,18 @@ fn check(seed: u64, late: bool) -> [usize; 5] {
                 retained: random.chance(200),
                 origin: None,
             };
-            let worker = if random.chance(900) {
+            let worker = if request.retained || random.chance(900) {
                 sequencer_of(&request, &layout, live.coordinator.catalog(), &live.placement)
             } else {
                 WorkerId(random.below(u64::from(workers)) as u16)
             };
-            let request = if query {
-                ClientRequest::Query { request, waiter: id }
+            if query {
+                let request = ClientRequest::Query { request, waiter: id };
+                live.work(usize::from(worker.0), worker::Input::Client(request));
             } else {
-                ClientRequest::Submit { request: Arc::new(request), waiter: id, receipt: false }
-            };
-            live.work(usize::from(worker.0), worker::Input::Client(request));
+                live.asked.insert(id, Arc::new(request));
+                live.ask(id, worker);
+            }
         }
         if !late && random.chance(500) {
             live.round_with_snapshot(epoch);
@@ -398,7 +459,7 @@ fn check(seed: u64, late: bool) -> [usize; 5] {
         live.settle();
     }
     let mut now = 100;
-    while live.coordinator.has_work() {
+    while live.coordinator.has_work() || !live.returned.is_empty() {
         now += 1;
         assert!(now < 300, "what is rescheduled never ends");
         live.round(now);
@@ -407,6 +468,18 @@ fn check(seed: u64, late: bool) -> [usize; 5] {
         }
     }
     assert_eq!(live.replies.len() as u64, id, "everybody is answered");
+    if late {
+        live.settle();
+    }
+    // Whoever asks again is told the same, by who owns the partition of the request by now.
+    let retained: Vec<u64> = live.asked.iter().filter(|(_, request)| request.retained).map(|(id, _)| *id).collect();
+    for id in retained {
+        let before = live.replies.remove(&id);
+        let at = sequencer_of(&live.asked[&id], &layout, live.coordinator.catalog(), &live.placement);
+        live.ask(id, at);
+        assert_eq!(live.replies.get(&id), before.as_ref(), "seed {seed}: request {id}");
+    }
+    live.figures[5] += live.migrations;
 
     // The claimed order, run serially, comes to the same.
     let mut oracle = Oracle::new(layout.seed, false);
@@ -495,16 +568,17 @@ fn check(seed: u64, late: bool) -> [usize; 5] {
 fn worlds(late: bool, worlds: u64) {
     let worlds = std::env::var("STYX_WORLDS").map_or(worlds, |worlds| worlds.parse().unwrap());
     let first = std::env::var("STYX_SEED").map_or(0, |seed| seed.parse().unwrap());
-    let mut figures = [0; 5];
+    let mut figures = [0; 6];
     for seed in first..first + worlds {
         let found = check(seed, late);
         figures.iter_mut().zip(found).for_each(|(sum, number)| *sum += number);
     }
-    let [committed, fell_back, rescheduled, shared, restored] = figures;
+    let [committed, fell_back, rescheduled, shared, restored, migrations] = figures;
     println!("{committed} committed at once, {fell_back} in the fallback, {rescheduled} moved, {shared} shared");
     println!("{restored} clusters began with a snapshot, several epochs before the end");
-    let expected = if late { &figures[..4] } else { &figures[..] };
-    assert!(worlds < 100 || expected.iter().all(|number| *number as u64 > worlds / 10), "{figures:?}");
+    println!("{migrations} migrations");
+    let expected = figures.iter().enumerate().filter(|(at, _)| !late || *at != 4);
+    assert!(worlds < 100 || expected.clone().all(|(_, number)| *number as u64 > worlds / 10), "{figures:?}");
 }
 
 #[test]
@@ -587,10 +661,14 @@ fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
         "a generation's first record says who owns what"
     );
 
-    let next = first.next(first.owners().to_vec());
-    live.coordinate(coordinator::Input::Control { control: Control::Place(next.clone()), waiter: 1 });
+    let owners: Vec<_> = first.owners().iter().map(|owner| WorkerId((owner.0 + 1) % 3)).collect();
+    let next = first.next(owners.clone());
+    live.coordinate(coordinator::Input::Migrate { owners, waiter: MIGRATION });
+    live.settle();
+    assert!(!live.coordinator.has_work(), "it waits for a snapshot");
     assert!(live.workers.iter().all(|worker| worker.view().placement.version() == first.version()));
-    live.round(2);
+    live.round_with_snapshot(2);
+    live.round(3);
     assert!(live.workers.iter().all(|worker| *worker.view().placement == next), "at all workers with the same epoch");
     assert_eq!(live.log[1].controls, [Control::Place(next.clone())]);
 
@@ -605,23 +683,34 @@ fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
 }
 
 #[test]
-fn a_placement_that_does_not_follow_is_refused() {
+fn a_migration_that_cannot_be_is_refused() {
     let config = config(Layout { seed: 3, partitions: 8 }, Modes::CACHING, 100);
     let mut live = Cluster::new(&config, 2, Random::new(1));
     let first = (*live.placement).clone();
-    let moved = first.next(first.owners().iter().map(|owner| WorkerId(1 - owner.0)).collect());
-    let skipped = first.next(first.owners().to_vec()).next(first.owners().to_vec());
-    for (placement, why) in [
-        (first.clone(), "placement 1 does not follow on placement 1"),
-        (skipped, "placement 3 does not follow on placement 1"),
-        (moved, "partitions cannot change their owner within a generation"),
-    ] {
+    let other: Vec<_> = first.owners().iter().map(|owner| WorkerId(1 - owner.0)).collect();
+    let controlled = |live: &mut Cluster, input| {
         let mut actions = Vec::new();
-        live.coordinator
-            .step(coordinator::Input::Control { control: Control::Place(placement), waiter: 0 }, &mut actions);
-        let [coordinator::Action::Controlled { result: Err(abort), .. }] = &actions[..] else { panic!("{actions:?}") };
-        assert_eq!(abort.message, why);
+        live.coordinator.step(input, &mut actions);
+        match actions.into_iter().next() {
+            Some(coordinator::Action::Controlled { result: Err(abort), .. }) => abort.message.to_string(),
+            action => format!("{action:?}"),
+        }
+    };
+    let place = coordinator::Input::Control { control: Control::Place(first.next(other.clone())), waiter: 0 };
+    assert_eq!(controlled(&mut live, place), "partitions change their owner by a migration");
+    for (owners, why) in [
+        (first.owners().to_vec(), "every partition is where it is to be"),
+        (other[1..].to_vec(), "every partition has an owner, and there are not more"),
+        (vec![WorkerId(2); 8], "an owner is no member of the cluster"),
+    ] {
+        assert_eq!(controlled(&mut live, coordinator::Input::Migrate { owners, waiter: 0 }), why);
     }
+    live.coordinate(coordinator::Input::Migrate { owners: other.clone(), waiter: MIGRATION });
+    let second = controlled(&mut live, coordinator::Input::Migrate { owners: other, waiter: 0 });
+    assert_eq!(second, "another migration is under way: wait for its end, or cancel it");
+    live.coordinate(coordinator::Input::CancelMigration);
+    live.settle();
+    assert!(!live.migrating && live.migrations == 0);
 }
 
 /// A cluster where a round has ended and the next one is under way at the first worker.

@@ -3,12 +3,14 @@
 //! Part of the replicated state: filled and trimmed by the log alone, so that every replay holds
 //! the same. Everything else deduplicates by its place in the log.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use styx_planted::{Bug, planted};
 
 use crate::abort::Abort;
-use crate::ids::{Epoch, RequestId, Tid, Timestamp};
+use crate::ids::{Epoch, PartitionId, RequestId, Tid, Timestamp};
+use crate::sequence::route::partition_of;
 use crate::state::entity::{Payload, Value};
 
 /// The end of a request, as its client is told.
@@ -52,6 +54,22 @@ pub enum Known {
 struct Entry {
     body: u64,
     known: Known,
+    /// The logged time at which it ended, if it has.
+    ended: Timestamp,
+}
+
+impl Entry {
+    fn kept(&self) -> Option<Kept> {
+        match &self.known {
+            Known::Done(reply) => Some(Kept::new(reply, self.body, self.ended)),
+            Known::Pending => None,
+        }
+    }
+
+    /// What it takes of the bounds.
+    fn size(&self) -> Option<u64> {
+        if let Known::Done(reply) = &self.known { Some(size(reply)) } else { None }
+    }
 }
 
 /// A reply as it stands in a snapshot.
@@ -70,11 +88,16 @@ pub struct Kept {
 }
 
 /// What has become of a remembered reply since the last snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum ReplyChange {
-    /// It is remembered.
-    Kept(Kept),
-    Forgotten(RequestId),
+    Kept(
+        /// It is remembered.
+        Kept,
+    ),
+    Forgotten(
+        /// It is not.
+        RequestId,
+    ),
 }
 
 impl ReplyChange {
@@ -84,46 +107,120 @@ impl ReplyChange {
             ReplyChange::Forgotten(id) => *id,
         }
     }
+
+    /// About as many bytes as it takes.
+    pub fn weight(&self) -> usize {
+        match self {
+            ReplyChange::Kept(kept) => kept.weight(),
+            ReplyChange::Forgotten(_) => ENTRY_BYTES as usize,
+        }
+    }
 }
 
-/// Replies by request id.
+/// Replies by request id, those of each partition apart: what is remembered goes where its partition goes.
 #[derive(Debug)]
 pub struct ReplyTable {
     retention: Retention,
-    entries: BTreeMap<RequestId, Entry>,
-    /// Ended requests, oldest first.
+    partitions: Vec<PartitionReplies>,
+    /// Ended requests, oldest first. What left with its partition is still named.
     ended: VecDeque<(Timestamp, RequestId)>,
-    bytes: u64,
+    /// The same, of what came with a partition.
+    adopted: Vec<BTreeSet<(Timestamp, RequestId)>>,
+    /// Replies that are remembered, and their bytes.
+    totals: Totals,
     /// So many were forgotten for their number or their bytes.
     forgotten_early: u64,
     /// Since the last snapshot, oldest first; `None` while changes are not tracked.
     changes: Option<Vec<ReplyChange>>,
+    /// Partitions of which changes are told to another worker, and those changes.
+    followed: BTreeSet<PartitionId>,
+    told: Vec<ReplyChange>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    count: usize,
+    bytes: u64,
+}
+
+impl Totals {
+    fn add(&mut self, size: u64) {
+        *self = Totals { count: self.count + 1, bytes: self.bytes + size };
+    }
+
+    fn remove(&mut self, size: u64) {
+        *self = Totals { count: self.count - 1, bytes: self.bytes - size };
+    }
+}
+
+/// What is known of the requests of one partition.
+#[derive(Debug, Default)]
+pub struct PartitionReplies {
+    entries: BTreeMap<RequestId, Entry>,
+    totals: Totals,
+}
+
+/// The same, on its way to another worker.
+#[derive(Debug, Default)]
+pub struct FollowedReplies {
+    replies: PartitionReplies,
+    ended: BTreeSet<(Timestamp, RequestId)>,
 }
 
 /// Overhead counted per reply, so that empty results are bounded too.
 const ENTRY_BYTES: u64 = 128;
 
 impl ReplyTable {
-    /// An empty table.
-    pub fn new(retention: Retention) -> Self {
+    /// An empty table of requests in so many partitions.
+    pub fn new(retention: Retention, partitions: u32) -> Self {
         ReplyTable {
             retention,
-            entries: BTreeMap::new(),
+            partitions: (0..partitions).map(|_| PartitionReplies::default()).collect(),
             ended: VecDeque::new(),
-            bytes: 0,
+            adopted: Vec::new(),
+            totals: Totals::default(),
             forgotten_early: 0,
             changes: None,
+            followed: BTreeSet::new(),
+            told: Vec::new(),
         }
+    }
+
+    fn partition(&self, id: RequestId) -> PartitionId {
+        partition_of(id, self.partitions.len() as u32)
+    }
+
+    fn entry(&self, id: RequestId) -> Option<&Entry> {
+        self.partitions[usize::from(self.partition(id).0)].entries.get(&id)
+    }
+
+    /// What is known of a request is another thing from now on; gives what it was.
+    fn set(&mut self, id: RequestId, entry: Option<Entry>) -> Option<Entry> {
+        let at = usize::from(self.partition(id).0);
+        let PartitionReplies { entries, totals } = &mut self.partitions[at];
+        if let Some(size) = entry.as_ref().and_then(Entry::size) {
+            totals.add(size);
+            self.totals.add(size);
+        }
+        let before = match entry {
+            Some(entry) => entries.insert(id, entry),
+            None => entries.remove(&id),
+        };
+        if let Some(size) = before.as_ref().and_then(Entry::size) {
+            totals.remove(size);
+            self.totals.remove(size);
+        }
+        before
     }
 
     /// What is known of a request, and the hash of its body.
     pub fn get(&self, id: RequestId) -> Option<(&Known, u64)> {
-        self.entries.get(&id).map(|entry| (&entry.known, entry.body))
+        self.entry(id).map(|entry| (&entry.known, entry.body))
     }
 
-    /// Number of requests known.
+    /// Number of replies remembered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.totals.count
     }
 
     /// Replies forgotten before their age was reached.
@@ -133,7 +230,7 @@ impl ReplyTable {
 
     /// Whether none are known.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.totals.count == 0
     }
 
     /// Notes a request when it is sequenced.
@@ -141,43 +238,58 @@ impl ReplyTable {
     /// Its id may be known: in a replay under another membership, whose tables are filled otherwise
     /// and forget later than those of the membership that took the id again.
     pub fn begin(&mut self, id: RequestId, body: u64) {
-        let before = self.entries.insert(id, Entry { body, known: Known::Pending });
-        if let Some(Entry { known: Known::Done(reply), .. }) = before {
-            self.bytes -= size(&reply);
-            self.ended.retain(|(_, ended)| *ended != id);
-        }
+        self.set(id, Some(Entry { body, known: Known::Pending, ended: Timestamp(0) }));
     }
 
     /// Notes its end at the logged time `now`.
     pub fn end(&mut self, reply: &Reply, now: Timestamp) {
-        if let Some(entry) = self.entries.get_mut(&reply.id) {
-            entry.known = Known::Done(reply.clone());
-            if let Some(changes) = self.changes.as_mut().filter(|_| !planted(Bug::RepliesNotInSnapshot)) {
-                changes.push(ReplyChange::Kept(Kept::new(reply, entry.body, now)));
-            }
-            self.bytes += size(reply);
-            self.ended.push_back((now, reply.id));
+        let Some(body) = self.entry(reply.id).map(|entry| entry.body) else { return };
+        self.set(reply.id, Some(Entry { body, known: Known::Done(reply.clone()), ended: now }));
+        if !planted(Bug::RepliesNotInSnapshot) {
+            self.changed(reply.id, || ReplyChange::Kept(Kept::new(reply, body, now)));
+        }
+        self.ended.push_back((now, reply.id));
+    }
+
+    fn changed(&mut self, id: RequestId, change: impl Fn() -> ReplyChange) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(change());
+        }
+        if !self.followed.is_empty() && self.followed.contains(&self.partition(id)) {
+            self.told.push(change());
         }
     }
 
     /// Forgets what the bounds allow to forget at the logged time `now`.
     pub fn trim(&mut self, now: Timestamp) {
-        while let Some(&(then, id)) = self.ended.front() {
+        while let Some((then, id, adopted)) = self.oldest() {
             let old = now.0.saturating_sub(then.0) > self.retention.age_us;
-            let kept = self.ended.len();
-            let fits = kept <= self.retention.count && self.bytes <= self.retention.bytes;
-            if !old && fits {
+            let Totals { count, bytes } = self.totals;
+            let fits = count <= self.retention.count && bytes <= self.retention.bytes;
+            // Otherwise it has left, or is under way again.
+            let is_here = self.entry(id).is_some_and(|entry| entry.ended == then && entry.size().is_some());
+            if is_here && !old && fits {
                 break;
             }
-            self.ended.pop_front();
-            self.forgotten_early += u64::from(!old);
-            if let Some(Entry { known: Known::Done(reply), .. }) = self.entries.remove(&id) {
-                self.bytes -= size(&reply);
-                if let Some(changes) = &mut self.changes {
-                    changes.push(ReplyChange::Forgotten(id));
-                }
+            match adopted {
+                Some(at) => drop(self.adopted[at].pop_first()),
+                None => drop(self.ended.pop_front()),
+            }
+            if is_here {
+                self.set(id, None);
+                self.forgotten_early += u64::from(!old);
+                self.changed(id, || ReplyChange::Forgotten(id));
             }
         }
+        self.adopted.retain(|adopted| !adopted.is_empty());
+    }
+
+    /// What ended first, and among which of those that were adopted it is, if it was.
+    fn oldest(&self) -> Option<(Timestamp, RequestId, Option<usize>)> {
+        let own = self.ended.front().map(|(then, id)| (*then, *id, None));
+        let adopted = self.adopted.iter().enumerate();
+        let adopted = adopted.filter_map(|(at, ended)| ended.first().map(|(then, id)| (*then, *id, Some(at))));
+        own.into_iter().chain(adopted).min_by_key(|(then, ..)| *then)
     }
 
     /// Forgets replies before their time.
@@ -217,22 +329,84 @@ impl ReplyTable {
 
     /// All replies, as a snapshot holds them.
     pub fn into_kept(self) -> Vec<Kept> {
-        let ReplyTable { ended, mut entries, .. } = self;
-        let kept = ended.into_iter().filter_map(|(ended, id)| match entries.remove(&id)? {
-            Entry { body, known: Known::Done(reply) } => Some(Kept::new(&reply, body, ended)),
-            Entry { known: Known::Pending, .. } => None,
-        });
-        kept.collect()
+        self.partitions.iter().flat_map(|partition| partition.entries.values()).filter_map(Entry::kept).collect()
     }
 
     /// Takes replies from a snapshot, in any order.
     pub fn restore(&mut self, mut kept: Vec<Kept>) {
         kept.sort_unstable_by_key(|kept| (kept.ended, kept.tid));
-        for Kept { id, body, tid, epoch, ended, outcome } in kept {
-            let reply = Reply { id, tid, epoch, outcome: outcome.map(|Payload(value)| value) };
-            self.bytes += size(&reply);
-            self.ended.push_back((ended, id));
-            self.entries.insert(id, Entry { body, known: Known::Done(reply) });
+        for kept in kept {
+            self.ended.push_back((kept.ended, kept.id));
+            self.set(kept.id, Some(kept.into_entry()));
+        }
+    }
+
+    // Migration.
+
+    /// From now on, changes of a partition are told to whoever is to have it.
+    pub fn follow(&mut self, partition: PartitionId) {
+        self.followed.insert(partition);
+    }
+
+    /// Nobody follows any more.
+    pub fn unfollow(&mut self) {
+        self.followed.clear();
+        self.told.clear();
+    }
+
+    /// Changes of followed partitions since the last time, in order.
+    pub fn take_told(&mut self) -> Vec<ReplyChange> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Replies of a partition behind an id, in the order of ids, as many as weigh `bytes`, one at least; and whether
+    /// those were the last.
+    pub fn copy(&self, partition: PartitionId, after: Option<RequestId>, bytes: usize) -> (Vec<Kept>, bool) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut entries = self.partitions[usize::from(partition.0)].entries.range((from, Bound::Unbounded));
+        let (mut copied, mut weight) = (Vec::new(), 0);
+        for (_, entry) in entries.by_ref() {
+            copied.extend(entry.kept());
+            weight += entry.size().unwrap_or(0) as usize;
+            if weight >= bytes {
+                break;
+            }
+        }
+        (copied, entries.next().is_none())
+    }
+
+    /// A partition leaves, with all that is known of its requests.
+    pub fn take(&mut self, partition: PartitionId) -> PartitionReplies {
+        self.followed.remove(&partition);
+        let taken = std::mem::take(&mut self.partitions[usize::from(partition.0)]);
+        self.totals.count -= taken.totals.count;
+        self.totals.bytes -= taken.totals.bytes;
+        taken
+    }
+
+    /// A partition comes, with all that is known of its requests.
+    pub fn adopt(&mut self, partition: PartitionId, followed: FollowedReplies) {
+        let FollowedReplies { replies, ended } = followed;
+        self.totals.count += replies.totals.count;
+        self.totals.bytes += replies.totals.bytes;
+        self.partitions[usize::from(partition.0)] = replies;
+        self.adopted.push(ended);
+    }
+}
+
+impl FollowedReplies {
+    /// Follows what becomes of a reply; what is known already changes nothing.
+    pub fn apply(&mut self, change: ReplyChange) {
+        let PartitionReplies { entries, totals } = &mut self.replies;
+        if let Some(before) = entries.remove(&change.id()) {
+            self.ended.remove(&(before.ended, change.id()));
+            totals.remove(before.size().unwrap_or(0));
+        }
+        if let ReplyChange::Kept(kept) = change {
+            self.ended.insert((kept.ended, kept.id));
+            let (id, entry) = (kept.id, kept.into_entry());
+            totals.add(entry.size().unwrap_or(0));
+            entries.insert(id, entry);
         }
     }
 }
@@ -241,6 +415,17 @@ impl Kept {
     fn new(reply: &Reply, body: u64, ended: Timestamp) -> Self {
         let Reply { id, tid, epoch, outcome } = reply.clone();
         Kept { id, body, tid, epoch, ended, outcome: outcome.map(Payload) }
+    }
+
+    fn into_entry(self) -> Entry {
+        let Kept { id, body, tid, epoch, ended, outcome } = self;
+        let reply = Reply { id, tid, epoch, outcome: outcome.map(|Payload(value)| value) };
+        Entry { body, known: Known::Done(reply), ended }
+    }
+
+    /// About as many bytes as it takes.
+    pub fn weight(&self) -> usize {
+        ENTRY_BYTES as usize + self.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.0.len())
     }
 }
 
@@ -258,7 +443,7 @@ mod tests {
         for (retention, early) in
             [(roomy, 0), (Retention { count: 2, ..roomy }, 3), (Retention { bytes: 4 * (ENTRY_BYTES + 1), ..roomy }, 1)]
         {
-            let mut table = ReplyTable::new(retention);
+            let mut table = ReplyTable::new(retention, 3);
             for number in 0..5 {
                 let id = RequestId(number);
                 table.begin(id, 0);

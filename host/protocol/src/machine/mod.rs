@@ -72,6 +72,7 @@ impl Config {
             record_bytes_max: self.record_bytes_max,
             engine: self.engine,
             generation: self.generation,
+            snapshots: self.snapshots,
         }
     }
 

@@ -123,6 +123,13 @@ impl State {
         *place = partition;
     }
 
+    /// Parts with a partition.
+    pub(crate) fn take(&mut self, id: PartitionId) -> Partition {
+        let taken = std::mem::take(&mut self.partitions[usize::from(id.0)]);
+        self.totals.follow(Totals::of(&taken), Totals::default());
+        taken
+    }
+
     /// Parts with all partitions that are as the snapshots taken of them say; changes must be tracked.
     pub fn into_snapshots(self) -> impl Iterator<Item = (PartitionId, Partition)> {
         let partitions = (0..).map(PartitionId).zip(self.partitions);
@@ -176,8 +183,8 @@ impl State {
         }
     }
 
-    /// Forgets up to `most` entities of a removal; tells how many.
-    pub fn remove(&mut self, removal: &mut Removal, most: usize) -> usize {
+    /// Forgets up to `most` entities of a removal, each of which it names; tells how many.
+    pub fn remove(&mut self, removal: &mut Removal, most: usize, mut forgotten: impl FnMut(&Entity)) -> usize {
         let mut left = most;
         while let Some(operator) = removal.operators.last().copied() {
             while removal.partition < self.partitions.len() {
@@ -187,7 +194,9 @@ impl State {
                 left -= keys.len();
                 // Where they are: an operator that no deployment has any more does not tell how its keys were spread.
                 for key in keys {
-                    self.apply((Entity::within(&self.layout, operator, at, key), None));
+                    let entity = Entity::within(&self.layout, operator, at, key);
+                    forgotten(&entity);
+                    self.apply((entity, None));
                 }
                 if left == 0 {
                     return most;

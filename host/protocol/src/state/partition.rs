@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::delta::{Delta, Number};
 use super::{StateHash, Write};
 use crate::ids::{OperatorId, PartitionId};
+use crate::sequence::writes::PackedWrites;
 use crate::state::entity::{Entity, Key, Value};
 use crate::state::range::KeyRange;
 
@@ -118,7 +119,7 @@ impl Partition {
     }
 
     /// Tracks changes from now on.
-    pub(super) fn track(&mut self) {
+    pub(crate) fn track(&mut self) {
         self.delta.start();
     }
 
@@ -132,8 +133,40 @@ impl Partition {
         self.delta.is_empty() && self.delta.is_handed_over()
     }
 
+    /// Whether nothing has changed since the last delta was cut off.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.delta.is_empty()
+    }
+
+    /// Whether nothing of a delta that was cut off is left.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.delta.is_handed_over()
+    }
+
+    /// Packs entities behind one, in order, about as many as take `bytes` in all; gives the last of them, unless
+    /// that is the last one that there is.
+    pub(crate) fn copy(
+        &self,
+        after: Option<&(OperatorId, Key)>,
+        bytes: usize,
+        copy: &mut PackedWrites,
+    ) -> Option<(OperatorId, Key)> {
+        let behind = after.map_or(Bound::Unbounded, |(operator, key)| {
+            Bound::Excluded(Ordered(Entity::probe(*operator, key.clone())))
+        });
+        let mut entities = self.ordered.range((behind, Bound::Unbounded)).peekable();
+        while let Some(Ordered(entity)) = entities.next() {
+            let value = self.get(entity).expect("the ordered set and the table hold the same entities");
+            copy.push(entity, Some(value));
+            if copy.bytes().len() >= bytes && entities.peek().is_some() {
+                return Some((entity.operator(), entity.key().clone()));
+            }
+        }
+        None
+    }
+
     /// Hands over up to `most` changes of what was cut off; says whether that was all.
-    pub(super) fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
+    pub(crate) fn hand_over(&mut self, most: usize, changes: &mut Vec<Write>) -> bool {
         let Partition { table, delta, .. } = self;
         let unmark = |entity: &Entity, cut_off| {
             let slot = table.find_mut(entity.hash(), |slot| slot.entity == *entity)?;

@@ -10,16 +10,20 @@ use rkyv::with::{Map, Unshare};
 
 use crate::archive;
 use crate::cluster::worker_set::WorkerSet;
+use crate::commit::replies::ReplyChange;
 use crate::commit::share::Share;
 use crate::commit::validate::{Bits, Kind};
 use crate::execute::attempt::{Mode, Operation, RemoteRequest, RemoteResponse, Report, Usage};
 use crate::execute::task::{GraphId, RunId};
-use crate::ids::{Epoch, OperatorId, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
+use crate::ids::{
+    Epoch, OperatorId, PartitionId, PlacementVersion, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId,
+};
 use crate::pieces::{PIECE_BYTES, in_pieces};
 use crate::sequence::catalog::Control;
 use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
-use crate::sequence::transaction::Request;
+use crate::sequence::transaction::{CarriedTransaction, Request};
+use crate::sequence::writes::PackedWrites;
 use crate::state::StateHash;
 use crate::state::entity::{Entity, Value};
 
@@ -104,6 +108,21 @@ pub enum Message {
     ),
     /// Between workers: parts of graphs.
     Graphs(Mail),
+    /// To a worker: have other workers follow partitions, which they are to own with a placement.
+    Migrate {
+        version: PlacementVersion,
+        /// Partitions of this worker, and who is to own each.
+        moves: Vec<(PartitionId, WorkerId)>,
+    },
+    /// To a worker: that is not to happen.
+    CancelMigration(PlacementVersion),
+    /// To the coordinator: others have a copy of all that is to go with this placement.
+    Copied(PlacementVersion),
+    /// Between workers: partitions that go from one to the other.
+    Moving(
+        /// What is told of them.
+        MovingMail,
+    ),
 }
 
 impl Message {
@@ -124,6 +143,10 @@ impl Message {
             Message::Drain => "Drain",
             Message::Long(_) => "Long",
             Message::Graphs(_) => "Graphs",
+            Message::Migrate { .. } => "Migrate",
+            Message::CancelMigration(_) => "CancelMigration",
+            Message::Copied(_) => "Copied",
+            Message::Moving(_) => "Moving",
         }
     }
 
@@ -141,6 +164,7 @@ impl Message {
             Message::Executed { ends, .. } | Message::Settle { ends, .. } => ends.len() * 32,
             Message::Graphs(mail) => mail.weight(),
             Message::Changes { changes, .. } => changes.weight(),
+            Message::Moving(mail) => mail.moving.weight(),
             _ => 0,
         };
         256 + entries
@@ -593,6 +617,56 @@ impl LongMail {
             mails.push(LongMail { broken, over, released, ..LongMail::default() });
         }
         mails
+    }
+}
+
+/// What one worker tells another of partitions that go there.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct MovingMail {
+    /// The placement with which they go.
+    pub version: PlacementVersion,
+    /// What is told.
+    pub moving: Moving,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub enum Moving {
+    Copied(
+        /// A piece of what is in them; answered with [`Moving::Taken`].
+        PartitionChanges,
+    ),
+    Followed(
+        /// What has become of what is copied.
+        PartitionChanges,
+    ),
+    /// To the owner: a piece is there.
+    Taken,
+    Handed(
+        /// Transactions that go with them. All is said: they are the receiver's.
+        Vec<CarriedTransaction>,
+    ),
+    /// They do not go.
+    Cancelled,
+}
+
+/// Changes in partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct PartitionChanges {
+    /// New values of entities.
+    pub writes: PackedWrites,
+    /// What is remembered of requests.
+    pub replies: Vec<ReplyChange>,
+}
+
+impl Moving {
+    fn weight(&self) -> usize {
+        match self {
+            Moving::Copied(changes) | Moving::Followed(changes) => {
+                changes.writes.bytes().len() + changes.replies.iter().map(ReplyChange::weight).sum::<usize>()
+            }
+            Moving::Handed(carried) => carried.iter().map(|carried| carried.request.weight()).sum(),
+            Moving::Taken | Moving::Cancelled => 0,
+        }
     }
 }
 

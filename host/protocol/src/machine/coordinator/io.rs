@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::abort::Abort;
+use crate::cluster::placement::Placement;
 use crate::ids::{EngineHash, Epoch, Generation, Timestamp, WorkerId};
 use crate::machine::EpochSummary;
 use crate::sequence::catalog::Control;
@@ -23,6 +24,8 @@ pub struct Config {
     pub engine: EngineHash,
     /// Fencing generation.
     pub generation: Generation,
+    /// Snapshots are taken: partitions change their owner right behind the cut of one.
+    pub snapshots: bool,
 }
 
 /// Input of the coordinator's machine. `W` names whoever waits for a deployment.
@@ -45,6 +48,15 @@ pub enum Input<W> {
     Durable(Epoch),
     /// A snapshot is wanted, and the last one has been handed over.
     Snapshot,
+    /// Partitions are to have these owners, each what is in it first.
+    Migrate {
+        /// By partition.
+        owners: Vec<WorkerId>,
+        /// Handed back with [`Action::Controlled`], once they have, or will not.
+        waiter: W,
+    },
+    /// A migration is not to happen, if it still can be that it does not.
+    CancelMigration,
     /// The generation is to end, without haste: see [`super::Coordinator::is_drained`].
     Drain,
     /// A message of a worker of this generation.
@@ -64,6 +76,10 @@ pub enum Action<W> {
         /// Done and durable, or refused.
         result: Result<(), Abort>,
     },
+    /// The owners to be have a copy of all that is to be theirs. If snapshots are taken, it is time for one.
+    Copied,
+    /// The placement is another one, from the epoch on that begins.
+    Placed(Arc<Placement>),
     /// A worker has deployed something else than the coordinator: it must go, and a new generation begin.
     Expel {
         worker: WorkerId,

@@ -5,6 +5,7 @@
 //! said what they add. Execution does not wait for that. When an epoch has ended, its record is appended, with what it came to.
 
 mod io;
+mod migration;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -17,12 +18,13 @@ pub use round::Stage;
 
 use styx_planted::{Bug, planted};
 
+use self::migration::Migration;
 use self::round::{CurrentRound, Gathered, Logged, Outcome};
 use super::EpochSummary;
 use super::outbox::Outbox;
 use crate::abort::{Abort, Code};
 use crate::cluster::placement::Placement;
-use crate::ids::{Epoch, Round, SequencerCounter, Tid, Timestamp, WorkerId};
+use crate::ids::{Epoch, PlacementVersion, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::sequence::budget::RecordBudget;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::{EpochChanges, EpochOutcome};
@@ -60,6 +62,7 @@ pub struct Coordinator<W> {
     /// A snapshot is to be taken at the end of the round.
     snapshot: bool,
     draining: bool,
+    migration: Option<Migration<W>>,
     outbox: Outbox<Action<W>>,
 }
 
@@ -83,6 +86,7 @@ impl<W> Coordinator<W> {
             carried: Vec::new(),
             snapshot: false,
             draining: false,
+            migration: None,
             outbox: Outbox::default(),
             config,
         }
@@ -129,7 +133,11 @@ impl<W> Coordinator<W> {
     }
     /// Whether a round would find anything to do.
     pub fn has_work(&self) -> bool {
-        self.woken || !self.controls.is_empty()
+        self.woken || !self.controls.is_empty() || self.migration.as_ref().is_some_and(Migration::is_due)
+    }
+    /// Who has which partition, from the epoch under way on.
+    pub fn placement(&self) -> &Arc<Placement> {
+        &self.placement
     }
     /// Takes one input; pushes what is to be done.
     ///
@@ -151,7 +159,10 @@ impl<W> Coordinator<W> {
                 }
             }
             Input::Replay(record) => self.replay(record, actions),
+            Input::Migrate { owners, waiter } => self.migrate(owners, waiter, actions),
+            Input::CancelMigration => self.cancel_migration(actions),
             Input::Durable(epoch) => {
+                self.migration.take_if(|migration| migration.is_placed_by(epoch));
                 self.outbox.release(epoch);
                 actions.extend(self.outbox.take());
                 self.tell_all(&Message::Durable(epoch), actions);
@@ -176,7 +187,59 @@ impl<W> Coordinator<W> {
     /// From now on no worker cuts anything new.
     fn drain(&mut self, actions: &mut Vec<Action<W>>) {
         self.draining = true;
+        self.cancel_migration(actions);
         self.tell_all(&Message::Drain, actions);
+    }
+
+    /// Has partitions copied to other owners.
+    fn migrate(&mut self, owners: Vec<WorkerId>, waiter: W, actions: &mut Vec<Action<W>>) {
+        let why = if self.draining {
+            Some("the generation ends")
+        } else if self.migration.is_some() {
+            Some("another migration is under way: wait for its end, or cancel it")
+        } else if owners.len() != self.placement.owners().len() {
+            Some("every partition has an owner, and there are not more")
+        } else if owners.iter().any(|owner| owner.0 >= self.placement.workers()) {
+            Some("an owner is no member of the cluster")
+        } else if owners == self.placement.owners() {
+            Some("every partition is where it is to be")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            let result = Err(Abort::new(Code::BadArguments, why));
+            return actions.push(Action::Controlled { waiter, result });
+        }
+        let next = self.placement.next(owners);
+        let version = next.version();
+        let (migration, moves) = Migration::new(&self.placement, next, waiter);
+        self.migration = Some(migration);
+        let migrate = |(to, moves)| Action::Send { to, message: Message::Migrate { version, moves } };
+        actions.extend(moves.into_iter().map(migrate));
+    }
+
+    fn cancel_migration(&mut self, actions: &mut Vec<Action<W>>) {
+        let Some(migration) = self.migration.take_if(|migration| migration.is_open()) else { return };
+        self.tell_all(&Message::CancelMigration(migration.next.version()), actions);
+        if let Some(waiter) = migration.waiter {
+            let result = Err(Abort::new(Code::Aborted, "the migration was cancelled: every partition is where it was"));
+            actions.push(Action::Controlled { waiter, result });
+        }
+    }
+
+    /// Others have all that is to leave a worker.
+    fn copied(&mut self, from: WorkerId, version: PlacementVersion, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
+        // One that was given up, and perhaps another one since.
+        let Some(migration) = self.migration.as_mut().filter(|migration| migration.next.version() == version) else {
+            return Ok(());
+        };
+        if migration.copied(from).map_err(|()| why::NOT_ASKED)? {
+            if !self.config.snapshots || planted(Bug::MigrationBetweenSnapshots) {
+                migration.fall_due();
+            }
+            actions.push(Action::Copied);
+        }
+        Ok(())
     }
 
     /// Whether the generation was told to drain, and nothing is under way any more.
@@ -191,7 +254,8 @@ impl<W> Coordinator<W> {
             Action::Controlled { waiter, .. } => Some(waiter),
             _ => None,
         });
-        held.chain(self.controls.drain(..).map(|(_, waiter)| waiter)).collect()
+        let migration = self.migration.take().and_then(|migration| migration.waiter);
+        held.chain(self.controls.drain(..).map(|(_, waiter)| waiter)).chain(migration).collect()
     }
 
     /// Whether a change can be sequenced, and if not, why.
@@ -201,18 +265,10 @@ impl<W> Coordinator<W> {
             let message = format!("a change of {bytes} bytes does not fit into the log, which takes at most {most}");
             return Err(Abort::new(Code::TooLarge, message));
         }
-        let Control::Place(next) = control else { return self.catalog.check(control) };
-        let now = &self.placement;
-        let follows = next.version() == now.version().next() && next.workers() == now.workers();
-        if follows && next.owners() == now.owners() {
-            return Ok(());
+        if matches!(control, Control::Place(_)) {
+            return Err(Abort::new(Code::BadArguments, "partitions change their owner by a migration"));
         }
-        let why = if follows {
-            "partitions cannot change their owner within a generation".to_owned()
-        } else {
-            format!("placement {} does not follow on placement {}", next.version(), now.version())
-        };
-        Err(Abort::new(Code::BadArguments, why))
+        self.catalog.check(control)
     }
 
     /// Only a transaction that waits for an epoch can be set aside by its TID: another one may be somebody else's yet.
@@ -224,13 +280,6 @@ impl<W> Coordinator<W> {
             return Ok(());
         }
         Err(Abort::new(Code::BadArguments, format!("no transaction {tid} waits for an epoch")))
-    }
-
-    fn apply(&mut self, control: &Control) {
-        match control {
-            Control::Place(placement) => self.placement = Arc::new(placement.clone()),
-            control => drop(self.catalog.apply(control)),
-        }
     }
 
     fn budget(&self) -> RecordBudget {
@@ -249,6 +298,9 @@ impl<W> Coordinator<W> {
     /// The next message that workers get is that of the next round, so all note the same.
     fn snapshot(&mut self, actions: &mut Vec<Action<W>>) {
         self.snapshot = false;
+        if let Some(migration) = &mut self.migration {
+            migration.fall_due();
+        }
         self.tell_all(&Message::Snapshot, actions);
         actions.push(Action::Snapshot(Box::new(SnapshotHeader {
             generation: self.config.generation,
@@ -271,12 +323,26 @@ impl<W> Coordinator<W> {
             room = room.saturating_sub(Control::Place((*self.initial).clone()).weight());
         }
         let mut controls = Vec::new();
-        while let Some((control, waiter)) = self.controls.pop_front_if(|(control, _)| control.weight() <= room) {
+        if let Some(migration) = self.migration.as_mut().filter(|migration| migration.is_due()) {
+            // Alone: what a deployment removes is removed on one side or the other.
+            self.placement = Arc::new(migration.next.clone());
+            actions.push(Action::Placed(self.placement.clone()));
+            migration.place(epoch);
+            if let Some(waiter) = migration.waiter.take() {
+                self.outbox.hold(epoch, Action::Controlled { waiter, result: Ok(()) });
+            }
+            let control = Control::Place((*self.placement).clone());
+            room = room.saturating_sub(control.weight());
+            controls.push(control);
+        }
+        let moves = !controls.is_empty();
+        while !moves && let Some((control, waiter)) = self.controls.pop_front_if(|(control, _)| control.weight() <= room)
+        {
             room -= control.weight();
             // Checked on arrival; an earlier change of the same epoch may have overtaken it.
             let result = self.check(&control);
             if result.is_ok() {
-                self.apply(&control);
+                self.catalog.apply(&control);
             }
             self.outbox.hold(epoch, Action::Controlled { waiter, result });
             controls.push(control);
@@ -411,6 +477,7 @@ impl<W> Coordinator<W> {
                 self.woken = true;
                 return Ok(());
             }
+            Message::Copied(version) => return self.copied(worker, *version, actions),
             Message::Share { round, .. }
             | Message::Executed { round, .. }
             | Message::Bits { round, .. }

@@ -23,9 +23,9 @@ pub(super) struct Egress<W> {
 }
 
 impl<W> Egress<W> {
-    /// Nothing is remembered; changes are tracked if `snapshots` are taken of them.
-    pub fn new(retention: Retention, snapshots: bool) -> Self {
-        let mut replies = ReplyTable::new(retention);
+    /// Nothing is remembered of requests in so many partitions; changes are tracked if `snapshots` are taken of them.
+    pub fn new(retention: Retention, partitions: u32, snapshots: bool) -> Self {
+        let mut replies = ReplyTable::new(retention, partitions);
         if snapshots {
             replies.track();
         }
@@ -77,6 +77,11 @@ impl<W> Egress<W> {
     /// Whether nothing has become of them since.
     pub fn is_cut(&self) -> bool {
         self.replies.is_cut()
+    }
+
+    /// Replies by partition, as other workers follow them.
+    pub fn replies_mut(&mut self) -> &mut ReplyTable {
+        &mut self.replies
     }
 
     pub fn into_kept(self) -> Vec<Kept> {

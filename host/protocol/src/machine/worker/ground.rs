@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::long::{Reads, Runner};
+use super::migration::Outgoing;
 use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Operation, RemoteResponse};
 use crate::execute::task::LocalView;
@@ -34,6 +35,8 @@ pub(crate) struct Ground {
     left: usize,
     /// What long transactions have read.
     reads: Reads,
+    /// Partitions that other workers follow.
+    outgoing: Outgoing,
 }
 
 impl Ground {
@@ -49,6 +52,7 @@ impl Ground {
             step_max,
             left: step_max,
             reads: Reads::default(),
+            outgoing: Outgoing::default(),
         }
     }
 
@@ -62,10 +66,15 @@ impl Ground {
             removal: Removal::default(),
             written: PackedWrites::default(),
             reads: Reads::default(),
+            outgoing: Outgoing::default(),
             applied: 0,
             step_max: 0,
             left: 0,
         }
+    }
+
+    pub fn outgoing_mut(&mut self) -> &mut Outgoing {
+        &mut self.outgoing
     }
 
     pub fn reads(&self) -> &Reads {
@@ -148,6 +157,7 @@ impl Ground {
                 if watched {
                     self.reads.writes(&entity, state);
                 }
+                self.outgoing.writes(&entity, value.as_deref());
                 state.apply((entity, value));
             }
         }
@@ -177,7 +187,8 @@ impl Ground {
 
     fn change_on(&mut self) {
         let state = alone(&mut self.state);
-        self.left -= state.remove(&mut self.removal, self.left);
+        let outgoing = &mut self.outgoing;
+        self.left -= state.remove(&mut self.removal, self.left, |entity| outgoing.writes(entity, None));
         let layout = state.layout();
         for write in self.written.from(self.applied).take(self.left) {
             let write = write.expect("what was packed or checked is writes");
@@ -187,6 +198,7 @@ impl Ground {
             if !self.reads.is_empty() {
                 self.reads.writes(&write.0, state);
             }
+            self.outgoing.writes(&write.0, write.1.as_deref());
             state.apply(write);
         }
     }
@@ -212,13 +224,16 @@ impl Ground {
     }
 
     /// Why changes cannot take effect here, if they cannot: placements follow on each other, and
-    /// partitions change their owner only with their state.
+    /// partitions leave only with their state. One that comes is another worker's to refuse.
     pub fn refuses(&self, controls: &[Control]) -> Option<&'static str> {
         let mut now = &*self.view.placement;
         for control in controls {
             let Control::Place(next) = control else { continue };
-            let same = (next.workers(), next.owners()) == (now.workers(), now.owners());
-            if next.version() != now.version().next() || !same {
+            let leaves = |id: &PartitionId| now.owner(*id) == self.me() && next.owner(*id) != self.me();
+            let leaving = (0..now.partitions()).map(|id| PartitionId(id as u16)).filter(leaves);
+            let follows = (next.version(), next.workers(), next.partitions())
+                == (now.version().next(), now.workers(), now.partitions());
+            if !follows || !self.outgoing.is_complete(next, leaving) {
                 return Some(why::PLACEMENT);
             }
             now = next;

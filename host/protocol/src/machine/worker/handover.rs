@@ -1,11 +1,14 @@
 //! Handover: changed entities that leave for a snapshot, some at a time, while nobody reads the state.
 
 use super::Action;
-use crate::state::State;
+use super::io::Discarded;
+use crate::state::{Partition, State};
 
 #[derive(Debug)]
 pub(super) struct Handover {
     stage: Stage,
+    /// Partitions that another worker has by now, with what of them belongs to the snapshot.
+    departed: Vec<Partition>,
     /// Changes that leave at once.
     most: usize,
 }
@@ -22,7 +25,7 @@ enum Stage {
 impl Handover {
     /// One in which at most so many changes leave at once.
     pub fn new(most: usize) -> Self {
-        Handover { stage: Stage::Done, most }
+        Handover { stage: Stage::Done, departed: Vec::new(), most }
     }
 
     pub fn is_done(&self) -> bool {
@@ -46,11 +49,28 @@ impl Handover {
         self.stage == Stage::Asked
     }
 
+    /// Partitions are another worker's from now on; keeps those of which something is left to be handed over.
+    pub fn depart(&mut self, partitions: Vec<Partition>) -> Vec<Partition> {
+        let is_left = |partition: &Partition| !self.is_done() && !partition.is_handed_over();
+        let (kept, discarded) = partitions.into_iter().partition::<Vec<_>, _>(is_left);
+        self.departed.extend(kept);
+        discarded
+    }
+
     /// Hands over what is taken.
-    pub fn go_on<W>(&mut self, state: &mut State) -> Action<W> {
+    pub fn go_on<W>(&mut self, state: &mut State, actions: &mut Vec<Action<W>>) {
         let mut changes = Vec::new();
-        let last = state.hand_over(self.most, &mut changes);
+        let mut discarded = Discarded::default();
+        while let Some(departed) = self.departed.last_mut()
+            && departed.hand_over(self.most - changes.len(), &mut changes)
+        {
+            discarded.partitions.extend(self.departed.pop());
+        }
+        let last = self.departed.is_empty() && state.hand_over(self.most - changes.len(), &mut changes);
         self.stage = if last { Stage::Done } else { Stage::Offered };
-        Action::Changes { changes, last }
+        actions.push(Action::Changes { changes, last });
+        if !discarded.is_empty() {
+            actions.push(Action::Discard(discarded));
+        }
     }
 }

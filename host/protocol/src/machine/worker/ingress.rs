@@ -286,8 +286,22 @@ impl<W> Ingress<W> {
     /// Gives back the clients of everything of which nothing has happened, and takes nothing more.
     pub fn drain(&mut self, egress: &mut Egress<W>) -> Vec<W> {
         self.draining = true;
+        let admitted: Vec<_> = self.admitted.drain().collect();
+        let mut waiters = self.give_back(admitted, egress);
+        waiters.extend(self.queries.drain().map(|(_, waiter)| waiter));
+        waiters
+    }
+
+    /// Gives back the clients of requests that another worker is to remember, of which nothing has happened.
+    pub fn depart(&mut self, departs: impl Fn(RequestId) -> bool, egress: &mut Egress<W>) -> Vec<W> {
+        let departs = |admitted: &Admitted<W>| admitted.request.retained && departs(admitted.request.id);
+        let admitted = self.admitted.extract(departs);
+        self.give_back(admitted, egress)
+    }
+
+    fn give_back(&mut self, admitted: Vec<Admitted<W>>, egress: &mut Egress<W>) -> Vec<W> {
         let mut waiters = Vec::new();
-        for Admitted { request, waiter, .. } in self.admitted.drain() {
+        for Admitted { request, waiter, .. } in admitted {
             waiters.push(waiter);
             if request.retained {
                 self.bodies.remove(&request.id);
@@ -295,7 +309,6 @@ impl<W> Ingress<W> {
                 waiters.extend(self.receipts.remove(&request.id).into_iter().flatten());
             }
         }
-        waiters.extend(self.queries.drain().map(|(_, waiter)| waiter));
         waiters
     }
 

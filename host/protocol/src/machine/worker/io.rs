@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::commit::replies::{Reply, Retention};
+use crate::commit::replies::{FollowedReplies, PartitionReplies, Reply, Retention};
 use crate::execute::attempt::{Execution, LogLine, Operation, RemoteResponse};
 use crate::execute::task::{LocalView, LongTask, RunId, Started, Task, TaskProgress};
 use crate::fallback::{ComponentOutcome, Member};
@@ -13,7 +13,7 @@ use crate::sequence::catalog::Catalog;
 use crate::sequence::transaction::{Request, Transaction};
 use crate::snapshot::WorkerSnapshot;
 use crate::state::entity::Layout;
-use crate::state::{State, Write};
+use crate::state::{Partition, State, Write};
 use crate::wire::fault::PeerFault;
 use crate::wire::message::{Message, Node};
 
@@ -166,6 +166,8 @@ pub enum Action<W> {
         /// Whether these were the last. Otherwise say [`Input::HandOver`] for more.
         last: bool,
     },
+    /// Is not needed any more, and takes a while to be dropped.
+    Discard(Discarded),
     /// A message could not be applied, and was not: its sender does not keep to the protocol, or this
     /// worker is not where it should be. Leave the generation.
     Fault(PeerFault),
@@ -176,6 +178,27 @@ pub enum Action<W> {
 impl<W> Action<W> {
     pub(super) fn fault(from: Node, what: &'static str, why: &'static str) -> Self {
         Action::Fault(PeerFault { from, what, why })
+    }
+}
+
+/// What is left of partitions that are elsewhere.
+#[derive(Debug, Default)]
+pub struct Discarded {
+    pub(super) partitions: Vec<Partition>,
+    pub(super) replies: Vec<PartitionReplies>,
+    pub(super) followed: Vec<FollowedReplies>,
+}
+
+impl Discarded {
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.partitions.is_empty() && self.replies.is_empty() && self.followed.is_empty()
+    }
+
+    pub(super) fn append(&mut self, mut other: Discarded) {
+        self.partitions.append(&mut other.partitions);
+        self.replies.append(&mut other.replies);
+        self.followed.append(&mut other.followed);
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `Ground` | what attempts rest on: placement, state, catalog |
 //! | `Egress` | replies that are remembered, clients that wait, the outbox |
 //! | `Handover` | what leaves for a snapshot |
+//! | `Incoming` | partitions that this worker follows |
 
 mod egress;
 mod expected_fuel;
@@ -20,15 +21,19 @@ mod handover;
 mod ingress;
 mod io;
 mod long;
+mod migration;
 mod phase;
 mod queues;
 mod round;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use io::{Action, Batch, ClientRequest, ClientResponse, Config, Executed, FallbackBatch, Input, STEP_MAX};
+pub use io::{
+    Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, STEP_MAX,
+};
 
 use styx_planted::{Bug, planted};
 
@@ -37,22 +42,23 @@ use self::ground::Ground;
 use self::handover::Handover;
 use self::ingress::{Ingress, Slot};
 use self::long::{EndedQuery, ExecutedLong, Longs};
+use self::migration::{Arrived, Followed, Incoming};
 use self::round::{Cut, Ended, Rounds, Scope};
 use crate::commit::replies::Reply;
 use crate::execute::attempt::Execution;
 use crate::execute::task::{LocalView, RunId};
-use crate::ids::{Epoch, RequestId, Round, SequencerCounter, Tid, Timestamp};
+use crate::ids::{Epoch, PartitionId, PlacementVersion, RequestId, Round, SequencerCounter, Tid, Timestamp, WorkerId};
 use crate::machine::EpochSummary;
 use crate::sequence::catalog::{Catalog, Control};
 use crate::sequence::outcome::EpochChanges;
 use crate::sequence::record::Chain;
-use crate::sequence::route::sequencer_of;
+use crate::sequence::route::{partition_of, sequencer_of};
 use crate::sequence::sequencer::Sequencer;
-use crate::sequence::transaction::CarriedTransaction;
+use crate::sequence::transaction::{CarriedTransaction, Request};
 use crate::snapshot::{RestoredState, RetainedState, WorkerSnapshot};
 use crate::state::State;
 use crate::wire::fault::why;
-use crate::wire::message::{Begin, Finished, Message, Node, Replay, Replayed};
+use crate::wire::message::{Begin, Finished, Message, Moving, MovingMail, Node, Replay, Replayed};
 
 /// The machine of a worker. `W` names a waiting client; it is handed back with the reply, never looked at.
 #[derive(Debug)]
@@ -64,6 +70,7 @@ pub struct Worker<W> {
     rounds: Rounds<W>,
     egress: Egress<W>,
     handover: Handover,
+    incoming: Incoming,
     /// Transactions that moved to the next epoch, in TID order.
     carried: Vec<Slot<W>>,
     longs: Longs<W>,
@@ -104,8 +111,9 @@ impl<W> Worker<W> {
             ingress: Ingress::new(&config),
             sequencer: Sequencer::new(u64::from(view.me.0) + 1, workers),
             rounds: Rounds::new(&config, view.me),
-            egress: Egress::new(config.retention, config.snapshots),
+            egress: Egress::new(config.retention, config.layout.partitions, config.snapshots),
             handover: Handover::new(config.step_max),
+            incoming: Incoming::default(),
             carried: Vec::new(),
             longs: Longs::new(config.long_max),
             changes: EpochChanges::default(),
@@ -250,14 +258,15 @@ impl<W> Worker<W> {
         }
         self.longs.tell(&mut self.ground, actions);
         if self.handover.is_asked() && self.is_idle() {
-            actions.push(self.handover.go_on(self.ground.state_mut()));
+            self.handover.go_on(self.ground.state_mut(), actions);
         }
+        self.tell_followers(actions);
     }
 
     fn on_message(&mut self, from: Node, message: Message, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
         let mut scope = Scope { ground: &mut self.ground, egress: &mut self.egress, actions };
         match (from, message) {
-            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin),
+            (Node::Coordinator, Message::Begin(begin)) => self.begin(begin, actions),
             (Node::Coordinator, Message::Changes { round, changes }) => {
                 if !self.is_idle() || round != self.rounds.last().next() {
                     return Err(why::ANOTHER_ROUND);
@@ -280,7 +289,13 @@ impl<W> Worker<W> {
                 self.egress.respond(actions);
                 Ok(())
             }
+            (Node::Coordinator, Message::Migrate { version, moves }) => self.migrate(version, &moves),
+            (Node::Coordinator, Message::CancelMigration(version)) => {
+                self.cancel_migration(version, actions);
+                Ok(())
+            }
             (Node::Worker(worker), Message::Graphs(mail)) => self.rounds.mail(worker, mail, &mut scope),
+            (Node::Worker(worker), Message::Moving(mail)) => self.moving(worker, mail, actions),
             (Node::Worker(worker), Message::Long(mail)) => {
                 self.longs.receive(worker, mail, &mut self.ground, actions);
                 Ok(())
@@ -301,7 +316,7 @@ impl<W> Worker<W> {
     // Rounds.
 
     /// A round begins.
-    fn begin(&mut self, begin: Begin) -> Result<(), &'static str> {
+    fn begin(&mut self, begin: Begin, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
         if !self.is_idle() || begin.round != self.rounds.last().next() {
             return Err(why::ANOTHER_ROUND);
         }
@@ -318,15 +333,24 @@ impl<W> Worker<W> {
         if begin.replay.is_some() && begin.controls.iter().any(|control| matches!(control, Control::Place(_))) {
             return Err(why::PLACEMENT);
         }
+        let moves = begin.controls.iter().any(|control| self.changes_owners(control));
+        if moves && !(begin.controls.len() == 1 && self.may_depart()) {
+            return Err(why::MIGRATION);
+        }
         (self.position.time, self.position.chain, self.woke) = (begin.time, begin.before, false);
         let releases =
             begin.controls.iter().any(Control::may_release) && !self.ground.catalog().quarantine().is_empty();
+        let before = self.ground.view().placement.clone();
         self.ground.apply(&begin.controls);
         if releases {
             self.egress.forget_quarantined(self.ground.catalog().quarantine());
         }
-        if begin.controls.iter().any(Control::is_deployment) {
-            self.longs.redeploy(&mut self.ground);
+        if moves {
+            self.depart(actions);
+            self.incoming.await_all(self.ground.me(), &before, &self.ground.view().placement);
+        }
+        if moves || begin.controls.iter().any(Control::is_deployment) {
+            self.longs.begin_all_again(&mut self.ground);
         }
         self.next = Some(Next::Begin(Box::new(begin)));
         Ok(())
@@ -335,8 +359,10 @@ impl<W> Worker<W> {
     /// Does what follows, once the state is changed.
     fn go_on(&mut self, actions: &mut Vec<Action<W>>) {
         while !self.ground.is_changing()
+            && !self.incoming.is_awaited()
             && let Some(next) = self.next.take()
         {
+            self.arrive(actions);
             match next {
                 Next::Begin(begin) => self.cut(*begin, actions),
                 Next::End(ended, executed) => self.finish(*ended, executed, actions),
@@ -467,6 +493,152 @@ impl<W> Worker<W> {
         actions.push(Action::Send { to: Node::Coordinator, message: Message::Finished(finished) });
     }
 
+    // Migration.
+
+    fn changes_owners(&self, control: &Control) -> bool {
+        matches!(control, Control::Place(next) if next.owners() != self.ground.view().placement.owners())
+    }
+
+    /// Whether all that was written in partitions that are to go is part of a snapshot, if such are taken.
+    fn may_depart(&mut self) -> bool {
+        let state = self.ground.state().clone();
+        !self.config.snapshots
+            || planted(Bug::MigrationBetweenSnapshots)
+            || self.ground.outgoing_mut().partitions().all(|id| state.partitions()[usize::from(id.0)].is_cut())
+    }
+
+    /// Has other workers follow partitions.
+    fn migrate(&mut self, version: PlacementVersion, moves: &[(PartitionId, WorkerId)]) -> Result<(), &'static str> {
+        let placement = &self.ground.view().placement;
+        let goes = |(partition, to): &(PartitionId, WorkerId)| {
+            placement.owner_of(*partition) == Some(self.ground.me())
+                && *to != self.ground.me()
+                && to.0 < placement.workers()
+        };
+        if version != placement.version().next() || !moves.iter().all(goes) {
+            return Err(why::PLACEMENT);
+        }
+        if !self.ground.outgoing_mut().is_empty() {
+            return Err(why::TWICE);
+        }
+        self.ground.outgoing_mut().begin(version, moves, self.egress.replies_mut());
+        Ok(())
+    }
+
+    fn cancel_migration(&mut self, version: PlacementVersion, actions: &mut Vec<Action<W>>) {
+        let followers = self.ground.outgoing_mut().cancel(version, self.egress.replies_mut());
+        actions.extend(followers.into_iter().map(|to| moving(to, version, Moving::Cancelled)));
+    }
+
+    /// Tells whoever follows what there is to tell.
+    fn tell_followers(&mut self, actions: &mut Vec<Action<W>>) {
+        if self.ground.outgoing_mut().is_empty() {
+            return;
+        }
+        let state = self.ground.state().clone();
+        let mails = self.ground.outgoing_mut().take_mails(&state, self.egress.replies_mut());
+        actions.extend(mails.into_iter().map(|(to, mail)| moving(to, mail.version, mail.moving)));
+        if let Some(version) = self.ground.outgoing_mut().take_copied() {
+            actions.push(Action::Send { to: Node::Coordinator, message: Message::Copied(version) });
+        }
+    }
+
+    fn moving(
+        &mut self,
+        from: WorkerId,
+        MovingMail { version, moving: told }: MovingMail,
+        actions: &mut Vec<Action<W>>,
+    ) -> Result<(), &'static str> {
+        let placement = self.ground.view().placement.clone();
+        if matches!(told, Moving::Taken) {
+            return self.ground.outgoing_mut().taken(from);
+        }
+        let is_awaited = self.incoming.is_awaited() && version == placement.version();
+        if version != placement.version().next() && !is_awaited {
+            return Err(why::PLACEMENT);
+        }
+        // Once the placement has changed, the old one's owner is not known here any more.
+        let owns = |partition| is_awaited || placement.owner(partition) == from;
+        match told {
+            Moving::Copied(changes) => {
+                self.incoming.follow(from, version, changes, &self.config.layout, owns)?;
+                actions.push(moving(from, version, Moving::Taken));
+            }
+            Moving::Followed(changes) => {
+                self.incoming.follow(from, version, changes, &self.config.layout, owns)?;
+            }
+            Moving::Handed(carried) => self.incoming.hand(from, version, carried)?,
+            Moving::Cancelled => discard(self.incoming.cancel(from), actions),
+            Moving::Taken => {}
+        }
+        Ok(())
+    }
+
+    /// Partitions are other workers' from now on.
+    fn depart(&mut self, actions: &mut Vec<Action<W>>) {
+        // What was written up to now comes first.
+        self.tell_followers(actions);
+        let Some(version) = self.ground.outgoing_mut().version() else { return };
+        let moves = self.ground.outgoing_mut().end();
+        let mut discarded = Discarded::default();
+        let mut handed: BTreeMap<WorkerId, Vec<CarriedTransaction>> = BTreeMap::new();
+        let (mut partitions, mut to) = (Vec::new(), BTreeMap::new());
+        for (partition, worker) in moves {
+            partitions.push(self.ground.state_mut().take(partition));
+            discarded.replies.push(self.egress.replies_mut().take(partition));
+            handed.entry(worker).or_default();
+            to.insert(partition, worker);
+        }
+        let count = self.config.layout.partitions;
+        let goes_to = |request: &Request| {
+            let to = to.get(&partition_of(request.id, count)).filter(|_| request.retained);
+            to.copied().filter(|_| !planted(Bug::MigrationKeepsCarried))
+        };
+        let mut waiters = Vec::new();
+        let departs = |slot: &mut Slot<W>| goes_to(&slot.transaction.request).is_some();
+        let mut departing: Vec<Slot<W>> = self.carried.extract_if(.., departs).collect();
+        departing.extend(self.longs.depart(|request| goes_to(request).is_some(), &mut self.ground));
+        for mut slot in departing {
+            let request = &slot.transaction.request;
+            waiters.extend(self.egress.take_waiting(request.id));
+            if let Some(to) = goes_to(request) {
+                handed.entry(to).or_default().push(slot.carried());
+            }
+            waiters.extend(slot.waiter.take());
+        }
+        let departs = |id| to.contains_key(&partition_of(id, count));
+        waiters.extend(self.ingress.depart(departs, &mut self.egress));
+        for (to, mut carried) in handed {
+            carried.sort_unstable_by_key(|carried| carried.tid);
+            actions.push(moving(to, version, Moving::Handed(carried)));
+        }
+        discarded.partitions = self.handover.depart(partitions);
+        discard(discarded, actions);
+        give_back(waiters, actions);
+    }
+
+    /// Whatever was awaited of partitions is here: they are this worker's.
+    fn arrive(&mut self, actions: &mut Vec<Action<W>>) {
+        let Arrived { partitions, carried, discarded } = self.incoming.take();
+        for (id, Followed { mut partition, replies }) in partitions {
+            if self.config.snapshots {
+                partition.track();
+            }
+            self.ground.state_mut().restore(id, partition);
+            if !planted(Bug::MigrationForgetsReplies) {
+                self.egress.replies_mut().adopt(id, replies);
+            }
+        }
+        if !carried.is_empty() {
+            for CarriedTransaction { tid, time, request } in carried {
+                self.egress.begin(request.id, request.body_hash());
+                self.carried.push(Slot::unattended(tid, time, request));
+            }
+            self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
+        }
+        discard(discarded, actions);
+    }
+
     // Long transactions.
 
     fn long_ended(&mut self, run: RunId, execution: Execution, actions: &mut Vec<Action<W>>) {
@@ -551,6 +723,16 @@ impl<W> Worker<W> {
             return Err("a round takes all transactions that moved to it");
         }
         Ok(())
+    }
+}
+
+fn moving<W>(to: WorkerId, version: PlacementVersion, moving: Moving) -> Action<W> {
+    Action::Send { to: Node::Worker(to), message: Message::Moving(MovingMail { version, moving }) }
+}
+
+fn discard<W>(discarded: Discarded, actions: &mut Vec<Action<W>>) {
+    if !discarded.is_empty() {
+        actions.push(Action::Discard(discarded));
     }
 }
 

@@ -132,6 +132,18 @@ impl<T> Queues<T> {
         self.apps.iter().flat_map(|queue| &queue.waiting)
     }
 
+    /// Takes those that are wanted.
+    pub fn extract(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut extracted = Vec::new();
+        for queue in &mut self.apps {
+            let (taken, left): (Vec<T>, Vec<T>) = queue.waiting.drain(..).partition(&mut wanted);
+            queue.waiting = left.into();
+            extracted.extend(taken);
+        }
+        self.len -= extracted.len();
+        extracted
+    }
+
     /// Takes all that wait.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         self.len = 0;

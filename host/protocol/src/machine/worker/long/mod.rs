@@ -17,7 +17,7 @@
 mod readings;
 mod reads;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use self::readings::Readings;
@@ -30,6 +30,7 @@ use crate::cluster::worker_set::WorkerSet;
 use crate::execute::attempt::{Execution, Operation};
 use crate::execute::task::{LongTask, RunId};
 use crate::ids::{Epoch, Tid, WorkerId};
+use crate::sequence::transaction::Request;
 use crate::wire::message::{LongAsk, LongMail, Message, Node};
 
 /// Times that a long transaction is begun again before it holds others back.
@@ -279,9 +280,38 @@ impl<W> Longs<W> {
         self.last_run
     }
 
-    /// A deployment takes effect: nothing that was executed before it counts.
-    pub fn redeploy(&mut self, ground: &mut Ground) {
+    /// A deployment or another placement takes effect: nothing that was executed before it counts, and nobody holds
+    /// anybody back.
+    pub fn begin_all_again(&mut self, ground: &mut Ground) {
         ground.reads_mut().break_all();
+        let holders: BTreeSet<Tid> = self.held.iter().map(|held| held.holder).collect();
+        holders.into_iter().for_each(|holder| self.release(holder));
+    }
+
+    /// Takes those transactions that go to another worker, which begins them again.
+    pub fn depart(&mut self, departs: impl Fn(&Request) -> bool, ground: &mut Ground) -> Vec<Slot<W>> {
+        let departs = |slot: &Slot<W>| !slot.transaction.query && departs(&slot.transaction.request);
+        let root = ground.me();
+        let running: Vec<RunId> =
+            self.running.iter().filter(|(_, long)| departs(&long.slot)).map(|(run, _)| *run).collect();
+        let mut departing = Vec::new();
+        for run in running {
+            departing.extend(self.running.remove(&run).map(|long| long.slot));
+            ground.reads_mut().end(Runner { root, run });
+            self.readings.over(run);
+            self.abandoned.push(run);
+        }
+        for (run, long, _) in self.ended.extract_if(.., |(_, long, _)| departs(&long.slot)) {
+            departing.push(long.slot);
+            ground.reads_mut().end(Runner { root, run });
+            self.readings.over(run);
+        }
+        let (leaving, staying) = std::mem::take(&mut self.waiting).into_iter().partition(|long| departs(&long.slot));
+        self.waiting = staying;
+        departing.extend::<Vec<_>>(VecDeque::into_iter(leaving).map(|long: Long<W>| long.slot).collect());
+        departing.extend(self.held.extract_if(.., |held| departs(&held.slot)).map(|held| held.slot));
+        departing.extend(self.released.extract_if(.., |slot| departs(slot)));
+        departing
     }
 
     /// Begins as many as may run, between two rounds. Apps take turns: whose fewest run.
