@@ -36,6 +36,8 @@ pub struct Figures {
     pub deployments: u64,
     /// Pauses, clock jumps, slow disks, partitions, changes of membership.
     pub disturbances: u64,
+    /// Migrations in the log.
+    pub migrations: u64,
     /// Messages lost.
     pub lost: u64,
     /// Processes that came to lead though they were not the first to.
@@ -79,6 +81,7 @@ impl Figures {
         add(&mut self.store_failures, other.store_failures);
         add(&mut self.deployments, other.deployments);
         add(&mut self.disturbances, other.disturbances);
+        add(&mut self.migrations, other.migrations);
         add(&mut self.lost, other.lost);
         add(&mut self.takeovers, other.takeovers);
         add(&mut self.late, other.late);

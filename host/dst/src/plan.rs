@@ -129,6 +129,8 @@ pub enum Fault {
     Isolation,
     /// The disk of a log fills, and is emptied again.
     FullDisk,
+    /// The administrator has partitions change their owners.
+    Migration,
 }
 
 pub const ALL_FAULTS: [Fault; FAULTS] = [
@@ -145,10 +147,11 @@ pub const ALL_FAULTS: [Fault; FAULTS] = [
     Fault::Damage,
     Fault::Isolation,
     Fault::FullDisk,
+    Fault::Migration,
 ];
 
 /// Number of kinds of faults.
-pub const FAULTS: usize = 13;
+pub const FAULTS: usize = 14;
 
 /// The nodes of a world and what is between them.
 #[derive(Clone, Debug)]
@@ -305,6 +308,9 @@ impl Plan {
         config.snapshots = cluster.coordinators > 1 || random.chance(750);
         config.step_max = random.pick(&[3, 20, 1000]);
         let mut fault = |times: &[u64]| if random.chance(550) { random.pick(times) } else { 0 };
+        // Of a generator of its own: other plans stay what they were.
+        let mut of_migrations = Random::new(config.layout.seed ^ 0x9d1);
+        let migration = of_migrations.pick(&[0, 20_000, 100_000]);
         let faults = [
             fault(&[200_000, 1_000_000]),
             fault(&[200_000, 1_000_000]),
@@ -319,6 +325,7 @@ impl Plan {
             fault(&[300_000, 1_000_000]),
             fault(&[300_000, 1_000_000]),
             fault(&[100_000, 500_000]),
+            migration,
         ];
         let snapshotting = SnapshotPlan {
             interval: Duration::from_millis(random.pick(&[5, 20, 100, 1_000])),
@@ -367,7 +374,7 @@ impl Plan {
             sync_failures: random.pick(&[0, 0, 0, 5]),
             verified,
             faults,
-            faults_max: [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6],
+            faults_max: [4, 4, 20, 4, 20, 20, 30, 6, 10, 3, 2, 4, 6, 30],
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use styx_driver::coordinator::Goal;
 use styx_durability::recovery::Found;
-use styx_protocol::ids::{Epoch, RequestId, Tid, WorkerId};
+use styx_protocol::ids::{Epoch, NodeId, PartitionId, RequestId, Tid, WorkerId};
 use styx_protocol::placement::Placement;
 use styx_storage::snapshot::SnapshotStore;
 
@@ -419,7 +420,7 @@ impl World {
         let Environment { plan, queue, random, .. } = &mut self.environment;
         let mean = plan.faults[kind];
         let possible = match ALL_FAULTS[kind] {
-            Fault::Cut | Fault::Reset | Fault::Retire => plan.cluster.workers > 0,
+            Fault::Cut | Fault::Reset | Fault::Retire | Fault::Migration => plan.cluster.workers > 0,
             _ => true,
         };
         if possible && mean > 0 && self.faults_left[kind] > 0 {
@@ -461,6 +462,25 @@ impl World {
                 at = environment.leader().unwrap_or(0);
                 nodes[at].disk().leave(Some(room));
                 environment.after(time, Event::Emptied(at));
+            }
+            Fault::Migration => {
+                at = environment.leader().unwrap_or(0);
+                let (partitions, workers) =
+                    (environment.plan.config.layout.partitions, environment.plan.cluster.workers);
+                let goal = match environment.random.below(4) {
+                    0 => Goal::Balance,
+                    1 => Goal::Empty(NodeId(environment.random.between(2, 1 + workers as u64))),
+                    _ => {
+                        let moves = environment.random.between(1, u64::from(partitions));
+                        let mut pick = || {
+                            let partition = environment.random.below(u64::from(partitions)) as u16;
+                            (PartitionId(partition), NodeId(environment.random.between(2, 1 + workers as u64)))
+                        };
+                        Goal::Move((0..moves).map(|_| pick()).collect())
+                    }
+                };
+                let cancels = environment.random.chance(200);
+                nodes[at].migrate((!cancels).then_some(goal), environment)?;
             }
             Fault::Deployment => {
                 clients.administer(environment);

@@ -146,20 +146,28 @@ impl Cluster {
         }
         if owners != self.placement.owners() {
             self.migrating = true;
-            self.coordinate(coordinator::Input::Migrate { owners, waiter: MIGRATION });
+            self.coordinate(coordinator::Input::Migrate { owners, waiter: Some(MIGRATION) });
         }
     }
 
     /// Asks a worker, as a gateway does that knows the placement.
     fn ask(&mut self, id: u64, at: WorkerId) {
         let request = self.asked[&id].clone();
-        self.work(usize::from(at.0), worker::Input::Client(ClientRequest::Submit { request, waiter: id, receipt: false }));
+        self.work(
+            usize::from(at.0),
+            worker::Input::Client(ClientRequest::Submit { request, waiter: id, receipt: false }),
+        );
     }
 
     /// Asks again what was given back.
     fn ask_again(&mut self) {
         for id in std::mem::take(&mut self.returned) {
-            let at = sequencer_of(&self.asked[&id], &self.workers[0].state().layout(), self.coordinator.catalog(), &self.placement);
+            let at = sequencer_of(
+                &self.asked[&id],
+                &self.workers[0].state().layout(),
+                self.coordinator.catalog(),
+                &self.placement,
+            );
             self.ask(id, at);
         }
     }
@@ -192,7 +200,6 @@ impl Cluster {
                     self.migrations += usize::from(result.is_ok());
                 }
                 coordinator::Action::Controlled { result, .. } => result.unwrap(),
-                coordinator::Action::Copied => {}
                 coordinator::Action::Placed(placement) => self.placement = placement,
                 coordinator::Action::Finished(summary) => self.finished(Node::Coordinator, summary),
                 coordinator::Action::Expel { .. } => panic!("nobody differs"),
@@ -663,7 +670,7 @@ fn a_placement_takes_effect_with_an_epoch_and_stands_in_the_log() {
 
     let owners: Vec<_> = first.owners().iter().map(|owner| WorkerId((owner.0 + 1) % 3)).collect();
     let next = first.next(owners.clone());
-    live.coordinate(coordinator::Input::Migrate { owners, waiter: MIGRATION });
+    live.coordinate(coordinator::Input::Migrate { owners, waiter: Some(MIGRATION) });
     live.settle();
     assert!(!live.coordinator.has_work(), "it waits for a snapshot");
     assert!(live.workers.iter().all(|worker| worker.view().placement.version() == first.version()));
@@ -703,10 +710,10 @@ fn a_migration_that_cannot_be_is_refused() {
         (other[1..].to_vec(), "every partition has an owner, and there are not more"),
         (vec![WorkerId(2); 8], "an owner is no member of the cluster"),
     ] {
-        assert_eq!(controlled(&mut live, coordinator::Input::Migrate { owners, waiter: 0 }), why);
+        assert_eq!(controlled(&mut live, coordinator::Input::Migrate { owners, waiter: Some(0) }), why);
     }
-    live.coordinate(coordinator::Input::Migrate { owners: other.clone(), waiter: MIGRATION });
-    let second = controlled(&mut live, coordinator::Input::Migrate { owners: other, waiter: 0 });
+    live.coordinate(coordinator::Input::Migrate { owners: other.clone(), waiter: Some(MIGRATION) });
+    let second = controlled(&mut live, coordinator::Input::Migrate { owners: other, waiter: Some(0) });
     assert_eq!(second, "another migration is under way: wait for its end, or cancel it");
     live.coordinate(coordinator::Input::CancelMigration);
     live.settle();

@@ -92,8 +92,10 @@ impl<W, R> CoordinatorDriver<W, R> {
             }
         }
         let (found, position) = self.recovery.begin();
-        let leader = LeaderState::new(&self.config, generation, members.clone(), found, position, step.time());
+        let owners = self.owners.as_deref();
+        let leader = LeaderState::new(&self.config, generation, members.clone(), owners, found, position, step.time());
         self.leader = Some(Box::new(leader));
+        self.remember_owners();
         members.iter().for_each(|member| self.invite(member, step));
         self.show_all(step);
         self.deployments.restart();

@@ -10,6 +10,7 @@ use styx_protocol::message::Message;
 use styx_protocol::record::EpochRecord;
 use styx_protocol::snapshot::SnapshotHeader;
 
+use super::placing::Goal;
 use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
 use crate::diagnostic::Diagnostic;
@@ -85,6 +86,18 @@ pub enum Event<W, R> {
         control: Control,
         /// Answered with [`Answer::Controlled`].
         waiter: W,
+    },
+    /// An operator wants partitions to have other owners.
+    Migrate {
+        /// Which.
+        goal: Goal,
+        /// Answered with [`Answer::Controlled`] when they have, if somebody waits.
+        waiter: Option<W>,
+    },
+    /// An operator wants partitions that are on their way to other owners to stay.
+    CancelMigration {
+        /// Answered with [`Answer::Controlled`], if somebody waits.
+        waiter: Option<W>,
     },
     /// An operator wants a snapshot.
     TakeSnapshot {

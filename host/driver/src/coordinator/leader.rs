@@ -18,6 +18,7 @@ use styx_protocol::record::{Chain, EpochRecord};
 
 use super::config::CoordinatorConfig;
 use super::io::SnapshotFound;
+use super::placing;
 use super::snapshots::{Scheduler, SchedulerEffect};
 use crate::snapshots::{SnapshotConfig, SnapshotScheduler, SnapshotSummary};
 use crate::time::{Instant, earliest};
@@ -28,7 +29,12 @@ pub(super) struct LeaderState<W> {
     generation: Generation,
     machine: Coordinator<W>,
     members: Vec<Seated<NodeId>>,
-    placement: Arc<Placement>,
+    /// Who had which partition when the last snapshot was begun.
+    snapshot_placement: Arc<Placement>,
+    /// It was not looked yet whether everybody has as many partitions.
+    unbalanced: bool,
+    /// A migration waits for a snapshot that was asked for.
+    migration_waits: bool,
     progress: Progress,
     drain: Option<Drain>,
     /// The snapshot that it began with.
@@ -114,15 +120,19 @@ impl<W> LeaderState<W> {
         config: &CoordinatorConfig,
         generation: Generation,
         members: Vec<Seated<NodeId>>,
+        owners: Option<&[NodeId]>,
         found: Option<Arc<SnapshotFound>>,
         position: LogPosition,
         now: Instant,
     ) -> Self {
         assert!(!members.is_empty(), "a generation has members");
         let layout = config.genesis.layout;
-        let placement = Arc::new(Placement::round_robin(layout.partitions, members.len() as u16));
+        let nodes: Vec<NodeId> = members.iter().map(|member| member.place).collect();
+        let owners = placing::carry_over(owners, &nodes, layout.partitions);
+        let placement = Arc::new(Placement::new(owners, members.len() as u16));
         let (engine, record_bytes_max) = (config.build.engine, config.record_bytes_max);
-        let machine_config = Config { layout, record_bytes_max, engine, generation };
+        let machine_config =
+            Config { layout, record_bytes_max, engine, generation, snapshots: config.snapshots.is_some() };
         let mut machine = Coordinator::new(machine_config, placement.clone());
         if let Some(found) = &found {
             assert!(found.log_position <= position, "a snapshot goes on in the log that it was taken beside");
@@ -132,7 +142,9 @@ impl<W> LeaderState<W> {
             generation,
             machine,
             members,
-            placement,
+            snapshot_placement: placement,
+            unbalanced: true,
+            migration_waits: false,
             progress: Progress::Joining(BTreeSet::new()),
             drain: None,
             found,
@@ -158,7 +170,36 @@ impl<W> LeaderState<W> {
     }
 
     pub(super) fn placement(&self) -> &Arc<Placement> {
-        &self.placement
+        self.machine.placement()
+    }
+
+    pub(super) fn snapshot_placement(&self) -> &Arc<Placement> {
+        &self.snapshot_placement
+    }
+
+    /// A snapshot begins.
+    pub(super) fn note_snapshot(&mut self) {
+        self.snapshot_placement = self.machine.placement().clone();
+    }
+
+    /// Whether a migration waits for a snapshot that nobody has asked for yet: once for each.
+    pub(super) fn wants_snapshot_to_migrate(&mut self) -> bool {
+        let wants = self.machine.is_copied() && self.takes_snapshots() && !self.migration_waits;
+        self.migration_waits |= wants;
+        wants
+    }
+
+    pub(super) fn snapshot_to_migrate_ended(&mut self) {
+        self.migration_waits = false;
+    }
+
+    pub(super) fn is_migrating(&self) -> bool {
+        self.machine.is_migrating()
+    }
+
+    /// Whether it was not looked yet whether everybody has as many partitions: once.
+    pub(super) fn take_unbalanced(&mut self) -> bool {
+        std::mem::take(&mut self.unbalanced)
     }
 
     pub(super) fn found(&self) -> Option<&Arc<SnapshotFound>> {

@@ -22,7 +22,9 @@ mod gateways;
 mod generations;
 mod io;
 mod leader;
+mod migrations;
 mod network;
+mod placing;
 mod recovery;
 mod rounds;
 mod shutdown;
@@ -39,6 +41,7 @@ use std::time::Duration;
 
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
+pub use placing::Goal;
 
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Generation, NodeId};
@@ -80,6 +83,8 @@ pub struct CoordinatorDriver<W, R> {
     router: Router<W, R>,
     log: LogCondition,
     log_time: LogTime,
+    /// Who had which partition last.
+    owners: Option<Vec<NodeId>>,
     /// The last snapshot that this process has taken.
     last_snapshot: Option<SnapshotSummary>,
     /// What workers say was under way when they ended.
@@ -102,6 +107,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             router: Router::new(config.backlog_max),
             log: LogCondition::default(),
             log_time: LogTime::default(),
+            owners: None,
             last_snapshot: None,
             suspects: BTreeMap::new(),
             reviewed: now,
@@ -147,6 +153,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             self.find_snapshot(generation, &mut step);
         }
         self.snapshots(&mut step, |scheduler, now, effects| scheduler.tick(now, effects));
+        self.proceed_with_migration(&mut step);
         self.proceed(&mut step);
         self.proceed_with_drain(&mut step);
         self.route(&mut step, |router, _, effects| router.flush(effects));
@@ -209,6 +216,8 @@ impl<W, R> CoordinatorDriver<W, R> {
                 }
             }
             Event::Deploy { control, waiter } => self.deploy(control, waiter, step),
+            Event::Migrate { goal, waiter } => self.migrate(&goal, waiter, step),
+            Event::CancelMigration { waiter } => self.cancel_migration(waiter, step),
             Event::TakeSnapshot { waiter } => self.take_snapshot(waiter, step),
             Event::LogCondition(condition) => {
                 if std::mem::replace(&mut self.log, condition) != condition {
@@ -248,6 +257,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             self.lost(peer, "it does not connect again", step);
         }
         self.announce(step);
+        self.balance(step);
         for gateway in self.gateways.expire(self.config.timing.gateway_gone, now) {
             step.push(Effect::Forget(gateway));
         }

@@ -71,6 +71,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                     self.show_all(step);
                 }
             }
+            Action::Placed(placement) => self.placed(&placement, step),
             Action::Send { to, message } => step.push(Effect::Send { to: leader.node(to), message }),
             Action::Controlled { waiter, result } => {
                 let version = leader.catalog().version();
@@ -95,6 +96,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             Action::Snapshot(header) => {
                 let position = leader.log_position();
                 assert!(leader.takes_snapshots(), "nobody else asks for snapshots");
+                leader.note_snapshot();
                 self.snapshots(step, |scheduler, now, effects| scheduler.header(header, position, now, effects));
             }
             Action::Finished(summary) => {

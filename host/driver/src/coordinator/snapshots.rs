@@ -17,6 +17,8 @@ pub(super) enum SnapshotWaiter<W> {
     Client(W),
     /// The generation itself, which is to end.
     Drain,
+    /// Partitions that are to have other owners behind it.
+    Migration,
 }
 
 pub(super) type Scheduler<W> = SnapshotScheduler<SnapshotWaiter<W>>;
@@ -31,6 +33,8 @@ pub(super) enum Order {
     ResendParts,
     /// The snapshot that the end of the generation waits for was taken, or cannot be.
     EndDrain,
+    /// The snapshot that a migration wanted was taken, or cannot be.
+    Migrate(Result<(), NoSnapshot>),
     /// Gives a worker up.
     Expel(WorkerId, String),
 }
@@ -42,6 +46,9 @@ pub(super) fn effect<W, R>(effect: SchedulerEffect<W>) -> Result<Effect<W, R>, O
         SnapshotEffect::ResendParts => return Err(Order::ResendParts),
         SnapshotEffect::Expel(worker, why) => return Err(Order::Expel(worker, why)),
         SnapshotEffect::Answer(SnapshotWaiter::Drain, _) => return Err(Order::EndDrain),
+        SnapshotEffect::Answer(SnapshotWaiter::Migration, result) => {
+            return Err(Order::Migrate(result.map(drop)));
+        }
         SnapshotEffect::Answer(SnapshotWaiter::Client(waiter), result) => Effect::SnapshotAnswer { waiter, result },
         SnapshotEffect::Put(draft) => Effect::PutManifest(draft),
         SnapshotEffect::Maintain => Effect::MaintainSnapshots,
@@ -106,6 +113,7 @@ impl<W, R> CoordinatorDriver<W, R> {
                     step.control(node, Envelope::ResendPart { generation });
                 }
             }
+            Order::Migrate(result) => self.snapshot_to_migrate(result, step),
             Order::EndDrain => {
                 leader.drain_done();
                 self.membership(membership::Input::Drained(generation), step);

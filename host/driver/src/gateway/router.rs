@@ -94,6 +94,8 @@ struct InFlight<W, R> {
     since: Instant,
     node: NodeId,
     generation: Generation,
+    /// The placement by which it was chosen.
+    placement: PlacementVersion,
     /// Another node was asked before, and that may have had its effect.
     tried: bool,
     subject: Subject<W, R>,
@@ -243,18 +245,19 @@ impl<W, R> Router<W, R> {
         if let Asked::Admin(AdminQuery::Cluster, to) = asked {
             // Of no generation: the coordinator always knows.
             let (node, generation, subject) = (COORDINATOR, Generation(u64::MAX), Subject::Overview(to));
-            let in_flight = InFlight { since, node, generation, tried, subject, until: None };
+            let placement = PlacementVersion::FIRST;
+            let in_flight = InFlight { since, node, generation, placement, tried, subject, until: None };
             return self.dispatch(in_flight, Question::Admin(AdminQuery::Cluster), effects);
         }
         let Some(view) = self.view.as_ref().filter(|view| view.live) else {
             return self.postponed.push_back(Postponed { since, tried, asked });
         };
-        let generation = view.generation;
+        let (generation, placement) = (view.generation, view.placement.version());
         match asked {
             Asked::Client(question, waiter) => {
                 let node = node_of(view, self.worker_for(view, &question));
                 let subject = Subject::Client(question.clone(), waiter);
-                let in_flight = InFlight { since, node, generation, tried, subject, until: None };
+                let in_flight = InFlight { since, node, generation, placement, tried, subject, until: None };
                 self.dispatch(in_flight, question, effects);
             }
             Asked::Admin(query, to) => {
@@ -267,7 +270,7 @@ impl<W, R> Router<W, R> {
                 self.gathers.insert(gather, ScatterGather::new(since, query.clone(), to, nodes.len()));
                 for node in nodes {
                     let subject = Subject::Gather(gather);
-                    let in_flight = InFlight { since, node, generation, tried, subject, until: None };
+                    let in_flight = InFlight { since, node, generation, placement, tried, subject, until: None };
                     self.dispatch(in_flight, Question::Admin(query.clone()), effects);
                 }
             }
@@ -302,9 +305,9 @@ impl<W, R> Router<W, R> {
 
     fn dispatch(&mut self, in_flight: InFlight<W, R>, question: Question, effects: &mut Vec<RouterEffect<W, R>>) {
         self.next_ticket += 1;
-        let (ticket, node, generation) = (self.next_ticket, in_flight.node, in_flight.generation);
+        let ticket = self.next_ticket;
+        let InFlight { node, generation, placement, .. } = in_flight;
         self.in_flight.insert(ticket, in_flight);
-        let placement = self.view.as_ref().map_or(PlacementVersion::FIRST, |view| view.placement.version());
         if let Some(queries) = self.outbox.push(node, Query { ticket, generation, placement, question }) {
             effects.push(RouterEffect::Send { to: node, queries });
         }
@@ -353,9 +356,11 @@ impl<W, R> Router<W, R> {
         }
     }
 
-    /// The worker is in another generation; nothing has happened.
+    /// The worker is in another generation, or another one has by now what was asked for; nothing has happened.
     fn moved(&mut self, in_flight: InFlight<W, R>, effects: &mut Vec<RouterEffect<W, R>>) {
-        let newer = self.view.as_ref().is_some_and(|view| view.live && view.generation > in_flight.generation);
+        let asked = (in_flight.generation, in_flight.placement);
+        let newer = self.view.as_ref().filter(|view| view.live);
+        let newer = newer.is_some_and(|view| (view.generation, view.placement.version()) > asked);
         let (since, tried) = (in_flight.since, in_flight.tried);
         match in_flight.subject {
             Subject::Client(question, waiter) if newer => {

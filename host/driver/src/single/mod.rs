@@ -382,6 +382,9 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 panic!("one process has deployed {found:016x} and {expected:016x}")
             }
             Action::Coordinator(coordinator::Action::Fault(fault)) => panic!("{fault}"),
+            Action::Coordinator(coordinator::Action::Placed(_)) => {
+                unreachable!("one worker has all partitions")
+            }
             Action::Coordinator(coordinator::Action::Send { .. } | coordinator::Action::Finished(_)) => {
                 unreachable!("the machine keeps these to itself")
             }
@@ -424,6 +427,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
             worker::Action::WorkerSnapshot(part) => SingleEffect::WritePart(part),
             worker::Action::Changes { changes, last } => SingleEffect::WriteChanges { changes, last },
             worker::Action::Fault(fault) => panic!("{fault}"),
+            worker::Action::Discard(_) => unreachable!("one worker has all partitions"),
             worker::Action::Send { .. } | worker::Action::Finished(_) => {
                 unreachable!("the machine keeps these to itself")
             }

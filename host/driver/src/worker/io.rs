@@ -7,7 +7,7 @@ use styx_protocol::attempt::{Execution, LogLine, Operation, RemoteResponse};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fallback::ComponentOutcome;
 use styx_protocol::ids::{Generation, NodeId, Tid};
-use styx_protocol::machine::worker::{Batch, Executed, FallbackBatch};
+use styx_protocol::machine::worker::{Batch, Discarded, Executed, FallbackBatch};
 use styx_protocol::machine::{EpochSummary, Worker};
 use styx_protocol::membership::Build;
 use styx_protocol::message::Message;
@@ -202,6 +202,8 @@ pub enum WorkerEffect<L, R> {
     },
     /// Give up what is written of snapshots: their generation is over.
     AbandonParts,
+    /// Drop partitions, which may take a while.
+    DiscardPartitions(Discarded),
 
     /// Answer a client of this process.
     Answer(L, Answer),

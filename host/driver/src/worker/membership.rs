@@ -50,6 +50,8 @@ pub(super) struct Membership<L, R> {
     missing: BTreeSet<Digest>,
     /// Reads of entities that wait for the end of the round, in order.
     reads: VecDeque<(Reader<R>, AdminQuery)>,
+    /// Questions of gateways that know a placement which has not come here yet.
+    ahead: Vec<(NodeId, Query)>,
     answers: Answers<L, R>,
     mailbox: Mailbox,
     writes_parts: bool,
@@ -96,6 +98,7 @@ impl<L, R> Membership<L, R> {
             postponed: VecDeque::new(),
             missing: BTreeSet::new(),
             reads: VecDeque::new(),
+            ahead: Vec::new(),
             answers: Answers::new(config.frame_bytes),
             mailbox: Mailbox::new(config.frame_bytes),
             writes_parts: false,
@@ -133,7 +136,12 @@ impl<L, R> Membership<L, R> {
 
     /// What waits to be sequenced, compiled or told.
     pub(super) fn under_way(&self) -> usize {
-        self.machine.backlog() + self.reads.len() + self.postponed.len() + self.missing.len() + self.answers.len()
+        self.machine.backlog()
+            + self.reads.len()
+            + self.ahead.len()
+            + self.postponed.len()
+            + self.missing.len()
+            + self.answers.len()
     }
 
     /// Tells whether it is not ready for the log yet.
@@ -236,6 +244,9 @@ impl<L, R> Membership<L, R> {
                     }
                 }
                 self.step(now, Input::Message { from, message: Message::Begin(begin) }, effects);
+                for (from, query) in std::mem::take(&mut self.ahead) {
+                    self.query(now, from, query, effects);
+                }
             }
             Message::Durable(epoch) => {
                 if self.progress == Progress::Replaying {
@@ -258,8 +269,17 @@ impl<L, R> Membership<L, R> {
     pub(super) fn query(&mut self, now: Instant, from: NodeId, query: Query, effects: &mut Vec<WorkerEffect<L, R>>) {
         let Query { ticket, generation, placement, question } = query;
         let waiter = Asker::Remote(from, ticket);
-        let is_stale = placement < self.machine.view().placement.version();
-        if !self.is_live() || generation != self.invite.generation || is_stale {
+        if !self.is_live() || generation != self.invite.generation {
+            return self.answers.respond(from, ticket, Response::WrongGeneration);
+        }
+        let version = self.machine.view().placement.version();
+        if placement > version {
+            // The epoch that brings it is on its way.
+            let query = Query { ticket, generation, placement, question };
+            return self.ahead.push((from, query));
+        }
+        // Whatever is not remembered may be asked of anybody.
+        if placement < version && matches!(question, Question::Admin(_)) {
             return self.answers.respond(from, ticket, Response::WrongGeneration);
         }
         let request = match question {
@@ -289,7 +309,7 @@ impl<L, R> Membership<L, R> {
     }
 
     fn remembers(&self, id: RequestId) -> bool {
-        memory_of(id, &self.invite.placement) == self.invite.me
+        memory_of(id, &self.machine.view().placement) == self.invite.me
     }
 
     /// Reads the machine, entities between two rounds only: a round under way has applied some of its writes. The
@@ -422,6 +442,7 @@ impl<L, R> Membership<L, R> {
                 effects.push(WorkerEffect::WritePart(part));
             }
             Action::Changes { changes, last } => effects.push(WorkerEffect::WriteChanges { changes, last }),
+            Action::Discard(discarded) => effects.push(WorkerEffect::DiscardPartitions(discarded)),
         }
     }
 
@@ -463,6 +484,9 @@ impl<L, R> Membership<L, R> {
         self.machine.drain(&mut actions);
         for action in actions {
             self.perform(now, action, effects);
+        }
+        for (from, query) in std::mem::take(&mut self.ahead) {
+            self.answers.respond(from, query.ticket, Response::WrongGeneration);
         }
         self.flush(effects);
         if self.writes_parts {

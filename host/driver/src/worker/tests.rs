@@ -170,6 +170,7 @@ impl Rig {
             store,
         };
         let config = coordinator::Config {
+            snapshots: true,
             layout: LAYOUT,
             record_bytes_max: RECORD_BYTES_MAX,
             engine: EngineHash(5),

@@ -247,6 +247,11 @@ impl Checker {
         }
     }
 
+    /// Partitions have other owners.
+    pub fn moves(&mut self, placement: Arc<Placement>) {
+        self.remembered = ExpectedReplies::restored(self.config.retention, placement, &self.remembered);
+    }
+
     /// Whether a record is in the log.
     pub fn knows(&self, record: &Arc<EpochRecord>) -> bool {
         self.records.get((record.epoch.0 as usize).wrapping_sub(1)) == Some(record)

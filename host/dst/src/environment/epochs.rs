@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use styx_driver::wire::Invite;
-use styx_protocol::ids::{Epoch, Generation, Tid};
+use styx_protocol::catalog::Control;
+use styx_protocol::ids::{Epoch, Generation, PlacementVersion, Tid};
 use styx_protocol::machine::EpochSummary;
 use styx_protocol::record::{Chain, EpochRecord};
 use styx_protocol::transaction::Transaction;
@@ -124,6 +125,23 @@ impl Environment {
         }
     }
 
+    /// Partitions have other owners from an epoch on.
+    fn moves(&mut self, life: Life, record: &EpochRecord, control: &Control) {
+        let Control::Place(placement) = control else { return };
+        let Some(view) = self.generations.get_mut(&record.generation) else { return };
+        if placement.version() == PlacementVersion::FIRST || view.placement.version() == placement.version() {
+            return;
+        }
+        let placement = Arc::new(placement.clone());
+        view.placement = placement.clone();
+        self.figures.migrations += 1;
+        let now = self.queue.now();
+        self.trace.event(now, [24, record.epoch.0], || {
+            format!("{life} places partitions with epoch {}: {:?}", record.epoch, placement.owners())
+        });
+        self.checker.moves(placement);
+    }
+
     /// Whether nobody will ever hear of a record, whose writer has been replaced and does not know it.
     fn is_unheard(&mut self, life: Life, record: &Arc<EpochRecord>) -> bool {
         let is_unheard = self.is_replaced(life) && !self.checker.knows(record);
@@ -160,6 +178,11 @@ impl Environment {
             format!("log time goes on by {counted} us at {life} while {passed} us pass")
         })?;
         self.rounds.insert(life, Some(record.epoch));
+        if !self.checker.knows(record) {
+            for control in &record.controls {
+                self.moves(life, record, control);
+            }
+        }
         self.checker.cut(record)
     }
 

@@ -20,6 +20,7 @@ mod worker;
 mod writing;
 
 use styx_driver::coordinator::Event as CoordinatorEvent;
+use styx_driver::coordinator::Goal;
 use styx_driver::gateway::GatewayEvent;
 use styx_driver::network::{NetworkEvent, Refusal};
 use styx_driver::single::SingleEvent;
@@ -209,6 +210,17 @@ impl Process {
             _ => return,
         };
         around.own.inbox.borrow_mut().push_back(input);
+    }
+
+    /// An administrator wants partitions to change their owners, or that they do not.
+    pub fn migrate(&mut self, goal: Option<Goal>, around: &mut Around<'_>) {
+        if let Process::Coordinator(_) = self {
+            let event = match goal {
+                Some(goal) => CoordinatorEvent::Migrate { goal, waiter: None },
+                None => CoordinatorEvent::CancelMigration { waiter: None },
+            };
+            around.own.inbox.borrow_mut().push_back(Input::Coordinator(Box::new(event)));
+        }
     }
 
     /// An administrator wants a snapshot of it, if it can be asked.

@@ -215,6 +215,7 @@ impl Worker {
                 restoring.start(around);
             }
             WorkerEffect::Discard(former) => drop(former),
+            WorkerEffect::DiscardPartitions(discarded) => drop(discarded),
             WorkerEffect::BeginParts { generation, partitions, restored } => {
                 let store = self.store.borrow().clone().expect("parts are written where a beginning was read");
                 self.parts = Some(PartThread::of_worker(store, generation, partitions, restored, around));

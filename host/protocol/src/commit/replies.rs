@@ -218,9 +218,9 @@ impl ReplyTable {
         self.entry(id).map(|entry| (&entry.known, entry.body))
     }
 
-    /// Number of replies remembered.
+    /// Number of requests known.
     pub fn len(&self) -> usize {
-        self.totals.count
+        self.partitions.iter().map(|partition| partition.entries.len()).sum()
     }
 
     /// Replies forgotten before their age was reached.
@@ -230,7 +230,7 @@ impl ReplyTable {
 
     /// Whether none are known.
     pub fn is_empty(&self) -> bool {
-        self.totals.count == 0
+        self.len() == 0
     }
 
     /// Notes a request when it is sequenced.

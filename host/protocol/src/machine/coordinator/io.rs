@@ -52,9 +52,12 @@ pub enum Input<W> {
     Migrate {
         /// By partition.
         owners: Vec<WorkerId>,
-        /// Handed back with [`Action::Controlled`], once they have, or will not.
-        waiter: W,
+        /// Handed back with [`Action::Controlled`], once they have, or will not; none if nobody waits.
+        waiter: Option<W>,
     },
+    /// Nothing has happened since the last snapshot: a migration of which all is copied need not wait for another, unless
+    /// a round is under way.
+    Place,
     /// A migration is not to happen, if it still can be that it does not.
     CancelMigration,
     /// The generation is to end, without haste: see [`super::Coordinator::is_drained`].
@@ -76,8 +79,6 @@ pub enum Action<W> {
         /// Done and durable, or refused.
         result: Result<(), Abort>,
     },
-    /// The owners to be have a copy of all that is to be theirs. If snapshots are taken, it is time for one.
-    Copied,
     /// The placement is another one, from the epoch on that begins.
     Placed(Arc<Placement>),
     /// A worker has deployed something else than the coordinator: it must go, and a new generation begin.

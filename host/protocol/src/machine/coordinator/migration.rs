@@ -28,7 +28,11 @@ enum Stage {
 
 impl<W> Migration<W> {
     /// A change from one placement to another; and which worker is to have which of its partitions copied to whom.
-    pub fn new(now: &Placement, next: Placement, waiter: W) -> (Self, BTreeMap<WorkerId, Vec<(PartitionId, WorkerId)>>) {
+    pub fn new(
+        now: &Placement,
+        next: Placement,
+        waiter: Option<W>,
+    ) -> (Self, BTreeMap<WorkerId, Vec<(PartitionId, WorkerId)>>) {
         let mut moves: BTreeMap<WorkerId, Vec<_>> = BTreeMap::new();
         for id in (0..now.partitions()).map(|id| PartitionId(id as u16)) {
             if now.owner(id) != next.owner(id) {
@@ -37,7 +41,7 @@ impl<W> Migration<W> {
         }
         let mut copying = WorkerSet::default();
         moves.keys().for_each(|from| copying.merge(&WorkerSet::only(*from)));
-        (Migration { next, waiter: Some(waiter), stage: Stage::Copying(copying) }, moves)
+        (Migration { next, waiter, stage: Stage::Copying(copying) }, moves)
     }
 
     /// A worker has copied all that is to leave it; says whether it was the last one.
@@ -62,6 +66,11 @@ impl<W> Migration<W> {
         if matches!(self.stage, Stage::Copied) {
             self.stage = Stage::Due;
         }
+    }
+
+    /// Whether all is copied, and it waits for a snapshot.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.stage, Stage::Copied)
     }
 
     pub fn is_due(&self) -> bool {

@@ -135,6 +135,14 @@ impl<W> Coordinator<W> {
     pub fn has_work(&self) -> bool {
         self.woken || !self.controls.is_empty() || self.migration.as_ref().is_some_and(Migration::is_due)
     }
+    /// Whether others have a copy of all that is to be theirs, which is to be so behind the next snapshot.
+    pub fn is_copied(&self) -> bool {
+        self.migration.as_ref().is_some_and(Migration::is_copied)
+    }
+    /// Whether partitions are on their way to other owners.
+    pub fn is_migrating(&self) -> bool {
+        self.migration.is_some()
+    }
     /// Who has which partition, from the epoch under way on.
     pub fn placement(&self) -> &Arc<Placement> {
         &self.placement
@@ -160,6 +168,11 @@ impl<W> Coordinator<W> {
             }
             Input::Replay(record) => self.replay(record, actions),
             Input::Migrate { owners, waiter } => self.migrate(owners, waiter, actions),
+            Input::Place => {
+                if let Some(migration) = self.migration.as_mut().filter(|_| self.current.is_none()) {
+                    migration.fall_due();
+                }
+            }
             Input::CancelMigration => self.cancel_migration(actions),
             Input::Durable(epoch) => {
                 self.migration.take_if(|migration| migration.is_placed_by(epoch));
@@ -192,7 +205,7 @@ impl<W> Coordinator<W> {
     }
 
     /// Has partitions copied to other owners.
-    fn migrate(&mut self, owners: Vec<WorkerId>, waiter: W, actions: &mut Vec<Action<W>>) {
+    fn migrate(&mut self, owners: Vec<WorkerId>, waiter: Option<W>, actions: &mut Vec<Action<W>>) {
         let why = if self.draining {
             Some("the generation ends")
         } else if self.migration.is_some() {
@@ -207,8 +220,8 @@ impl<W> Coordinator<W> {
             None
         };
         if let Some(why) = why {
-            let result = Err(Abort::new(Code::BadArguments, why));
-            return actions.push(Action::Controlled { waiter, result });
+            let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
+            return actions.extend(waiter.map(refused));
         }
         let next = self.placement.next(owners);
         let version = next.version();
@@ -228,16 +241,14 @@ impl<W> Coordinator<W> {
     }
 
     /// Others have all that is to leave a worker.
-    fn copied(&mut self, from: WorkerId, version: PlacementVersion, actions: &mut Vec<Action<W>>) -> Result<(), &'static str> {
+    fn copied(&mut self, from: WorkerId, version: PlacementVersion) -> Result<(), &'static str> {
         // One that was given up, and perhaps another one since.
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.next.version() == version) else {
             return Ok(());
         };
-        if migration.copied(from).map_err(|()| why::NOT_ASKED)? {
-            if !self.config.snapshots || planted(Bug::MigrationBetweenSnapshots) {
-                migration.fall_due();
-            }
-            actions.push(Action::Copied);
+        let all = migration.copied(from).map_err(|()| why::NOT_ASKED)?;
+        if all && (!self.config.snapshots || planted(Bug::MigrationBetweenSnapshots)) {
+            migration.fall_due();
         }
         Ok(())
     }
@@ -336,7 +347,8 @@ impl<W> Coordinator<W> {
             controls.push(control);
         }
         let moves = !controls.is_empty();
-        while !moves && let Some((control, waiter)) = self.controls.pop_front_if(|(control, _)| control.weight() <= room)
+        while !moves
+            && let Some((control, waiter)) = self.controls.pop_front_if(|(control, _)| control.weight() <= room)
         {
             room -= control.weight();
             // Checked on arrival; an earlier change of the same epoch may have overtaken it.
@@ -477,7 +489,7 @@ impl<W> Coordinator<W> {
                 self.woken = true;
                 return Ok(());
             }
-            Message::Copied(version) => return self.copied(worker, *version, actions),
+            Message::Copied(version) => return self.copied(worker, *version),
             Message::Share { round, .. }
             | Message::Executed { round, .. }
             | Message::Bits { round, .. }

@@ -11,7 +11,13 @@ const WORKERS: u16 = 2;
 
 fn coordinator() -> Coordinator<u64> {
     let layout = Layout { seed: 1, partitions: 4 };
-    let config = Config { layout, record_bytes_max: 1 << 20, engine: EngineHash(0), generation: Generation(1), snapshots: false };
+    let config = Config {
+        layout,
+        record_bytes_max: 1 << 20,
+        engine: EngineHash(0),
+        generation: Generation(1),
+        snapshots: false,
+    };
     Coordinator::new(config, Arc::new(Placement::round_robin(layout.partitions, WORKERS)))
 }
 

@@ -106,6 +106,15 @@ pub enum ClientRequest<W> {
 }
 
 impl<W> ClientRequest<W> {
+    /// Whoever asks.
+    pub(super) fn into_waiter(self) -> W {
+        match self {
+            ClientRequest::Submit { waiter, .. }
+            | ClientRequest::Query { waiter, .. }
+            | ClientRequest::Await { waiter, .. } => waiter,
+        }
+    }
+
     /// The same request of another name for the client.
     pub fn map_waiter<V>(self, name: impl FnOnce(W) -> V) -> ClientRequest<V> {
         match self {

@@ -71,6 +71,8 @@ pub struct Worker<W> {
     egress: Egress<W>,
     handover: Handover,
     incoming: Incoming,
+    /// Requests that have come while it was not known yet what is remembered in partitions that come.
+    early: Vec<ClientRequest<W>>,
     /// Transactions that moved to the next epoch, in TID order.
     carried: Vec<Slot<W>>,
     longs: Longs<W>,
@@ -114,6 +116,7 @@ impl<W> Worker<W> {
             egress: Egress::new(config.retention, config.layout.partitions, config.snapshots),
             handover: Handover::new(config.step_max),
             incoming: Incoming::default(),
+            early: Vec::new(),
             carried: Vec::new(),
             longs: Longs::new(config.long_max),
             changes: EpochChanges::default(),
@@ -184,7 +187,7 @@ impl<W> Worker<W> {
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {
-        self.ingress.len()
+        self.ingress.len() + self.early.len()
     }
     /// Apps of which requests wait for an epoch.
     pub fn waiting_apps(&self) -> usize {
@@ -305,6 +308,9 @@ impl<W> Worker<W> {
     }
 
     fn client(&mut self, request: ClientRequest<W>, actions: &mut Vec<Action<W>>) {
+        if self.incoming.is_awaited() {
+            return self.early.push(request);
+        }
         // What is remembered and has not ended belongs to this epoch.
         let current = self.rounds.epoch().unwrap_or(self.position.epoch);
         if let Err(response) = self.ingress.take(request, current, &self.ground, &mut self.egress) {
@@ -637,6 +643,7 @@ impl<W> Worker<W> {
             self.carried.sort_unstable_by_key(|slot| slot.transaction.tid);
         }
         discard(discarded, actions);
+        std::mem::take(&mut self.early).into_iter().for_each(|request| self.client(request, actions));
     }
 
     // Long transactions.
@@ -691,6 +698,7 @@ impl<W> Worker<W> {
     pub fn drain(&mut self, actions: &mut Vec<Action<W>>) {
         self.withdraw(actions);
         let mut waiters = self.ingress.drain(&mut self.egress);
+        waiters.extend(std::mem::take(&mut self.early).into_iter().map(ClientRequest::into_waiter));
         if planted(Bug::CutReturned) {
             waiters.extend(self.carried.iter_mut().filter_map(|slot| slot.waiter.take()));
         }

@@ -25,7 +25,7 @@ pub(super) fn restore(
     restore.run(|| SnapshotStore::open(&store_location(&place.place), place.identity, runtime))
 }
 
-/// Drops a machine, beside everything else.
-pub(super) fn discard(former: FormerMachine<Waiter>) {
+/// Drops what takes a while, beside everything else.
+pub(super) fn discard<T: Send + 'static>(former: T) {
     std::thread::spawn(move || drop(former));
 }

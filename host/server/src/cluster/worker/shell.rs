@@ -367,6 +367,7 @@ impl Shell {
                 });
             }
             WorkerEffect::Discard(former) => discard(former),
+            WorkerEffect::DiscardPartitions(discarded) => discard(discarded),
             WorkerEffect::BeginParts { generation, partitions, restored } => {
                 self.parts.begin(generation, partitions, restored, &self.events);
             }

@@ -1,0 +1,164 @@
+//! Which worker is to have which partition.
+
+use std::collections::BTreeMap;
+
+use styx_protocol::ids::{NodeId, PartitionId, WorkerId};
+
+/// What an operator wants of a placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Every worker has as many partitions as any other, or one more.
+    Balance,
+    /// Partitions go to these nodes, the others stay.
+    Move(
+        /// Each with its node.
+        Vec<(PartitionId, NodeId)>,
+    ),
+    /// A node has none any more.
+    Empty(
+        /// The node.
+        NodeId,
+    ),
+}
+
+/// Owners for a new membership: whoever has a partition and is still there keeps it, what others had goes to those who
+/// have the fewest. `last` are the nodes that had them, by partition.
+pub(super) fn carry_over(last: Option<&[NodeId]>, members: &[NodeId], partitions: u32) -> Vec<WorkerId> {
+    let worker = |node: &NodeId| members.iter().position(|member| member == node).map(|at| WorkerId(at as u16));
+    let owners: Vec<Option<WorkerId>> = match last {
+        Some(last) => last.iter().map(worker).collect(),
+        None => vec![None; partitions as usize],
+    };
+    fill(owners, &(0..members.len() as u16).map(WorkerId).collect::<Vec<_>>())
+}
+
+/// Gives those that have no owner to workers that have the fewest, in turn.
+fn fill(owners: Vec<Option<WorkerId>>, workers: &[WorkerId]) -> Vec<WorkerId> {
+    let mut counts: BTreeMap<WorkerId, usize> = workers.iter().map(|worker| (*worker, 0)).collect();
+    owners.iter().flatten().for_each(|owner| *counts.entry(*owner).or_default() += 1);
+    let mut next = || {
+        let fewest = workers.iter().min_by_key(|worker| counts[*worker]).copied().expect("there are workers");
+        *counts.entry(fewest).or_default() += 1;
+        fewest
+    };
+    owners.into_iter().map(|owner| owner.unwrap_or_else(&mut next)).collect()
+}
+
+/// Owners of whom none has more than one partition more than another, with the fewest changes.
+pub(super) fn balance(owners: &[WorkerId], workers: u16) -> Vec<WorkerId> {
+    let workers: Vec<WorkerId> = (0..workers).map(WorkerId).collect();
+    spread(owners, &workers)
+}
+
+/// Owners among these workers, as even as can be, with the fewest changes.
+fn spread(owners: &[WorkerId], workers: &[WorkerId]) -> Vec<WorkerId> {
+    let count = |of: &WorkerId| owners.iter().filter(|owner| *owner == of).count();
+    let (each, mut more) = (owners.len() / workers.len(), owners.len() % workers.len());
+    // Who has the most keeps one more.
+    let mut by_count: Vec<(usize, WorkerId)> = workers.iter().map(|worker| (count(worker), *worker)).collect();
+    by_count.sort_unstable_by_key(|(count, worker)| (usize::MAX - count, *worker));
+    let mut room: BTreeMap<WorkerId, usize> = BTreeMap::new();
+    for (_, worker) in by_count {
+        room.insert(worker, each + usize::from(more > 0));
+        more = more.saturating_sub(1);
+    }
+    let keep = |owner: &WorkerId| {
+        let left = room.get_mut(owner).filter(|left| **left > 0)?;
+        *left -= 1;
+        Some(*owner)
+    };
+    fill(owners.iter().map(keep).collect(), workers)
+}
+
+/// Owners as a goal has it.
+///
+/// # Errors
+/// It cannot be: why.
+pub(super) fn reach(goal: &Goal, owners: &[WorkerId], members: &[NodeId]) -> Result<Vec<WorkerId>, String> {
+    let worker = |node: &NodeId| {
+        let at = members.iter().position(|member| member == node);
+        at.map(|at| WorkerId(at as u16)).ok_or_else(|| format!("node {node} is no worker of the cluster"))
+    };
+    match goal {
+        Goal::Balance => Ok(balance(owners, members.len() as u16)),
+        Goal::Move(moves) => {
+            let mut owners = owners.to_vec();
+            for (partition, node) in moves {
+                let owner = owners.get_mut(usize::from(partition.0));
+                *owner.ok_or_else(|| format!("there is no partition {partition}"))? = worker(node)?;
+            }
+            Ok(owners)
+        }
+        Goal::Empty(node) => {
+            let empty = worker(node)?;
+            let others: Vec<WorkerId> =
+                (0..members.len() as u16).map(WorkerId).filter(|other| *other != empty).collect();
+            if others.is_empty() {
+                return Err("the last worker keeps its partitions".to_owned());
+            }
+            Ok(spread(owners, &others))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn moved(before: &[WorkerId], after: &[WorkerId]) -> usize {
+        before.iter().zip(after).filter(|(before, after)| before != after).count()
+    }
+
+    fn counts(owners: &[WorkerId], workers: u16) -> Vec<usize> {
+        (0..workers).map(|worker| owners.iter().filter(|owner| owner.0 == worker).count()).collect()
+    }
+
+    #[test]
+    fn a_third_worker_gets_a_third_and_nobody_else_anything() {
+        let nodes = [NodeId(7), NodeId(3), NodeId(9)];
+        let first = carry_over(None, &nodes[..2], 64);
+        assert_eq!(counts(&first, 2), [32, 32]);
+        let last: Vec<NodeId> = first.iter().map(|owner| nodes[usize::from(owner.0)]).collect();
+        let joined = carry_over(Some(&last), &nodes, 64);
+        assert_eq!(joined, first, "a newcomer has nothing yet");
+        let balanced = balance(&joined, 3);
+        assert_eq!(counts(&balanced, 3).iter().sum::<usize>(), 64);
+        assert_eq!(moved(&joined, &balanced), 21);
+        // The members may be seated otherwise.
+        let again = carry_over(Some(&last), &[NodeId(3), NodeId(9)], 64);
+        assert_eq!(counts(&again, 2), [32, 32], "what the lost one had goes to who has nothing");
+        assert!(last.iter().zip(&again).all(|(before, now)| *before != NodeId(3) || now.0 == 0));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let (owners, nodes) = (vec![WorkerId(0); 4], [NodeId(7)]);
+        let why = |goal| reach(&goal, &owners, &nodes).unwrap_err();
+        assert_eq!(why(Goal::Empty(NodeId(7))), "the last worker keeps its partitions");
+        assert_eq!(why(Goal::Empty(NodeId(8))), "node 8 is no worker of the cluster");
+        assert_eq!(why(Goal::Move(vec![(PartitionId(4), NodeId(7))])), "there is no partition 4");
+    }
+
+    proptest! {
+        #[test]
+        fn a_balance_is_even_and_moves_the_fewest(
+            owners in prop::collection::vec(0u16..5, 1..80), more in 0u16..3,
+        ) {
+            let owners: Vec<WorkerId> = owners.into_iter().map(WorkerId).collect();
+            let workers = 5 + more;
+            let balanced = balance(&owners, workers);
+            let after = counts(&balanced, workers);
+            let (fewest, most) = (*after.iter().min().unwrap(), *after.iter().max().unwrap());
+            prop_assert!(most - fewest <= 1);
+            // Whoever has too many gives away what is too much, and no more.
+            let ceiling = owners.len().div_ceil(usize::from(workers));
+            let floor = owners.len() / usize::from(workers);
+            let before = counts(&owners, workers);
+            let above: usize = before.iter().map(|count| count.saturating_sub(ceiling)).sum();
+            let below: usize = before.iter().map(|count| floor.saturating_sub(*count)).sum();
+            prop_assert_eq!(moved(&owners, &balanced), above.max(below));
+        }
+    }
+}
