@@ -45,6 +45,8 @@ impl Wait {
     fn finish(mut self) -> RemoteResponse {
         if let (Some(scan), RemoteResponse::Entries(found)) = (&self.scan, &mut self.answer) {
             found.sort_unstable_by(|Entry(a, _), Entry(b, _)| if scan.reverse { b.cmp(a) } else { a.cmp(b) });
+            // A partition may have changed its owner between two answers: the run does not count then, and goes on.
+            found.dedup_by(|Entry(a, _), Entry(b, _)| a == b);
             found.truncate(scan.limit as usize);
         }
         self.answer
