@@ -135,6 +135,7 @@ impl Cluster {
                 coordinator::Action::Fault(_) | coordinator::Action::Expel { .. } => self.refused = true,
                 coordinator::Action::Controlled { .. }
                 | coordinator::Action::Snapshot(_)
+                | coordinator::Action::Placed(_)
                 | coordinator::Action::Finished(_) => {}
             }
         }
@@ -147,7 +148,10 @@ impl Cluster {
             match action {
                 worker::Action::Send { to, message } => self.post(Node::Worker(WorkerId(at as u16)), to, message),
                 worker::Action::Fault(_) => self.refused = true,
-                worker::Action::Respond(_) | worker::Action::Logs { .. } | worker::Action::Finished(_) => {}
+                worker::Action::Respond(_)
+                | worker::Action::Logs { .. }
+                | worker::Action::Discard(_)
+                | worker::Action::Finished(_) => {}
                 worker::Action::Changes { last: true, .. } => {}
                 worker::Action::StartLong(task) => {
                     self.work.push(Work::Long(at, task.run));
