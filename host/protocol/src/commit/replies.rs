@@ -293,23 +293,16 @@ impl ReplyTable {
     }
 
     /// Forgets replies before their time.
-    pub fn forget(&mut self, mut is_forgotten: impl FnMut(&Reply) -> bool) {
-        let ReplyTable { entries, ended, bytes, changes, .. } = self;
-        ended.retain(|(_, id)| {
-            let known = entries.get(id).map(|entry| &entry.known);
-            let Some(size) = known.and_then(|known| match known {
-                Known::Done(reply) => is_forgotten(reply).then(|| size(reply)),
-                Known::Pending => None,
-            }) else {
-                return true;
-            };
-            entries.remove(id);
-            *bytes -= size;
-            if let Some(changes) = changes {
-                changes.push(ReplyChange::Forgotten(*id));
-            }
-            false
-        });
+    pub fn forget(&mut self, is_forgotten: impl Fn(&Reply) -> bool) {
+        let entries = self.partitions.iter().flat_map(|partition| &partition.entries);
+        let forgotten: Vec<RequestId> = entries
+            .filter(|(_, entry)| matches!(&entry.known, Known::Done(reply) if is_forgotten(reply)))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in forgotten {
+            self.set(id, None);
+            self.changed(id, || ReplyChange::Forgotten(id));
+        }
     }
 
     /// Tracks changes from now on, for snapshots.
@@ -459,7 +452,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_before_its_time_is_gone_from_the_table_its_bounds_and_the_next_snapshot() {
-        let mut table = ReplyTable::new(Retention::default());
+        let mut table = ReplyTable::new(Retention::default(), 3);
         table.track();
         for number in 0..4 {
             let id = RequestId(number);
@@ -471,12 +464,12 @@ mod tests {
             }
         }
         table.cut();
-        let bytes = table.bytes;
+        let bytes = table.totals.bytes;
         table.forget(|reply| reply.outcome.is_err() && reply.id == RequestId(0));
         assert_eq!(table.cut(), [ReplyChange::Forgotten(RequestId(0))]);
         let known = (0..4).map(|number| table.get(RequestId(number)).is_some()).collect::<Vec<_>>();
         assert_eq!(
-            (known, table.bytes),
+            (known, table.totals.bytes),
             (vec![false, true, true, true], bytes - ENTRY_BYTES - "set aside".len() as u64)
         );
         // It may come again, and is forgotten once.
