@@ -31,8 +31,6 @@ pub(super) struct LeaderState<W> {
     members: Vec<Seated<NodeId>>,
     /// Who had which partition when the last snapshot was begun.
     snapshot_placement: Arc<Placement>,
-    /// It was not looked yet whether everybody has as many partitions.
-    unbalanced: bool,
     /// A migration waits for a snapshot that was asked for.
     migration_waits: bool,
     progress: Progress,
@@ -129,6 +127,7 @@ impl<W> LeaderState<W> {
         let layout = config.genesis.layout;
         let nodes: Vec<NodeId> = members.iter().map(|member| member.place).collect();
         let owners = placing::carry_over(owners, &nodes, layout.partitions);
+        let owners = placing::balance(&owners, members.len() as u16);
         let placement = Arc::new(Placement::new(owners, members.len() as u16));
         let (engine, record_bytes_max) = (config.build.engine, config.record_bytes_max);
         let machine_config =
@@ -143,7 +142,6 @@ impl<W> LeaderState<W> {
             machine,
             members,
             snapshot_placement: placement,
-            unbalanced: true,
             migration_waits: false,
             progress: Progress::Joining(BTreeSet::new()),
             drain: None,
@@ -195,11 +193,6 @@ impl<W> LeaderState<W> {
 
     pub(super) fn is_migrating(&self) -> bool {
         self.machine.is_migrating()
-    }
-
-    /// Whether it was not looked yet whether everybody has as many partitions: once.
-    pub(super) fn take_unbalanced(&mut self) -> bool {
-        std::mem::take(&mut self.unbalanced)
     }
 
     pub(super) fn found(&self) -> Option<&Arc<SnapshotFound>> {

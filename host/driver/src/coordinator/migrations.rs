@@ -1,5 +1,4 @@
-//! Migrations: partitions change their owners while everything goes on, because an operator wants it, or because a
-//! worker has joined that has none.
+//! Migrations: partitions change their owners while everything goes on, because an operator wants it.
 
 use styx_protocol::abort::{Abort, Code};
 use styx_protocol::ids::NodeId;
@@ -39,19 +38,6 @@ impl<W, R> CoordinatorDriver<W, R> {
         let after = self.leader.as_deref().is_some_and(|leader| leader.is_migrating());
         let result = migrates(before && !after).map_err(|why| Abort::new(Code::BadArguments, why));
         step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
-    }
-
-    /// Once in a generation: whoever has joined gets partitions of the others.
-    pub(super) fn balance(&mut self, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref_mut() else { return };
-        if !leader.serves() || !leader.take_unbalanced() {
-            return;
-        }
-        let placement = leader.placement();
-        let owners = placing::balance(placement.owners(), placement.workers());
-        if owners != placement.owners() {
-            self.machine(Input::Migrate { owners, waiter: None }, step);
-        }
     }
 
     /// Owners to be that have all that is to be theirs wait for a snapshot, if such are taken.

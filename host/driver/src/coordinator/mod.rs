@@ -257,7 +257,6 @@ impl<W, R> CoordinatorDriver<W, R> {
             self.lost(peer, "it does not connect again", step);
         }
         self.announce(step);
-        self.balance(step);
         for gateway in self.gateways.expire(self.config.timing.gateway_gone, now) {
             step.push(Effect::Forget(gateway));
         }
