@@ -9,6 +9,7 @@ mod doctor;
 mod environment;
 mod error;
 mod invoke;
+mod migrations;
 mod output;
 mod requests;
 mod server;
@@ -123,6 +124,11 @@ enum Verb {
         #[command(subcommand)]
         verb: snapshots::SnapshotsVerb,
     },
+    /// Move partitions between the workers of a cluster
+    Migrations {
+        #[command(subcommand)]
+        verb: migrations::MigrationsVerb,
+    },
     /// Issue, list and revoke tokens
     Tokens {
         #[command(subcommand)]
@@ -182,6 +188,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::State { verb } => state::run(&client()?, &verb, output),
         Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
         Verb::Snapshots { verb } => snapshots::run(client, verb, output),
+        Verb::Migrations { verb } => migrations::run(&client()?, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
         Verb::Requests { verb } => requests::run(&client()?, verb, output),
         Verb::Cluster { verb } => cluster::run(verb, output),

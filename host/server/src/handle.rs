@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::admission::Admission;
 use crate::http::Account;
 use crate::stats::Stats;
+use styx_driver::coordinator::Goal;
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 
 /// A message of a client of this process.
@@ -29,6 +30,10 @@ pub(crate) type ClientMessage = client::ClientMessage<Waiter, oneshot::Sender<Re
 pub(crate) enum OperatorMessage {
     /// Sequence a deployment.
     Deploy(Box<Control>, Waiter),
+    /// Have partitions change their owners.
+    Migrate(Goal, Waiter),
+    /// Leave partitions where they are that are on their way to other owners.
+    CancelMigration(Waiter),
     /// Take a snapshot now.
     Snapshot(oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>),
 }
@@ -261,17 +266,21 @@ impl Handle {
     pub fn control(&self, control: Control) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
         let (to, answer) = oneshot::channel();
         self.inbox.operator(OperatorMessage::Deploy(Box::new(control), Waiter::Once(to)));
-        async {
-            match answer.await {
-                Ok(Answer::Controlled(result)) => result,
-                Ok(Answer::Failed(Failure::OutcomeUnknown)) => {
-                    let message = "the members of the cluster changed meanwhile, and whether it has taken effect is not \
-                                   known here; look at what is deployed, or ask again";
-                    Err(Abort::new(Code::Overloaded, message))
-                }
-                _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
-            }
-        }
+        controlled(answer)
+    }
+
+    /// Has partitions change their owners; returns once they have, durably.
+    pub fn migrate(&self, goal: Goal) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
+        let (to, answer) = oneshot::channel();
+        self.inbox.operator(OperatorMessage::Migrate(goal, Waiter::Once(to)));
+        controlled(answer)
+    }
+
+    /// Leaves partitions where they are that are on their way to other owners.
+    pub fn cancel_migration(&self) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
+        let (to, answer) = oneshot::channel();
+        self.inbox.operator(OperatorMessage::CancelMigration(Waiter::Once(to)));
+        controlled(answer)
     }
 
     /// Answers an admin query from between two steps of the machine. The answer comes once all that it
@@ -280,5 +289,18 @@ impl Handle {
         let (to, answer) = oneshot::channel();
         self.inbox.client(ClientMessage::Read(query, to));
         answer.await.ok()
+    }
+}
+
+/// What an operator is told of a control.
+async fn controlled(answer: oneshot::Receiver<Answer>) -> Result<(), Abort> {
+    match answer.await {
+        Ok(Answer::Controlled(result)) => result,
+        Ok(Answer::Failed(Failure::OutcomeUnknown)) => {
+            let message = "the members of the cluster changed meanwhile, and whether it has taken effect is not \
+                           known here; look at what is deployed, or ask again";
+            Err(Abort::new(Code::Overloaded, message))
+        }
+        _ => Err(Abort::new(Code::Overloaded, "the server is shutting down")),
     }
 }

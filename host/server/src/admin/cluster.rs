@@ -15,7 +15,7 @@ use crate::http::ApiError;
 use crate::stats::EpochReport;
 
 impl Queries {
-    async fn overview(&self) -> Result<Overview, ApiError> {
+    pub(super) async fn overview(&self) -> Result<Overview, ApiError> {
         match self.ask(AdminQuery::Cluster).await? {
             Response::Cluster(overview) => Ok(overview),
             other => Err(unexpected(&other)),

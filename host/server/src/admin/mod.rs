@@ -12,6 +12,7 @@ mod document;
 mod events;
 mod health;
 mod metrics;
+mod migrations;
 mod openapi;
 mod quarantine;
 mod queries;
@@ -112,6 +113,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(cluster::epochs))
         .routes(routes!(cluster::requests))
         .routes(routes!(snapshots::list, snapshots::create))
+        .routes(routes!(migrations::start, migrations::cancel))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
         .routes(routes!(quarantine::list))

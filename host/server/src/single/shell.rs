@@ -14,6 +14,7 @@ use styx_driver::time::Now;
 use styx_driver::wire::Response;
 use styx_durability::log::{LogReport, replay};
 use styx_durability::recovery::RecoveryPoint;
+use styx_protocol::abort::{Abort, Code};
 use styx_protocol::executor::Executor;
 use styx_protocol::ids::LogPosition;
 use styx_protocol::snapshot::RestoredState;
@@ -188,6 +189,10 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 SingleEvent::Deploy { control: *control, waiter }
             }
             Event::Operator(OperatorMessage::Snapshot(waiter)) => SingleEvent::TakeSnapshot(waiter),
+            Event::Operator(OperatorMessage::Migrate(_, waiter) | OperatorMessage::CancelMigration(waiter)) => {
+                let why = "this process has all partitions: there is nobody to migrate to";
+                return waiter.answer(Answer::Controlled(Err(Abort::new(Code::BadArguments, why))));
+            }
             Event::Completed(completion) => match self.threads.dispatcher.take(completion) {
                 Some(finished) => event_of(finished),
                 None => return,

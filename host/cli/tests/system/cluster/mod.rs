@@ -3,6 +3,7 @@
 mod endpoints;
 mod equal;
 mod kills;
+mod migrations;
 mod refusals;
 mod rolling;
 mod secure;

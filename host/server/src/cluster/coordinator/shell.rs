@@ -199,6 +199,12 @@ impl Shell {
             Request::Operator(OperatorMessage::Deploy(control, waiter)) => {
                 self.step(Event::Deploy { control: *control, waiter: Requester::Client(waiter) });
             }
+            Request::Operator(OperatorMessage::Migrate(goal, waiter)) => {
+                self.step(Event::Migrate { goal, waiter: Some(Requester::Client(waiter)) });
+            }
+            Request::Operator(OperatorMessage::CancelMigration(waiter)) => {
+                self.step(Event::CancelMigration { waiter: Some(Requester::Client(waiter)) });
+            }
             Request::Operator(OperatorMessage::Snapshot(to)) => {
                 self.step(Event::TakeSnapshot { waiter: Requester::Snapshot(to) });
             }
