@@ -53,6 +53,16 @@ impl Wait {
     }
 }
 
+/// Whether what is asked for is of a partition that there is: another process may have named it.
+fn exists(operation: &Operation, ground: &Ground) -> bool {
+    let placement = &ground.view().placement;
+    match operation {
+        Operation::Get(entity) => placement.owner_of(entity.partition()).is_some(),
+        Operation::Scan(scan) => scan.partition.is_none_or(|partition| placement.owner_of(partition).is_some()),
+        _ => false,
+    }
+}
+
 fn over() -> RemoteResponse {
     RemoteResponse::Failed(Abort::new(Code::Aborted, "the run does not count any more"))
 }
@@ -74,7 +84,8 @@ impl Readings {
             if !ground.reads_mut().known(id) && ask.tid != Tid(0) {
                 ground.reads_mut().begin_update(id, ask.tid, ask.holds);
             }
-            let answer = ground.read_for(id, ask.operation).unwrap_or_else(over);
+            let answer = exists(&ask.operation, ground).then(|| ground.read_for(id, ask.operation));
+            let answer = answer.flatten().unwrap_or_else(over);
             self.mail(root).answers.push(LongAnswer { run: ask.run, answer });
         }
     }
