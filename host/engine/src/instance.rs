@@ -175,9 +175,10 @@ impl Instance {
                     context.attempt.postpone();
                 }
                 let limits = context.attempt.limits();
-                let fuel = match fuel.limit < limits.fuel {
-                    true => FuelBound::Transaction(limits.transaction_fuel),
-                    false => FuelBound::Invocation(limits.fuel),
+                let fuel = if fuel.limit < limits.fuel {
+                    FuelBound::Transaction(limits.transaction_fuel)
+                } else {
+                    FuelBound::Invocation(limits.fuel)
                 };
                 Ended {
                     result: Err(outcome::of_trap(

@@ -54,7 +54,7 @@ impl<W> Migration<W> {
             return Err(());
         }
         copying.remove(from);
-        let all = copying.len() == 0;
+        let all = copying.is_empty();
         if all {
             self.stage = Stage::Copied;
         }

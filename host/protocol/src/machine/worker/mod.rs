@@ -299,10 +299,7 @@ impl<W> Worker<W> {
             }
             (Node::Worker(worker), Message::Graphs(mail)) => self.rounds.mail(worker, mail, &mut scope),
             (Node::Worker(worker), Message::Moving(mail)) => self.moving(worker, mail, actions),
-            (Node::Worker(worker), Message::Long(mail)) => {
-                self.longs.receive(worker, mail, &mut self.ground, actions);
-                Ok(())
-            }
+            (Node::Worker(worker), Message::Long(mail)) => self.longs.receive(worker, mail, &mut self.ground, actions),
             _ => Err(why::NOT_FOR_THIS),
         }
     }

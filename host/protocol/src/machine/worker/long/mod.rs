@@ -31,6 +31,7 @@ use crate::execute::attempt::{Execution, Operation};
 use crate::execute::task::{LongTask, RunId};
 use crate::ids::{Epoch, Tid, WorkerId};
 use crate::sequence::transaction::Request;
+use crate::wire::fault::why;
 use crate::wire::message::{LongAsk, LongMail, Message, Node};
 
 /// Times that a long transaction is begun again before it holds others back.
@@ -172,13 +173,26 @@ impl<W> Longs<W> {
     }
 
     /// Another worker tells something.
-    pub fn receive(&mut self, from: WorkerId, mail: LongMail, ground: &mut Ground, actions: &mut Vec<Action<W>>) {
+    ///
+    /// # Errors
+    /// An answer is of another sort than what was asked for.
+    pub fn receive(
+        &mut self,
+        from: WorkerId,
+        mail: LongMail,
+        ground: &mut Ground,
+        actions: &mut Vec<Action<W>>,
+    ) -> Result<(), &'static str> {
+        if !mail.answers.iter().all(|answer| self.readings.awaits(answer)) {
+            return Err(why::NOT_ASKED);
+        }
         let me = ground.me();
         mail.asks.into_iter().for_each(|ask| self.readings.ask(from, ask));
         mail.answers.into_iter().for_each(|answer| self.readings.answered(answer, actions));
         mail.broken.into_iter().for_each(|run| ground.reads_mut().break_one(Runner { root: me, run }));
         mail.over.into_iter().for_each(|run| ground.reads_mut().forget(Runner { root: from, run }));
         mail.released.into_iter().for_each(|holder| self.release(holder));
+        Ok(())
     }
 
     /// Tells other workers what there is to tell.

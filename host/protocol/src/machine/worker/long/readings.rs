@@ -120,6 +120,16 @@ impl Readings {
         }
     }
 
+    /// Whether an answer is of the sort that was asked for, if anybody waits for it still.
+    pub fn awaits(&self, LongAnswer { run, answer }: &LongAnswer) -> bool {
+        self.waits.get(run).is_none_or(|wait| match answer {
+            RemoteResponse::Failed(_) => true,
+            RemoteResponse::Entries(_) => wait.scan.is_some(),
+            RemoteResponse::Value(_) => wait.scan.is_none(),
+            _ => false,
+        })
+    }
+
     /// Another worker has answered.
     pub fn answered<W>(&mut self, LongAnswer { run, answer }: LongAnswer, actions: &mut Vec<Action<W>>) {
         // Whoever has been given up does not wait.
