@@ -189,7 +189,7 @@ mod tests {
     fn a_worker_tells_of_what_it_owns() {
         let mut state = State::new(LAYOUT);
         (0..20).for_each(|number| state.apply((entity(number), Some(b"123"[..].into()))));
-        let owns = |partition: PartitionId| partition.0 % 2 == 0;
+        let owns = |partition: PartitionId| partition.0.is_multiple_of(2);
         let (own, other): (Vec<_>, Vec<_>) = (0..21).map(entity).partition(|entity| owns(entity.partition()));
         let (worker, epoch, catalog) = (WorkerId(3), Epoch(9), Catalog::default());
         let view =

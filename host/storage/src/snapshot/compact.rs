@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn what_is_merged_follows_from_sizes() {
         let policy = CompactionPolicy { deltas_max: 2, share_percent: 50, small_bytes: 100, ..Default::default() };
-        let cases: [(u64, &[u64], Option<Range<usize>>); 16] = [
+        type Case = (u64, &'static [u64], Option<Range<usize>>);
+        let cases: [Case; 16] = [
             (0, &[], None),
             (1000, &[], None),
             // Small: too many deltas, and nothing else.
