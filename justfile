@@ -35,7 +35,6 @@ test: setup servers
     target/release/styx-demo --workers 2 --calls 8000 --kills 2
     target/release/styx-bench chaos --rounds 5
     target/release/styx-bench soak --minutes 0.5 --tolerance 3
-    target/release/styx-bench attack --seconds 10 --share 0.2 --memory-max 700 --p99-max 5000
 
 # Kill, pause and restart real processes under load, by a seed; every promise checked; `--log kafka --store s3` for all of it
 chaos *args: build
