@@ -349,13 +349,19 @@ impl Cluster {
 
     /// A client of whatever takes calls, and of a process's admin address.
     pub fn client_of(&self, admin: &str) -> anyhow::Result<Client> {
-        let scheme = |tls: bool| if tls { "https" } else { "http" };
+        let client = Client::builder(&self.ingress_url()).admin_url(&self.admin_url(admin));
+        Ok(self.ca.iter().fold(client, |client, ca| client.ca(ca.clone())).build()?)
+    }
+
+    fn ingress_url(&self) -> String {
+        url(self.options.tls, &self.ingress)
+    }
+
+    /// The URL of a process's admin address.
+    fn admin_url(&self, admin: &str) -> String {
         // One that is everything has one certificate for both of its ports; a coordinator has none.
         let gateway = self.processes.get(&Role::Gateway).map(|gateway| gateway.text("admin"));
-        let shows = self.options.tls && (self.options.workers == 0 || gateway == Some(admin));
-        let client = Client::builder(&format!("{}://{}", scheme(self.options.tls), self.ingress));
-        let client = client.admin_url(&format!("{}://{admin}", scheme(shows)));
-        Ok(self.ca.iter().fold(client, |client, ca| client.ca(ca.clone())).build()?)
+        url(self.options.tls && (self.options.workers == 0 || gateway == Some(admin)), admin)
     }
 
     /// `host:port` of the admin address: the leading coordinator's, or the one server's.
@@ -513,9 +519,7 @@ impl Cluster {
     /// Builds the app in `source` and deploys it under `name`, or its own, with the command that users use; `shown` is
     /// whether they see what it says.
     pub async fn deploy(&self, source: &Path, name: Option<&str>, shown: bool) -> anyhow::Result<()> {
-        let tls = |tls: bool| if tls { "https" } else { "http" };
-        let ingress = format!("{}://{}", tls(self.options.tls), self.ingress);
-        let admin = format!("{}://{}", tls(self.options.tls && self.options.workers == 0), self.admin);
+        let (ingress, admin) = (self.ingress_url(), self.admin_url(&self.admin));
         let mut command = Command::new(&self.options.binary);
         command.args(["deploy", "--admin-url", &admin, "--ingress-url", &ingress]).arg(source);
         command.args(name.iter().flat_map(|name| ["--app", name]));
@@ -578,3 +582,7 @@ impl Cluster {
 
 /// The place of snapshots on the S3 server, which has this bucket.
 const S3_STORE: &str = "s3://styx/snapshots";
+
+fn url(tls: bool, address: &str) -> String {
+    format!("{}://{address}", if tls { "https" } else { "http" })
+}

@@ -17,26 +17,26 @@ use crate::snapshots::NoSnapshot;
 
 impl<W, R> CoordinatorDriver<W, R> {
     pub(super) fn migrate(&mut self, goal: &Goal, waiter: Option<W>, step: &mut Step<'_, W, R>) {
-        let Some(leader) = self.leader.as_deref().filter(|leader| leader.serves()) else {
-            let abort = Abort::new(Code::Overloaded, "the cluster does not serve yet; try again in a moment");
-            return step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort)))));
+        let owners = match self.leader.as_deref().filter(|leader| leader.serves()) {
+            Some(leader) => placing::reach(goal, leader.placement().owners(), &leader.nodes())
+                .map_err(|why| Abort::new(Code::BadArguments, why)),
+            None => Err(Abort::new(Code::Overloaded, "the cluster does not serve yet; try again in a moment")),
         };
-        match placing::reach(goal, leader.placement().owners(), &leader.nodes()) {
+        match owners {
             Ok(owners) => self.machine(Input::Migrate { owners, waiter }, step),
-            Err(why) => {
-                let abort = Abort::new(Code::BadArguments, why);
-                step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort)))));
-            }
+            Err(abort) => step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort))))),
         }
     }
 
     pub(super) fn cancel_migration(&mut self, waiter: Option<W>, step: &mut Step<'_, W, R>) {
-        let migrates =
-            |migrating: bool| migrating.then_some(()).ok_or("no migration is under way that can be cancelled");
-        let before = self.leader.as_deref().is_some_and(|leader| leader.is_migrating());
+        let is_migrating = |driver: &Self| driver.leader.as_deref().is_some_and(LeaderState::is_migrating);
+        let before = is_migrating(self);
         self.machine(Input::CancelMigration, step);
-        let after = self.leader.as_deref().is_some_and(|leader| leader.is_migrating());
-        let result = migrates(before && !after).map_err(|why| Abort::new(Code::BadArguments, why));
+        let result = if before && !is_migrating(self) {
+            Ok(())
+        } else {
+            Err(Abort::new(Code::BadArguments, "no migration is under way that can be cancelled"))
+        };
         step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
     }
 

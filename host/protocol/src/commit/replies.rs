@@ -68,7 +68,7 @@ impl Entry {
 
     /// What it takes of the bounds.
     fn size(&self) -> Option<u64> {
-        if let Known::Done(reply) = &self.known { Some(size(reply)) } else { None }
+        if let Known::Done(reply) = &self.known { Some(size(reply.outcome.as_ref())) } else { None }
     }
 }
 
@@ -418,12 +418,12 @@ impl Kept {
 
     /// About as many bytes as it takes.
     pub fn weight(&self) -> usize {
-        ENTRY_BYTES as usize + self.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.0.len())
+        size(self.outcome.as_ref().map(|Payload(value)| value)) as usize
     }
 }
 
-fn size(reply: &Reply) -> u64 {
-    ENTRY_BYTES + reply.outcome.as_ref().map_or_else(|abort| abort.message.len(), |value| value.len()) as u64
+fn size(outcome: Result<&Value, &Abort>) -> u64 {
+    ENTRY_BYTES + outcome.map_or_else(|abort| abort.message.len(), |value| value.len()) as u64
 }
 
 #[cfg(test)]

@@ -73,6 +73,10 @@ impl Ground {
         }
     }
 
+    pub fn outgoing(&self) -> &Outgoing {
+        &self.outgoing
+    }
+
     pub fn outgoing_mut(&mut self) -> &mut Outgoing {
         &mut self.outgoing
     }

@@ -503,11 +503,11 @@ impl<W> Worker<W> {
     }
 
     /// Whether all that was written in partitions that are to go is part of a snapshot, if such are taken.
-    fn may_depart(&mut self) -> bool {
-        let state = self.ground.state().clone();
+    fn may_depart(&self) -> bool {
+        let state = self.ground.state();
         !self.config.snapshots
             || planted(Bug::MigrationBetweenSnapshots)
-            || self.ground.outgoing_mut().partitions().all(|id| state.partitions()[usize::from(id.0)].is_cut())
+            || self.ground.outgoing().partitions().all(|id| state.partitions()[usize::from(id.0)].is_cut())
     }
 
     /// Has other workers follow partitions.
@@ -521,7 +521,7 @@ impl<W> Worker<W> {
         if version != placement.version().next() || !moves.iter().all(goes) {
             return Err(why::PLACEMENT);
         }
-        if !self.ground.outgoing_mut().is_empty() {
+        if !self.ground.outgoing().is_empty() {
             return Err(why::TWICE);
         }
         self.ground.outgoing_mut().begin(version, moves, self.egress.replies_mut());
@@ -535,7 +535,7 @@ impl<W> Worker<W> {
 
     /// Tells whoever follows what there is to tell.
     fn tell_followers(&mut self, actions: &mut Vec<Action<W>>) {
-        if self.ground.outgoing_mut().is_empty() {
+        if self.ground.outgoing().is_empty() {
             return;
         }
         let state = self.ground.state().clone();
@@ -581,7 +581,7 @@ impl<W> Worker<W> {
     fn depart(&mut self, actions: &mut Vec<Action<W>>) {
         // What was written up to now comes first.
         self.tell_followers(actions);
-        let Some(version) = self.ground.outgoing_mut().version() else { return };
+        let Some(version) = self.ground.outgoing().version() else { return };
         let moves = self.ground.outgoing_mut().end();
         let mut discarded = Discarded::default();
         let mut handed: BTreeMap<WorkerId, Vec<CarriedTransaction>> = BTreeMap::new();
