@@ -207,11 +207,13 @@ mod tests {
             &format!("version of messages: mine {MESSAGES}, yours 999"),
         );
         check(
-            r#"{"version":2,"messages":4,"control_messages":4,"node":"a name"}"#,
-            "version of control messages: mine 3, yours 4",
+            &format!(r#"{{"version":2,"messages":{MESSAGES},"control_messages":999,"node":"a name"}}"#),
+            &format!("version of control messages: mine {CONTROL_MESSAGES}, yours 999"),
         );
         let mine = Hello::new(NodeKind::Gateway, NodeId(1), "a", 1);
-        let written = r#"{"version":2,"messages":4,"control_messages":3,"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}"#;
+        let written = format!(
+            r#"{{"version":2,"messages":{MESSAGES},"control_messages":{CONTROL_MESSAGES},"kind":"gateway","node":1,"name":"a","address":null,"engine":1,"deployment":null,"generation":0,"session":0}}"#
+        );
         assert_eq!(String::from_utf8(mine.encode()).unwrap(), written);
         assert_eq!(Hello::decode(written.as_bytes()), Ok(mine));
     }
