@@ -691,3 +691,92 @@ impl Catalog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(number: u64, operators: &[(&str, bool)]) -> Deployment {
+        let operator = |&(name, composite): &(&str, bool)| OperatorSpec {
+            name: name.into(),
+            component: 0,
+            key_prefix: composite.then(|| "p".into()),
+            isolation: Isolation::Warm,
+            doc: String::new(),
+            functions: vec![],
+        };
+        Deployment {
+            id: format!("dp_{number}"),
+            app: "app".into(),
+            created: Timestamp(number),
+            components: vec![Component { name: "c".into(), digest: Digest([1; 32]), size: 0, sdk: "none".into() }],
+            operators: operators.iter().map(operator).collect(),
+            limits: Limits::default(),
+        }
+    }
+
+    #[test]
+    fn of_many_versions_the_newest_are_kept() {
+        let mut catalog = Catalog::default();
+        for number in 1..=Catalog::DEPLOYMENTS_MAX as u64 {
+            catalog.apply(&Control::Deploy(deployment(number, &[("o", false)])));
+        }
+        let kept = |catalog: &Catalog| {
+            let app = catalog.app("app").unwrap();
+            (app.deployments.len(), app.deployments[0].id.clone(), app.live().id.clone())
+        };
+        assert_eq!(kept(&catalog), (64, "dp_1".into(), "dp_64".into()));
+        catalog.apply(&Control::Deploy(deployment(65, &[("o", false)])));
+        assert_eq!(kept(&catalog), (64, "dp_2".into(), "dp_65".into()));
+        // Once more is the same one, and the newest.
+        catalog.apply(&Control::Deploy(deployment(2, &[("o", false)])));
+        assert_eq!(kept(&catalog), (64, "dp_3".into(), "dp_2".into()));
+        assert!(catalog.app("none").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_reason_and_changes_nothing() {
+        let mut catalog = Catalog::default();
+        catalog.apply(&Control::Deploy(deployment(1, &[("plain", false), ("composite", true)])));
+        let most = Limits { payload: Limits::PAYLOAD_MAX, ..Limits::default() };
+        let more = Limits { payload: Limits::PAYLOAD_MAX + 1, ..Limits::default() };
+        let of = |limits| Control::Deploy(Deployment { limits, ..deployment(2, &[("plain", false)]) });
+        let deploy = |operators: &[(&str, bool)]| Control::Deploy(deployment(2, operators));
+        let activate = |app: &str, deployment: &str| {
+            Control::Activate(Activation { app: app.into(), deployment: deployment.into() })
+        };
+        let refused = [
+            (of(more), Code::LimitExceeded),
+            (deploy(&[("plain", true)]), Code::BadArguments),
+            (deploy(&[("new", true), ("composite", false)]), Code::BadArguments),
+            (activate("none", "dp_1"), Code::UnknownApp),
+            (activate("app", "dp_2"), Code::UnknownApp),
+            (Control::Remove("none".into()), Code::UnknownApp),
+            (Control::Revoke("none".into()), Code::BadArguments),
+        ];
+        let before = (catalog.version(), catalog.hash());
+        for (control, code) in refused {
+            assert_eq!(catalog.check(&control).unwrap_err().code, code, "{control:?}");
+            assert!(catalog.apply(&control).is_empty());
+        }
+        for prefix in RESERVED_PREFIXES {
+            let control = deploy(&[("plain", false), (&format!("{prefix}x"), false)]);
+            let abort = catalog.check(&control).unwrap_err();
+            assert!(abort.code == Code::BadArguments && abort.message.contains(&format!("{prefix}x")), "{abort:?}");
+        }
+        assert_eq!((catalog.version(), catalog.hash()), before);
+        for fine in [of(most), deploy(&[("plain", false), ("composite", true), ("new", true)]), activate("app", "dp_1")]
+        {
+            catalog.check(&fine).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_name_of_the_system_is_that_operator() {
+        let catalog = Catalog::default();
+        for known in system::ALL {
+            assert_eq!(catalog.system(known.name).unwrap().name, known.name);
+        }
+        assert!(catalog.system("none").is_none());
+    }
+}

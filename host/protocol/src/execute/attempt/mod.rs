@@ -24,6 +24,8 @@ mod scan;
 mod site;
 mod stamp;
 mod state;
+#[cfg(test)]
+mod tests;
 mod thin_vec;
 
 use std::sync::Arc;

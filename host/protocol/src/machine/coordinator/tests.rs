@@ -220,3 +220,168 @@ fn what_is_too_much_for_one_record_waits_for_the_next_and_what_is_for_any_is_ref
     });
     assert_eq!((begun, coordinator.controls.len()), (Some(2), 1));
 }
+
+/// What is refused, and why.
+fn is_refused(coordinator: &mut Coordinator<u64>, from: u16, message: Message, why: &str) {
+    let before = format!("{coordinator:?}");
+    let actions = say(coordinator, from, message.clone());
+    assert!(matches!(&actions[..], [Action::Fault(fault)] if fault.why == why), "{why}: {message:?}: {actions:?}");
+    assert_eq!(before, format!("{coordinator:?}"), "{message:?}");
+}
+
+#[test]
+fn transactions_that_no_epoch_has_left_over_are_not_taken() {
+    for carried in [vec![Tid(4)], vec![Tid(6), Tid(5)]] {
+        let (_, mut coordinator, _) = phases().swap_remove(1);
+        coordinator.carried = vec![Tid(5), Tid(6)];
+        let share = |carried| Message::Share { round: Round(1), requests: vec![], carried };
+        say(&mut coordinator, 0, share(carried.clone()));
+        let actions = say(&mut coordinator, 1, share(vec![Tid(5)]));
+        let refused = matches!(&actions[..], [Action::Fault(fault)] if fault.why == why::NOT_CARRIED);
+        assert!(refused, "{carried:?}: {actions:?}");
+        assert_eq!(coordinator.carried, [Tid(5), Tid(6)]);
+    }
+    let (_, mut coordinator, _) = phases().swap_remove(1);
+    coordinator.carried = vec![Tid(5), Tid(6), Tid(7)];
+    say(&mut coordinator, 0, Message::Share { round: Round(1), requests: vec![], carried: vec![Tid(7)] });
+    let actions = say(&mut coordinator, 1, Message::Share { round: Round(1), requests: vec![], carried: vec![Tid(5)] });
+    assert!(!actions.iter().any(|action| matches!(action, Action::Fault(_))), "{actions:?}");
+    assert_eq!(coordinator.carried, [Tid(6)]);
+}
+
+#[test]
+fn dependencies_of_others_than_were_asked_about_are_refused() {
+    let (_, mut coordinator, _) = phases().swap_remove(3);
+    let bits = |tid, bits| Message::Bits { round: Round(1), bits: vec![(Tid(tid), bits)] };
+    is_refused(&mut coordinator, 0, bits(2, Bits::default()), why::NO_BITS);
+    let mut all = [0, 1].map(|from| say(&mut coordinator, from, bits(1, Bits::default())));
+    assert!(all[0].is_empty(), "two are asked");
+    let decided = all[1].drain(..).filter(|action| match action {
+        Action::Send { message: Message::Decide { bits, .. }, .. } => bits.is_empty(),
+        _ => false,
+    });
+    assert_eq!(decided.count(), usize::from(WORKERS), "what depends on nothing is not told");
+}
+
+#[test]
+fn a_worker_says_what_is_its_own_and_only_until_it_has_finished() {
+    let entity_of = |coordinator: &Coordinator<u64>, owner: u16| {
+        let layout = Layout { seed: 1, partitions: 4 };
+        let entities = (0..100).map(|number: u32| {
+            let key = number.to_string().as_str().into();
+            crate::state::entity::Entity::new(&layout, crate::ids::OperatorId(0), false, key)
+        });
+        let mut owned = entities.filter(|entity| coordinator.placement().owner(entity.partition()) == WorkerId(owner));
+        owned.next().unwrap()
+    };
+    let (_, mut coordinator, _) = phases().swap_remove(4);
+    let changes = |entity| {
+        let mut changes = EpochChanges::default();
+        changes.writes.push(&entity, Some(b"1"));
+        Message::Changes { round: Round(1), changes }
+    };
+    let (own, other) = (entity_of(&coordinator, 0), entity_of(&coordinator, 1));
+    is_refused(&mut coordinator, 0, changes(other), why::NO_WRITES);
+    assert!(say(&mut coordinator, 0, changes(own.clone())).is_empty());
+    let end = finished(&coordinator, 1);
+    say(&mut coordinator, 0, end);
+    is_refused(&mut coordinator, 0, changes(own), why::TWICE);
+}
+
+#[test]
+fn who_knows_of_other_deployments_is_expelled() {
+    let (_, mut coordinator, _) = phases().swap_remove(4);
+    let Message::Finished(end) = finished(&coordinator, 1) else { unreachable!() };
+    let expected = end.deployment;
+    let actions = say(&mut coordinator, 1, Message::Finished(Finished { deployment: expected + 1, ..end.clone() }));
+    let expelled = |action: &Action<u64>| match action {
+        Action::Expel { worker, expected: known, found } => {
+            (*worker, *known, *found) == (WorkerId(1), expected, expected + 1)
+        }
+        _ => false,
+    };
+    assert!(actions.iter().any(expelled), "{actions:?}");
+    let actions = say(&mut coordinator, 0, Message::Finished(end));
+    assert!(!actions.iter().any(|action| matches!(action, Action::Expel { .. })), "{actions:?}");
+}
+
+#[test]
+fn a_migration_that_cannot_be_is_refused_and_changes_nothing() {
+    let owners = |all: [u16; 4]| all.map(WorkerId).to_vec();
+    let migrate = |coordinator: &mut Coordinator<u64>, owners| {
+        let mut actions = Vec::new();
+        coordinator.step(Input::Migrate { owners, waiter: Some(9) }, &mut actions);
+        actions
+    };
+    let refused = |actions: &[Action<u64>]| match actions {
+        [Action::Controlled { waiter: 9, result: Err(abort) }] => abort.code == Code::BadArguments,
+        _ => false,
+    };
+    let mut idle = coordinator();
+    for wrong in [owners([0, 1, 0, 1]), owners([0, 1, 0, 2]), owners([0, 0, 0, 0])[1..].to_vec()] {
+        let actions = migrate(&mut idle, wrong.clone());
+        assert!(refused(&actions) && !idle.is_migrating(), "{wrong:?}: {actions:?}");
+    }
+    let begun = migrate(&mut idle, owners([0, 0, 0, 1]));
+    let told = begun.iter().map(|action| match action {
+        Action::Send { to, message: Message::Migrate { moves, .. } } => (*to, moves.clone()),
+        _ => panic!("{action:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(WorkerId(1), vec![(crate::ids::PartitionId(1), WorkerId(0))])]);
+    assert!(refused(&migrate(&mut idle, owners([1, 1, 1, 1]))), "one after the other");
+    // Who has nothing to copy has copied nothing, and who has copies once.
+    let version = idle.placement().version().next();
+    is_refused(&mut idle, 0, Message::Copied(version), why::NOT_ASKED);
+    assert!(!idle.is_copied() && say(&mut idle, 1, Message::Copied(version)).is_empty());
+    is_refused(&mut idle, 1, Message::Copied(version), why::NOT_ASKED);
+    // One that was given up before is nobody's fault.
+    assert!(say(&mut idle, 0, Message::Copied(version.next())).is_empty());
+    // Without snapshots nothing else is waited for: the next epoch begins with it, and holds nothing but it.
+    assert!(idle.has_work() && !idle.is_copied());
+    let mut actions = Vec::new();
+    idle.step(Input::Control { control: Control::Remove("app".into()), waiter: 3 }, &mut Vec::new());
+    idle.step(Input::Tick { now: Timestamp(1) }, &mut actions);
+    let controls = actions.iter().find_map(|action| match action {
+        Action::Send { message: Message::Begin(begin), .. } => Some(begin.controls.clone()),
+        _ => None,
+    });
+    assert!(matches!(&controls.unwrap()[..], [Control::Place(next)] if next.version() == version));
+    assert_eq!(idle.placement().owners(), owners([0, 0, 0, 1]));
+    // It has happened: nobody can cancel it.
+    let mut actions = Vec::new();
+    idle.step(Input::CancelMigration, &mut actions);
+    assert!(actions.is_empty() && idle.is_migrating());
+    idle.step(Input::Durable(Epoch(1)), &mut actions);
+    assert!(!idle.is_migrating());
+    let mut draining = coordinator();
+    draining.step(Input::Drain, &mut Vec::new());
+    assert!(refused(&migrate(&mut draining, owners([1, 1, 1, 1]))));
+}
+
+#[test]
+fn a_migration_that_is_cancelled_leaves_everything_where_it_was() {
+    let mut coordinator = coordinator();
+    let owners = vec![WorkerId(1); 4];
+    coordinator.step(Input::Migrate { owners, waiter: Some(9) }, &mut Vec::new());
+    let mut actions = Vec::new();
+    coordinator.step(Input::CancelMigration, &mut actions);
+    let cancelled =
+        actions.iter().filter(|action| matches!(action, Action::Send { message: Message::CancelMigration(_), .. }));
+    assert_eq!(cancelled.count(), usize::from(WORKERS));
+    let answered = |action: &Action<u64>| match action {
+        Action::Controlled { waiter: 9, result: Err(abort) } => abort.code == Code::Aborted,
+        _ => false,
+    };
+    assert!(actions.iter().any(answered), "{actions:?}");
+    assert!(!coordinator.is_migrating() && !coordinator.has_work());
+    assert_eq!(coordinator.placement().owners(), [0, 1, 0, 1].map(WorkerId));
+}
+
+#[test]
+fn what_waits_for_a_coordinator_that_is_over_is_given_up() {
+    let mut coordinator = coordinator();
+    coordinator.step(Input::Migrate { owners: vec![WorkerId(1); 4], waiter: Some(9) }, &mut Vec::new());
+    coordinator.controls.push_back((Control::Remove("app".into()), 3));
+    assert_eq!(coordinator.abandon(), [3, 9]);
+    assert!(coordinator.abandon().is_empty());
+}

@@ -1,3 +1,5 @@
+mod mails;
+
 use super::*;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::Retention;

@@ -1,0 +1,309 @@
+use std::ops::Bound;
+
+use super::*;
+use crate::cluster::placement::Placement;
+use crate::ids::OperatorId;
+use crate::sequence::catalog::{
+    Component, Consistency, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
+};
+use crate::state::entity::Entity;
+
+const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
+
+/// An app with `write`, and `read`, which is declared to only do so.
+fn catalog() -> Arc<Catalog> {
+    let function = |name: &str, read_only| Function {
+        name: name.into(),
+        parameters: vec![],
+        returns: "{}".into(),
+        read_only,
+        consistency: Consistency::Serializable,
+        doc: String::new(),
+    };
+    let deployment = Deployment {
+        id: "dp_1".into(),
+        app: "app".into(),
+        created: Timestamp(0),
+        components: vec![Component { name: "c".into(), digest: Digest([1; 32]), size: 0, sdk: "none".into() }],
+        operators: vec![OperatorSpec {
+            name: "o".into(),
+            component: 0,
+            key_prefix: None,
+            isolation: Isolation::Warm,
+            doc: String::new(),
+            functions: vec![function("write", false), function("read", true)],
+        }],
+        limits: Limits { fuel: 60, transaction_fuel: 100, payload: 10, rw_set: 3, calls: 3, ..Limits::default() },
+    };
+    let mut catalog = Catalog::default();
+    catalog.apply(&Control::Deploy(deployment));
+    Arc::new(catalog)
+}
+
+fn operator() -> OperatorId {
+    catalog().find("app", "o").unwrap().id
+}
+
+fn attempt(function: &str) -> Attempt {
+    let request = Request {
+        id: RequestId(1),
+        operator: operator(),
+        function: function.into(),
+        key: "own".into(),
+        args: b"[]"[..].into(),
+        retained: false,
+        origin: None,
+    };
+    let transaction = Transaction { tid: Tid(1), time: Timestamp(1), request: Arc::new(request), query: false };
+    Attempt::begin(transaction, Arc::new(State::new(LAYOUT)), catalog())
+}
+
+/// The same, whose first function runs.
+fn running(function: &str) -> Attempt {
+    let mut attempt = attempt(function);
+    assert!(matches!(attempt.start(), Next::Invoke));
+    attempt
+}
+
+/// One of two workers' that runs a function of an entity of its own.
+fn shared(mode: Mode) -> Attempt {
+    let placement = Placement::round_robin(LAYOUT.partitions, 2);
+    let own = placement.owner(LAYOUT.partition("own", false));
+    let mut attempt = attempt("write").among(own, Arc::new(placement), mode);
+    assert!(matches!(attempt.start(), Next::Invoke));
+    attempt
+}
+
+fn elsewhere(attempt: &Attempt) -> String {
+    let mut keys = (0..100).map(|number| number.to_string());
+    keys.find(|key| attempt.elsewhere(&Entity::new(&LAYOUT, operator(), false, key.as_str().into())).is_some()).unwrap()
+}
+
+#[test]
+fn a_slice_bounds_what_an_invocation_may_use_now_and_not_what_its_app_may_use() {
+    let mut attempt = running("write");
+    assert_eq!((attempt.fuel_allowed(), attempt.fuel_limit()), (60, 60));
+    attempt.slice(30);
+    assert_eq!((attempt.fuel_allowed(), attempt.fuel_limit()), (30, 60));
+    attempt.spend(20);
+    assert_eq!((attempt.fuel_allowed(), attempt.fuel_limit()), (10, 60));
+    attempt.spend(30);
+    assert_eq!((attempt.fuel_allowed(), attempt.fuel_limit()), (0, 50), "all of the slice is used");
+    attempt.slice(u64::MAX);
+    assert_eq!(attempt.fuel_allowed(), 50);
+}
+
+#[test]
+fn the_invoked_entity_is_read_written_and_deleted_without_its_key() {
+    let mut attempt = running("write");
+    assert_eq!(attempt.get_own(), None);
+    attempt.put_own(b"1");
+    assert_eq!(attempt.get_own().as_deref(), Some(&b"1"[..]));
+    assert_eq!(attempt.get("own").here().as_deref(), Some(&b"1"[..]), "by its key it is the same");
+    assert_eq!(attempt.get("other").here(), None);
+    attempt.delete_own();
+    assert_eq!((attempt.get_own(), attempt.get("own").here()), (None, None));
+    assert!(matches!(attempt.invoked(Ok(Value::default())), Next::Done(Ok(_))));
+    let execution = attempt.take_execution(Ok(Value::default()));
+    let writes: Vec<_> = execution.writes().collect();
+    assert_eq!(
+        writes.iter().map(|(entity, value)| (&**entity.key(), value.is_some())).collect::<Vec<_>>(),
+        [("own", false)]
+    );
+    let failed = Execution { outcome: Err(Abort::new(Code::Aborted, "no")), ..execution };
+    assert_eq!(failed.writes().count(), 0, "who fails writes nothing");
+}
+
+#[test]
+fn a_function_that_is_declared_read_only_and_writes_dooms_its_transaction() {
+    for write in [|attempt: &mut Attempt| attempt.put_own(b"1"), Attempt::delete_own] {
+        let mut attempt = running("read");
+        write(&mut attempt);
+        assert!(attempt.is_doomed() && attempt.is_settled());
+        assert!(attempt.execution.footprint.accesses.iter().next().is_none(), "nothing was noted");
+        assert_eq!(attempt.take_execution(Ok(Value::default())).outcome.unwrap_err().code, Code::ReadOnly);
+    }
+}
+
+#[test]
+fn who_meets_a_bound_is_doomed_and_the_first_reason_counts() {
+    let mut attempt = running("write");
+    attempt.put_own(b"0123456789");
+    assert!(!attempt.is_doomed());
+    attempt.put_own(b"0123456789a");
+    let doom = attempt.doom.clone().unwrap();
+    assert_eq!(doom.code, Code::LimitExceeded);
+    assert_eq!(attempt.doom(Abort::new(Code::Aborted, "later")), doom);
+    // As many entities as the app may touch.
+    let mut attempt = running("write");
+    for key in ["a", "b", "c"] {
+        attempt.get(key).here();
+    }
+    assert!(!attempt.is_doomed());
+    assert_eq!(attempt.get("a").here(), None);
+    assert!(!attempt.is_doomed(), "one that was touched before is not touched again");
+    assert!(
+        matches!(attempt.scan("", Bound::Unbounded, Bound::Unbounded, 0, false), Locality::Local(found) if found.is_empty())
+    );
+    assert!(attempt.is_doomed());
+}
+
+#[test]
+fn what_a_guest_does_can_matter_until_it_cannot() {
+    assert!(!running("write").is_settled());
+    let mut aborted = running("write");
+    aborted.doom(Abort::new(Code::Aborted, "no"));
+    assert!(aborted.is_doomed() && !aborted.is_settled(), "its caller may add to the message");
+    let mut exceeded = running("write");
+    exceeded.doom(Abort::new(Code::LimitExceeded, "too much"));
+    assert!(exceeded.is_settled());
+    let mut postponed = running("write");
+    postponed.postpone();
+    assert!(postponed.is_doomed() && postponed.is_settled());
+    let mut drifted = running("write");
+    drifted.resume(Usage::default(), true);
+    assert!(drifted.is_doomed() && drifted.is_settled());
+}
+
+#[test]
+fn of_what_is_postponed_nothing_counts() {
+    let mut attempt = running("write");
+    attempt.put_own(b"1");
+    attempt.spend(7);
+    attempt.doom(Abort::new(Code::LimitExceeded, "too much"));
+    attempt.postpone();
+    let execution = attempt.take_execution(Ok(Value::default()));
+    assert!(execution.postponed && execution.footprint.accesses.iter().next().is_none() && execution.calls.is_empty());
+    assert_eq!((execution.outcome.is_ok(), execution.fuel), (true, 7), "not even why it ended");
+}
+
+#[test]
+fn lines_are_those_of_the_running_function() {
+    let mut attempt = running("write");
+    attempt.log(LogLevel::Info, "here".into());
+    attempt.log(LogLevel::Info, "x".repeat(64 << 10));
+    let execution = attempt.take_execution(Ok(Value::default()));
+    let lines: Vec<_> = execution.logs.iter().map(|line| (line.operator, &*line.key, &*line.message)).collect();
+    assert_eq!(lines, [(operator(), "own", "here")]);
+}
+
+#[test]
+fn what_several_workers_must_know_is_reported() {
+    let found = |does: fn(&mut Attempt), finding| {
+        let mut attempt = shared(Mode::Parallel);
+        let before = attempt.take_report();
+        assert!(!before.has(finding), "{finding:?}");
+        does(&mut attempt);
+        attempt.take_report().has(finding)
+    };
+    assert!(found(Attempt::refuse, Finding::Refused));
+    assert!(found(Attempt::suspect, Finding::Suspect));
+    assert!(found(Attempt::postpone, Finding::Postponed));
+    assert!(found(Attempt::put_something, Finding::Wrote));
+    assert!(found(|attempt| drop(attempt.doom(Abort::new(Code::Aborted, "no"))), Finding::Doomed));
+    // Of one worker's there is nothing to report.
+    let mut alone = running("write");
+    alone.refuse();
+    alone.suspect();
+    assert_eq!(alone.take_report(), Report::default());
+}
+
+impl Attempt {
+    fn put_something(&mut self) {
+        self.put_own(b"1");
+    }
+}
+
+#[test]
+fn what_is_elsewhere_is_asked_for_unless_nothing_counts_any_more() {
+    let mut attempt = shared(Mode::Parallel);
+    let key = elsewhere(&attempt);
+    assert!(matches!(attempt.get(&key), Locality::Remote(asked) if asked.operations.len() == 1));
+    assert!(matches!(attempt.put(&key, b"1"), Locality::Remote(_)));
+    assert!(matches!(attempt.delete(&key), Locality::Remote(_)));
+    let scan = |attempt: &mut Attempt| attempt.scan("", Bound::Unbounded, Bound::Unbounded, 0, false);
+    assert!(matches!(scan(&mut attempt), Locality::Remote(_)));
+    assert!(attempt.take_report().has(Finding::Reached));
+    attempt.doom(Abort::new(Code::Aborted, "no"));
+    assert!(matches!(attempt.get(&key), Locality::Local(None)));
+    assert!(matches!(attempt.put(&key, b"1"), Locality::Local(())));
+    // One that was invoked from cached parameters asks nobody: it drifts.
+    for act in [
+        |attempt: &mut Attempt, key: &str| matches!(attempt.get(key), Locality::Local(None)),
+        |attempt: &mut Attempt, key: &str| matches!(attempt.put(key, b"1"), Locality::Local(())),
+        |attempt: &mut Attempt, _: &str| matches!(attempt.scan("", Bound::Unbounded, Bound::Unbounded, 0, false), Locality::Local(found) if found.is_empty()),
+    ] {
+        let mut cached = shared(Mode::Cached);
+        assert!(act(&mut cached, &key));
+        let report = cached.take_report();
+        assert!(cached.execution.drifted && report.has(Finding::Drifted) && report.has(Finding::Reached));
+    }
+}
+
+#[test]
+fn a_bound_that_was_met_elsewhere_dooms_here() {
+    for answered in [
+        |attempt: &mut Attempt, answer| drop(attempt.got(vec![answer])),
+        |attempt: &mut Attempt, answer| attempt.noted(vec![answer]),
+    ] {
+        let mut attempt = shared(Mode::Parallel);
+        let key = elsewhere(&attempt);
+        attempt.get(&key);
+        answered(&mut attempt, RemoteResponse::Failed(Abort::new(Code::LimitExceeded, "too much")));
+        assert_eq!(attempt.doom.as_ref().unwrap().code, Code::LimitExceeded);
+    }
+}
+
+#[test]
+fn only_a_strict_one_goes_on_with_what_was_used_elsewhere() {
+    let used = Usage { fuel: 9, calls: 2, touched: 1, bytes: 3 };
+    for (mode, expected) in [(Mode::STRICT, used), (Mode::Parallel, shared(Mode::Parallel).used())] {
+        let mut attempt = shared(mode);
+        attempt.resume(used, false);
+        assert_eq!((attempt.used(), attempt.is_doomed()), (expected, false), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_made_dooms_its_caller() {
+    let cases: [(&str, &str, &[u8], Code); 5] = [
+        ("none", "write", b"[]", Code::UnknownOperator),
+        ("o", "none", b"[]", Code::UnknownFunction),
+        ("o", "write", b"0123456789a", Code::LimitExceeded),
+        ("o", "write", &[0; 321], Code::LimitExceeded),
+        ("o", "write", b"[]", Code::ReadOnly),
+    ];
+    for (operator, function, args, code) in cases {
+        let mut attempt = running(if code == Code::ReadOnly { "read" } else { "write" });
+        let refused = attempt.call(operator, "other", function, args);
+        assert!(matches!(refused, Next::Done(Err(abort)) if abort.code == code), "{code:?}");
+        assert_eq!(attempt.doom.as_ref().unwrap().code, code);
+        // Whatever it asks for now.
+        let refused = attempt.call("o", "other", "read", b"[]");
+        assert!(matches!(refused, Next::Done(Err(abort)) if abort.code == code), "{code:?}");
+    }
+    // As many as the app may make, the first included.
+    let mut attempt = running("write");
+    for made in 0..3 {
+        let next = attempt.call("o", "other", "read", b"[]");
+        match made {
+            0 | 1 => assert!(matches!(next, Next::Invoke) && attempt.frame().read_only),
+            _ => assert!(matches!(next, Next::Done(Err(abort)) if abort.code == Code::LimitExceeded)),
+        }
+        if made < 2 {
+            attempt.invoked(Ok(Value::default()));
+        }
+    }
+}
+
+#[test]
+fn asynchronous_calls_run_behind_their_caller_in_their_order() {
+    let mut attempt = running("write");
+    attempt.call_async("o", "first", "write", b"[1]");
+    attempt.call_async("o", "second", "read", b"[2]");
+    for expected in ["first", "second"] {
+        assert!(matches!(attempt.invoked(Ok(b"x"[..].into())), Next::Invoke));
+        assert_eq!(&**attempt.frame().entity.key(), expected);
+    }
+    assert!(matches!(attempt.invoked(Ok(b"y"[..].into())), Next::Done(Ok(value)) if &*value == b"x"));
+}
