@@ -11,8 +11,14 @@ use crate::catalog::Mutant;
 use crate::report::Outcome;
 use crate::suite::{Fate, Suite};
 
-/// Tests all of `mutants`, `jobs` at a time; tells of each on standard error.
-pub fn hunt(suite: &Suite, mutants: &[&Mutant], jobs: usize) -> Result<Vec<Outcome>> {
+/// Tests all of `mutants`, `jobs` at a time; tells of each on standard error, and after each gives `keep` all outcomes so far:
+/// a hunt that is ended early has not been for nothing.
+pub fn hunt(
+    suite: &Suite,
+    mutants: &[&Mutant],
+    jobs: usize,
+    keep: &(dyn Fn(&[Outcome]) -> Result<()> + Sync),
+) -> Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
     let work = || -> Result<()> {
@@ -29,6 +35,7 @@ pub fn hunt(suite: &Suite, mutants: &[&Mutant], jobs: usize) -> Result<Vec<Outco
                 Fate::Survived { reached: false } => "SURVIVED, never reached".to_owned(),
             };
             eprintln!("{}/{} {:6.1} s  {fate}\n    {}", outcomes.len(), mutants.len(), outcome.seconds, mutant.key);
+            keep(&outcomes)?;
         }
         Ok(())
     };

@@ -15,7 +15,7 @@ use styx_mutants::compile::Compiler;
 use styx_mutants::copy::Original;
 use styx_mutants::equivalent;
 use styx_mutants::hunt::hunt;
-use styx_mutants::report::Report;
+use styx_mutants::report::{Outcome, Report};
 use styx_mutants::suite::{Effort, Suite};
 
 #[derive(Parser)]
@@ -126,9 +126,13 @@ fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     let jobs = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let outcomes = hunt(&suite, &population, jobs)?;
-    let report = Report { seed: options.seed, of, do_not_compile, equivalent, outcomes };
-    fs::write(work.join("report.json"), serde_json::to_vec_pretty(&report)?)?;
+    let report = |outcomes: &[Outcome]| -> Result<Report> {
+        let report = Report { seed: options.seed, of, do_not_compile, equivalent, outcomes: outcomes.to_vec() };
+        fs::write(work.join("report.json"), serde_json::to_vec_pretty(&report)?)?;
+        Ok(report)
+    };
+    let outcomes = hunt(&suite, &population, jobs, &|outcomes| report(outcomes).map(drop))?;
+    let report = report(&outcomes)?;
     print!("{}", report.table());
     println!("{}", report.summary());
     Ok(report.is_good())
