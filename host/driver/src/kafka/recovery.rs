@@ -75,4 +75,10 @@ mod tests {
         assert_eq!(wider_span(10, false, &[0, 1], &marks), Some(40), "nothing is known of the second");
         assert_eq!(wider_span(10, true, &[0, 1], &marks), None, "there is no more");
     }
+
+    #[test]
+    fn at_first_enough_is_read_for_every_partition_and_a_little_more() {
+        assert!(first_span(1) > ENOUGH && first_span(1) < 2 * ENOUGH);
+        assert_eq!((first_span(0), first_span(3)), (first_span(1), 3 * first_span(1)));
+    }
 }

@@ -201,3 +201,56 @@ fn a_front_takes_no_more_than_it_may_and_ends_when_all_is_answered_or_it_takes_t
     rig.step(FrontEvent::Written(place(0)));
     assert_eq!(rig.front.ended(rig.now), Some(Ending::Shutdown));
 }
+
+#[test]
+fn what_is_still_too_far_ahead_keeps_its_place() {
+    let mut rig = Rig::new();
+    rig.read([0, 1, WINDOW + 1, WINDOW + 2]);
+    rig.answer(1, reply());
+    rig.answer(2, reply());
+    rig.step(FrontEvent::Written(place(0)));
+    assert_eq!((rig.asked.len(), &rig.paused[..]), (2, &[0][..]), "one more must be answered first");
+    rig.step(FrontEvent::Written(place(1)));
+    let ids: Vec<u128> = rig.asked.iter().map(|(_, id)| id.0).collect();
+    assert_eq!(ids, [0, 1, WINDOW as u128 + 1, WINDOW as u128 + 2]);
+    assert!(rig.paused.is_empty());
+    // It comes once: what was read again of it is passed over.
+    rig.read([0, 1]);
+    assert_eq!(rig.asked.len(), 4);
+}
+
+#[test]
+fn a_front_takes_no_more_bytes_than_it_may() {
+    let mut rig = Rig::new();
+    let ask = |rig: &mut Rig, offset: i64, bytes: usize| {
+        let Prepared::Request { request, read_only } = prepared(offset) else { unreachable!() };
+        let request = Request { args: vec![b' '; bytes].into(), ..(*request).clone() };
+        let prepared = Prepared::Request { request: Arc::new(request), read_only };
+        rig.front.partitions.get_mut(&0).unwrap().progress.meet(offset);
+        rig.step(FrontEvent::Prepared(place(offset), offset.to_string(), prepared));
+    };
+    ask(&mut rig, 0, IN_FLIGHT_BYTES_MAX - 1);
+    assert!(rig.front.has_room());
+    ask(&mut rig, 1, 1);
+    assert!(!rig.front.has_room());
+    rig.answer(2, reply());
+    assert!(rig.front.has_room());
+}
+
+#[test]
+fn records_that_wait_for_a_deployment_or_for_room_count_against_what_may_be_read() {
+    let most = IN_FLIGHT_MAX as i64;
+    let mut rig = Rig::new();
+    rig.deployed = false;
+    rig.read(0..most - 1);
+    assert!(rig.front.has_room());
+    rig.read([most - 1]);
+    assert!(!rig.front.has_room());
+    let mut rig = Rig::new();
+    rig.read(0..most - 1);
+    rig.full = true;
+    rig.answer(1, reply());
+    assert!(rig.front.has_room(), "it waits for room instead");
+    rig.read([most]);
+    assert!(!rig.front.has_room());
+}

@@ -151,3 +151,32 @@ fn requests_keep_what_they_ask() {
     }]);
     assert_eq!(Envelope::decode(&message.encode()).unwrap(), message);
 }
+
+#[test]
+fn an_answer_weighs_what_it_carries() {
+    let weight = |response| TicketedResponse { ticket: 1, response }.weight();
+    let stats = PartitionStats { partition: 0, worker: WorkerId(0), entities: 0, bytes: 0 };
+    let reply = |outcome| Response::Reply(Reply { id: RequestId(1), tid: Tid(1), epoch: Epoch(1), outcome });
+    let entry = |key: &str, value: &[u8]| styx_protocol::attempt::Entry(key.into(), value.into());
+    let value = |value: Option<&[u8]>| Response::Value {
+        value: value.map(|value| Bytes(value.into())),
+        partition: 0,
+        epoch: Epoch(1),
+    };
+    let refused = styx_protocol::abort::Abort::new(styx_protocol::abort::Code::Aborted, "no");
+    let cases = [
+        (Response::Unknown, 0),
+        (Response::Partitions(vec![stats.clone(), stats.clone(), stats]), 3 * 64),
+        (reply(Ok(Bytes(b"12345"[..].into()))), 5),
+        (reply(Err(refused)), 2),
+        (value(Some(b"1234567")), 7),
+        (value(None), 0),
+        (
+            Response::Entries { entries: vec![entry("ab", b"1"), entry("c", b"")], more: false, epoch: Epoch(1) },
+            2 * 64 + 4,
+        ),
+    ];
+    for (response, carried) in cases {
+        assert_eq!(weight(response.clone()), 64 + carried, "{response:?}");
+    }
+}

@@ -105,3 +105,45 @@ impl RandomAccessFile for LocalFile {
         self.0.unlock()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_at_its_name_until_that_is_anothers() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, other) = (root.path().join("a"), root.path().join("b"));
+        let file = LocalFileSystem.open(&path, Opening::OrCreate).unwrap();
+        assert!(file.is_at(&path).unwrap());
+        assert!(!file.is_at(&other).unwrap(), "there is none");
+        assert!(!file.is_at(&path.join("below")).unwrap(), "nor a directory");
+        LocalFileSystem.rename(&path, &other).unwrap();
+        LocalFileSystem.open(&path, Opening::OrCreate).unwrap();
+        assert_eq!((file.is_at(&path).unwrap(), file.is_at(&other).unwrap()), (false, true));
+        LocalFileSystem.remove(&path).unwrap();
+        let mut names = LocalFileSystem.names(root.path()).unwrap();
+        names.sort();
+        assert_eq!(names, ["b"]);
+        assert!(LocalFileSystem.remove(&path).is_err());
+    }
+
+    #[test]
+    fn a_file_is_read_to_its_end_and_reserved_as_long_as_it_was_or_longer() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        let file = LocalFileSystem.open(&path, Opening::Empty).unwrap();
+        file.write_all_at(b"0123456789", 0).unwrap();
+        assert_eq!(LocalFileSystem.read(&path).unwrap(), b"0123456789");
+        for (bytes, length) in [(4, 10), (10, 10), (16, 16)] {
+            file.reserve(bytes).unwrap();
+            assert_eq!(file.length().unwrap(), length);
+        }
+        assert_eq!(LocalFileSystem.read(&path).unwrap(), b"0123456789\0\0\0\0\0\0");
+        LocalFileSystem.open(&path, Opening::Existing).unwrap();
+        assert_eq!(file.length().unwrap(), 16, "one that is there stays as it is");
+        assert!(LocalFileSystem.open(&root.path().join("none"), Opening::Existing).is_err());
+        LocalFileSystem.open(&path, Opening::Empty).unwrap();
+        assert_eq!(file.length().unwrap(), 0);
+    }
+}

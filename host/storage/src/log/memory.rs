@@ -158,4 +158,22 @@ mod tests {
         drop(log);
         assert_eq!(contract::records(&mut disk.open().unwrap()), [b"kept".to_vec()]);
     }
+
+    #[test]
+    fn it_is_open_once_and_trims_forwards_only() {
+        let disk = MemoryDisk::default();
+        let mut log = disk.open().unwrap();
+        assert!(matches!(disk.open(), Err(LogError::Locked(_))));
+        for record in [b"0", b"1", b"2"] {
+            log.append(record).unwrap();
+        }
+        log.trim(2).unwrap();
+        for until in [0, 1, 2] {
+            log.trim(until).unwrap();
+            assert_eq!((log.first(), log.next()), (2, 3), "{until}");
+        }
+        assert!(matches!(log.trim(4), Err(LogError::OutOfRange { asked: 4, first: 2, next: 3 })));
+        drop(log);
+        assert_eq!(contract::records(&mut disk.open().unwrap()), [b"2".to_vec()]);
+    }
 }

@@ -154,3 +154,39 @@ pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
     }
     flat
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Caused {
+        text: String,
+        source: Option<Box<Caused>>,
+    }
+
+    fn said(texts: &[&str]) -> String {
+        let caused =
+            texts.iter().rev().fold(None, |source, text| Some(Box::new(Caused { text: (*text).into(), source })));
+        one_line(&*caused.unwrap())
+    }
+
+    #[test]
+    fn an_error_and_its_causes_are_one_line_that_says_each_thing_once() {
+        assert_eq!(said(&["a", "b", "c"]), "a: b: c");
+        assert_eq!(said(&["a: b", "b", "c"]), "a: b: c");
+        assert_eq!(said(&["a\n  page", "b\tc"]), "a page: b c");
+        assert_eq!(said(&[&"x".repeat(REASON_BYTES_MAX)]), "x".repeat(REASON_BYTES_MAX));
+        let cut = said(&[&format!("{}ä", "x".repeat(REASON_BYTES_MAX - 1))]);
+        assert_eq!(cut, format!("{}…", "x".repeat(REASON_BYTES_MAX - 1)));
+    }
+
+    #[test]
+    fn only_bytes_that_are_not_as_they_were_written_are_damage() {
+        assert!(SnapshotError::damaged("o", 3, "x").is_damage());
+        assert!(SnapshotError::Missing { object: "o".into() }.is_damage());
+        assert!(!SnapshotError::Stopped.is_damage());
+        assert!(!SnapshotError::NewerFormat { object: "o".into(), found: 2, known: 1 }.is_damage());
+    }
+}

@@ -257,3 +257,81 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
     fs::File::open(parent)?.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use object_store::Error;
+
+    use super::*;
+
+    fn bucket() -> StoreLocation {
+        StoreLocation::new("s3://orders/a")
+    }
+
+    fn answer(text: &str) -> Error {
+        Error::Generic { store: "S3", source: text.to_owned().into() }
+    }
+
+    #[test]
+    fn of_settings_those_of_the_stores_client_count_and_the_last_of_each() {
+        let settings = [("AWS_REGION", "r"), ("HOME", "/root")].map(|(name, value)| (name.into(), value.into()));
+        let location = StoreLocation::with_settings("s3://orders", settings);
+        assert_eq!(location.settings, [("AWS_REGION".into(), "r".into())]);
+        let location = location.with("aws_region", "other").with("AWS_ENDPOINT", "http://a");
+        assert_eq!(
+            location.settings,
+            [("aws_region", "other"), ("AWS_ENDPOINT", "http://a")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+        assert_eq!(location.endpoint(), Some("http://a"));
+        let location = location.with("aws_endpoint_url", "http://b");
+        assert_eq!(location.endpoint(), Some("http://b"));
+        assert_eq!(location.with("AWS_ENDPOINT_URL_S3", "http://c").endpoint(), Some("http://c"));
+        assert_eq!(bucket().endpoint(), None);
+    }
+
+    #[test]
+    fn a_stores_refusal_says_what_to_do() {
+        let at = bucket().with("AWS_ENDPOINT_URL", "http://h:1");
+        let denied = || "no".to_owned().into();
+        let cases = [
+            (answer("<Code>NoSuchBucket</Code>"), "there is no bucket orders at http://h:1: create it"),
+            (Error::PermissionDenied { path: "a".into(), source: denied() }, "http://h:1 refuses the credentials"),
+            (Error::Unauthenticated { path: "a".into(), source: denied() }, "http://h:1 refuses the credentials"),
+            (answer("InvalidAccessKeyId"), "http://h:1 refuses the credentials"),
+            (answer("SignatureDoesNotMatch"), "http://h:1 refuses the credentials"),
+            (answer("wrong access key"), "http://h:1 refuses the credentials"),
+            (answer("error sending request for 169.254.169.254/latest/api"), "there are no credentials"),
+            (answer("error sending request"), "nobody answers at http://h:1: check AWS_ENDPOINT_URL"),
+            (answer("Connection refused"), "nobody answers at http://h:1: check AWS_ENDPOINT_URL"),
+            (answer("busy"), "http://h:1 answers: "),
+        ];
+        for (error, says) in cases {
+            let SnapshotError::Unusable { location, reason } = at.explain(&error) else { panic!("{error}") };
+            assert!(location == "s3://orders/a" && reason.starts_with(says), "{error:?}: {reason}");
+        }
+        let directory = StoreLocation::new("/data").explain(&answer("NoSuchBucket")).to_string();
+        assert!(directory.contains("NoSuchBucket: give this user the right to write there"), "{directory}");
+        let region = bucket().explain(&answer("busy")).to_string();
+        assert!(region.contains("the default endpoint of its region answers"), "{region}");
+    }
+
+    #[test]
+    fn a_directory_is_made_with_all_above_it_and_nothing_in_the_place_of_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("a/b/c");
+        make_directory(&deep).unwrap();
+        make_directory(&deep).unwrap();
+        assert!(deep.is_dir());
+        let file = root.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(make_directory(&file.join("below")).is_err());
+        let location = StoreLocation::new(deep.to_str().unwrap());
+        let opened = location.open(RetryPolicy::Opening).unwrap();
+        assert_eq!(opened.directory, Some(deep.canonicalize().unwrap()));
+        let url = StoreLocation::new(format!("file://{}", deep.display()));
+        assert_eq!(url.open(RetryPolicy::Opening).unwrap().directory, Some(deep.canonicalize().unwrap()));
+        assert!(StoreLocation::new("memory:").open(RetryPolicy::Opening).unwrap().directory.is_none());
+        assert!(!format!("{:?}", bucket().with("AWS_SECRET_ACCESS_KEY", "hidden")).contains("hidden"));
+    }
+}

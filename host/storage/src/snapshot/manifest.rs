@@ -167,3 +167,103 @@ pub(crate) fn sequence_of(object: &str) -> Option<u64> {
     let digits = object.strip_prefix(FOLDER)?.strip_prefix('/')?;
     (digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(object: &str, kind: PartKind, partition: u16, epoch: u64) -> PartRef {
+        PartRef {
+            object: object.into(),
+            kind,
+            partition,
+            name: if kind == PartKind::System { "s".into() } else { String::new() },
+            epoch,
+            bytes: 10,
+            raw_bytes: 20,
+            entries: 1,
+            deletes: 0,
+            checksum: 7,
+        }
+    }
+
+    fn manifest(chain: Vec<PartRef>) -> Manifest {
+        Manifest {
+            identity: 1,
+            sequence: 3,
+            generation: 1,
+            epoch: 5,
+            state_hash: 2,
+            chain_hash: 3,
+            log_position: 4,
+            created_us: 6,
+            partitions: [(7, chain)].into(),
+            system: [("s".to_owned(), part("sys", PartKind::System, 0, 5))].into(),
+        }
+    }
+
+    #[test]
+    fn a_manifest_whose_parts_do_not_belong_together_is_refused() {
+        let (base, delta) = (|epoch| part("b", PartKind::Base, 7, epoch), |epoch| part("d", PartKind::Delta, 7, epoch));
+        for fine in [vec![], vec![base(0)], vec![base(1), delta(2), delta(5)], vec![delta(3), delta(4)]] {
+            manifest(fine).check().unwrap();
+        }
+        let large = PartRef { bytes: u64::MAX - 19, ..base(1) };
+        manifest(vec![PartRef { bytes: u64::MAX - 10, ..base(1) }]).check().unwrap();
+        let cases = [
+            (vec![large, delta(2)], "more bytes"),
+            (vec![part("o", PartKind::Base, 8, 1)], "o is listed under partition 7"),
+            (vec![delta(1), base(2)], "behind other parts"),
+            (vec![part("o", PartKind::System, 7, 1)], "no part of a partition"),
+            (vec![base(2), delta(1)], "out of order"),
+            (vec![base(2), delta(2)], "out of order"),
+            (vec![base(6)], "out of order"),
+        ];
+        for (chain, says) in cases {
+            let refused = manifest(chain).check().unwrap_err();
+            assert!(refused.contains(says), "{says}: {refused}");
+        }
+        for wrong in [
+            PartRef { name: "t".into(), ..part("o", PartKind::System, 0, 1) },
+            PartRef { name: "s".into(), ..part("o", PartKind::Base, 0, 1) },
+        ] {
+            let refused =
+                Manifest { system: [("s".to_owned(), wrong)].into(), ..manifest(vec![]) }.check().unwrap_err();
+            assert!(refused.contains("o is listed as system part \"s\""), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_that_of_its_number() {
+        let whole = manifest(vec![part("b", PartKind::Base, 7, 1)]);
+        assert_eq!(Manifest::decode(3, &whole.encode()).unwrap(), whole);
+        assert_eq!((whole.bytes(), whole.parts().count()), (20, 2));
+        let other = Manifest::decode(4, &whole.encode()).unwrap_err();
+        assert!(
+            matches!(&other, SnapshotError::Damaged { object, offset: 32, .. } if object == &object_name(4)),
+            "{other:?}"
+        );
+        let wrong = manifest(vec![part("b", PartKind::Base, 8, 1)]);
+        assert!(matches!(Manifest::decode(3, &wrong.encode()), Err(SnapshotError::Damaged { offset: 32, .. })));
+        assert_eq!(sequence_of(&object_name(12)), Some(12));
+        for other in [
+            "manifests/12",
+            "manifests/0000000000000000001x",
+            "manifests00000000000000000012",
+            "parts/00000000000000000012",
+            "manifests/000000000000000000012",
+        ] {
+            assert_eq!(sequence_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_part_has_the_size_that_its_manifest_says() {
+        let part = part("b", PartKind::Base, 7, 1);
+        part.check_size(Some(10)).unwrap();
+        for (size, at) in [(9, 9), (11, 10)] {
+            assert!(matches!(part.check_size(Some(size)), Err(SnapshotError::Damaged { offset, .. }) if offset == at));
+        }
+        assert!(matches!(part.check_size(None), Err(SnapshotError::Missing { object }) if object == "b"));
+    }
+}

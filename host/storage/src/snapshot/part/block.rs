@@ -124,3 +124,72 @@ impl Position {
         self.value += entry.value.map_or(0, <[u8]>::len);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns() -> Columns {
+        let mut columns = Columns::default();
+        columns.push(Entry { operator: 1, key: b"a", value: Some(b"xyz") });
+        columns.push(Entry { operator: 1, key: b"bb", value: None });
+        columns.push(Entry { operator: 2, key: b"", value: Some(b"") });
+        columns
+    }
+
+    fn check(columns: &Columns, entries: usize) -> Result<Block, String> {
+        let mut bytes = AlignedVec::<16>::new();
+        bytes.extend_from_slice(&columns.encode());
+        Block::check(bytes, entries)
+    }
+
+    #[test]
+    fn a_block_gives_what_was_put_in() {
+        let block = check(&columns(), 3).unwrap();
+        let expected = [
+            Entry { operator: 1, key: b"a", value: Some(b"xyz") },
+            Entry { operator: 1, key: b"bb", value: None },
+            Entry { operator: 2, key: b"", value: Some(b"") },
+        ];
+        assert_eq!(block.entries().collect::<Vec<_>>(), expected);
+        let mut columns = columns();
+        assert!(columns.len() == 3 && !columns.full());
+        columns.clear();
+        assert_eq!(check(&columns, 0).unwrap().entries().count(), 0);
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_each_other_are_refused() {
+        assert!(check(&columns(), 2).is_err_and(|why| why.contains("3, 3, 3")));
+        let changes: [fn(&mut Columns); 5] = [
+            |columns| columns.keys.push(0),
+            |columns| columns.values.push(0),
+            |columns| columns.values.truncate(2),
+            |columns| columns.key_lengths[0] = 0,
+            |columns| columns.value_lengths[0] = DELETED,
+        ];
+        for change in changes {
+            let mut columns = columns();
+            change(&mut columns);
+            assert!(check(&columns, 3).is_err_and(|why| why == "its lengths do not add up"));
+        }
+        for shorter in [
+            |columns: &mut Columns| columns.operators.truncate(2),
+            |columns: &mut Columns| columns.value_lengths.truncate(2),
+        ] {
+            let mut columns = columns();
+            shorter(&mut columns);
+            assert!(check(&columns, 3).is_err_and(|why| why.contains("instead of 3")));
+        }
+    }
+
+    #[test]
+    fn a_block_is_full_by_what_it_holds_and_what_that_costs() {
+        let mut columns = Columns::default();
+        let value = vec![0; BLOCK_BYTES - 13];
+        columns.push(Entry { operator: 0, key: b"", value: Some(&value) });
+        assert!(!columns.full());
+        columns.keys.push(0);
+        assert!(columns.full());
+    }
+}

@@ -153,3 +153,67 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 fn block_checksum(fields: &[u8], stored: &[u8]) -> u128 {
     envelope::checksum(fields, stored)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(kind: PartKind) -> Header {
+        let name = if kind == PartKind::System { "replies".to_owned() } else { String::new() };
+        Header { kind, partition: 7, epoch: 0x1f, generation: 0x2a, name }
+    }
+
+    /// A header that its checksum fits, with other bytes at a place.
+    fn changed(kind: PartKind, at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut header = header(kind).encode();
+        let end = header.len() - CHECKSUM;
+        header[at..at + bytes.len()].copy_from_slice(bytes);
+        let sum = xxhash_rust::xxh3::xxh3_128(&header[..end]).to_le_bytes();
+        header[end..].copy_from_slice(&sum);
+        header
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_is_damage_at_its_place() {
+        for kind in [PartKind::Base, PartKind::Delta, PartKind::System] {
+            let bytes = header(kind).encode();
+            assert_eq!(Header::length("o", &bytes).unwrap(), bytes.len());
+            assert_eq!(Header::decode("o", &bytes).unwrap(), header(kind));
+        }
+        let at = |result: Result<Header, SnapshotError>| match result {
+            Err(SnapshotError::Damaged { object, offset, .. }) if object == "o" => Some(offset),
+            _ => None,
+        };
+        assert_eq!(at(Header::decode("o", &changed(PartKind::Base, 12, &[3]))), Some(12));
+        assert_eq!(at(Header::decode("o", &changed(PartKind::System, HEADER_FIXED, &[0xff]))), Some(32));
+        let mut flipped = header(PartKind::Base).encode();
+        flipped[20] ^= 1;
+        assert_eq!(at(Header::decode("o", &flipped)), Some(0));
+        let short = &changed(PartKind::Base, 0, b"")[..HEADER_FIXED - 1];
+        let sum = xxhash_rust::xxh3::xxh3_128(short).to_le_bytes();
+        assert_eq!(at(Header::decode("o", &[short, &sum].concat())), Some(10));
+        let newer = Header::decode("o", &changed(PartKind::Base, 8, &2u16.to_le_bytes()));
+        assert!(matches!(newer, Err(SnapshotError::NewerFormat { found: 2, known: 1, .. })));
+        let length = |bytes: &[u8]| match Header::length("o", bytes) {
+            Err(SnapshotError::Damaged { offset, .. }) => Err(offset),
+            length => Ok(length.unwrap()),
+        };
+        assert_eq!(length(&changed(PartKind::Base, 10, &28u16.to_le_bytes())), Ok(28));
+        assert_eq!(length(&changed(PartKind::Base, 10, &27u16.to_le_bytes())), Err(10));
+        assert_eq!(length(b"STYXPART123"), Err(0));
+        assert_eq!(length(b"STYXPARX1234"), Err(0));
+    }
+
+    #[test]
+    fn a_parts_name_says_what_it_is() {
+        let names = [PartKind::Base, PartKind::Delta, PartKind::System].map(|kind| header(kind).object_name(5));
+        let nonce = "00000000000000000000000000000005";
+        for (name, kind) in names.iter().zip(["p00007-base", "p00007-delta", "system"]) {
+            assert_eq!(name, &format!("parts/e000000000000001f-g0000002a-{kind}-{nonce}"));
+            assert_eq!(generation_of(name), Some(0x2a));
+        }
+        for other in ["parts/e1", "parts/x1-g2-a", "other/e1-g2-a", "parts/e1-h2-a", "parts/e1-gx-a"] {
+            assert_eq!(generation_of(other), None, "{other}");
+        }
+    }
+}
