@@ -26,6 +26,8 @@ pub struct Live {
     pub calls: u64,
     /// Most calls nested in each other.
     pub depth: u32,
+    /// Most entities that a transaction touches and scans that it makes, and most entries that one of them finds.
+    pub touches: usize,
     /// Functions, whether they are read-only, and whether they ask for snapshots only.
     pub functions: Vec<(String, bool, bool)>,
 }
@@ -75,6 +77,7 @@ impl Deployed {
             version: version.components[0].digest.0[0],
             calls: version.limits.calls.into(),
             depth: version.limits.call_depth,
+            touches: version.limits.rw_set as usize,
             functions: operator
                 .functions
                 .iter()

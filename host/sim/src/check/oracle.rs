@@ -2,7 +2,7 @@
 //!
 //! Shares nothing with the protocol but the words. Where it and the protocol differ, one is wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeBounds};
 
 use styx_protocol::abort::{Abort, Code};
@@ -86,6 +86,13 @@ pub struct Oracle {
     calls: u64,
     calls_max: u64,
     depth_max: u32,
+    /// Entities that the running transaction has touched.
+    entities: BTreeSet<(u32, &'static str)>,
+    /// Scans that it has made.
+    scans: usize,
+    touches_max: usize,
+    /// It has met a bound: it reads nothing more, and ends without effect.
+    doomed: bool,
     tid: Tid,
     time: u64,
     /// Accesses of the running transaction, if they are wanted.
@@ -146,10 +153,13 @@ impl Oracle {
     pub fn transaction(&mut self, tid: Tid, time: u64, query: bool, request: &Request) -> Result<u64, Abort> {
         (self.tid, self.time, self.calls, self.said) = (tid, time, 0, 0);
         self.undo.clear();
+        self.entities.clear();
+        (self.scans, self.doomed) = (0, false);
         if let Some(touched) = &mut self.touched {
             touched.clear();
         }
         let result = self.root(query, request);
+        let result = if self.doomed { Err(Abort::new(Code::LimitExceeded, "too many entities")) } else { result };
         if result.is_err() {
             while let Some((operator, key, before)) = self.undo.pop() {
                 self.set(operator, key, before);
@@ -257,15 +267,24 @@ impl Oracle {
     fn root(&mut self, query: bool, request: &Request) -> Result<u64, Abort> {
         let operator = self.deployed.by_id(request.operator.0)?;
         let read_only = operator.read_only(&request.function)? || query;
-        (self.calls_max, self.depth_max) = (operator.calls, operator.depth);
+        (self.calls_max, self.depth_max, self.touches_max) = (operator.calls, operator.depth, operator.touches);
         let (key, args) = (keys::intern(&request.key), request.args.to_vec());
         let place = mix(self.seed ^ mix(self.tid.0));
         self.issue(0)?;
         self.call(Target { operator, function: request.function.to_string(), read_only, depth: 0, key, args, place })
     }
 
+    /// Whether an entity may be touched; counts it the first time.
+    fn touch(&mut self, operator: u32, key: &'static str) -> bool {
+        if !self.doomed && !self.entities.contains(&(operator, key)) {
+            self.doomed = self.entities.len() + self.scans >= self.touches_max;
+            self.entities.insert((operator, key));
+        }
+        !self.doomed
+    }
+
     fn issue(&mut self, depth: u32) -> Result<(), Abort> {
-        if depth >= self.depth_max || self.calls >= self.calls_max {
+        if self.doomed || depth >= self.depth_max || self.calls >= self.calls_max {
             return Err(Abort::new(Code::LimitExceeded, "too many calls, or too deep"));
         }
         self.calls += 1;
@@ -319,6 +338,9 @@ impl Running<'_> {
 
 impl World for Running<'_> {
     async fn get(&mut self, key: &str) -> Option<u64> {
+        if !self.oracle.touch(self.operator, keys::intern(key)) {
+            return None;
+        }
         let value = self.oracle.state.get(&self.operator).and_then(|entities| entities.get(key)).copied();
         let Oracle { footprint, undo, .. } = &mut *self.oracle;
         if let Some(footprint) = footprint
@@ -338,6 +360,9 @@ impl World for Running<'_> {
             return Err(Abort::new(Code::ReadOnly, format!("{} writes", self.name)));
         }
         let key = keys::intern(key);
+        if !self.oracle.touch(self.operator, key) {
+            return Ok(());
+        }
         let before = self.oracle.set(self.operator, key, value);
         self.oracle.undo.push((self.operator, key, before));
         self.oracle.note(Touch { operator: self.operator, key, wrote: Some(value), before });
@@ -352,12 +377,21 @@ impl World for Running<'_> {
         limit: u32,
         reverse: bool,
     ) -> Vec<(usize, u64)> {
+        self.oracle.doomed |= self.oracle.entities.len() + self.oracle.scans >= self.oracle.touches_max;
+        if self.oracle.doomed {
+            return Vec::new();
+        }
+        self.oracle.scans += 1;
         let mut range = RangeRead { operator: self.operator, prefix: prefix.into(), lower, upper };
         let entities = self.oracle.state.entry(self.operator).or_default();
         let found = entities.iter().filter(|(key, _)| range.contains(key)).map(|(key, value)| (*key, *value));
         let limit = if limit == 0 { usize::MAX } else { limit as usize };
         let found: Vec<(&'static str, u64)> =
             if reverse { found.rev().take(limit).collect() } else { found.take(limit).collect() };
+        self.oracle.doomed = found.len() > self.oracle.touches_max;
+        if self.oracle.doomed {
+            return Vec::new();
+        }
         if let Some(footprint) = &mut self.oracle.footprint {
             if let Some((last, _)) = found.last().filter(|_| found.len() == limit) {
                 *(if reverse { &mut range.lower } else { &mut range.upper }) = Bound::Included(last);

@@ -94,15 +94,23 @@ async fn invoke(guest: Rc<Guest>) -> Result<Value, Abort> {
         let frame = attempt.frame();
         (attempt.operator().component.0[0], frame.entity.key().clone(), frame.args.clone())
     });
-    let mut program = Program(guest, Vec::new());
+    let mut program = Program(guest, Vec::new(), false);
     let acc = interpret(version, &own, &args, &mut program).await?;
     let mut result = acc.to_le_bytes().to_vec();
     result.extend(program.1);
     Ok(result.into())
 }
 
-/// The world of a running program, and the bytes that its result shows.
-struct Program(Rc<Guest>, Vec<u8>);
+/// The world of a running program, the bytes that its result shows, and whether the invoked entity is meant by its name.
+struct Program(Rc<Guest>, Vec<u8>, bool);
+
+impl Program {
+    /// Whether a key is that of the invoked entity and not meant by its name: every other time.
+    fn is_own(&mut self, key: &str) -> bool {
+        self.2 = !self.2;
+        self.2 && self.0.with(|attempt| &**attempt.frame().entity.key() == key)
+    }
+}
 
 /// The number that a value stands for; results may show more behind it, and what a peer made up may be shorter.
 fn number(value: &Value) -> u64 {
@@ -111,6 +119,9 @@ fn number(value: &Value) -> u64 {
 
 impl World for Program {
     async fn get(&mut self, key: &str) -> Option<u64> {
+        if self.is_own(key) {
+            return self.0.with(Attempt::get_own).as_ref().map(number);
+        }
         let value = match self.0.with(|attempt| attempt.get(key)) {
             Locality::Local(value) => value,
             Locality::Remote(ask) => {
@@ -122,6 +133,13 @@ impl World for Program {
     }
 
     async fn put(&mut self, key: &str, value: Option<u64>) -> Result<(), Abort> {
+        if self.is_own(key) {
+            self.0.with(|attempt| match value {
+                Some(value) => attempt.put_own(&value.to_le_bytes()),
+                None => attempt.delete_own(),
+            });
+            return Ok(());
+        }
         let reach = self.0.with(|attempt| match value {
             Some(value) => attempt.put(key, &value.to_le_bytes()),
             None => attempt.delete(key),

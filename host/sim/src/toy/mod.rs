@@ -36,7 +36,7 @@ pub fn args(start: u8, keys: u8, code: &[u8]) -> Vec<u8> {
 }
 
 /// Version `number` of the app. Every version computes something else; of every eight, one lacks
-/// the second operator, one the read-only function, one asks for no snapshots, and two have narrow limits.
+/// the second operator, one the read-only function, one asks for no snapshots, and three have narrow limits.
 pub fn deployment(number: u64) -> Deployment {
     let function = |name: &str, read_only, consistency| Function {
         name: name.into(),
@@ -75,6 +75,7 @@ pub fn deployment(number: u64) -> Deployment {
         limits: Limits {
             calls: if number % 8 == 3 { 4 } else { 1000 },
             call_depth: if number % 8 == 6 { 2 } else { 64 },
+            rw_set: if number % 8 == 4 { 6 } else { 1000 },
             ..Limits::default()
         },
     }

@@ -164,7 +164,9 @@ impl Attempt {
     }
 
     /// Cuts what all owners have found to what the scan wants, and records what it has observed:
-    /// one that stopped at its limit has not seen what lies beyond.
+    /// one that stopped at its limit, or at a bound of its app, has not seen what lies beyond.
+    ///
+    /// In the fallback, what no lock covers may hold anything: whether a bound is met is asked of what is covered only.
     fn observed(
         &mut self,
         pending: &PendingScan,
@@ -173,17 +175,16 @@ impl Attempt {
         let scan = &pending.scan;
         let cut = found.len() >= scan.limit as usize;
         found.truncate(scan.limit as usize);
+        found.truncate(self.count_telling(&found));
         let bytes = found.iter().map(|(key, value)| weigh(key, value)).sum();
-        if !self.bounded(self.quota.admit_entries(found.len(), bytes)) {
-            return None;
-        }
-        let last = found.last().filter(|_| cut && !pending.unlimited);
+        let admitted = self.quota.admit_entries(found.len(), bytes);
+        let last = found.last().filter(|_| (cut && !pending.unlimited) || admitted.is_err());
         let read = scan.observed(last.map(|(key, _)| key));
         // Compared scan by scan: which ranges other functions have observed, others may know.
         let frame = self.frame_mut();
         frame.scans += 1;
         let scan = ScanRecord { place: frame.place, number: frame.scans, read: read.clone() };
-        if !self.admits(|first| first.has_scanned(&scan)) {
+        if !self.admits(|first| first.has_scanned(&scan)) || !self.bounded(admitted) {
             return None;
         }
         self.execution.scans.push(scan);

@@ -270,17 +270,21 @@ impl Graphs {
         let graph = header.graph;
         let Some(known) = self.scheduler.parts.get(graph) else {
             if self.scheduler.mails.phase().fallback {
-                // It took no part before: whatever it does here is drift.
+                // It took no part before: whatever it does here is drift, unless it has met a bound on the way.
                 let question = question.ok_or(why::NOBODY_WAITS)?;
-                let report = report.with(Finding::Drifted);
+                let limits = self.scheduler.ground().and_then(|ground| ground.catalog().operator(header.operator));
+                let (answer, finding) = match limits.and_then(|operator| asked.refusal(&operator.limits)) {
+                    Some(abort) => (RemoteResponse::Failed(abort), Finding::Doomed),
+                    None => (RemoteResponse::Noted, Finding::Drifted),
+                };
                 let reply = OrderReply {
                     graph,
                     number: header.number,
                     question,
-                    answer: RemoteResponse::Noted,
+                    answer,
                     share: None,
                     used: asked.used,
-                    report,
+                    report: report.with(finding),
                 };
                 self.scheduler.mails.to(from).replies.push(reply);
                 return Ok(());
