@@ -8,12 +8,10 @@ use smallvec::SmallVec;
 use styx_planted::{Bug, planted};
 
 use super::execution::Returned;
-use super::quota::Quota;
 use super::{Accesses, Finding, Mode, Report, Stamp, Target, Usage};
 use crate::abort::Abort;
 use crate::cluster::placement::Placement;
 use crate::ids::{OperatorId, PartitionId, WorkerId};
-use crate::sequence::catalog::Limits;
 use crate::state::entity::{Entity, Key, Payload, Value};
 use crate::state::range::{KeyRange, RangeRead};
 
@@ -88,17 +86,6 @@ pub struct RemoteRequest {
     pub stamp: Stamp,
     /// In strict mode: what the transaction has used so far.
     pub used: Usage,
-}
-
-impl RemoteRequest {
-    /// Why it fails where the transaction has touched nothing yet, as it would before the locks of the fallback are
-    /// looked at: the entity is one more than it may touch.
-    pub(crate) fn refusal(&self, limits: &Limits) -> Option<Abort> {
-        let Operation::Get(_) = self.operation else { return None };
-        let mut quota = Quota::new(*limits);
-        quota.used = self.used;
-        quota.admit_access().err()
-    }
 }
 
 /// What an operation came to.

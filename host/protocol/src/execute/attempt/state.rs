@@ -50,6 +50,13 @@ impl Attempt {
     pub fn got(&mut self, answers: Vec<RemoteResponse>) -> Option<Value> {
         match self.single(answers) {
             RemoteResponse::Value(value) => value.map(|Payload(value)| value),
+            RemoteResponse::Noted => {
+                // Its owner took no part in the first execution, so that it holds no lock: one entity more.
+                if self.room_for_access() {
+                    self.drift();
+                }
+                None
+            }
             _ => None,
         }
     }

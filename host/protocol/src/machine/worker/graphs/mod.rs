@@ -270,21 +270,18 @@ impl Graphs {
         let graph = header.graph;
         let Some(known) = self.scheduler.parts.get(graph) else {
             if self.scheduler.mails.phase().fallback {
-                // It took no part before: whatever it does here is drift, unless it has met a bound on the way.
+                // It took no part before: whatever it does here is drift. Of what is read, the one who asks says so, who
+                // looks at its bounds first.
                 let question = question.ok_or(why::NOBODY_WAITS)?;
-                let limits = self.scheduler.ground().and_then(|ground| ground.catalog().operator(header.operator));
-                let (answer, finding) = match limits.and_then(|operator| asked.refusal(&operator.limits)) {
-                    Some(abort) => (RemoteResponse::Failed(abort), Finding::Doomed),
-                    None => (RemoteResponse::Noted, Finding::Drifted),
-                };
+                let is_read = matches!(asked.operation, Operation::Get(_));
                 let reply = OrderReply {
                     graph,
                     number: header.number,
                     question,
-                    answer,
+                    answer: RemoteResponse::Noted,
                     share: None,
                     used: asked.used,
-                    report: report.with(finding),
+                    report: if is_read { report } else { report.with(Finding::Drifted) },
                 };
                 self.scheduler.mails.to(from).replies.push(reply);
                 return Ok(());
