@@ -11,7 +11,7 @@ use styx_planted::{Bug, planted};
 use styx_protocol::ids::{Epoch, Generation, PartitionId};
 use styx_protocol::snapshot::WorkerSnapshot;
 use styx_protocol::state::Write;
-use styx_storage::snapshot::{PartKind, PartRef, SnapshotError, SnapshotStore};
+use styx_storage::snapshot::{CONCURRENCY, PartKind, PartRef, SentPart, SnapshotError, SnapshotStore};
 
 use self::changes::{Change, Changes};
 pub(crate) use self::changes::{REPLIES, decode};
@@ -107,11 +107,18 @@ impl DeltaWriter {
         self.collected.replies(replies);
         let mut collected = std::mem::replace(&mut self.collected, Changes::new(self.partitions));
         let mut parts = Vec::new();
-        for (partition, changes) in collected.sorted() {
-            let Some(part) = persist(|| self.write_one(epoch, partition, changes), conditions)? else {
-                return Ok(Outcome::GaveUp);
-            };
-            parts.push(part);
+        let changed: Vec<_> = collected.sorted().collect();
+        for some in changed.chunks(CONCURRENCY) {
+            let sent: Vec<_> = some.iter().map(|(partition, changes)| self.send(epoch, *partition, changes)).collect();
+            let arrived: Vec<_> = sent.into_iter().map(|sent| sent.and_then(SentPart::wait)).collect();
+            for ((partition, changes), first) in some.iter().zip(arrived) {
+                let mut first = Some(first);
+                let again = || self.send(epoch, *partition, changes).and_then(SentPart::wait);
+                let Some(part) = persist(|| first.take().unwrap_or_else(again), conditions)? else {
+                    return Ok(Outcome::GaveUp);
+                };
+                parts.push(part);
+            }
         }
         self.kind = PartKind::Delta;
         let objects = objects::encode(&parts);
@@ -119,7 +126,7 @@ impl DeltaWriter {
         Ok(Outcome::Written(WrittenPart { epoch, objects, hashes, carried }))
     }
 
-    fn write_one(&self, epoch: Epoch, partition: PartitionId, changes: &[Change]) -> Result<PartRef, SnapshotError> {
+    fn send(&self, epoch: Epoch, partition: PartitionId, changes: &[Change]) -> Result<SentPart, SnapshotError> {
         let mut writer = self.store.part_writer(self.kind, partition.0, epoch.0, self.generation.0)?;
         for change in changes {
             // What is not there needs no word in a base.
@@ -127,12 +134,15 @@ impl DeltaWriter {
                 writer.push(change.operator, change.key(), change.value.as_deref())?;
             }
         }
-        writer.finish()
+        writer.send()
     }
 }
 
 /// Does it as often as the [driver](Retry) says; `None` if it gives up.
-fn persist<T>(once: impl Fn() -> Result<T, SnapshotError>, conditions: &mut dyn Conditions) -> Result<Option<T>, Halt> {
+fn persist<T>(
+    mut once: impl FnMut() -> Result<T, SnapshotError>,
+    conditions: &mut dyn Conditions,
+) -> Result<Option<T>, Halt> {
     loop {
         let error = match once() {
             Ok(done) => return Ok(Some(done)),

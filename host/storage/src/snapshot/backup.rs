@@ -152,7 +152,7 @@ fn copy<'a>(
             upload.write(fetch.take(at, length as usize)?)?;
             at += length;
         }
-        upload.finish()?;
+        upload.finish().wait()?;
         PartReader::open(to.clone(), &new)?.check()?;
         progress.objects += 1;
         progress.bytes += old.bytes;

@@ -14,6 +14,7 @@
 //! A call does a few partitions and writes one manifest, of the same epoch, so that there is never a storm.
 //! Snapshots go on meanwhile; a result whose parts are no longer in the chain is dropped.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::SnapshotStore;
@@ -21,8 +22,9 @@ use super::commit::OnConflict;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, PartKind, PartRef};
 use super::merge::merge;
+use super::objects::CONCURRENCY;
 use super::part::Header;
-use super::part::writer::PartWriter;
+use super::part::writer::{PartWriter, SentPart};
 
 /// When to merge, and how much at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +42,10 @@ pub struct CompactionPolicy {
 }
 
 impl Default for CompactionPolicy {
-    /// Eight deltas, half the base, 256 KiB are small; sixteen partitions or 256 MiB a call.
+    /// Eight deltas, half the base, 256 KiB are small; 128 partitions or 256 MiB a call, so that of 1,024 partitions that
+    /// all change, each is done every eighth time.
     fn default() -> Self {
-        Self { deltas_max: 8, share_percent: 50, small_bytes: 256 << 10, partitions_max: 16, bytes_max: 256 << 20 }
+        Self { deltas_max: 8, share_percent: 50, small_bytes: 256 << 10, partitions_max: 128, bytes_max: 256 << 20 }
     }
 }
 
@@ -120,24 +123,27 @@ impl SnapshotStore {
         // Longest first: they cost a recovery most.
         plans.sort_by_key(|(partition, parts)| (std::cmp::Reverse(parts.len()), *partition));
         let mut compacted = Compacted { remaining: plans.len(), ..Compacted::default() };
-        let mut merged = Vec::new();
+        let (mut merged, mut sent) = (Vec::new(), VecDeque::new());
         for (partition, from) in plans {
-            if merged.len() >= policy.partitions_max || compacted.read_bytes >= policy.bytes_max {
+            if merged.len() + sent.len() >= policy.partitions_max || compacted.read_bytes >= policy.bytes_max {
                 break;
             }
             let whole = head.partitions[&partition][0].object == from[0].object;
-            match self.merge_run(partition, &from, whole, generation, stop) {
-                Ok(to) => {
-                    compacted.read_bytes += from.iter().map(|part| part.bytes).sum::<u64>();
-                    compacted.written_bytes += to.bytes;
-                    merged.push(Merged { partition, from, to });
+            compacted.read_bytes += from.iter().map(|part| part.bytes).sum::<u64>();
+            let result = self.merge_run(partition, &from, whole, generation, stop).and_then(|to| {
+                sent.push_back((partition, from, to));
+                while sent.len() >= CONCURRENCY {
+                    merged.push(arrived(&mut sent)?);
                 }
-                Err(error) => {
-                    self.abandon(merged.iter().map(|merged| &merged.to));
-                    return Err(error);
-                }
-            }
+                Ok(())
+            });
+            self.or_abandon(result, &merged)?;
         }
+        while !sent.is_empty() {
+            let result = arrived(&mut sent);
+            merged.push(self.or_abandon(result, &merged)?);
+        }
+        compacted.written_bytes = merged.iter().map(|merged| merged.to.bytes).sum();
         compacted.remaining -= merged.len();
         if merged.is_empty() {
             return Ok(compacted);
@@ -160,6 +166,11 @@ impl SnapshotStore {
         Ok(compacted)
     }
 
+    /// After an error, nobody will mention what was merged.
+    fn or_abandon<T>(&self, result: Result<T, SnapshotError>, merged: &[Merged]) -> Result<T, SnapshotError> {
+        result.inspect_err(|_| self.abandon(merged.iter().map(|merged| &merged.to)))
+    }
+
     fn merge_run(
         &self,
         partition: u16,
@@ -167,13 +178,19 @@ impl SnapshotStore {
         whole: bool,
         generation: u64,
         stop: &dyn Fn() -> bool,
-    ) -> Result<PartRef, SnapshotError> {
+    ) -> Result<SentPart, SnapshotError> {
         let kind = if whole { PartKind::Base } else { PartKind::Delta };
         let epoch = from.last().expect("a run is not empty").epoch;
         let header = Header { kind, partition, epoch, generation, name: String::new() };
         let writer = PartWriter::new(self.objects.clone(), &self.uncommitted, header)?;
         merge(&self.objects, from, writer, kind, stop)
     }
+}
+
+/// Waits for the first of those that were sent.
+fn arrived(sent: &mut VecDeque<(u16, Vec<PartRef>, SentPart)>) -> Result<Merged, SnapshotError> {
+    let (partition, from, to) = sent.pop_front().expect("something was sent");
+    Ok(Merged { partition, from, to: to.wait()? })
 }
 
 impl Merged {

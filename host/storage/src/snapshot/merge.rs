@@ -12,7 +12,7 @@ use super::manifest::{PartKind, PartRef};
 use super::objects::Objects;
 use super::part::block::{Block, Entry, Position};
 use super::part::reader::PartReader;
-use super::part::writer::PartWriter;
+use super::part::writer::{PartWriter, SentPart};
 
 /// A part and how far it was read.
 struct Cursor {
@@ -22,9 +22,8 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn open(objects: &Objects, part: &PartRef) -> Result<Self, SnapshotError> {
-        let mut cursor =
-            Self { reader: PartReader::open(objects.clone(), part)?, block: None, at: Position::default() };
+    fn new(reader: PartReader) -> Result<Self, SnapshotError> {
+        let mut cursor = Self { reader, block: None, at: Position::default() };
         cursor.refill()?;
         Ok(cursor)
     }
@@ -52,7 +51,7 @@ impl Cursor {
     }
 }
 
-/// Writes what `parts`, oldest first, come to; a base tells no deletions, a delta passes them on. Asks `stop`
+/// Writes what `parts`, oldest first, come to, and sends it; a base tells no deletions, a delta passes them on. Asks `stop`
 /// now and then.
 pub(crate) fn merge(
     objects: &Objects,
@@ -60,8 +59,9 @@ pub(crate) fn merge(
     mut writer: PartWriter,
     kind: PartKind,
     stop: &dyn Fn() -> bool,
-) -> Result<PartRef, SnapshotError> {
-    let mut cursors = parts.iter().map(|part| Cursor::open(objects, part)).collect::<Result<Vec<_>, _>>()?;
+) -> Result<SentPart, SnapshotError> {
+    let readers = PartReader::open_all(objects, parts)?;
+    let mut cursors = readers.into_iter().map(Cursor::new).collect::<Result<Vec<_>, _>>()?;
     let mut lowest = Vec::with_capacity(cursors.len());
     for count in 0_u64.. {
         if count % 4096 == 0 && stop() {
@@ -92,5 +92,5 @@ pub(crate) fn merge(
             cursors[*index].advance()?;
         }
     }
-    writer.finish()
+    writer.send()
 }

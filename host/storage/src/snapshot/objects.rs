@@ -21,7 +21,7 @@ use super::location::{Opened, RetryPolicy, StoreLocation};
 use super::runtime::Runtime;
 
 /// Small requests under way at a time.
-const CONCURRENCY: usize = 16;
+pub const CONCURRENCY: usize = 16;
 
 /// Objects at a location, with names relative to it.
 #[derive(Clone, Debug)]
@@ -135,9 +135,15 @@ impl Objects {
         Ok(self.put_mode(name, bytes, PutMode::Create)?.is_some())
     }
 
-    /// Puts `bytes` under `name`, whatever was there.
-    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), SnapshotError> {
-        self.put_mode(name, bytes, PutMode::Overwrite).map(|_| ())
+    /// Starts to put `bytes` under `name`, whatever was there.
+    pub(crate) fn start_put(&self, name: &str, bytes: Vec<u8>) -> Pending<Result<(), SnapshotError>> {
+        let (store, path, name) = (self.store.clone(), self.path(name), name.to_owned());
+        self.start(async move {
+            match store.put(&path, PutPayload::from(bytes)).await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(SnapshotError::store("write", &name, &error)),
+            }
+        })
     }
 
     /// Puts `bytes` where `version` is, or where nothing is; the new version, or `None` if something else is there.

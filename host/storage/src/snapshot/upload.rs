@@ -60,13 +60,17 @@ impl Upload {
         if self.pending_bytes >= PIECE_BYTES { self.send() } else { Ok(()) }
     }
 
-    /// Makes the object exist.
-    pub(crate) fn finish(mut self) -> Result<(), SnapshotError> {
+    /// Sends what is left; the object exists when that is done.
+    pub(crate) fn finish(mut self) -> Pending<Result<(), SnapshotError>> {
         if self.multipart.is_none() {
             // Names are never used twice, so overwriting can only repeat what a lost answer hid.
             let whole = std::mem::take(&mut self.pending).concat();
-            return self.objects.put(&self.name, whole);
+            return self.objects.start_put(&self.name, whole);
         }
+        Pending::Done(self.complete())
+    }
+
+    fn complete(&mut self) -> Result<(), SnapshotError> {
         if self.pending_bytes > 0 {
             self.send()?;
         }

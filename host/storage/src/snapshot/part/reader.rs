@@ -42,7 +42,20 @@ pub(crate) struct PartReader {
 impl PartReader {
     /// Starts to read; the header must say what the manifest says.
     pub(crate) fn open(objects: Objects, part: &PartRef) -> Result<Self, SnapshotError> {
-        let mut reader = Self {
+        let mut reader = Self::ask(objects, part);
+        reader.header()?;
+        Ok(reader)
+    }
+
+    /// Starts to read several; what they begin with is asked for at once.
+    pub(crate) fn open_all(objects: &Objects, parts: &[PartRef]) -> Result<Vec<Self>, SnapshotError> {
+        let mut readers: Vec<_> = parts.iter().map(|part| Self::ask(objects.clone(), part)).collect();
+        readers.iter_mut().try_for_each(Self::header)?;
+        Ok(readers)
+    }
+
+    fn ask(objects: Objects, part: &PartRef) -> Self {
+        Self {
             fetch: Fetch::new(objects, part.object.clone(), part.bytes),
             part: part.clone(),
             hasher: Box::new(Xxh3::new()),
@@ -53,9 +66,7 @@ impl PartReader {
             raw_bytes: 0,
             last: None,
             done: false,
-        };
-        reader.header()?;
-        Ok(reader)
+        }
     }
 
     fn damaged(&self, what: impl Into<String>) -> SnapshotError {

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::super::error::SnapshotError;
 use super::super::manifest::{PartKind, PartRef};
-use super::super::objects::Objects;
+use super::super::objects::{Objects, Pending};
 use super::super::uncommitted::UncommittedObjects;
 use super::super::upload::Upload;
 use super::block::{Columns, Entry};
@@ -90,12 +90,51 @@ impl PartWriter {
     ///
     /// # Errors
     /// [`SnapshotError::Store`] if an upload failed; [`SnapshotError::Misuse`] after an earlier error.
-    pub fn finish(mut self) -> Result<PartRef, SnapshotError> {
+    pub fn finish(self) -> Result<PartRef, SnapshotError> {
+        self.send()?.wait()
+    }
+
+    /// Sends the rest of the part, and does not wait until it exists: of small parts, many may be on their way.
+    ///
+    /// # Errors
+    /// As of [`Self::finish`].
+    pub fn send(mut self) -> Result<SentPart, SnapshotError> {
         if self.failed {
             return Err(self.sink.misuse("an entry was refused, so the part is not whole: write it again"));
         }
         self.close_block()?;
-        self.sink.finish(self.deletes)
+        self.sink.send(self.deletes)
+    }
+}
+
+/// A part that is on its way into the store. Dropping it abandons the part.
+pub struct SentPart {
+    part: PartRef,
+    uncommitted: UncommittedObjects,
+    /// None once it was waited for.
+    arrival: Option<Pending<Result<(), SnapshotError>>>,
+}
+
+impl SentPart {
+    /// Waits until it exists; what is returned belongs into a manifest.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Store`] if it could not be put.
+    pub fn wait(mut self) -> Result<PartRef, SnapshotError> {
+        let arrival = self.arrival.take().expect("it is waited for once");
+        if let Err(error) = arrival.wait() {
+            self.uncommitted.remove(&self.part.object);
+            return Err(error);
+        }
+        Ok(self.part.clone())
+    }
+}
+
+impl Drop for SentPart {
+    fn drop(&mut self) {
+        if self.arrival.is_some() {
+            self.uncommitted.remove(&self.part.object);
+        }
     }
 }
 
@@ -111,7 +150,7 @@ pub(crate) fn write_system(
         sink.block(piece, 0)?;
         sink.raw_bytes += piece.len() as u64;
     }
-    sink.finish(0)
+    sink.send(0)?.wait()
 }
 
 /// Compresses, checksums and uploads encoded blocks.
@@ -175,7 +214,7 @@ impl Sink {
         self.put(block)
     }
 
-    fn finish(mut self, deletes: u64) -> Result<PartRef, SnapshotError> {
+    fn send(mut self, deletes: u64) -> Result<SentPart, SnapshotError> {
         let mut footer = FOOTER_MAGIC.to_vec();
         footer.extend_from_slice(&self.blocks.to_le_bytes());
         footer.extend_from_slice(&[0; 4]);
@@ -185,8 +224,8 @@ impl Sink {
         self.put(footer)?;
         let checksum = self.hasher.digest128();
         self.put(checksum.to_le_bytes().to_vec())?;
-        self.upload.take().expect("it is there until the end").finish()?;
-        Ok(PartRef {
+        let arrival = self.upload.take().expect("it is there until the end").finish();
+        let part = PartRef {
             object: self.object.clone(),
             kind: self.header.kind,
             partition: self.header.partition,
@@ -197,7 +236,8 @@ impl Sink {
             entries: self.entries,
             deletes,
             checksum,
-        })
+        };
+        Ok(SentPart { part, uncommitted: self.uncommitted.clone(), arrival: Some(arrival) })
     }
 }
 
