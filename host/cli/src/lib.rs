@@ -11,7 +11,9 @@ mod error;
 mod invoke;
 mod migrations;
 mod output;
+mod partitions;
 mod requests;
+mod scale;
 mod server;
 mod snapshots;
 mod state;
@@ -124,6 +126,10 @@ enum Verb {
         #[command(subcommand)]
         verb: snapshots::SnapshotsVerb,
     },
+    /// Show which partitions are large, which are called, and who has them
+    Partitions(partitions::PartitionsArgs),
+    /// Let some workers have all partitions, so that others may be stopped, or so that new ones get their part
+    Scale(scale::ScaleArgs),
     /// Move partitions between the workers of a cluster
     Migrations {
         #[command(subcommand)]
@@ -188,6 +194,8 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::State { verb } => state::run(&client()?, &verb, output),
         Verb::Apps { app } => apps::run(&client()?, app.as_deref(), output),
         Verb::Snapshots { verb } => snapshots::run(client, verb, output),
+        Verb::Partitions(args) => partitions::run(&client()?, &args, output),
+        Verb::Scale(args) => scale::run(&client()?, args, output),
         Verb::Migrations { verb } => migrations::run(&client()?, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
         Verb::Requests { verb } => requests::run(&client()?, verb, output),

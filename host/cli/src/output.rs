@@ -120,6 +120,11 @@ impl Output {
     }
 }
 
+/// Bytes as people write them.
+pub(crate) fn size(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
 /// Text that does nothing to a terminal: what would move its cursor, change its colours or turn the direction of what follows
 /// is escaped as in JSON. Keys, values and messages come from clients and guests.
 fn harmless(text: &str) -> Cow<'_, str> {

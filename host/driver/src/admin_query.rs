@@ -6,6 +6,7 @@ use styx_protocol::attempt::Entry;
 use styx_protocol::catalog::Catalog;
 use styx_protocol::entity::{Entity, Key, Value};
 use styx_protocol::ids::{Epoch, OperatorId, PartitionId, WorkerId};
+use styx_protocol::machine::worker::Work;
 use styx_protocol::range::KeyRange;
 use styx_protocol::state::State;
 
@@ -17,6 +18,10 @@ pub struct QueryView<'a> {
     pub owns: &'a dyn Fn(PartitionId) -> bool,
     /// The committed state.
     pub state: &'a State,
+    /// What a partition has been asked to do.
+    pub work: &'a dyn Fn(PartitionId) -> Work,
+    /// Who is to have a partition, if it is on its way.
+    pub leaves_to: &'a dyn Fn(PartitionId) -> Option<WorkerId>,
     /// What is deployed.
     pub catalog: &'a Catalog,
     /// The last epoch that ended.
@@ -74,11 +79,17 @@ impl QueryView<'_> {
     fn stats(&self) -> impl Iterator<Item = PartitionStats> {
         let partitions = self.state.partitions().iter().enumerate();
         let own = partitions.filter(|(id, _)| (self.owns)(PartitionId(*id as u16)));
-        own.map(|(id, partition)| PartitionStats {
-            partition: id as u16,
-            worker: self.worker,
-            entities: partition.len() as u64,
-            bytes: partition.bytes(),
+        own.map(|(id, partition)| {
+            let Work { calls, fuel } = (self.work)(PartitionId(id as u16));
+            PartitionStats {
+                partition: id as u16,
+                worker: self.worker,
+                entities: partition.len() as u64,
+                bytes: partition.bytes(),
+                calls,
+                fuel,
+                moves_to: (self.leaves_to)(PartitionId(id as u16)),
+            }
         })
     }
 
@@ -91,11 +102,15 @@ impl QueryView<'_> {
             partitions: 0,
             entities: 0,
             bytes: 0,
+            calls: 0,
+            fuel: 0,
         };
         for one in self.stats() {
             status.partitions += 1;
             status.entities += one.entities;
             status.bytes += one.bytes;
+            status.calls += one.calls;
+            status.fuel += one.fuel;
         }
         status
     }
@@ -192,15 +207,37 @@ mod tests {
         let owns = |partition: PartitionId| partition.0.is_multiple_of(2);
         let (own, other): (Vec<_>, Vec<_>) = (0..21).map(entity).partition(|entity| owns(entity.partition()));
         let (worker, epoch, catalog) = (WorkerId(3), Epoch(9), Catalog::default());
-        let view =
-            QueryView { worker, owns: &owns, state: &state, catalog: &catalog, epoch, waiting: 5, remembered: 6 };
+        let work = &|partition: PartitionId| Work { calls: u64::from(partition.0) + 1, fuel: 10 };
+        let leaves_to = &|partition| (partition == PartitionId(2)).then_some(WorkerId(1));
+        let view = QueryView {
+            worker,
+            owns: &owns,
+            state: &state,
+            work,
+            leaves_to,
+            catalog: &catalog,
+            epoch,
+            waiting: 5,
+            remembered: 6,
+        };
         let held = own.iter().filter(|entity| state.get(entity).is_some()).count() as u64;
         let bytes = [0, 2].map(|partition| state.partitions()[partition].bytes()).into_iter().sum();
-        let status = WorkerStatus { worker, epoch, waiting: 5, remembered: 6, partitions: 2, entities: held, bytes };
+        let status = WorkerStatus {
+            worker,
+            epoch,
+            waiting: 5,
+            remembered: 6,
+            partitions: 2,
+            entities: held,
+            bytes,
+            calls: 1 + 3,
+            fuel: 20,
+        };
         assert_eq!(view.answer(&AdminQuery::Workers), Response::Workers(vec![status]));
         let Response::Partitions(stats) = view.answer(&AdminQuery::Partitions) else { panic!("no statistics") };
-        let told: Vec<_> = stats.iter().map(|one| (one.partition, one.worker)).collect();
-        assert_eq!(told, [(0, worker), (2, worker)]);
+        let told: Vec<_> =
+            stats.iter().map(|one| (one.partition, one.worker, one.calls, one.fuel, one.moves_to)).collect();
+        assert_eq!(told, [(0, worker, 1, 10, None), (2, worker, 3, 10, Some(WorkerId(1)))]);
         assert_eq!(
             stats.iter().map(|one| (one.entities, one.bytes)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
             (held, bytes)
@@ -240,11 +277,21 @@ mod tests {
             partitions: 0,
             entities: 0,
             bytes: 0,
+            calls: 0,
+            fuel: 0,
         };
         let answers = vec![Response::Workers(vec![status(1)]), Response::Workers(vec![status(0)])];
         let all = Response::Workers(vec![status(0), status(1)]);
         assert_eq!(merge(&AdminQuery::Workers, answers), Some(all));
-        let stats = |partition| PartitionStats { partition, worker: WorkerId(0), entities: 0, bytes: 0 };
+        let stats = |partition| PartitionStats {
+            partition,
+            worker: WorkerId(0),
+            entities: 0,
+            bytes: 0,
+            calls: 0,
+            fuel: 0,
+            moves_to: None,
+        };
         let answers =
             vec![Response::Partitions(vec![stats(1), stats(3)]), Response::Partitions(vec![stats(0), stats(2)])];
         let all = Response::Partitions((0..4).map(stats).collect());

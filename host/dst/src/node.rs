@@ -1,6 +1,6 @@
 //! Nodes: a machine with its disk and clocks, and the process on it, which crashes, stands still and starts again.
 
-use styx_driver::coordinator::Goal;
+use styx_driver::coordinator::{Goal, MigrationOptions};
 use styx_driver::network::Refusal;
 use styx_driver::time::Instant;
 use styx_protocol::catalog::Digest;
@@ -237,7 +237,7 @@ impl Node {
     }
 
     /// Somebody wants partitions to change their owners, or that they do not.
-    pub fn migrate(&mut self, goal: Option<Goal>, environment: &mut Environment) -> Checked {
+    pub fn migrate(&mut self, goal: Option<(Goal, MigrationOptions)>, environment: &mut Environment) -> Checked {
         self.with(environment, |process, around| {
             process.migrate(goal, around);
             Ok(())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use styx_driver::coordinator::Goal;
+use styx_driver::coordinator::{Goal, MigrationOptions};
 use styx_durability::recovery::Found;
 use styx_protocol::ids::{Epoch, NodeId, PartitionId, RequestId, Tid, WorkerId};
 use styx_protocol::placement::Placement;
@@ -480,7 +480,10 @@ impl World {
                     }
                 };
                 let cancels = environment.random.chance(200);
-                nodes[at].migrate((!cancels).then_some(goal), environment)?;
+                // A tenth of a second for each piece, or none at all: whoever cancels finds it under way.
+                let rate = environment.random.pick(&[None, None, None, Some(1 << 20), Some(0)]);
+                let options = MigrationOptions { rate, ..MigrationOptions::default() };
+                nodes[at].migrate((!cancels).then_some((goal, options)), environment)?;
             }
             Fault::Deployment => {
                 clients.administer(environment);

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::admission::Admission;
 use crate::http::Account;
 use crate::stats::Stats;
-use styx_driver::coordinator::Goal;
+use styx_driver::coordinator::{Goal, MigrationOptions, PaceChange};
 use styx_driver::snapshots::{NoSnapshot, SnapshotSummary};
 
 /// A message of a client of this process.
@@ -31,9 +31,11 @@ pub(crate) enum OperatorMessage {
     /// Sequence a deployment.
     Deploy(Box<Control>, Waiter),
     /// Have partitions change their owners.
-    Migrate(Goal, Waiter),
+    Migrate(Goal, MigrationOptions, Waiter),
     /// Leave partitions where they are that are on their way to other owners.
     CancelMigration(Waiter),
+    /// Copy partitions that are on their way no further for now, or further.
+    PaceMigration(PaceChange, Waiter),
     /// Take a snapshot now.
     Snapshot(oneshot::Sender<Result<SnapshotSummary, NoSnapshot>>),
 }
@@ -269,10 +271,21 @@ impl Handle {
         controlled(answer)
     }
 
-    /// Has partitions change their owners; returns once they have, durably.
-    pub fn migrate(&self, goal: Goal) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
+    /// Has partitions change their owners; returns once they have, durably, or once they are on their way.
+    pub fn migrate(
+        &self,
+        goal: Goal,
+        options: MigrationOptions,
+    ) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
         let (to, answer) = oneshot::channel();
-        self.inbox.operator(OperatorMessage::Migrate(goal, Waiter::Once(to)));
+        self.inbox.operator(OperatorMessage::Migrate(goal, options, Waiter::Once(to)));
+        controlled(answer)
+    }
+
+    /// Has partitions that are on their way be copied no further for now, or further.
+    pub fn pace_migration(&self, change: PaceChange) -> impl Future<Output = Result<(), Abort>> + Send + use<> {
+        let (to, answer) = oneshot::channel();
+        self.inbox.operator(OperatorMessage::PaceMigration(change, Waiter::Once(to)));
         controlled(answer)
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use styx_driver::coordinator::Migrations;
 use styx_protocol::machine::{EpochSummary, Stage};
 
 use crate::snapshots::SnapshotStats;
@@ -82,6 +83,8 @@ pub struct Stats {
     /// Snapshots taken.
     pub snapshots: Arc<SnapshotStats>,
     recent: Mutex<VecDeque<EpochReport>>,
+    migrations: Mutex<Arc<Migrations>>,
+    tickets: AtomicU64,
 }
 
 /// Nanoseconds spent in the phases of all epochs so far. They come one after the other; making the
@@ -153,6 +156,20 @@ fn named<const N: usize>(counters: [(&'static str, &AtomicU64); N]) -> [(&'stati
 const RECENT_MAX: usize = 256;
 
 impl Stats {
+    /// What the coordinator of this process knows of migrations.
+    pub fn migrations(&self) -> Arc<Migrations> {
+        self.migrations.lock().expect("nobody panics while it is held").clone()
+    }
+
+    pub(crate) fn show_migrations(&self, migrations: Arc<Migrations>) {
+        *self.migrations.lock().expect("nobody panics while it is held") = migrations;
+    }
+
+    /// A name for a migration that is asked for, which no other one has here.
+    pub(crate) fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     pub(crate) fn finished(&self, summary: &EpochSummary, duration_us: u64) {
         let counts = summary.counts;
         let add = |counter: &AtomicU64, n: u64| counter.fetch_add(n, Ordering::Relaxed);

@@ -33,6 +33,8 @@ pub struct CoordinatorConfig {
     pub epoch_max_wait: Duration,
     /// Lives of processes that a request may end before it is executed no more; 0: it always is.
     pub quarantine_after: u32,
+    /// Most bytes a second that a worker copies of partitions that leave it, unless a migration says otherwise.
+    pub migration_rate: Option<u64>,
     /// How long things take.
     pub timing: Timing,
 }

@@ -25,7 +25,10 @@ impl<W, R> CoordinatorDriver<W, R> {
     pub(super) fn perform_membership(&mut self, actions: Actions, step: &mut Step<'_, W, R>) {
         for action in actions {
             match action {
-                membership::Action::Beat(to, beat) => step.control(to, Envelope::Beat(beat)),
+                membership::Action::Beat(to, beat) => {
+                    step.control(to, Envelope::Beat(beat));
+                    self.repeat_pace(to, step);
+                }
                 membership::Action::Drain(generation) => self.drain(generation, step),
                 membership::Action::Release(to) => step.control(to, Envelope::Released),
                 membership::Action::Refuse(to, why) => {
@@ -150,6 +153,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             step.push(Effect::EndSnapshots);
         }
         step.log(Diagnostic::info("the generation is over").generation(generation));
+        self.review_migration(step);
         self.show_all(step);
     }
 }

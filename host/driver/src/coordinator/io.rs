@@ -10,6 +10,8 @@ use styx_protocol::message::Message;
 use styx_protocol::record::EpochRecord;
 use styx_protocol::snapshot::SnapshotHeader;
 
+use super::migration_history::Migrations;
+use super::migrations::{MigrationOptions, PaceChange};
 use super::placing::Goal;
 use crate::admission::LogCondition;
 use crate::client::{Answer, ClientMessage};
@@ -91,11 +93,18 @@ pub enum Event<W, R> {
     Migrate {
         /// Which.
         goal: Goal,
-        /// Answered with [`Answer::Controlled`] when they have, if somebody waits.
+        options: MigrationOptions,
+        /// Answered with [`Answer::Controlled`], if somebody waits.
         waiter: Option<W>,
     },
     /// An operator wants partitions that are on their way to other owners to stay.
     CancelMigration {
+        /// Answered with [`Answer::Controlled`], if somebody waits.
+        waiter: Option<W>,
+    },
+    /// An operator wants partitions to be copied no further for now, or further.
+    PaceMigration {
+        change: PaceChange,
         /// Answered with [`Answer::Controlled`], if somebody waits.
         waiter: Option<W>,
     },
@@ -206,6 +215,8 @@ pub enum Effect<W, R> {
     },
     /// Have a control sequenced: say [`Event::Deploy`], for nobody who waits.
     Sequence(Control),
+    /// Show this process's endpoints what is known of migrations.
+    ShowMigrations(Arc<Migrations>),
     /// Show this process's endpoints what is deployed.
     PublishCatalog(Arc<Catalog>),
 

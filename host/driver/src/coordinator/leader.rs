@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, Tid, Timestamp, WorkerId};
-use styx_protocol::machine::coordinator::{Action, Config, Input};
+use styx_protocol::machine::coordinator::{Action, Config, Input, MigrationStage};
 use styx_protocol::machine::{Coordinator, Stage};
 use styx_protocol::membership::Seated;
 use styx_protocol::placement::Placement;
@@ -193,6 +193,15 @@ impl<W> LeaderState<W> {
 
     pub(super) fn is_migrating(&self) -> bool {
         self.machine.is_migrating()
+    }
+
+    pub(super) fn migration_stage(&self) -> Option<MigrationStage> {
+        self.machine.migration_stage()
+    }
+
+    /// Whoever waits for the end of the migration under way waits no more.
+    pub(super) fn take_migration_waiter(&mut self) -> Option<W> {
+        self.machine.take_migration_waiter()
     }
 
     pub(super) fn found(&self) -> Option<&Arc<SnapshotFound>> {

@@ -1,31 +1,180 @@
 //! Migrations: partitions change their owners while everything goes on, because an operator wants it.
 
+use std::collections::BTreeMap;
+
 use styx_protocol::abort::{Abort, Code};
-use styx_protocol::ids::NodeId;
-use styx_protocol::machine::coordinator::Input;
+use styx_protocol::ids::{Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
+use styx_protocol::machine::coordinator::{Input, MigrationStage};
+use styx_protocol::machine::worker::CopyProgress;
 use styx_protocol::placement::Placement;
 
 use super::CoordinatorDriver;
 use super::io::Effect;
 use super::leader::LeaderState;
+use super::migration_history::{Begun, MigrationState, Transfer};
 use super::placing::{self, Goal};
 use super::snapshots::SnapshotWaiter;
 use super::step::Step;
 use crate::client::Answer;
 use crate::diagnostic::Diagnostic;
 use crate::snapshots::NoSnapshot;
+use crate::wire::{CopyPace, Envelope};
+
+/// Why a migration is refused that was planned on another placement.
+pub const PLACEMENT_CHANGED: &str = "partitions have changed their owners since it was planned";
+
+/// What is asked for besides the goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigrationOptions {
+    /// Comes back in [`MigrationReport::ticket`](super::MigrationReport::ticket).
+    pub ticket: u64,
+    /// The placement that it was planned on, if it was: no other one will do.
+    pub planned_on: Option<(Generation, PlacementVersion)>,
+    /// Most bytes a second that each worker copies; otherwise the coordinator's setting.
+    pub rate: Option<u64>,
+    /// Whoever asks waits for its end; otherwise for its beginning.
+    pub wait: bool,
+}
+
+impl Default for MigrationOptions {
+    fn default() -> Self {
+        MigrationOptions { ticket: 0, planned_on: None, rate: None, wait: true }
+    }
+}
+
+/// A change of how fast partitions are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaceChange {
+    /// No further pieces.
+    Pause,
+    /// Pieces again, as fast as before.
+    Resume,
+}
 
 impl<W, R> CoordinatorDriver<W, R> {
-    pub(super) fn migrate(&mut self, goal: &Goal, waiter: Option<W>, step: &mut Step<'_, W, R>) {
+    pub(super) fn migrate(
+        &mut self,
+        goal: &Goal,
+        options: MigrationOptions,
+        waiter: Option<W>,
+        step: &mut Step<'_, W, R>,
+    ) {
+        if let (Some(planned_on), Some(leader)) = (options.planned_on, self.leader.as_deref())
+            && planned_on != (leader.generation(), leader.placement().version())
+        {
+            let abort = Abort::new(Code::BadArguments, PLACEMENT_CHANGED);
+            return step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort)))));
+        }
         let owners = match self.leader.as_deref().filter(|leader| leader.serves()) {
             Some(leader) => placing::reach(goal, leader.placement().owners(), &leader.nodes())
                 .map_err(|why| Abort::new(Code::BadArguments, why)),
             None => Err(Abort::new(Code::Overloaded, "the cluster does not serve yet; try again in a moment")),
         };
         match owners {
-            Ok(owners) => self.machine(Input::Migrate { owners, waiter }, step),
+            Ok(owners) => self.begin_migration(owners, options, waiter, step),
             Err(abort) => step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Err(abort))))),
         }
+    }
+
+    fn begin_migration(
+        &mut self,
+        owners: Vec<WorkerId>,
+        options: MigrationOptions,
+        waiter: Option<W>,
+        step: &mut Step<'_, W, R>,
+    ) {
+        let Some(leader) = self.leader.as_deref() else { return };
+        let (is_first, nodes, placement) = (!leader.is_migrating(), leader.nodes(), leader.placement().clone());
+        let (generation, version) = (leader.generation(), placement.version().next());
+        let transfers = transfers(&placement, &owners);
+        if is_first {
+            // Before the first piece leaves.
+            let rate = options.rate.or(self.config.migration_rate);
+            self.pace = CopyPace { rate, paused: false };
+            self.tell_pace(generation, &nodes, step);
+        }
+        self.machine(Input::Migrate { owners, waiter }, step);
+        let Some(leader) = self.leader.as_deref_mut().filter(|leader| is_first && leader.is_migrating()) else {
+            return;
+        };
+        let waits_no_more = if options.wait { None } else { leader.take_migration_waiter() };
+        let begun = Begun { generation, ticket: options.ticket, version, transfers, rate: self.pace.rate };
+        self.migrations.begin(begun, step.now.monotonic, step.now.wall);
+        self.show_migrations(true, step);
+        step.extend(waits_no_more.map(|waiter| Effect::Answer(waiter, Answer::Controlled(Ok(())))));
+    }
+
+    /// Has workers copy as fast as they may, from now on.
+    fn tell_pace(&self, generation: Generation, nodes: &[NodeId], step: &mut Step<'_, W, R>) {
+        for node in nodes {
+            step.control(*node, Envelope::CopyPace { generation, pace: self.pace });
+        }
+    }
+
+    /// What is not the usual pace is said with every answer to a heartbeat: once may be lost.
+    pub(super) fn repeat_pace(&self, to: NodeId, step: &mut Step<'_, W, R>) {
+        if let Some(leader) = self.leader.as_deref().filter(|leader| leader.is_migrating())
+            && self.migrations.current().is_some()
+        {
+            self.tell_pace(leader.generation(), &[to], step);
+        }
+    }
+
+    /// Pieces are to be copied no more, or again.
+    pub(super) fn change_pace(&mut self, change: PaceChange, waiter: Option<W>, step: &mut Step<'_, W, R>) {
+        let paused = change == PaceChange::Pause;
+        let copies = |state: &MigrationState| matches!(state, MigrationState::Copying | MigrationState::Paused);
+        let current = self.migrations.current().filter(|current| copies(&current.state));
+        let result = match (current, self.leader.as_deref()) {
+            (Some(_), Some(leader)) => {
+                let (generation, nodes) = (leader.generation(), leader.nodes());
+                self.pace.paused = paused;
+                self.migrations.paced(self.pace.rate, paused);
+                self.tell_pace(generation, &nodes, step);
+                self.show_migrations(true, step);
+                Ok(())
+            }
+            _ => Err(Abort::new(Code::BadArguments, "no migration is under way that still copies")),
+        };
+        step.extend(waiter.map(|waiter| Effect::Answer(waiter, Answer::Controlled(result))));
+    }
+
+    /// An owner says how much it has copied.
+    pub(super) fn copied(
+        &mut self,
+        from: NodeId,
+        generation: Generation,
+        progress: CopyProgress,
+        step: &mut Step<'_, W, R>,
+    ) {
+        self.migrations.copied(from, generation, progress);
+        self.show_migrations(false, step);
+    }
+
+    /// The machine may have gone on with a migration.
+    pub(super) fn review_migration(&mut self, step: &mut Step<'_, W, R>) {
+        if self.migrations.current().is_none() {
+            return;
+        }
+        let stage = self.leader.as_deref().and_then(LeaderState::migration_stage);
+        if let Some(stage) = stage {
+            self.migration_placed |= stage == MigrationStage::Placed;
+            self.migrations.reached(stage);
+        } else {
+            let serves = self.leader.as_deref().is_some_and(LeaderState::serves);
+            let state = match (std::mem::take(&mut self.migration_placed), serves) {
+                (true, _) if self.leader.is_some() => MigrationState::Done,
+                (_, true) => MigrationState::Cancelled,
+                _ => MigrationState::Failed("the members of the cluster have changed: plan it again".to_owned()),
+            };
+            self.migrations.end(state, step.now.monotonic, step.now.wall);
+        }
+        self.show_migrations(stage != Some(MigrationStage::Copying), step);
+    }
+
+    fn show_migrations(&mut self, at_once: bool, step: &mut Step<'_, W, R>) {
+        let news = self.migrations.news(at_once, step.time());
+        step.extend(news.map(Effect::ShowMigrations));
     }
 
     pub(super) fn cancel_migration(&mut self, waiter: Option<W>, step: &mut Step<'_, W, R>) {
@@ -72,4 +221,16 @@ impl<W, R> CoordinatorDriver<W, R> {
         let owners = leader.placement().owners().iter();
         self.owners = Some(owners.map(|owner| nodes[usize::from(owner.0)]).collect::<Vec<NodeId>>());
     }
+}
+
+/// Who is to give how many partitions to whom.
+fn transfers(placement: &Placement, owners: &[WorkerId]) -> Vec<Transfer> {
+    let mut counts: BTreeMap<(WorkerId, WorkerId), u64> = BTreeMap::new();
+    for (id, to) in (0..placement.partitions()).map(|id| PartitionId(id as u16)).zip(owners) {
+        let from = placement.owner(id);
+        if from != *to {
+            *counts.entry((from, *to)).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|((from, to), partitions)| Transfer { from, to, partitions }).collect()
 }

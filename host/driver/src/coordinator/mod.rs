@@ -16,12 +16,14 @@
 //! What a worker sends that cannot be read or applied ends its membership, and with that the generation; what
 //! anybody else sends is dropped. Both are counted. A broken invariant of this process is an assertion.
 
+mod balance;
 mod config;
 mod deployments;
 mod gateways;
 mod generations;
 mod io;
 mod leader;
+mod migration_history;
 mod migrations;
 mod network;
 mod placing;
@@ -39,9 +41,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use balance::Load;
 pub use config::{CoordinatorConfig, SnapshotSettings, Timing};
 pub use io::{Effect, Event, SnapshotFound};
-pub use placing::Goal;
+pub use migration_history::{MigrationId, MigrationReport, MigrationState, MigrationTotals, Migrations, Transfer};
+pub use migrations::{MigrationOptions, PLACEMENT_CHANGED, PaceChange};
+pub use placing::{Goal, plan};
 
 use styx_protocol::catalog::Control;
 use styx_protocol::ids::{Generation, NodeId};
@@ -52,6 +57,7 @@ use styx_protocol::record::EpochRecord;
 use self::deployments::Deployments;
 use self::gateways::Gateways;
 use self::leader::LeaderState;
+use self::migration_history::MigrationHistory;
 use self::recovery::Recovery;
 use self::shutdown::Shutdown;
 use self::step::Step;
@@ -65,7 +71,7 @@ use crate::log_time::LogTime;
 use crate::snapshots::SnapshotSummary;
 use crate::suspicion::{Suspect, is_settled, judge};
 use crate::time::{Instant, Now, earliest};
-use crate::wire::{AdminQuery, CatalogVersion, Envelope, Response};
+use crate::wire::{AdminQuery, CatalogVersion, CopyPace, Envelope, Response};
 
 /// Decides for a coordinator. `W` names somebody in this process who waits.
 #[derive(Debug)]
@@ -85,6 +91,11 @@ pub struct CoordinatorDriver<W, R> {
     log_time: LogTime,
     /// Who had which partition last.
     owners: Option<Vec<NodeId>>,
+    migrations: MigrationHistory,
+    /// How fast partitions are copied that are on their way.
+    pace: CopyPace,
+    /// The placement that is on its way has taken effect, and is not durable yet.
+    migration_placed: bool,
     /// The last snapshot that this process has taken.
     last_snapshot: Option<SnapshotSummary>,
     /// What workers say was under way when they ended.
@@ -108,6 +119,9 @@ impl<W, R> CoordinatorDriver<W, R> {
             log: LogCondition::default(),
             log_time: LogTime::default(),
             owners: None,
+            migrations: MigrationHistory::default(),
+            pace: CopyPace::default(),
+            migration_placed: false,
             last_snapshot: None,
             suspects: BTreeMap::new(),
             reviewed: now,
@@ -216,7 +230,8 @@ impl<W, R> CoordinatorDriver<W, R> {
                 }
             }
             Event::Deploy { control, waiter } => self.deploy(control, waiter, step),
-            Event::Migrate { goal, waiter } => self.migrate(&goal, waiter, step),
+            Event::Migrate { goal, options, waiter } => self.migrate(&goal, options, waiter, step),
+            Event::PaceMigration { change, waiter } => self.change_pace(change, waiter, step),
             Event::CancelMigration { waiter } => self.cancel_migration(waiter, step),
             Event::TakeSnapshot { waiter } => self.take_snapshot(waiter, step),
             Event::LogCondition(condition) => {

@@ -69,7 +69,10 @@ impl<W, R> CoordinatorDriver<W, R> {
 
     fn on_envelope(&mut self, from: NodeId, envelope: Envelope, step: &mut Step<'_, W, R>) {
         match envelope {
-            Envelope::Hello { hello, address, suspects } => {
+            Envelope::Hello { hello, address, suspects, copied } => {
+                if let Some(progress) = copied {
+                    self.copied(from, hello.generation, progress, step);
+                }
                 self.suspected(from, suspects, step);
                 let actions = self.workers.hello(step.time(), from, hello, address);
                 self.perform_membership(actions, step);
@@ -120,6 +123,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             | Envelope::Released
             | Envelope::Invite(_)
             | Envelope::ResendPart { .. }
+            | Envelope::CopyPace { .. }
             | Envelope::Component(..)
             | Envelope::PrepareComponent(_)
             | Envelope::View(_) => self.dropped(from, "it is not for a coordinator", step),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use styx_protocol::ids::{NodeId, PartitionId, WorkerId};
 
+use super::balance::{Load, MayGo, balance_load};
+
 /// What an operator wants of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
@@ -18,6 +20,11 @@ pub enum Goal {
     Empty(
         /// The node.
         NodeId,
+    ),
+    /// Just these nodes have any.
+    Only(
+        /// At least one.
+        Vec<NodeId>,
     ),
 }
 
@@ -70,6 +77,32 @@ fn spread(owners: &[WorkerId], workers: &[WorkerId]) -> Vec<WorkerId> {
     fill(owners.iter().map(keep).collect(), workers)
 }
 
+/// Owners as a goal has it, of partitions of which it is known what they weigh: by load where it leaves a choice, and
+/// by number where nothing was measured.
+///
+/// # Errors
+/// It cannot be: why.
+pub fn plan(goal: &Goal, owners: &[WorkerId], members: &[NodeId], loads: &[Load]) -> Result<Vec<WorkerId>, String> {
+    let by_number = reach(goal, owners, members)?;
+    if loads.len() != owners.len() || loads.iter().all(|load| *load == Load::default()) {
+        return Ok(by_number);
+    }
+    let all = || (0..members.len() as u16).map(WorkerId);
+    let worker = |node: &NodeId| members.iter().position(|member| member == node).map(|at| WorkerId(at as u16));
+    Ok(match goal {
+        Goal::Move(_) => by_number,
+        Goal::Balance => balance_load(owners, &all().collect::<Vec<_>>(), loads, MayGo::All),
+        Goal::Empty(node) => {
+            let others: Vec<WorkerId> = all().filter(|other| Some(*other) != worker(node)).collect();
+            balance_load(owners, &others, loads, MayGo::Homeless)
+        }
+        Goal::Only(nodes) => {
+            let workers: Vec<WorkerId> = nodes.iter().filter_map(worker).collect();
+            balance_load(owners, &workers, loads, MayGo::All)
+        }
+    })
+}
+
 /// Owners as a goal has it.
 ///
 /// # Errors
@@ -88,6 +121,15 @@ pub(super) fn reach(goal: &Goal, owners: &[WorkerId], members: &[NodeId]) -> Res
                 *owner.ok_or_else(|| format!("there is no partition {partition}"))? = worker(node)?;
             }
             Ok(owners)
+        }
+        Goal::Only(nodes) => {
+            let mut workers = nodes.iter().map(worker).collect::<Result<Vec<_>, _>>()?;
+            workers.sort_unstable();
+            workers.dedup();
+            if workers.is_empty() {
+                return Err("somebody must have the partitions".to_owned());
+            }
+            Ok(spread(owners, &workers))
         }
         Goal::Empty(node) => {
             let empty = worker(node)?;
@@ -138,7 +180,30 @@ mod tests {
         let why = |goal| reach(&goal, &owners, &nodes).unwrap_err();
         assert_eq!(why(Goal::Empty(NodeId(7))), "the last worker keeps its partitions");
         assert_eq!(why(Goal::Empty(NodeId(8))), "node 8 is no worker of the cluster");
+        assert_eq!(why(Goal::Only(vec![NodeId(7), NodeId(8)])), "node 8 is no worker of the cluster");
+        assert_eq!(why(Goal::Only(Vec::new())), "somebody must have the partitions");
         assert_eq!(why(Goal::Move(vec![(PartitionId(4), NodeId(7))])), "there is no partition 4");
+    }
+
+    #[test]
+    fn a_plan_goes_by_load_where_there_is_a_choice() {
+        let nodes = [NodeId(7), NodeId(3), NodeId(9)];
+        let owners: Vec<WorkerId> = (0..12).map(|at| WorkerId(at % 3)).collect();
+        let mut loads = vec![Load { bytes: 1, calls: 1 }; 12];
+        let plan = |goal, loads: &[Load]| plan(&goal, &owners, &nodes, loads).unwrap();
+        assert_eq!(plan(Goal::Balance, &loads), owners);
+        assert_eq!(plan(Goal::Balance, &[]), owners, "nothing was measured");
+        for at in [0, 3] {
+            loads[at].calls = 1000;
+        }
+        assert!(moved(&owners, &plan(Goal::Balance, &loads)) > 0);
+        let emptied = plan(Goal::Empty(NodeId(3)), &loads);
+        assert_eq!(moved(&owners, &emptied), 4, "nobody else gives any");
+        assert_eq!(counts(&emptied, 3)[1], 0);
+        let only = plan(Goal::Only(vec![NodeId(9), NodeId(3)]), &loads);
+        assert_eq!(counts(&only, 3)[0], 0);
+        assert_ne!(only[0], only[3], "each has one of those that are called");
+        assert_eq!(plan(Goal::Move(vec![(PartitionId(1), NodeId(7))]), &loads)[1], WorkerId(0));
     }
 
     proptest! {

@@ -56,6 +56,7 @@ impl<W, R> CoordinatorDriver<W, R> {
         for action in actions {
             self.perform(action, step);
         }
+        self.review_migration(step);
     }
 
     fn perform(&mut self, action: Action<W>, step: &mut Step<'_, W, R>) {

@@ -51,6 +51,7 @@ fn config(snapshots: bool) -> CoordinatorConfig {
         backlog_max: 100,
         epoch_max_wait: Duration::from_millis(1),
         quarantine_after: 3,
+        migration_rate: None,
         timing: Timing::default(),
     }
 }
@@ -149,7 +150,7 @@ impl Rig {
                     silent: Vec::new(),
                     leaving: false,
                 };
-                self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}"), suspects });
+                self.envelope(node, Envelope::Hello { hello, address: format!("host:{node}"), suspects, copied: None });
             }
             self.advance();
         }

@@ -36,6 +36,7 @@ impl<W> Views<'_, W> {
             epoch,
             chain,
             members: self.members(),
+            placement: self.leader.map(|leader| leader.placement().version()).unwrap_or_default(),
             partitions: self.config.genesis.layout.partitions,
             admin: self.config.admin.clone(),
         }

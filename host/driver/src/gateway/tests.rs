@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, RequestId, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, OperatorId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::placement::Placement;
 use styx_protocol::route::memory_of;
@@ -305,6 +305,8 @@ fn admin_queries_are_asked_of_all_and_their_answers_merged() {
         partitions: 4,
         entities: 2,
         bytes: 9,
+        calls: 3,
+        fuel: 4,
     };
     let workers = rig.read(AdminQuery::Workers);
     let sent = rig.pass();
@@ -340,6 +342,7 @@ fn the_coordinator_is_asked_even_while_no_worker_serves() {
         epoch: Epoch(0),
         chain: Default::default(),
         members: Vec::new(),
+        placement: PlacementVersion(1),
         partitions: 8,
         engine: EngineHash(1),
         admin: None,

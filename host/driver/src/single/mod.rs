@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_planted::{Bug, planted};
-use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, LogPosition, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::ClientRequest;
 use styx_protocol::machine::{Action, Config, Input, Machine, coordinator, worker};
 use styx_protocol::record::{Chain, EpochRecord};
@@ -302,6 +302,7 @@ impl<W, R, S> SingleDriver<W, R, S> {
                 epoch,
                 chain,
                 members: Vec::new(),
+                placement: PlacementVersion::FIRST,
                 partitions: state.layout().partitions,
                 engine: self.engine,
                 admin: None,
@@ -309,6 +310,8 @@ impl<W, R, S> SingleDriver<W, R, S> {
             return (epoch, Response::Cluster(overview));
         }
         let view = QueryView {
+            work: &|partition| self.machine.work(partition),
+            leaves_to: &|_| None,
             worker: ONLY,
             owns: &|_| true,
             state,

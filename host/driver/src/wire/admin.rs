@@ -1,6 +1,6 @@
 //! What administrators ask of a running cluster, and what it says of itself.
 
-use styx_protocol::ids::{EngineHash, Epoch, Generation, WorkerId};
+use styx_protocol::ids::{EngineHash, Epoch, Generation, PlacementVersion, WorkerId};
 use styx_protocol::record::Chain;
 
 use super::Member;
@@ -56,6 +56,8 @@ pub struct Overview {
     pub chain: Chain,
     /// All members, by worker.
     pub members: Vec<Member>,
+    /// The newest placement of the generation.
+    pub placement: PlacementVersion,
     pub partitions: u32,
     /// Hash of the engine's configuration.
     pub engine: EngineHash,
@@ -77,9 +79,13 @@ pub struct WorkerStatus {
     pub entities: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
+    /// Functions called, since the worker has the partitions that it has.
+    pub calls: u64,
+    /// Fuel used, likewise.
+    pub fuel: u64,
 }
 
-/// What a partition holds.
+/// What a partition holds, and has been asked to do.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct PartitionStats {
     pub partition: u16,
@@ -87,4 +93,10 @@ pub struct PartitionStats {
     pub entities: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
+    /// Functions called on its entities, since the worker has it.
+    pub calls: u64,
+    /// Fuel used, likewise.
+    pub fuel: u64,
+    /// Who is to have it, if it is on its way.
+    pub moves_to: Option<WorkerId>,
 }

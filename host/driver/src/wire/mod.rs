@@ -18,6 +18,7 @@ use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::format::CONTROL_MESSAGES as VERSION;
 use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, WorkerId};
+use styx_protocol::machine::worker::CopyProgress;
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::placement::Placement;
 use styx_protocol::replies::Retention;
@@ -34,6 +35,15 @@ pub struct Member {
     pub address: String,
 }
 
+/// How fast a worker copies partitions that leave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CopyPace {
+    /// Most bytes a second, if there is a limit.
+    pub rate: Option<u64>,
+    /// Not at all.
+    pub paused: bool,
+}
+
 /// A message on a control link.
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub enum Envelope {
@@ -43,6 +53,8 @@ pub enum Envelope {
         address: String,
         /// Requests that were under way when earlier lives of the process ended.
         suspects: Vec<Suspect>,
+        /// How much of what leaves it, or left it last, is copied.
+        copied: Option<CopyProgress>,
     },
     /// Coordinator → worker: the answer to a heartbeat.
     Beat(Beat),
@@ -52,6 +64,11 @@ pub enum Envelope {
     Released,
     /// Coordinator → worker: be a member of this generation, and begin anew.
     Invite(Invite),
+    /// Coordinator → worker: how fast to copy partitions that leave it.
+    CopyPace {
+        generation: Generation,
+        pace: CopyPace,
+    },
     /// Worker → coordinator: it has begun anew as a member.
     Joined {
         generation: Generation,

@@ -16,13 +16,14 @@ use styx_protocol::task::LocalView;
 
 use super::answers::{Answers, Reader};
 use super::components::Components;
+use super::copying::Copying;
 use super::io::{Asker, WorkerConfig, WorkerEffect};
 use super::mailbox::Mailbox;
 use crate::COORDINATOR;
 use crate::admin_query::QueryView;
 use crate::client::{Answer, ClientMessage, Failure};
 use crate::time::Instant;
-use crate::wire::{AdminQuery, Bytes, Envelope, Invite, Query, Question, Reply, Response, WrittenPart};
+use crate::wire::{AdminQuery, Bytes, CopyPace, Envelope, Invite, Query, Question, Reply, Response, WrittenPart};
 
 /// Parts of graphs taken from a mail at a time: what they need stays in the processor's caches.
 const MAIL_PIECE: usize = 64;
@@ -59,6 +60,7 @@ pub(super) struct Membership<L, R> {
     part: Option<WrittenPart>,
     /// The last round began then.
     began: Instant,
+    copying: Copying,
     /// The version of the catalog that this process's endpoints were shown.
     published: u64,
     /// A message that could not be applied, until the driver knows.
@@ -104,6 +106,7 @@ impl<L, R> Membership<L, R> {
             writes_parts: false,
             part: None,
             began: now,
+            copying: Copying::new(now),
             published: 0,
             fault: None,
             actions: Vec::new(),
@@ -321,6 +324,8 @@ impl<L, R> Membership<L, R> {
         let (machine, local) = (&self.machine, self.machine.view());
         let (epoch, _) = machine.position();
         let view = QueryView {
+            work: &|partition| machine.work(partition),
+            leaves_to: &|partition| machine.leaves_to(partition),
             worker: local.me,
             owns: &|partition| local.placement.owner(partition) == local.me,
             state: machine.state(),
@@ -331,6 +336,20 @@ impl<L, R> Membership<L, R> {
         };
         let response = view.answer(&query);
         effects.extend(self.answers.read(now, epoch, reader, response));
+    }
+
+    /// How fast what leaves is to be copied.
+    pub(super) fn copy_at(&mut self, now: Instant, pace: CopyPace, effects: &mut Vec<WorkerEffect<L, R>>) {
+        if let Some(allowance) = self.copying.pace(now, pace) {
+            self.step(now, Input::AllowCopy(allowance), effects);
+        }
+    }
+
+    /// Time has gone on: more of what leaves may be copied.
+    pub(super) fn copy_on(&mut self, now: Instant, effects: &mut Vec<WorkerEffect<L, R>>) {
+        if let Some(allowance) = self.copying.tick(now).filter(|_| self.machine.is_leaving()) {
+            self.step(now, Input::AllowCopy(allowance), effects);
+        }
     }
 
     /// Takes the coordinator's answer to a heartbeat.

@@ -16,6 +16,7 @@
 
 mod answers;
 mod components;
+mod copying;
 mod heartbeat;
 mod io;
 mod mailbox;
@@ -250,8 +251,12 @@ impl<L, R> WorkerDriver<L, R> {
             && !(planted(Bug::SilentWhileRestoring) && restores())
         {
             let WorkerConfig { address, suspects, .. } = &self.config;
-            let envelope = Envelope::Hello { hello, address: address.clone(), suspects: suspects.clone() };
+            let copied = self.membership.as_ref().and_then(|membership| membership.machine().copying());
+            let envelope = Envelope::Hello { hello, address: address.clone(), suspects: suspects.clone(), copied };
             effects.push(WorkerEffect::SendControl { to: COORDINATOR, envelope });
+            if let Some(membership) = &mut self.membership {
+                membership.copy_on(now, effects);
+            }
             let again = now.since(self.fetched) >= FETCH_AGAIN && !planted(Bug::ComponentAskedOnce);
             if std::mem::take(&mut self.unsent) || again {
                 self.fetched = now;
@@ -388,6 +393,11 @@ impl<L, R> WorkerDriver<L, R> {
                     self.leave(now, effects);
                     self.handover.invite = Some(invite);
                     self.join(now, effects);
+                }
+            }
+            Envelope::CopyPace { generation, pace } if from == COORDINATOR => {
+                if let Some(membership) = self.member_of(generation) {
+                    membership.copy_at(now.monotonic, pace, effects);
                 }
             }
             Envelope::ResendPart { generation } => {

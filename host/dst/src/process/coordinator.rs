@@ -66,6 +66,7 @@ impl Coordinator {
             backlog_max: plan.config.backlog_max,
             epoch_max_wait: plan.epoch_max_wait,
             quarantine_after: 0,
+            migration_rate: None,
             timing: plan.cluster.timing,
         };
         let leadership = lease.as_ref().and_then(LeaseThread::leadership).unwrap_or(Leadership::Forever);
@@ -287,6 +288,7 @@ impl Coordinator {
             }
             Effect::SnapshotTaken(_) => {}
             Effect::Sequence(_) => unreachable!("nobody is suspected here"),
+            Effect::ShowMigrations(_) => {}
             Effect::PublishCatalog(catalog) => around.environment.learn(&catalog),
 
             Effect::EpochEnded { summary, .. } => around.environment.ended(life, &summary)?,

@@ -20,7 +20,7 @@ mod worker;
 mod writing;
 
 use styx_driver::coordinator::Event as CoordinatorEvent;
-use styx_driver::coordinator::Goal;
+use styx_driver::coordinator::{Goal, MigrationOptions};
 use styx_driver::gateway::GatewayEvent;
 use styx_driver::network::{NetworkEvent, Refusal};
 use styx_driver::single::SingleEvent;
@@ -213,10 +213,10 @@ impl Process {
     }
 
     /// An administrator wants partitions to change their owners, or that they do not.
-    pub fn migrate(&mut self, goal: Option<Goal>, around: &mut Around<'_>) {
+    pub fn migrate(&mut self, goal: Option<(Goal, MigrationOptions)>, around: &mut Around<'_>) {
         if let Process::Coordinator(_) = self {
             let event = match goal {
-                Some(goal) => CoordinatorEvent::Migrate { goal, waiter: None },
+                Some((goal, options)) => CoordinatorEvent::Migrate { goal, options, waiter: None },
                 None => CoordinatorEvent::CancelMigration { waiter: None },
             };
             around.own.inbox.borrow_mut().push_back(Input::Coordinator(Box::new(event)));

@@ -22,7 +22,7 @@ pub use worker::Worker;
 use crate::cluster::placement::Placement;
 use crate::commit::replies::Retention;
 use crate::execute::task::LocalView;
-use crate::ids::{EngineHash, Epoch, Generation, Tid, Timestamp, WorkerId};
+use crate::ids::{EngineHash, Epoch, Generation, PartitionId, Tid, Timestamp, WorkerId};
 use crate::modes::Modes;
 use crate::sequence::catalog::Catalog;
 use crate::sequence::record::{Chain, EpochRecord};
@@ -198,6 +198,10 @@ impl<W> Machine<W> {
     /// Whether a cut would find anything to do.
     pub fn has_work(&self) -> bool {
         self.coordinator.has_work() || self.worker.has_work()
+    }
+    /// What a partition has been asked to do.
+    pub fn work(&self, partition: PartitionId) -> worker::Work {
+        self.worker.work(partition)
     }
     /// Requests that wait for an epoch.
     pub fn backlog(&self) -> usize {

@@ -50,6 +50,16 @@ struct Slot {
     mark: Number,
 }
 
+/// What was packed of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct CopiedEntities {
+    /// The last one, unless that is the last one that there is.
+    pub last: Option<(OperatorId, Key)>,
+    pub entities: u64,
+    /// Of keys and values.
+    pub bytes: u64,
+}
+
 /// Entities of one partition: a table by hash for single keys, an ordered set for scans.
 /// Overwriting a value touches the table only.
 #[derive(Debug, Default)]
@@ -143,14 +153,14 @@ impl Partition {
         self.delta.is_handed_over()
     }
 
-    /// Packs entities behind one, in order, about as many as take `bytes` in all; gives the last of them, unless
-    /// that is the last one that there is.
+    /// Packs entities behind one, in order, about as many as take `bytes` in all.
     pub(crate) fn copy(
         &self,
         after: Option<&(OperatorId, Key)>,
         bytes: usize,
         copy: &mut PackedWrites,
-    ) -> Option<(OperatorId, Key)> {
+    ) -> CopiedEntities {
+        let mut copied = CopiedEntities::default();
         let behind = after.map_or(Bound::Unbounded, |(operator, key)| {
             Bound::Excluded(Ordered(Entity::probe(*operator, key.clone())))
         });
@@ -158,11 +168,14 @@ impl Partition {
         while let Some(Ordered(entity)) = entities.next() {
             let value = self.get(entity).expect("the ordered set and the table hold the same entities");
             copy.push(entity, Some(value));
+            copied.entities += 1;
+            copied.bytes += (entity.key().len() + value.len()) as u64;
             if copy.bytes().len() >= bytes && entities.peek().is_some() {
-                return Some((entity.operator(), entity.key().clone()));
+                copied.last = Some((entity.operator(), entity.key().clone()));
+                break;
             }
         }
-        None
+        copied
     }
 
     /// Hands over up to `most` changes of what was cut off; says whether that was all.

@@ -1,4 +1,4 @@
-//! The cluster, its workers and partitions.
+//! The cluster and its workers.
 
 use std::sync::atomic::Ordering;
 
@@ -18,6 +18,14 @@ impl Queries {
     pub(super) async fn overview(&self) -> Result<Overview, ApiError> {
         match self.ask(AdminQuery::Cluster).await? {
             Response::Cluster(overview) => Ok(overview),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// All partitions, in order.
+    pub(super) async fn partition_stats(&self) -> Result<Vec<PartitionStats>, ApiError> {
+        match self.ask(AdminQuery::Partitions).await? {
+            Response::Partitions(stats) => Ok(stats),
             other => Err(unexpected(&other)),
         }
     }
@@ -96,6 +104,10 @@ pub struct WorkerView {
     partitions: u64,
     entities: u64,
     bytes: u64,
+    /// Functions called on entities of its partitions, each since it has it.
+    calls: u64,
+    /// Fuel used, likewise.
+    fuel: u64,
     epoch: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
@@ -115,6 +127,8 @@ pub async fn workers(State(queries): State<Queries>) -> Result<Json<WorkerList>,
             partitions: status.partitions,
             entities: status.entities,
             bytes: status.bytes,
+            calls: status.calls,
+            fuel: status.fuel,
             epoch: status.epoch.0,
             node: member.map(|Member { node, .. }| format!("{:016x}", node.0)),
             address: member.map(|Member { address, .. }| address.clone()),
@@ -124,38 +138,8 @@ pub async fn workers(State(queries): State<Queries>) -> Result<Json<WorkerList>,
 }
 
 /// Workers are counted from 1.
-fn number(worker: WorkerId) -> u32 {
+pub(super) fn number(worker: WorkerId) -> u32 {
     u32::from(worker.0) + 1
-}
-
-#[derive(Serialize, ToSchema)]
-pub struct PartitionList {
-    partitions: Vec<PartitionView>,
-}
-
-#[derive(Serialize, ToSchema)]
-pub struct PartitionView {
-    partition: u64,
-    /// Number of the worker that has it, from 1.
-    worker: u32,
-    entities: u64,
-    bytes: u64,
-}
-
-/// The partitions, where they are and what they hold
-#[utoipa::path(get, path = "/v1/partitions", responses((status = 200, body = PartitionList)))]
-pub async fn partitions(State(queries): State<Queries>) -> Result<Json<PartitionList>, ApiError> {
-    let stats = match queries.ask(AdminQuery::Partitions).await? {
-        Response::Partitions(stats) => stats,
-        other => return Err(unexpected(&other)),
-    };
-    let view = |stats: &PartitionStats| PartitionView {
-        partition: stats.partition.into(),
-        worker: number(stats.worker),
-        entities: stats.entities,
-        bytes: stats.bytes,
-    };
-    Ok(Json(PartitionList { partitions: stats.iter().map(view).collect() }))
 }
 
 #[derive(Serialize, ToSchema)]

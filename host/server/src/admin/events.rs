@@ -1,6 +1,7 @@
 //! `GET /v1/events`: what the system does, as server-sent events for those who watch.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use styx_protocol::token::Scope;
 use tokio::time::{MissedTickBehavior, interval};
 use utoipa::ToSchema;
 
+use super::migrations::MigrationView;
 use super::queries::Queries;
 use crate::auth::Visitor;
 use crate::stats::{EpochReport, Stats};
@@ -46,7 +48,8 @@ impl Totals {
 /// What the system does, as server-sent events
 ///
 /// `epochs`: sums over the epochs since the last event, and the last of them. The first event
-/// comes at once, with the totals so far.
+/// comes at once, with the totals so far. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has
+/// it; four in a second at most while it goes on.
 #[utoipa::path(get, path = "/v1/events", responses((status = 200, body = EpochEvent, content_type = "text/event-stream")))]
 pub async fn events(
     State(queries): State<Queries>,
@@ -54,22 +57,36 @@ pub async fn events(
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let told = queries.handle.stats().migrations();
     let end = queries.shutdown.wait_owned();
-    let events =
-        stream::unfold((queries, visitor, ticks, None), |(queries, mut visitor, mut ticks, before)| async move {
+    let events = stream::unfold(
+        (queries, visitor, ticks, None, told),
+        |(queries, mut visitor, mut ticks, before, mut told)| async move {
             loop {
                 ticks.tick().await;
                 visitor.may(Scope::Read, None, &queries.handle.catalog()).ok()?;
+                let migrations = queries.handle.stats().migrations();
+                if !Arc::ptr_eq(&told, &migrations) {
+                    told = migrations;
+                    if let Some(newest) = told.reports.last() {
+                        let event = Event::default()
+                            .event("migration")
+                            .json_data(MigrationView::from(newest))
+                            .expect("a migration can be written as JSON");
+                        return Some((Ok(event), (queries, visitor, ticks, before, told)));
+                    }
+                }
                 let now = Totals::of(queries.handle.stats());
                 if before.is_none_or(|before: Totals| before.epochs != now.epochs) {
                     let event = Event::default()
                         .event("epochs")
                         .json_data(EpochEvent::of(queries.handle.stats(), before.unwrap_or_default(), now))
                         .expect("counters can be written as JSON");
-                    return Some((Ok(event), (queries, visitor, ticks, Some(now))));
+                    return Some((Ok(event), (queries, visitor, ticks, Some(now), told)));
                 }
             }
-        });
+        },
+    );
     Sse::new(events.take_until(end)).keep_alive(KeepAlive::default())
 }
 

@@ -89,6 +89,11 @@ impl Collector for Everything {
         ] {
             counter(&mut encoder, name, help, unit, value)?;
         }
+        let totals = self.0.handle.stats().migrations().totals;
+        let ended = [("done", totals.done), ("cancelled", totals.cancelled), ("failed", totals.failed)];
+        counters(&mut encoder, "styx_migrations", "Migrations that ended, by how", "end", &ended)?;
+        let help = "Bytes of keys and values copied by migrations, as far as owners have said so";
+        counter(&mut encoder, "styx_migration_bytes", help, None, totals.bytes as f64)?;
         let help = "Time spent in the phases of epochs, one after the other, as the worker of this process sees them";
         times(&mut encoder, "styx_phase", help, "phase", &stats.phases.all())?;
         let help = "Time that the coordinator waited for its workers, by the stages of a round";

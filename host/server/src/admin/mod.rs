@@ -14,6 +14,7 @@ mod health;
 mod metrics;
 mod migrations;
 mod openapi;
+mod partitions;
 mod quarantine;
 mod queries;
 #[allow(dead_code, reason = "shapes that only the document needs: nothing reads their fields")]
@@ -109,11 +110,14 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(state::get))
         .routes(routes!(cluster::cluster))
         .routes(routes!(cluster::workers))
-        .routes(routes!(cluster::partitions))
+        .routes(routes!(partitions::partitions))
         .routes(routes!(cluster::epochs))
         .routes(routes!(cluster::requests))
         .routes(routes!(snapshots::list, snapshots::create))
-        .routes(routes!(migrations::start, migrations::cancel))
+        .routes(routes!(migrations::list, migrations::start, migrations::cancel))
+        .routes(routes!(migrations::get, migrations::cancel_one))
+        .routes(routes!(migrations::pause))
+        .routes(routes!(migrations::resume))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
         .routes(routes!(quarantine::list))

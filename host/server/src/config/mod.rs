@@ -234,6 +234,11 @@ pub struct ServerConfig {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_tid: Vec<u64>,
 
+    /// Most bytes a second that each worker copies of partitions that go to other workers, unless a migration says
+    /// otherwise; 0: as fast as it can
+    #[arg(help_heading = roles::COORDINATOR, long, value_name = "SIZE", value_parser = bytes, default_value = "0")]
+    pub migration_rate: u64,
+
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,

@@ -162,6 +162,7 @@ fn options(
         snapshots: snapshots(config, components),
         admin: Some(admin.to_string()),
         quarantine_after: config.quarantine_after,
+        migration_rate: (config.migration_rate > 0).then_some(config.migration_rate),
         controls: quarantine::at_start(None, config.quarantine_after, &config.skip_tid),
     })
 }

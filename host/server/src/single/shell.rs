@@ -189,7 +189,11 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 SingleEvent::Deploy { control: *control, waiter }
             }
             Event::Operator(OperatorMessage::Snapshot(waiter)) => SingleEvent::TakeSnapshot(waiter),
-            Event::Operator(OperatorMessage::Migrate(_, waiter) | OperatorMessage::CancelMigration(waiter)) => {
+            Event::Operator(
+                OperatorMessage::Migrate(.., waiter)
+                | OperatorMessage::CancelMigration(waiter)
+                | OperatorMessage::PaceMigration(_, waiter),
+            ) => {
                 let why = "this process has all partitions: there is nobody to migrate to";
                 return waiter.answer(Answer::Controlled(Err(Abort::new(Code::BadArguments, why))));
             }

@@ -26,7 +26,26 @@ enum Stage {
     Placed(Epoch),
 }
 
+/// How far a migration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigrationStage {
+    /// Some have more to copy.
+    Copying,
+    /// All is copied, and the placement is about to change.
+    Flipping,
+    /// The placement has changed with an epoch, which is about to be durable.
+    Placed,
+}
+
 impl<W> Migration<W> {
+    pub fn stage(&self) -> MigrationStage {
+        match self.stage {
+            Stage::Copying(_) => MigrationStage::Copying,
+            Stage::Copied | Stage::Due => MigrationStage::Flipping,
+            Stage::Placed(_) => MigrationStage::Placed,
+        }
+    }
+
     /// A change from one placement to another; and which worker is to have which of its partitions copied to whom.
     pub fn new(
         now: &Placement,

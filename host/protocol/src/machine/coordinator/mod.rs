@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use io::{Action, Config, Input};
+pub use migration::MigrationStage;
 pub use round::Stage;
 
 use styx_planted::{Bug, planted};
@@ -142,6 +143,14 @@ impl<W> Coordinator<W> {
     /// Whether partitions are on their way to other owners.
     pub fn is_migrating(&self) -> bool {
         self.migration.is_some()
+    }
+    /// How far a migration under way is.
+    pub fn migration_stage(&self) -> Option<MigrationStage> {
+        self.migration.as_ref().map(Migration::stage)
+    }
+    /// Whoever waits for the end of the migration under way waits no more.
+    pub fn take_migration_waiter(&mut self) -> Option<W> {
+        self.migration.as_mut().and_then(|migration| migration.waiter.take())
     }
     /// Who has which partition, from the epoch under way on.
     pub fn placement(&self) -> &Arc<Placement> {

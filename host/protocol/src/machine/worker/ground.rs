@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::long::{Reads, Runner};
 use super::migration::Outgoing;
+use super::work::{PartitionWork, Work};
 use crate::cluster::worker_set::WorkerSet;
-use crate::execute::attempt::{Operation, RemoteResponse};
+use crate::execute::attempt::{Execution, Operation, RemoteResponse};
 use crate::execute::task::LocalView;
 use crate::ids::{PartitionId, WorkerId};
 use crate::sequence::catalog::{Catalog, Consistency, Control};
@@ -37,6 +38,8 @@ pub(crate) struct Ground {
     reads: Reads,
     /// Partitions that other workers follow.
     outgoing: Outgoing,
+    /// What partitions have been asked to do.
+    work: PartitionWork,
 }
 
 impl Ground {
@@ -53,6 +56,7 @@ impl Ground {
             left: step_max,
             reads: Reads::default(),
             outgoing: Outgoing::default(),
+            work: PartitionWork::new(layout.partitions),
         }
     }
 
@@ -67,6 +71,7 @@ impl Ground {
             written: PackedWrites::default(),
             reads: Reads::default(),
             outgoing: Outgoing::default(),
+            work: PartitionWork::default(),
             applied: 0,
             step_max: 0,
             left: 0,
@@ -79,6 +84,21 @@ impl Ground {
 
     pub fn outgoing_mut(&mut self) -> &mut Outgoing {
         &mut self.outgoing
+    }
+
+    /// What a partition has been asked to do.
+    pub fn work(&self, partition: PartitionId) -> Work {
+        self.work.of(partition)
+    }
+
+    /// A graph was executed, as far as it came here.
+    pub fn count(&mut self, execution: &Execution) {
+        self.work.count(execution, self.view.me, &self.view.placement);
+    }
+
+    /// A partition is another worker's: what it has done is no more this worker's to say.
+    pub fn forget_work(&mut self, partition: PartitionId) {
+        self.work.forget(partition);
     }
 
     pub fn reads(&self) -> &Reads {

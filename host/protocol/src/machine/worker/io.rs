@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::migration::CopyAllowance;
 use crate::commit::replies::{FollowedReplies, PartitionReplies, Reply, Retention};
 use crate::execute::attempt::{Execution, LogLine, Operation, RemoteResponse};
 use crate::execute::task::{LocalView, LongTask, RunId, Started, Task, TaskProgress};
@@ -79,6 +80,8 @@ pub enum Input<W> {
     Withdraw,
     /// More of what has changed can be taken, after [`Action::WorkerSnapshot`] or [`Action::Changes`].
     HandOver,
+    /// How much of what leaves may be copied from now on.
+    AllowCopy(CopyAllowance),
     /// A step is not at its end, see [`super::Worker::is_unfinished`].
     Continue,
     /// A message of another node of this generation.

@@ -27,6 +27,7 @@ mod queues;
 mod round;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ use std::sync::Arc;
 pub use io::{
     Action, Batch, ClientRequest, ClientResponse, Config, Discarded, Executed, FallbackBatch, Input, STEP_MAX,
 };
+pub use migration::{CopiedOf, CopyAllowance, CopyProgress};
+pub use work::Work;
 
 use styx_planted::{Bug, planted};
 
@@ -193,6 +196,22 @@ impl<W> Worker<W> {
     pub fn waiting_apps(&self) -> usize {
         self.ingress.apps()
     }
+    /// What a partition has been asked to do since it is here.
+    pub fn work(&self, partition: PartitionId) -> Work {
+        self.ground.work(partition)
+    }
+    /// Who is to have a partition, if it is on its way.
+    pub fn leaves_to(&self, partition: PartitionId) -> Option<WorkerId> {
+        self.ground.outgoing().leaves_to(partition)
+    }
+    /// Whether any partition is on its way to another worker.
+    pub fn is_leaving(&self) -> bool {
+        !self.ground.outgoing().is_empty()
+    }
+    /// How much of what leaves, or left last, is copied.
+    pub fn copying(&self) -> Option<CopyProgress> {
+        self.ground.outgoing().progress()
+    }
     /// Replies remembered.
     pub fn remembered(&self) -> usize {
         self.egress.remembered()
@@ -240,6 +259,7 @@ impl<W> Worker<W> {
             }
             Input::LongEnded { run, execution } => self.long_ended(run, *execution, actions),
             Input::Withdraw => self.withdraw(actions),
+            Input::AllowCopy(allowance) => self.ground.outgoing_mut().allow(allowance),
             Input::Message { from, message } => {
                 let name = message.name();
                 if let Err(why) = self.on_message(from, message, actions) {
@@ -524,7 +544,8 @@ impl<W> Worker<W> {
         if !self.ground.outgoing().is_empty() {
             return Err(why::TWICE);
         }
-        self.ground.outgoing_mut().begin(version, moves, self.egress.replies_mut());
+        let state = self.ground.state().clone();
+        self.ground.outgoing_mut().begin(version, moves, &state, self.egress.replies_mut());
         Ok(())
     }
 
@@ -588,6 +609,7 @@ impl<W> Worker<W> {
         let (mut partitions, mut to) = (Vec::new(), BTreeMap::new());
         for (partition, worker) in moves {
             partitions.push(self.ground.state_mut().take(partition));
+            self.ground.forget_work(partition);
             discarded.replies.push(self.egress.replies_mut().take(partition));
             handed.entry(worker).or_default();
             to.insert(partition, worker);

@@ -60,6 +60,8 @@ pub struct CoordinatorNodeOptions {
     pub admin: Option<String>,
     /// Lives of processes that a request may end before it is executed no more; 0: it always is.
     pub quarantine_after: u32,
+    /// Most bytes a second that a worker copies of partitions that leave it, unless a migration says otherwise.
+    pub migration_rate: Option<u64>,
     /// Sequenced before anything is executed.
     pub controls: Vec<Control>,
 }
@@ -202,6 +204,7 @@ impl CoordinatorNode {
             backlog_max: options.backlog_max,
             epoch_max_wait: options.epoch_max_wait,
             quarantine_after: options.quarantine_after,
+            migration_rate: options.migration_rate,
             timing: Timing::default(),
         };
         for control in options.controls {

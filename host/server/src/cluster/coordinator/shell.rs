@@ -199,11 +199,14 @@ impl Shell {
             Request::Operator(OperatorMessage::Deploy(control, waiter)) => {
                 self.step(Event::Deploy { control: *control, waiter: Requester::Client(waiter) });
             }
-            Request::Operator(OperatorMessage::Migrate(goal, waiter)) => {
-                self.step(Event::Migrate { goal, waiter: Some(Requester::Client(waiter)) });
+            Request::Operator(OperatorMessage::Migrate(goal, options, waiter)) => {
+                self.step(Event::Migrate { goal, options, waiter: Some(Requester::Client(waiter)) });
             }
             Request::Operator(OperatorMessage::CancelMigration(waiter)) => {
                 self.step(Event::CancelMigration { waiter: Some(Requester::Client(waiter)) });
+            }
+            Request::Operator(OperatorMessage::PaceMigration(change, waiter)) => {
+                self.step(Event::PaceMigration { change, waiter: Some(Requester::Client(waiter)) });
             }
             Request::Operator(OperatorMessage::Snapshot(to)) => {
                 self.step(Event::TakeSnapshot { waiter: Requester::Snapshot(to) });
@@ -275,6 +278,7 @@ impl Shell {
                 let _ = to.send(result);
             }
             Effect::Answer(..) | Effect::SnapshotAnswer { .. } => unreachable!("everybody is told what they asked for"),
+            Effect::ShowMigrations(migrations) => stats.show_migrations(migrations),
             Effect::PublishCatalog(catalog) => {
                 quarantine::tell(&self.around.handle.catalog(), &catalog);
                 self.around.handle.show_catalog(catalog);

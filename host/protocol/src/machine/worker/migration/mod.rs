@@ -18,3 +18,4 @@ mod outgoing;
 
 pub(super) use self::incoming::{Arrived, Followed, Incoming};
 pub(super) use self::outgoing::Outgoing;
+pub use self::outgoing::{CopiedOf, CopyAllowance, CopyProgress};

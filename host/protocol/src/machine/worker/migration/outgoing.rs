@@ -29,6 +29,60 @@ pub(crate) struct Outgoing {
     told: bool,
     /// Pieces of copies that were given up, of which nobody has said yet that they are there.
     stale: BTreeMap<WorkerId, usize>,
+    allowance: Allowance,
+    progress: Option<CopyProgress>,
+}
+
+/// How much of what leaves a worker is copied. What there is of it was counted when it began; what is written meanwhile
+/// makes it more or less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CopyProgress {
+    /// The placement with which it goes.
+    pub version: PlacementVersion,
+    pub partitions: CopiedOf,
+    pub entities: CopiedOf,
+    /// Of keys and values.
+    pub bytes: CopiedOf,
+}
+
+/// So many of so many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct CopiedOf {
+    pub done: u64,
+    pub of: u64,
+}
+
+/// How much of what leaves may be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyAllowance {
+    /// All.
+    Unlimited,
+    /// So many bytes from now on. The piece that exceeds them is taken off the next ones.
+    Bytes(u64),
+}
+
+/// Bytes that may still be copied; below 0, if the last piece took more.
+#[derive(Debug, Default)]
+struct Allowance(Option<i64>);
+
+impl Allowance {
+    fn set(&mut self, allowance: CopyAllowance) {
+        self.0 = match allowance {
+            CopyAllowance::Unlimited => None,
+            CopyAllowance::Bytes(bytes) => {
+                let owed = self.0.unwrap_or_default().min(0);
+                Some(owed.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX)))
+            }
+        };
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.0.is_some_and(|left| left <= 0)
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.0 = self.0.map(|left| left.saturating_sub(bytes as i64));
+    }
 }
 
 #[derive(Debug)]
@@ -81,9 +135,39 @@ impl Outgoing {
         self.partitions.keys().copied()
     }
 
+    /// Who is to have a partition, if it goes.
+    pub fn leaves_to(&self, partition: PartitionId) -> Option<WorkerId> {
+        self.partitions.get(&partition).map(|leaving| leaving.to)
+    }
+
+    /// How much is copied of what goes, or of what went last.
+    pub fn progress(&self) -> Option<CopyProgress> {
+        self.progress
+    }
+
+    /// How much may be copied from now on.
+    pub fn allow(&mut self, allowance: CopyAllowance) {
+        self.allowance.set(allowance);
+    }
+
     /// Partitions are to go with a placement, each to a worker.
-    pub fn begin(&mut self, version: PlacementVersion, moves: &[(PartitionId, WorkerId)], replies: &mut ReplyTable) {
+    pub fn begin(
+        &mut self,
+        version: PlacementVersion,
+        moves: &[(PartitionId, WorkerId)],
+        state: &State,
+        replies: &mut ReplyTable,
+    ) {
         self.version = Some(version);
+        let all = |of: u64| CopiedOf { done: 0, of };
+        let going = moves.iter().map(|(id, _)| &state.partitions()[usize::from(id.0)]);
+        let (mut entities, mut bytes) = (0, 0);
+        going.for_each(|partition| {
+            entities += partition.len() as u64;
+            bytes += partition.bytes();
+        });
+        let partitions = all(moves.len() as u64);
+        self.progress = Some(CopyProgress { version, partitions, entities: all(entities), bytes: all(bytes) });
         for (partition, to) in moves.iter().copied() {
             self.partitions.insert(partition, Leaving { to, copied: Copied::Nothing });
             self.followers.entry(to).or_default().left.push_back(partition);
@@ -154,8 +238,9 @@ impl Outgoing {
             }
         }
         for (to, follower) in &mut self.followers {
-            while follower.pieces < PIECES_MAX && !follower.left.is_empty() {
-                let changes = copy(follower, &mut self.partitions, state, replies);
+            while follower.pieces < PIECES_MAX && !follower.left.is_empty() && !self.allowance.is_used_up() {
+                let (changes, weight) = copy(follower, &mut self.partitions, &mut self.progress, state, replies);
+                self.allowance.take(weight);
                 follower.pieces += 1;
                 mails.push((*to, MovingMail { version, moving: Moving::Copied(changes) }));
             }
@@ -165,8 +250,8 @@ impl Outgoing {
 
     /// The partitions go, each to a worker.
     pub fn end(&mut self) -> Vec<(PartitionId, WorkerId)> {
-        let Outgoing { partitions, stale, .. } = std::mem::take(self);
-        self.stale = stale;
+        let Outgoing { partitions, stale, allowance, progress, .. } = std::mem::take(self);
+        (self.stale, self.allowance, self.progress) = (stale, allowance, progress);
         partitions.into_iter().map(|(id, leaving)| (id, leaving.to)).collect()
     }
 
@@ -176,20 +261,22 @@ impl Outgoing {
             return Vec::new();
         }
         replies.unfollow();
-        let Outgoing { followers, mut stale, .. } = std::mem::take(self);
+        let Outgoing { followers, mut stale, allowance, .. } = std::mem::take(self);
+        self.allowance = allowance;
         followers.iter().for_each(|(to, follower)| *stale.entry(*to).or_default() += follower.pieces);
         self.stale = stale;
         followers.into_keys().collect()
     }
 }
 
-/// The next piece for a worker.
+/// The next piece for a worker, and about as many bytes as it takes.
 fn copy(
     follower: &mut Follower,
     partitions: &mut BTreeMap<PartitionId, Leaving>,
+    progress: &mut Option<CopyProgress>,
     state: &State,
     replies: &ReplyTable,
-) -> PartitionChanges {
+) -> (PartitionChanges, usize) {
     let mut changes = PartitionChanges::default();
     let mut weight = 0;
     while weight < PIECE_BYTES
@@ -208,16 +295,23 @@ fn copy(
             before => {
                 let after = if let Copied::Entities(after) = before { Some(after) } else { None };
                 let taken = changes.writes.bytes().len();
-                let last = partition.copy(after, taken + PIECE_BYTES - weight, &mut changes.writes);
+                let copied = partition.copy(after, taken + PIECE_BYTES - weight, &mut changes.writes);
                 weight += changes.writes.bytes().len() - taken;
-                last.map_or(Copied::Replies(None), Copied::Entities)
+                if let Some(progress) = progress {
+                    progress.entities.done += copied.entities;
+                    progress.bytes.done += copied.bytes;
+                }
+                copied.last.map_or(Copied::Replies(None), Copied::Entities)
             }
         };
         if matches!(leaving.copied, Copied::All) {
             follower.left.pop_front();
+            if let Some(progress) = progress {
+                progress.partitions.done += 1;
+            }
         }
     }
-    changes
+    (changes, weight)
 }
 
 fn in_pieces_of(writes: PackedWrites, replies: Vec<ReplyChange>) -> Vec<PartitionChanges> {

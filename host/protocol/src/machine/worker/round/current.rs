@@ -164,7 +164,7 @@ impl<W> CurrentRound<W> {
     }
 
     /// Answers the queries of this round.
-    pub fn answer(&mut self, mut queries: Roots<W>, egress: &mut Egress<W>) {
+    pub fn answer(&mut self, mut queries: Roots<W>, ground: &mut Ground, egress: &mut Egress<W>) {
         let epoch = self.query_base;
         let base = if planted(Bug::QueryAtOnce) { Epoch(0) } else { epoch };
         for at in 0..queries.len() {
@@ -174,6 +174,7 @@ impl<W> CurrentRound<W> {
                 continue;
             }
             self.summary.counts.queries += 1;
+            ground.count(execution);
             let outcome = std::mem::replace(&mut execution.outcome, Ok(Value::default()));
             let reply = Reply { id: slot.transaction.request.id, tid: slot.transaction.tid, epoch, outcome };
             let waiter = slot.waiter.take().expect("somebody waits for a query");
@@ -202,6 +203,7 @@ impl<W> CurrentRound<W> {
             let conflicts = verdict == Verdict::Conflict;
             if at < self.roots.len() && self.roots.transaction(at).tid == tid {
                 let execution = self.roots.execution(at);
+                ground.count(execution);
                 if execution.postponed || (conflicts && execution.long) {
                     self.postpone(at);
                 } else if let Some(holder) = holder {
@@ -223,6 +225,7 @@ impl<W> CurrentRound<W> {
                 return;
             }
             let Foreign { transaction, root, execution } = foreign.next();
+            ground.count(&execution);
             if holder.is_some() || (conflicts && end.is_some_and(|end| end.long)) {
                 // Its root moves it to a later epoch.
             } else if conflicts {

@@ -327,7 +327,7 @@ impl<W> Rounds<W> {
         if logged {
             current.forget_replies(scope.egress);
         }
-        current.answer(queries, scope.egress);
+        current.answer(queries, scope.ground, scope.egress);
         scope.egress.respond(scope.actions);
         if !logged {
             // Nothing was executed but queries.

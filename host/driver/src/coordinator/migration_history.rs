@@ -1,0 +1,297 @@
+//! What is known of migrations: of the one under way, and of those that ended last. It is kept in memory: a coordinator
+//! that starts anew knows none.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use styx_protocol::ids::{Generation, NodeId, PlacementVersion, Timestamp, WorkerId};
+use styx_protocol::machine::coordinator::MigrationStage;
+use styx_protocol::machine::worker::{CopiedOf, CopyProgress};
+
+use crate::time::Instant;
+
+/// Migrations that are remembered.
+const REMEMBERED: usize = 50;
+
+/// Time between two reports of progress.
+const REPORT_EVERY: Duration = Duration::from_millis(250);
+
+/// Names a migration, in one cluster for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MigrationId {
+    pub generation: Generation,
+    /// Counted in its generation from 1.
+    pub number: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MigrationState {
+    /// Pieces are on their way.
+    Copying,
+    /// The same, and no further ones are sent until somebody says so.
+    Paused,
+    /// All is copied, and the placement is about to change.
+    Flipping,
+    Done,
+    /// Every partition is where it was, because somebody wanted it so.
+    Cancelled,
+    /// Every partition is where it was, or where the next generation has put it.
+    Failed(
+        /// Why.
+        String,
+    ),
+}
+
+impl MigrationState {
+    pub fn has_ended(&self) -> bool {
+        matches!(self, MigrationState::Done | MigrationState::Cancelled | MigrationState::Failed(_))
+    }
+}
+
+/// Partitions that go from one worker to another, as its generation numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    pub from: WorkerId,
+    pub to: WorkerId,
+    pub partitions: u64,
+}
+
+/// What is known of a migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationReport {
+    pub id: MigrationId,
+    /// Whoever asked for it called it so.
+    pub ticket: u64,
+    /// The placement that it makes.
+    pub version: PlacementVersion,
+    pub state: MigrationState,
+    pub transfers: Vec<Transfer>,
+    pub partitions: CopiedOf,
+    pub entities: CopiedOf,
+    /// Of keys and values.
+    pub bytes: CopiedOf,
+    /// Most bytes a second that each worker copies, if there is a limit.
+    pub rate: Option<u64>,
+    pub began: Timestamp,
+    pub ended: Option<Timestamp>,
+    /// How long it has taken so far, or took.
+    pub took: Duration,
+}
+
+/// How many have ended how, since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MigrationTotals {
+    pub done: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    /// Bytes of keys and values that were copied.
+    pub bytes: u64,
+}
+
+/// All that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Migrations {
+    /// The newest is the last.
+    pub reports: Vec<MigrationReport>,
+    pub totals: MigrationTotals,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct MigrationHistory {
+    reports: VecDeque<MigrationReport>,
+    totals: MigrationTotals,
+    /// What owners have said of the newest.
+    copied: BTreeMap<NodeId, CopyProgress>,
+    began: Instant,
+    reported: Instant,
+    changed: bool,
+}
+
+/// What a migration is to be.
+pub(super) struct Begun {
+    pub generation: Generation,
+    pub ticket: u64,
+    pub version: PlacementVersion,
+    pub transfers: Vec<Transfer>,
+    pub rate: Option<u64>,
+}
+
+impl MigrationHistory {
+    pub(super) fn begin(&mut self, begun: Begun, now: Instant, wall: Timestamp) {
+        let Begun { generation, ticket, version, transfers, rate } = begun;
+        let last = self.reports.back().map(|last| last.id).filter(|last| last.generation == generation);
+        let id = MigrationId { generation, number: last.map_or(1, |last| last.number + 1) };
+        if self.reports.len() >= REMEMBERED {
+            self.reports.pop_front();
+        }
+        let partitions = CopiedOf { done: 0, of: transfers.iter().map(|transfer| transfer.partitions).sum() };
+        self.reports.push_back(MigrationReport {
+            id,
+            ticket,
+            version,
+            state: if rate == Some(0) { MigrationState::Paused } else { MigrationState::Copying },
+            transfers,
+            partitions,
+            entities: CopiedOf::default(),
+            bytes: CopiedOf::default(),
+            rate,
+            began: wall,
+            ended: None,
+            took: Duration::ZERO,
+        });
+        (self.began, self.changed) = (now, true);
+        self.copied.clear();
+    }
+
+    /// The one under way.
+    pub(super) fn current(&self) -> Option<&MigrationReport> {
+        self.reports.back().filter(|report| !report.state.has_ended())
+    }
+
+    fn current_mut(&mut self) -> Option<&mut MigrationReport> {
+        self.reports.back_mut().filter(|report| !report.state.has_ended())
+    }
+
+    /// An owner says how much it has copied.
+    pub(super) fn copied(&mut self, from: NodeId, generation: Generation, progress: CopyProgress) {
+        let Some(newest) = self.reports.back_mut() else { return };
+        let is_told = newest.id.generation == generation && newest.version == progress.version;
+        // What is said of one that was given up may be said of the one before.
+        let counts = !newest.state.has_ended() || newest.state == MigrationState::Done;
+        if !is_told || !counts || self.copied.insert(from, progress) == Some(progress) {
+            return;
+        }
+        let sum = |of: fn(&CopyProgress) -> CopiedOf| {
+            self.copied.values().map(of).fold(CopiedOf::default(), |sum, one| CopiedOf {
+                done: sum.done.saturating_add(one.done),
+                of: sum.of.saturating_add(one.of),
+            })
+        };
+        let before = newest.bytes.done;
+        newest.partitions.done = sum(|progress| progress.partitions).done;
+        (newest.entities, newest.bytes) = (sum(|progress| progress.entities), sum(|progress| progress.bytes));
+        self.totals.bytes += newest.bytes.done.saturating_sub(before);
+        self.changed = true;
+    }
+
+    /// How far it is, as the machine has it.
+    pub(super) fn reached(&mut self, stage: MigrationStage) {
+        if stage != MigrationStage::Copying
+            && let Some(report) = self.current_mut()
+            && report.state != MigrationState::Flipping
+        {
+            report.state = MigrationState::Flipping;
+            self.changed = true;
+        }
+    }
+
+    /// It is limited otherwise.
+    pub(super) fn paced(&mut self, rate: Option<u64>, paused: bool) {
+        if let Some(report) = self.current_mut()
+            && report.state != MigrationState::Flipping
+        {
+            report.rate = rate;
+            report.state = if paused { MigrationState::Paused } else { MigrationState::Copying };
+            self.changed = true;
+        }
+    }
+
+    pub(super) fn end(&mut self, state: MigrationState, now: Instant, wall: Timestamp) {
+        let took = now.since(self.began);
+        let Some(report) = self.current_mut() else { return };
+        (report.ended, report.took) = (Some(wall), took);
+        let counted = match &state {
+            MigrationState::Done => &mut self.totals.done,
+            MigrationState::Cancelled => &mut self.totals.cancelled,
+            _ => &mut self.totals.failed,
+        };
+        *counted += 1;
+        if let Some(report) = self.current_mut() {
+            if state == MigrationState::Done {
+                report.partitions.done = report.partitions.of;
+            }
+            report.state = state;
+        }
+        self.changed = true;
+    }
+
+    /// What is to be shown, if there is anything new; `at_once` or if it is time to.
+    pub(super) fn news(&mut self, at_once: bool, now: Instant) -> Option<Arc<Migrations>> {
+        if !self.changed || !(at_once || now.since(self.reported) >= REPORT_EVERY) {
+            return None;
+        }
+        (self.changed, self.reported) = (false, now);
+        let took = now.since(self.began);
+        if let Some(report) = self.current_mut() {
+            report.took = took;
+        }
+        Some(Arc::new(Migrations { reports: self.reports.iter().cloned().collect(), totals: self.totals }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WALL: Timestamp = Timestamp(7);
+
+    fn begun(generation: u64, version: u64) -> Begun {
+        let transfers = vec![Transfer { from: WorkerId(0), to: WorkerId(1), partitions: 4 }];
+        let (generation, version) = (Generation(generation), PlacementVersion(version));
+        Begun { generation, ticket: 1, version, transfers, rate: None }
+    }
+
+    fn progress(version: u64, done: u64) -> CopyProgress {
+        let of = |done| CopiedOf { done, of: 10 };
+        CopyProgress { version: PlacementVersion(version), partitions: of(done), entities: of(done), bytes: of(done) }
+    }
+
+    #[test]
+    fn ids_are_never_used_again_and_only_the_last_ones_are_remembered() {
+        let mut history = MigrationHistory::default();
+        for _ in 0..REMEMBERED + 2 {
+            history.begin(begun(3, 2), Instant(0), WALL);
+            history.end(MigrationState::Cancelled, Instant(9), WALL);
+        }
+        history.begin(begun(4, 2), Instant(0), WALL);
+        let migrations = history.news(true, Instant(0)).unwrap();
+        let ids: Vec<_> = migrations.reports.iter().map(|report| (report.id.generation.0, report.id.number)).collect();
+        assert_eq!(ids.len(), REMEMBERED);
+        assert!(ids.is_sorted() && ids[REMEMBERED - 2..] == [(3, REMEMBERED as u32 + 2), (4, 1)]);
+        assert_eq!(migrations.totals.cancelled, REMEMBERED as u64 + 2);
+    }
+
+    #[test]
+    fn what_owners_say_is_added_up_and_told_at_most_every_so_often() {
+        let mut history = MigrationHistory::default();
+        history.begin(begun(3, 2), Instant(0), WALL);
+        assert!(history.news(true, Instant(0)).is_some() && history.news(true, Instant(0)).is_none());
+        history.copied(NodeId(2), Generation(3), progress(2, 3));
+        history.copied(NodeId(3), Generation(3), progress(2, 1));
+        history.copied(NodeId(3), Generation(3), progress(1, 9));
+        history.copied(NodeId(3), Generation(2), progress(2, 9));
+        assert!(history.news(false, Instant(1000)).is_none(), "it was told a moment ago");
+        let told = history.news(false, Instant(REPORT_EVERY.as_micros() as u64)).unwrap();
+        assert_eq!(told.reports[0].bytes, CopiedOf { done: 4, of: 20 });
+        assert_eq!(told.totals.bytes, 4);
+    }
+
+    #[test]
+    fn the_last_that_an_owner_says_counts_though_it_is_done() {
+        let mut history = MigrationHistory::default();
+        history.begin(begun(3, 2), Instant(0), WALL);
+        history.reached(MigrationStage::Flipping);
+        history.end(MigrationState::Done, Instant(5), WALL);
+        history.copied(NodeId(2), Generation(3), progress(2, 10));
+        let told = history.news(true, Instant(6)).unwrap();
+        let report = &told.reports[0];
+        assert_eq!(
+            (report.state.clone(), report.bytes.done, report.took),
+            (MigrationState::Done, 10, Duration::from_micros(5))
+        );
+        history.end(MigrationState::Cancelled, Instant(9), WALL);
+        assert!(history.news(true, Instant(9)).is_none(), "what has ended stays as it is");
+    }
+}

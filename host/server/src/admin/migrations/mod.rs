@@ -1,0 +1,409 @@
+//! Migrations: partitions change their owners while everything goes on.
+
+mod plan;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use styx_driver::coordinator::{Goal, MigrationOptions, MigrationReport, Migrations, PLACEMENT_CHANGED, PaceChange};
+use styx_driver::wire::Overview;
+use styx_protocol::abort::Abort;
+use styx_protocol::ids::{NodeId, PartitionId};
+use utoipa::ToSchema;
+
+pub use self::plan::Plan;
+use self::plan::{Ground, Terms, named_placement, placement_name};
+pub use self::view::MigrationView;
+use self::view::name;
+use super::Uploads;
+use super::queries::Queries;
+use crate::http::{ApiError, BodyLimits, PathParts, read_body};
+
+const BODY: BodyLimits = BodyLimits { bytes: 8 << 20, silence: Duration::from_secs(30) };
+
+/// Just one of `balance`, `empty`, `workers`, `only` and `moves`, and how.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MigrationRequest {
+    /// Workers are to have about as much to hold and to do.
+    balance: bool,
+    /// Number of a worker that is to have none any more.
+    empty: Option<u32>,
+    /// The first so many workers are to have all.
+    workers: Option<u32>,
+    /// Numbers of the workers that are to have all.
+    only: Vec<u32>,
+    /// Partitions and who is to have each.
+    moves: Vec<Move>,
+    /// What a balance goes by: `load`, which is bytes and calls, or `partitions`, which is their number.
+    by: By,
+    /// Says what it would do, and does nothing.
+    dry_run: bool,
+    /// The placement that it was planned on, as the plan names it: it is refused if another one is in force.
+    placement: Option<String>,
+    /// Most bytes a second that each worker copies [default: the coordinator's `--migration-rate`].
+    rate: Option<u64>,
+    /// Answers at its end, otherwise when it has begun.
+    wait: bool,
+}
+
+impl Default for MigrationRequest {
+    fn default() -> Self {
+        MigrationRequest {
+            balance: false,
+            empty: None,
+            workers: None,
+            only: Vec::new(),
+            moves: Vec::new(),
+            by: By::Load,
+            dry_run: false,
+            placement: None,
+            rate: None,
+            wait: true,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    #[default]
+    Load,
+    Partitions,
+}
+
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    partition: u16,
+    /// Number of the worker that is to have it, from 1.
+    worker: u32,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Migrated {
+    /// True: all partitions are where they were to go.
+    migrated: bool,
+    /// What it was, if it is still known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration: Option<MigrationView>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct MigrationCancelled {
+    cancelled: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct MigrationList {
+    /// The one under way, and the last that ended; the newest first. They are forgotten when the coordinator ends.
+    migrations: Vec<MigrationView>,
+}
+
+impl Queries {
+    pub(super) fn migrations(&self) -> Arc<Migrations> {
+        self.handle.stats().migrations()
+    }
+
+    fn migration(&self, id: &str) -> Result<MigrationReport, ApiError> {
+        let all = self.migrations();
+        all.reports.iter().find(|report| name(report.id) == id).cloned().ok_or_else(|| unknown(id))
+    }
+
+    /// The same, if it is under way.
+    fn running(&self, id: &str) -> Result<(), ApiError> {
+        let report = self.migration(id)?;
+        if report.state.has_ended() {
+            let message = format!("migration {id} has ended");
+            return Err(ApiError::new(StatusCode::CONFLICT, "MIGRATION_ENDED", message)
+                .hint("GET /v1/migrations shows what is under way"));
+        }
+        Ok(())
+    }
+}
+
+fn unknown(id: &str) -> ApiError {
+    let message = format!("no migration \"{}\" is known", crate::http::shorten(id));
+    ApiError::new(StatusCode::NOT_FOUND, "UNKNOWN_MIGRATION", message)
+        .hint("GET /v1/migrations lists those there are; a coordinator that was started anew knows none of before")
+}
+
+/// Moves partitions to other workers
+///
+/// Answers when they are there; with `"wait": false` when it has begun (202); with `"dry_run": true` what it would do.
+#[utoipa::path(
+    post,
+    path = "/v1/migrations",
+    request_body = MigrationRequest,
+    responses((status = 200, body = MigratedOrPlan), (status = 202, body = MigrationView))
+)]
+pub async fn start(
+    State(queries): State<Queries>,
+    State(uploads): State<Uploads>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let body = read_body(&headers, body, "the request", BODY, &uploads.options.memory).await?;
+    let request: MigrationRequest = serde_json::from_slice(&body.bytes).map_err(|error| {
+        ApiError::bad_request(format!("this asks for no migration: {error}")).hint("see /openapi.json")
+    })?;
+    if request.rate == Some(0) {
+        return Err(ApiError::bad_request("a rate of 0 copies nothing").hint("pause the migration instead"));
+    }
+    let overview = queries.overview().await?;
+    if overview.single {
+        let why = "this process has all partitions: there is nobody to migrate to";
+        return Err(ApiError::bad_arguments(why).hint("a cluster has workers: docs/operate/cluster.md"));
+    }
+    let goal = goal(&request, &overview)?;
+    let planned_on = planned_on(&request, &overview)?;
+    let past = queries.migrations();
+    let stats = queries.partition_stats().await?;
+    let ground = Ground { overview: &overview, stats: &stats, past: &past.reports };
+    let terms = Terms { by_number: request.by == By::Partitions, rate: request.rate };
+    let plan = ground.plan(&goal, terms).map_err(ApiError::bad_request)?;
+    if request.dry_run {
+        return Ok(Json(MigratedOrPlan::Plan(plan)).into_response());
+    }
+    queries.admit_write()?;
+    if let Some(current) = past.reports.last().filter(|last| !last.state.has_ended()) {
+        let message = format!("another migration is under way: {}", name(current.id));
+        return Err(ApiError::new(StatusCode::CONFLICT, "MIGRATION_UNDER_WAY", message)
+            .hint("wait for its end, or cancel it: DELETE /v1/migrations"));
+    }
+    if plan.is_empty() {
+        return Err(
+            ApiError::bad_request("every partition is where it is to be").hint("GET /v1/partitions shows where")
+        );
+    }
+    let members: Vec<NodeId> = overview.members.iter().map(|member| member.node).collect();
+    let ticket = queries.handle.stats().ticket();
+    let planned_on = planned_on.or(Some((overview.generation, overview.placement)));
+    let options = MigrationOptions { ticket, planned_on, rate: request.rate, wait: request.wait };
+    queries.handle.migrate(plan.goal(&members), options).await.map_err(refused)?;
+    let known = queries.migrations();
+    let migration = known.reports.iter().find(|report| report.ticket == ticket).map(MigrationView::from);
+    Ok(match migration {
+        Some(migration) if !request.wait => (StatusCode::ACCEPTED, Json(migration)).into_response(),
+        migration => Json(MigratedOrPlan::Migrated(Migrated { migrated: true, migration })).into_response(),
+    })
+}
+
+/// What has been done, or what would be.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum MigratedOrPlan {
+    Migrated(Migrated),
+    Plan(Plan),
+}
+
+fn refused(abort: Abort) -> ApiError {
+    if abort.message == PLACEMENT_CHANGED { changed() } else { abort.into() }
+}
+
+fn changed() -> ApiError {
+    ApiError::new(StatusCode::CONFLICT, "PLACEMENT_CHANGED", PLACEMENT_CHANGED).hint("plan it again")
+}
+
+/// The placement that it says it was planned on.
+fn planned_on(
+    request: &MigrationRequest,
+    overview: &Overview,
+) -> Result<Option<(styx_protocol::ids::Generation, styx_protocol::ids::PlacementVersion)>, ApiError> {
+    let Some(text) = &request.placement else { return Ok(None) };
+    let named = named_placement(text).ok_or_else(|| {
+        let message = format!("\"{}\" names no placement", crate::http::shorten(text));
+        ApiError::bad_request(message).hint("give the one that the plan has, such as \"7.3\"")
+    })?;
+    let now = (overview.generation, overview.placement);
+    if named != now {
+        let hint = format!("plan it again: the placement is {} now", placement_name(now.0, now.1));
+        return Err(changed().hint(hint));
+    }
+    Ok(Some(named))
+}
+
+/// What a request asks for.
+fn goal(request: &MigrationRequest, overview: &Overview) -> Result<Goal, ApiError> {
+    let members = &overview.members;
+    let node = |number: u32| {
+        let member = (number as usize).checked_sub(1).and_then(|at| members.get(at));
+        member.map(|member| member.node).ok_or_else(|| {
+            ApiError::bad_request(format!("there is no worker {number}")).hint("GET /v1/workers shows those there are")
+        })
+    };
+    let MigrationRequest { balance, empty, workers, only, moves, .. } = request;
+    let named = [*balance, empty.is_some(), workers.is_some(), !only.is_empty(), !moves.is_empty()];
+    if named.into_iter().filter(|named| *named).count() != 1 {
+        let why = "a migration has one of balance, empty, workers, only and moves";
+        return Err(ApiError::bad_request(why).hint("see /openapi.json"));
+    }
+    if let Some(worker) = empty {
+        return Ok(Goal::Empty(node(*worker)?));
+    }
+    if let Some(count) = workers {
+        if *count == 0 || *count as usize > members.len() {
+            let why = format!("{count} workers cannot have the partitions: there are {}", members.len());
+            return Err(
+                ApiError::bad_request(why).hint("start the ones that are missing first; at least one must be left")
+            );
+        }
+        return Ok(Goal::Only((1..=*count).map(node).collect::<Result<_, _>>()?));
+    }
+    if !only.is_empty() {
+        return Ok(Goal::Only(only.iter().map(|number| node(*number)).collect::<Result<_, _>>()?));
+    }
+    if !moves.is_empty() {
+        let moves = moves.iter().map(|Move { partition, worker }| Ok((PartitionId(*partition), node(*worker)?)));
+        return Ok(Goal::Move(moves.collect::<Result<_, ApiError>>()?));
+    }
+    Ok(Goal::Balance)
+}
+
+/// The migration under way, and the last that ended
+#[utoipa::path(get, path = "/v1/migrations", responses((status = 200, body = MigrationList)))]
+pub async fn list(State(queries): State<Queries>) -> Json<MigrationList> {
+    Json(MigrationList { migrations: queries.migrations().reports.iter().rev().map(MigrationView::from).collect() })
+}
+
+/// One migration
+#[utoipa::path(
+    get,
+    path = "/v1/migrations/{id}",
+    params(("id" = String, Path)),
+    responses((status = 200, body = MigrationView))
+)]
+pub async fn get(
+    State(queries): State<Queries>,
+    PathParts(id): PathParts<String>,
+) -> Result<Json<MigrationView>, ApiError> {
+    Ok(Json(MigrationView::from(&queries.migration(&id)?)))
+}
+
+/// Copies no further pieces until it is resumed
+#[utoipa::path(
+    post,
+    path = "/v1/migrations/{id}/pause",
+    params(("id" = String, Path)),
+    responses((status = 200, body = MigrationView))
+)]
+pub async fn pause(
+    State(queries): State<Queries>,
+    PathParts(id): PathParts<String>,
+) -> Result<Json<MigrationView>, ApiError> {
+    pace(queries, &id, PaceChange::Pause).await
+}
+
+/// Copies pieces again
+#[utoipa::path(
+    post,
+    path = "/v1/migrations/{id}/resume",
+    params(("id" = String, Path)),
+    responses((status = 200, body = MigrationView))
+)]
+pub async fn resume(
+    State(queries): State<Queries>,
+    PathParts(id): PathParts<String>,
+) -> Result<Json<MigrationView>, ApiError> {
+    pace(queries, &id, PaceChange::Resume).await
+}
+
+async fn pace(queries: Queries, id: &str, change: PaceChange) -> Result<Json<MigrationView>, ApiError> {
+    queries.running(id)?;
+    queries.handle.pace_migration(change).await?;
+    Ok(Json(MigrationView::from(&queries.migration(id)?)))
+}
+
+/// Leaves partitions where they are that are on their way to other workers
+#[utoipa::path(delete, path = "/v1/migrations", responses((status = 200, body = MigrationCancelled)))]
+pub async fn cancel(State(queries): State<Queries>) -> Result<Json<MigrationCancelled>, ApiError> {
+    queries.handle.cancel_migration().await?;
+    Ok(Json(MigrationCancelled { cancelled: true }))
+}
+
+/// The same, if it is this one that is under way
+#[utoipa::path(
+    delete,
+    path = "/v1/migrations/{id}",
+    params(("id" = String, Path)),
+    responses((status = 200, body = MigrationCancelled))
+)]
+pub async fn cancel_one(
+    State(queries): State<Queries>,
+    PathParts(id): PathParts<String>,
+) -> Result<Json<MigrationCancelled>, ApiError> {
+    queries.running(&id)?;
+    queries.handle.cancel_migration().await?;
+    Ok(Json(MigrationCancelled { cancelled: true }))
+}
+
+#[cfg(test)]
+mod tests {
+    use styx_driver::wire::Member;
+    use styx_protocol::ids::{EngineHash, Epoch, Generation, PlacementVersion};
+
+    use super::*;
+
+    fn overview() -> Overview {
+        Overview {
+            single: false,
+            generation: Generation(7),
+            live: true,
+            epoch: Epoch(1),
+            chain: Default::default(),
+            members: [1, 2].map(|node| Member { node: NodeId(node), address: String::new() }).to_vec(),
+            placement: PlacementVersion(3),
+            partitions: 4,
+            engine: EngineHash(1),
+            admin: None,
+        }
+    }
+
+    fn read(text: &str) -> Result<Goal, String> {
+        let request = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        goal(&request, &overview()).map_err(|_| "refused".to_owned())
+    }
+
+    #[test]
+    fn a_migration_has_one_goal() {
+        assert_eq!(read(r#"{"balance":true}"#), Ok(Goal::Balance));
+        assert_eq!(read(r#"{"empty":2}"#), Ok(Goal::Empty(NodeId(2))));
+        assert_eq!(read(r#"{"workers":1}"#), Ok(Goal::Only(vec![NodeId(1)])));
+        assert_eq!(read(r#"{"only":[2]}"#), Ok(Goal::Only(vec![NodeId(2)])));
+        let moves = read(r#"{"moves":[{"partition":7,"worker":1}]}"#);
+        assert_eq!(moves, Ok(Goal::Move(vec![(PartitionId(7), NodeId(1))])));
+        for wrong in [
+            "{}",
+            r#"{"balance":true,"empty":1}"#,
+            r#"{"empty":9}"#,
+            r#"{"workers":0}"#,
+            r#"{"workers":3}"#,
+            r#"{"only":[1,3]}"#,
+            r#"{"moves":[]}"#,
+            r#"{"moves":[{"partition":70000,"worker":1}]}"#,
+            r#"{"mode":"immediate","balance":true}"#,
+            r#"{"balance":true,"by":"luck"}"#,
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plan_of_another_placement_is_refused() {
+        let ask = |placement: &str| {
+            let request = MigrationRequest { placement: Some(placement.to_owned()), ..MigrationRequest::default() };
+            planned_on(&request, &overview()).map(|_| ()).map_err(|error| error.code)
+        };
+        assert_eq!(ask("7.3"), Ok(()));
+        assert_eq!(ask("7.2"), Err("PLACEMENT_CHANGED"));
+        assert_eq!(ask("6.3"), Err("PLACEMENT_CHANGED"));
+        assert_eq!(ask("seven"), Err("BAD_REQUEST"));
+    }
+}
