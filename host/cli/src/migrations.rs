@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::error::CliError;
+use crate::invoke::encode;
 use crate::output::{Output, size};
 
 /// Time between two looks at a migration.
@@ -121,7 +122,9 @@ pub(crate) fn run(client: &Client, verb: MigrationsVerb, output: &Output) -> Res
             request["placement"] = json!(placement);
             start(client, &request, wait, output)
         }
-        MigrationsVerb::Pause { id } => pace(client, &id, "pause", "nothing more is copied until it is resumed", output),
+        MigrationsVerb::Pause { id } => {
+            pace(client, &id, "pause", "nothing more is copied until it is resumed", output)
+        }
         MigrationsVerb::Resume { id } => pace(client, &id, "resume", "it is copied again", output),
         MigrationsVerb::Cancel => {
             let answer = client.send(client.admin(Method::DELETE, "/v1/migrations"))?.body;
@@ -136,7 +139,7 @@ pub(crate) fn run(client: &Client, verb: MigrationsVerb, output: &Output) -> Res
 }
 
 fn path(id: &str) -> String {
-    format!("/v1/migrations/{}", styx_client::encode(id))
+    format!("/v1/migrations/{}", encode(id))
 }
 
 fn one(client: &Client, id: &str) -> Result<Value, CliError> {
@@ -220,7 +223,10 @@ fn watch(client: &Client, id: &str, output: &Output) -> Result<(), CliError> {
         Some("done") => {
             if !output.is_json() {
                 let took = ended["took_ms"].as_u64().unwrap_or(0) as f64 / 1000.0;
-                output.done(&format!("{} partitions are where they were to go, after {took:.1} s", ended["partitions"]["of"]));
+                output.done(&format!(
+                    "{} partitions are where they were to go, after {took:.1} s",
+                    ended["partitions"]["of"]
+                ));
             }
             Ok(())
         }

@@ -48,7 +48,8 @@ pub(crate) fn run(client: &Client, args: &PartitionsArgs, output: &Output) -> Re
         return Ok(());
     }
     let bytes = |one: &Value| size(one["bytes"].as_u64().unwrap_or(0));
-    let number = |one: &Value, name: &str| one[name].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let number =
+        |one: &Value, name: &str| one[name].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
     let worker = |one: &Value| {
         vec![
             number(one, "worker"),

@@ -46,7 +46,8 @@ pub(crate) fn run(client: &Client, args: ScaleArgs, output: &Output) -> Result<(
     let empty = |one: &&Value| one["partitions"] == 0;
     for one in answer["workers"].as_array().into_iter().flatten().filter(empty) {
         let (node, address) = (one["node"].as_str().unwrap_or("-"), one["address"].as_str().unwrap_or("-"));
-        output.note(&format!("worker {} has no partitions and may be stopped: node {node} at {address}", one["worker"]));
+        output
+            .note(&format!("worker {} has no partitions and may be stopped: node {node} at {address}", one["worker"]));
     }
     Ok(())
 }

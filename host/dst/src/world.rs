@@ -481,7 +481,16 @@ impl World {
                 };
                 let cancels = environment.random.chance(200);
                 // A tenth of a second for each piece, or none at all: whoever cancels finds it under way.
-                let rate = environment.random.pick(&[None, None, None, Some(1 << 20), Some(0)]);
+                let rate = environment.random.pick(&[
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    Some(1 << 20),
+                    Some(1 << 20),
+                    Some(1 << 10),
+                ]);
                 let options = MigrationOptions { rate, ..MigrationOptions::default() };
                 nodes[at].migrate((!cancels).then_some((goal, options)), environment)?;
             }

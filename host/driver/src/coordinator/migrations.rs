@@ -91,7 +91,7 @@ impl<W, R> CoordinatorDriver<W, R> {
             // Before the first piece leaves.
             let rate = options.rate.or(self.config.migration_rate);
             self.pace = CopyPace { rate, paused: false };
-            self.tell_pace(generation, &nodes, step);
+            self.tell_pace(generation, version, &nodes, step);
         }
         self.machine(Input::Migrate { owners, waiter }, step);
         let Some(leader) = self.leader.as_deref_mut().filter(|leader| is_first && leader.is_migrating()) else {
@@ -105,18 +105,24 @@ impl<W, R> CoordinatorDriver<W, R> {
     }
 
     /// Has workers copy as fast as they may, from now on.
-    fn tell_pace(&self, generation: Generation, nodes: &[NodeId], step: &mut Step<'_, W, R>) {
+    fn tell_pace(
+        &self,
+        generation: Generation,
+        version: PlacementVersion,
+        nodes: &[NodeId],
+        step: &mut Step<'_, W, R>,
+    ) {
         for node in nodes {
-            step.control(*node, Envelope::CopyPace { generation, pace: self.pace });
+            step.control(*node, Envelope::CopyPace { generation, version, pace: self.pace });
         }
     }
 
-    /// What is not the usual pace is said with every answer to a heartbeat: once may be lost.
+    /// It is said with every answer to a heartbeat, too: once may be lost.
     pub(super) fn repeat_pace(&self, to: NodeId, step: &mut Step<'_, W, R>) {
         if let Some(leader) = self.leader.as_deref().filter(|leader| leader.is_migrating())
-            && self.migrations.current().is_some()
+            && let Some(current) = self.migrations.current()
         {
-            self.tell_pace(leader.generation(), &[to], step);
+            self.tell_pace(leader.generation(), current.version, &[to], step);
         }
     }
 
@@ -126,11 +132,11 @@ impl<W, R> CoordinatorDriver<W, R> {
         let copies = |state: &MigrationState| matches!(state, MigrationState::Copying | MigrationState::Paused);
         let current = self.migrations.current().filter(|current| copies(&current.state));
         let result = match (current, self.leader.as_deref()) {
-            (Some(_), Some(leader)) => {
-                let (generation, nodes) = (leader.generation(), leader.nodes());
+            (Some(current), Some(leader)) => {
+                let (generation, version, nodes) = (leader.generation(), current.version, leader.nodes());
                 self.pace.paused = paused;
                 self.migrations.paced(self.pace.rate, paused);
-                self.tell_pace(generation, &nodes, step);
+                self.tell_pace(generation, version, &nodes, step);
                 self.show_migrations(true, step);
                 Ok(())
             }

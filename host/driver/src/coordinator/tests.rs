@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use styx_protocol::catalog::{Catalog, Component, Deployment, Digest, Limits};
 use styx_protocol::entity::Layout;
-use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, RequestId, Timestamp};
+use styx_protocol::ids::{EngineHash, Epoch, LogPosition, NodeId, PartitionId, PlacementVersion, RequestId, Timestamp};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{self, Executed};
 use styx_protocol::membership::{Beat, Build, Hello, Patience};
@@ -265,6 +265,8 @@ impl Rig {
                         inputs.push_back(worker::Input::HandOver);
                     }
                     worker::Action::Changes { last: true, .. } | worker::Action::Finished(_) => {}
+                    // What workers tell each other is on its way for ever.
+                    worker::Action::Send { to: Node::Worker(_), .. } => {}
                     other => panic!("{other:?}"),
                 }
             }
@@ -682,4 +684,75 @@ fn a_deployment_whose_generation_ends_before_it_is_durable_is_not_waited_for_for
     let why = "gone".to_owned();
     rig.step(Event::Network(NetworkEvent::Unreached { peer: NodeId(12), gone: true, why }));
     assert!(rig.has(is_unknown), "{:?}", rig.effects);
+}
+
+/// What is shown of the newest migration.
+fn shown(rig: &Rig) -> Option<MigrationReport> {
+    let shown = |effect: &Effect<_, _>| match effect {
+        Effect::ShowMigrations(migrations) => migrations.reports.last().cloned(),
+        _ => None,
+    };
+    rig.effects.iter().rev().find_map(shown)
+}
+
+fn paces(rig: &mut Rig) -> Vec<(NodeId, CopyPace)> {
+    let paces = rig.effects.iter().filter_map(|effect| match effect {
+        Effect::SendControl { to, envelope: Envelope::CopyPace { pace, .. } } => Some((*to, *pace)),
+        _ => None,
+    });
+    let paces = paces.collect();
+    rig.effects.retain(|effect| !matches!(effect, Effect::SendControl { .. }));
+    paces
+}
+
+#[test]
+fn a_migration_is_told_of_paused_cancelled_and_ended_by_its_generation() {
+    let mut rig = Rig::live(false);
+    let nodes: Vec<NodeId> = rig.members.iter().map(|member| member.node).collect();
+    // What is to leave leaves only when it is allowed.
+    rig.members.iter_mut().for_each(|member| member.machine.copy_as_allowed());
+    let goal = || Goal::Empty(nodes[0]);
+    let refused = |rig: &Rig, who: &str| {
+        rig.effects.iter().find_map(|effect| match effect {
+            Effect::Answer(waiter, Answer::Controlled(Err(abort))) if *waiter == who => Some(abort.message.clone()),
+            _ => None,
+        })
+    };
+    let generation = rig.generation;
+    let early = MigrationOptions { planned_on: Some((generation, PlacementVersion(9))), ..Default::default() };
+    rig.step(Event::Migrate { goal: goal(), options: early, waiter: Some("early") });
+    assert_eq!(refused(&rig, "early").as_deref(), Some(PLACEMENT_CHANGED));
+    assert_eq!(shown(&rig), None);
+
+    let planned_on = Some((generation, PlacementVersion::FIRST));
+    let options = MigrationOptions { ticket: 5, planned_on, rate: Some(100), wait: false };
+    rig.step(Event::Migrate { goal: goal(), options, waiter: Some("first") });
+    assert_eq!(rig.deployed(), ["first"], "it has begun");
+    let begun = shown(&rig).unwrap();
+    assert_eq!((begun.ticket, begun.id, begun.rate), (5, MigrationId { generation, number: 1 }, Some(100)));
+    assert_eq!((begun.state, begun.partitions.of), (MigrationState::Copying, 2));
+    let slow = CopyPace { rate: Some(100), paused: false };
+    assert_eq!(paces(&mut rig), [(nodes[0], slow), (nodes[1], slow)]);
+    rig.step(Event::Migrate { goal: Goal::Balance, options: Default::default(), waiter: Some("second") });
+    assert!(refused(&rig, "second").is_some());
+    assert_eq!(paces(&mut rig), [], "one that is refused does not change how fast the other is");
+    rig.beats(1);
+    assert_eq!(paces(&mut rig), [(NodeId(11), slow), (NodeId(12), slow)], "it is said again");
+
+    rig.step(Event::PaceMigration { change: PaceChange::Pause, waiter: None });
+    assert_eq!(shown(&rig).unwrap().state, MigrationState::Paused);
+    assert!(paces(&mut rig).iter().all(|(_, pace)| pace.paused));
+    rig.step(Event::CancelMigration { waiter: None });
+    assert_eq!(shown(&rig).unwrap().state, MigrationState::Cancelled);
+    rig.step(Event::PaceMigration { change: PaceChange::Resume, waiter: Some("late") });
+    assert!(refused(&rig, "late").is_some());
+    rig.beats(1);
+    assert_eq!(paces(&mut rig), []);
+
+    rig.step(Event::Migrate { goal: goal(), options: MigrationOptions { wait: false, ..options }, waiter: None });
+    let gone = NetworkEvent::Unreached { peer: nodes[1], gone: true, why: "killed".into() };
+    rig.step(Event::Network(gone));
+    let ended = shown(&rig).unwrap();
+    assert_eq!(ended.id.number, 2);
+    assert!(matches!(ended.state, MigrationState::Failed(_)), "{ended:?}");
 }

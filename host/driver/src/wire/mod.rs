@@ -17,7 +17,7 @@ use styx_protocol::archive::aligned;
 use styx_protocol::catalog::{Catalog, CatalogImage, Digest};
 use styx_protocol::entity::Layout;
 use styx_protocol::format::CONTROL_MESSAGES as VERSION;
-use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, NodeId, PartitionId, PlacementVersion, WorkerId};
 use styx_protocol::machine::worker::CopyProgress;
 use styx_protocol::membership::{Beat, Hello};
 use styx_protocol::placement::Placement;
@@ -67,6 +67,8 @@ pub enum Envelope {
     /// Coordinator → worker: how fast to copy partitions that leave it.
     CopyPace {
         generation: Generation,
+        /// The placement with which they go.
+        version: PlacementVersion,
         pace: CopyPace,
     },
     /// Worker → coordinator: it has begun anew as a member.

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use styx_protocol::ids::{EngineHash, OperatorId, PlacementVersion, RequestId, Tid};
+use styx_protocol::ids::{EngineHash, OperatorId, RequestId, Tid};
 use styx_protocol::machine::worker::CopiedOf;
 use styx_protocol::membership::Build;
 use styx_protocol::transaction::Request;
@@ -37,7 +37,11 @@ fn messages() -> Vec<Envelope> {
                 bytes: CopiedOf { done: 5, of: 6 },
             }),
         },
-        Envelope::CopyPace { generation: Generation(3), pace: CopyPace { rate: Some(7), paused: true } },
+        Envelope::CopyPace {
+            generation: Generation(3),
+            version: PlacementVersion(2),
+            pace: CopyPace { rate: Some(7), paused: true },
+        },
         Envelope::Joined { generation: Generation(3) },
         Envelope::Invite(Invite {
             generation: Generation(3),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use styx_planted::{Bug, planted};
 use styx_protocol::catalog::{Catalog, Digest};
 use styx_protocol::fault::PeerFault;
-use styx_protocol::ids::{Generation, NodeId, RequestId, WorkerId};
+use styx_protocol::ids::{Generation, NodeId, PlacementVersion, RequestId, WorkerId};
 use styx_protocol::machine::Worker;
 use styx_protocol::machine::worker::{Action, ClientRequest, ClientResponse, Config, Input};
 use styx_protocol::membership::Beat;
@@ -86,7 +86,9 @@ fn machine<L>(config: &WorkerConfig, invite: &Invite) -> Worker<Asker<L>> {
         step_max: config.step_max,
         claim_order: config.claim_order,
     };
-    Worker::new(settings, LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) })
+    let mut machine = Worker::new(settings, LocalView { me: invite.me, placement: Arc::new(invite.placement.clone()) });
+    machine.copy_as_allowed();
+    machine
 }
 
 impl<L, R> Membership<L, R> {
@@ -263,6 +265,11 @@ impl<L, R> Membership<L, R> {
                     self.step(now, Input::Message { from, message: Message::Graphs(mail) }, effects);
                 }
             }
+            Message::Migrate { .. } => {
+                self.step(now, Input::Message { from, message }, effects);
+                // How fast may have been said before.
+                self.copy_on(now, effects);
+            }
             message => self.step(now, Input::Message { from, message }, effects),
         }
         Vec::new()
@@ -339,15 +346,21 @@ impl<L, R> Membership<L, R> {
     }
 
     /// How fast what leaves is to be copied.
-    pub(super) fn copy_at(&mut self, now: Instant, pace: CopyPace, effects: &mut Vec<WorkerEffect<L, R>>) {
-        if let Some(allowance) = self.copying.pace(now, pace) {
-            self.step(now, Input::AllowCopy(allowance), effects);
-        }
+    pub(super) fn copy_at(
+        &mut self,
+        now: Instant,
+        version: PlacementVersion,
+        pace: CopyPace,
+        effects: &mut Vec<WorkerEffect<L, R>>,
+    ) {
+        self.copying.pace(version, pace);
+        self.copy_on(now, effects);
     }
 
     /// Time has gone on: more of what leaves may be copied.
     pub(super) fn copy_on(&mut self, now: Instant, effects: &mut Vec<WorkerEffect<L, R>>) {
-        if let Some(allowance) = self.copying.tick(now).filter(|_| self.machine.is_leaving()) {
+        let leaves = self.machine.copying().filter(|_| self.machine.is_leaving()).map(|copied| copied.version);
+        if let Some(allowance) = self.copying.tick(now, leaves) {
             self.step(now, Input::AllowCopy(allowance), effects);
         }
     }

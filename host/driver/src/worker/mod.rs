@@ -395,9 +395,9 @@ impl<L, R> WorkerDriver<L, R> {
                     self.join(now, effects);
                 }
             }
-            Envelope::CopyPace { generation, pace } if from == COORDINATOR => {
+            Envelope::CopyPace { generation, version, pace } if from == COORDINATOR => {
                 if let Some(membership) = self.member_of(generation) {
-                    membership.copy_at(now.monotonic, pace, effects);
+                    membership.copy_at(now.monotonic, version, pace, effects);
                 }
             }
             Envelope::ResendPart { generation } => {

@@ -37,7 +37,7 @@ use values::{
 };
 
 pub use layers::{Flags, refused_value};
-pub use values::{KafkaOption, LogKind};
+pub use values::{KafkaOption, LogKind, bytes as size};
 
 /// Headings of the help, which name the roles that take the settings below them.
 mod roles {

@@ -94,7 +94,10 @@ pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
 }
 
 /// Reads a size as people write it.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// It is none.
+pub fn bytes(text: &str) -> Result<u64, String> {
     let size: Result<ByteSize, _> = text.parse();
     size.map(|size| size.as_u64()).map_err(|_| "it is a size, such as 256MiB, or a number of bytes".to_owned())
 }

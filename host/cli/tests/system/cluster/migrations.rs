@@ -9,7 +9,7 @@ use crate::process::cluster::Cluster;
 use crate::process::load::Load;
 
 /// Partitions of each worker.
-async fn partitions(cluster: &Cluster) -> Vec<u64> {
+async fn partitions_of(cluster: &Cluster) -> Vec<u64> {
     let workers = cluster.get("/v1/workers").await;
     workers["workers"].as_array().unwrap().iter().map(|worker| worker["partitions"].as_u64().unwrap()).collect()
 }
@@ -20,22 +20,29 @@ async fn migrate(cluster: &Cluster, method: Method, body: Value) -> (StatusCode,
     (response.status(), response.json().await.unwrap())
 }
 
+/// Sends a request without a body.
+async fn ask(cluster: &Cluster, method: Method, path: &str) -> (StatusCode, Value) {
+    let response = cluster.http().request(method, format!("http://{}{path}", cluster.admin())).send().await.unwrap();
+    (response.status(), response.json().await.unwrap())
+}
+
 async fn migrates_under_load(store: &[&str]) {
     let mut cluster = Cluster::with_testkit_and(2, store).await;
     let load = Load::on(&cluster.client());
     load.goes_on(100).await;
     let generation = cluster.generation().await;
-    assert_eq!(partitions(&cluster).await, [512, 512]);
+    assert_eq!(partitions_of(&cluster).await, [512, 512]);
     for (goal, expected) in [
         (json!({ "empty": 1 }), [0, 1024]),
         (json!({ "moves": [{ "partition": 7, "worker": 1 }] }), [1, 1023]),
-        (json!({ "balance": true }), [512, 512]),
+        (json!({ "balance": true, "by": "partitions" }), [512, 512]),
         (json!({ "empty": 2 }), [1024, 0]),
-        (json!({ "balance": true }), [512, 512]),
+        (json!({ "balance": true, "by": "partitions" }), [512, 512]),
     ] {
         let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
-        assert_eq!((status, body), (StatusCode::OK, json!({ "migrated": true })), "{goal}");
-        assert_eq!(partitions(&cluster).await, expected, "{goal}");
+        assert_eq!((status, &body["migrated"]), (StatusCode::OK, &json!(true)), "{goal}: {body}");
+        assert_eq!(body["migration"]["state"], "done", "{goal}: {body}");
+        assert_eq!(partitions_of(&cluster).await, expected, "{goal}");
         load.goes_on(100).await;
     }
     assert_eq!(cluster.generation().await, generation, "nothing began anew");
@@ -66,11 +73,16 @@ async fn partitions_move_without_snapshots_too() {
 async fn what_cannot_be_migrated_is_refused_in_one_line() {
     let cluster = Cluster::with_testkit(2).await;
     for (goal, why) in [
-        (json!({ "balance": true }), "every partition is where it is to be"),
+        (json!({ "balance": true, "by": "partitions" }), "every partition is where it is to be"),
+        (json!({ "workers": 0 }), "0 workers cannot have the partitions: there are 2"),
+        (json!({ "workers": 3 }), "3 workers cannot have the partitions: there are 2"),
+        (json!({ "only": [2, 9] }), "there is no worker 9"),
+        (json!({ "empty": 1, "rate": 0 }), "a rate of 0 copies nothing"),
+        (json!({ "empty": 1, "placement": "first" }), "\"first\" names no placement"),
         (json!({ "empty": 3 }), "there is no worker 3"),
         (json!({ "empty": 0 }), "there is no worker 0"),
         (json!({ "moves": [{ "partition": 1024, "worker": 1 }] }), "there is no partition 1024"),
-        (json!({}), "a migration has one of balance, empty and moves"),
+        (json!({}), "a migration has one of balance, empty, workers, only and moves"),
     ] {
         let (status, body) = migrate(&cluster, Method::POST, goal.clone()).await;
         assert_eq!((status, body["error"]["message"].as_str()), (StatusCode::BAD_REQUEST, Some(why)), "{goal}: {body}");
@@ -78,4 +90,60 @@ async fn what_cannot_be_migrated_is_refused_in_one_line() {
     let (status, body) = migrate(&cluster, Method::DELETE, json!({})).await;
     let why = "no migration is under way that can be cancelled";
     assert_eq!((status, body["error"]["message"].as_str()), (StatusCode::BAD_REQUEST, Some(why)), "{body}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_is_planned_watched_paused_and_cancelled() {
+    let cluster = Cluster::with_testkit(2).await;
+    let load = Load::on(&cluster.client());
+    load.goes_on(100).await;
+    let partitions = cluster.get("/v1/partitions?sort=calls&limit=3").await;
+    assert_eq!((&partitions["total"], partitions["partitions"].as_array().map(Vec::len)), (&json!(1024), Some(3)));
+    let hottest = &partitions["partitions"][0];
+    assert!(hottest["calls"].as_u64() > Some(0) && hottest["fuel"].as_u64() > Some(0), "{hottest}");
+
+    let goal = json!({ "workers": 1, "dry_run": true, "rate": 1000 });
+    let (status, plan) = migrate(&cluster, Method::POST, goal).await;
+    assert_eq!((status, &plan["partitions"]), (StatusCode::OK, &json!(512)), "{plan}");
+    assert_eq!(plan["workers"][1]["after"]["partitions"], 0, "{plan}");
+    assert_eq!((&plan["estimated_by"], plan["moves"].as_array().map(Vec::len)), (&json!("rate limit"), Some(512)));
+    let placement = plan["placement"].as_str().unwrap().to_owned();
+    assert_eq!(partitions_of(&cluster).await, [512, 512], "nothing was done");
+
+    // A byte a second: what there is of it would take for ever.
+    let goal = json!({ "workers": 1, "placement": &placement, "rate": 1, "wait": false });
+    let (status, begun) = migrate(&cluster, Method::POST, goal.clone()).await;
+    assert_eq!((status, &begun["state"]), (StatusCode::ACCEPTED, &json!("copying")), "{begun}");
+    let one = format!("/v1/migrations/{}", begun["id"].as_str().unwrap());
+    let (status, second) = migrate(&cluster, Method::POST, goal.clone()).await;
+    assert_eq!((status, &second["error"]["code"]), (StatusCode::CONFLICT, &json!("MIGRATION_UNDER_WAY")), "{second}");
+    let (status, paused) = ask(&cluster, Method::POST, &format!("{one}/pause")).await;
+    assert_eq!((status, &paused["state"]), (StatusCode::OK, &json!("paused")), "{paused}");
+    load.goes_on(100).await;
+    let (_, resumed) = ask(&cluster, Method::POST, &format!("{one}/resume")).await;
+    assert_eq!(resumed["state"], "copying", "{resumed}");
+    let moving = cluster.get("/v1/partitions?limit=65536").await;
+    let going = moving["partitions"].as_array().unwrap().iter().filter(|one| one["moves_to"] == 1).count();
+    assert_eq!(going, 512);
+    let (status, _) = ask(&cluster, Method::DELETE, &one).await;
+    assert_eq!(status, StatusCode::OK);
+    let (_, ended) = ask(&cluster, Method::GET, &one).await;
+    assert_eq!(ended["state"], "cancelled", "{ended}");
+    let (status, again) = ask(&cluster, Method::POST, &format!("{one}/pause")).await;
+    assert_eq!((status, &again["error"]["code"]), (StatusCode::CONFLICT, &json!("MIGRATION_ENDED")), "{again}");
+    let (status, nobody) = ask(&cluster, Method::GET, "/v1/migrations/mg_1_99").await;
+    assert_eq!((status, &nobody["error"]["code"]), (StatusCode::NOT_FOUND, &json!("UNKNOWN_MIGRATION")), "{nobody}");
+
+    // Without the limit it goes through, and a plan that was made before is one of another placement.
+    let (status, done) = migrate(&cluster, Method::POST, json!({ "workers": 1, "placement": &placement })).await;
+    assert_eq!((status, &done["migration"]["state"]), (StatusCode::OK, &json!("done")), "{done}");
+    assert_eq!(done["migration"]["partitions"], json!({ "done": 512, "of": 512 }), "{done}");
+    assert_eq!(partitions_of(&cluster).await, [1024, 0]);
+    let late = json!({ "balance": true, "placement": &placement });
+    let (status, late) = migrate(&cluster, Method::POST, late).await;
+    assert_eq!((status, &late["error"]["code"]), (StatusCode::CONFLICT, &json!("PLACEMENT_CHANGED")), "{late}");
+    let all = cluster.get("/v1/migrations").await;
+    let states: Vec<_> = all["migrations"].as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    assert_eq!(states, ["done", "cancelled"], "the newest first");
+    assert_eq!(load.ends().await.unknown, 0, "no request was doubtful");
 }

@@ -133,6 +133,11 @@ impl<W> Worker<W> {
         worker
     }
 
+    /// From now on it copies of what leaves only what [`Input::AllowCopy`] says, each time anew.
+    pub fn copy_as_allowed(&mut self) {
+        self.ground.outgoing_mut().ask();
+    }
+
     /// Begins where a snapshot was taken, instead of with nothing.
     pub fn restore(&mut self, restored: RestoredState) {
         let RestoredState { frame, partitions, carried, replies } = restored;

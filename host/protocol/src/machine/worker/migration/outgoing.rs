@@ -30,6 +30,8 @@ pub(crate) struct Outgoing {
     /// Pieces of copies that were given up, of which nobody has said yet that they are there.
     stale: BTreeMap<WorkerId, usize>,
     allowance: Allowance,
+    /// Nothing is copied of what begins to leave before it is allowed.
+    asks: bool,
     progress: Option<CopyProgress>,
 }
 
@@ -145,6 +147,11 @@ impl Outgoing {
         self.progress
     }
 
+    /// From now on nothing is copied of what begins to leave before it is allowed.
+    pub fn ask(&mut self) {
+        self.asks = true;
+    }
+
     /// How much may be copied from now on.
     pub fn allow(&mut self, allowance: CopyAllowance) {
         self.allowance.set(allowance);
@@ -159,6 +166,7 @@ impl Outgoing {
         replies: &mut ReplyTable,
     ) {
         self.version = Some(version);
+        self.allowance = Allowance(self.asks.then_some(0));
         let all = |of: u64| CopiedOf { done: 0, of };
         let going = moves.iter().map(|(id, _)| &state.partitions()[usize::from(id.0)]);
         let (mut entities, mut bytes) = (0, 0);
@@ -250,8 +258,8 @@ impl Outgoing {
 
     /// The partitions go, each to a worker.
     pub fn end(&mut self) -> Vec<(PartitionId, WorkerId)> {
-        let Outgoing { partitions, stale, allowance, progress, .. } = std::mem::take(self);
-        (self.stale, self.allowance, self.progress) = (stale, allowance, progress);
+        let Outgoing { partitions, stale, asks, progress, .. } = std::mem::take(self);
+        (self.stale, self.asks, self.progress) = (stale, asks, progress);
         partitions.into_iter().map(|(id, leaving)| (id, leaving.to)).collect()
     }
 
@@ -261,8 +269,8 @@ impl Outgoing {
             return Vec::new();
         }
         replies.unfollow();
-        let Outgoing { followers, mut stale, allowance, .. } = std::mem::take(self);
-        self.allowance = allowance;
+        let Outgoing { followers, mut stale, asks, .. } = std::mem::take(self);
+        self.asks = asks;
         followers.iter().for_each(|(to, follower)| *stale.entry(*to).or_default() += follower.pieces);
         self.stale = stale;
         followers.into_keys().collect()
