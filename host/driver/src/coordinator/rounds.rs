@@ -53,10 +53,11 @@ impl<W, R> CoordinatorDriver<W, R> {
         if let Some((stage, spent)) = leader.step(input, step.time(), &mut actions) {
             step.push(Effect::StageEnded { stage, spent });
         }
+        // Whoever is told of its end finds it ended.
+        self.review_migration(step);
         for action in actions {
             self.perform(action, step);
         }
-        self.review_migration(step);
     }
 
     fn perform(&mut self, action: Action<W>, step: &mut Step<'_, W, R>) {
