@@ -28,8 +28,8 @@ fn weights(loads: &[Load]) -> Vec<u64> {
     let count = loads.len() as u128;
     // What was not measured says nothing.
     let measured = u128::from(bytes > 0) + u128::from(calls > 0);
-    let by_load = if measured == 0 { 0 } else { (100 - FOR_BEING_ONE) / measured };
-    let part = |one: u64, of: u128| if of == 0 { 0 } else { WHOLE / 100 * by_load / of * u128::from(one) };
+    let by_load = (100 - FOR_BEING_ONE).checked_div(measured).unwrap_or(0);
+    let part = |one: u64, of: u128| (WHOLE / 100 * by_load).checked_div(of).unwrap_or(0) * u128::from(one);
     let each = WHOLE / 100 * if measured == 0 { 100 } else { FOR_BEING_ONE } / count.max(1);
     loads.iter().map(|load| (part(load.bytes, bytes) + part(load.calls, calls) + each) as u64).collect()
 }
