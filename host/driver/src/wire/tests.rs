@@ -168,7 +168,8 @@ fn requests_keep_what_they_ask() {
 #[test]
 fn an_answer_weighs_what_it_carries() {
     let weight = |response| TicketedResponse { ticket: 1, response }.weight();
-    let stats = PartitionStats { partition: 0, worker: WorkerId(0), entities: 0, bytes: 0 };
+    let stats =
+        PartitionStats { partition: 0, worker: WorkerId(0), entities: 0, bytes: 0, calls: 0, fuel: 0, moves_to: None };
     let reply = |outcome| Response::Reply(Reply { id: RequestId(1), tid: Tid(1), epoch: Epoch(1), outcome });
     let entry = |key: &str, value: &[u8]| styx_protocol::attempt::Entry(key.into(), value.into());
     let value = |value: Option<&[u8]>| Response::Value {
