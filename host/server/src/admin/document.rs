@@ -51,6 +51,7 @@ mod tests {
     use super::*;
 
     /// Types of the console are made from it: `npm run types` in web-ui, after STYX_UPDATE=1 with this test.
+    #[expect(clippy::disallowed_methods, reason = "says whether a test writes what it compares with")]
     #[test]
     fn the_console_knows_this_description() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web-ui/src/api/openapi.json");
