@@ -164,7 +164,9 @@ function Foot() {
       </label>
       <p>
         <span className={`dot ${state}`} aria-hidden="true" />
-        {{ open: 'Live', connecting: 'Connecting', lost: 'No connection', refused: 'A token is needed' }[state]}
+        <span>
+          {{ open: 'Live', connecting: 'Connecting', lost: 'No connection', refused: 'A token is needed' }[state]}
+        </span>
         {cluster.data && <span className="quiet"> · {cluster.data.version}</span>}
       </p>
     </div>

@@ -1,11 +1,14 @@
 // Real servers, each in a directory of its own.
-import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 
 const STYX = resolve(process.env.STYX_BIN ?? join(import.meta.dirname, '../../target/release/styx'));
+// What is compiled once for all of them.
+const CACHE = join(import.meta.dirname, '../test-results/cache');
 export const BUNDLE = join(import.meta.dirname, 'app/shop/target/shop.zip');
 
 interface Ready {
@@ -22,7 +25,9 @@ class Process {
   ) {}
 
   static start(args: string[]): Promise<Process> {
-    const child = spawn(STYX, ['server', '--json', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(STYX, ['server', '--json', '--cache-dir', CACHE, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let told = '';
     child.stderr.on('data', (bytes: Buffer) => (told += bytes.toString()));
     return new Promise((done, fail) => {
@@ -111,9 +116,8 @@ export class Server {
   }
 
   async deploy(app: string): Promise<void> {
-    execFileSync(STYX, ['deploy', BUNDLE, '--app', app, '--admin-url', this.admin], {
+    await promisify(execFile)(STYX, ['deploy', BUNDLE, '--app', app, '--admin-url', this.admin], {
       env: { ...process.env, STYX_TOKEN: this.token },
-      stdio: ['ignore', 'ignore', 'inherit'],
     });
   }
 
