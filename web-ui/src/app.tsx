@@ -1,7 +1,7 @@
 // The frame of all pages, and which page an address is.
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef, useState } from 'react';
-import { Link, Route, Switch, useLocation } from 'wouter';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { Link, useLocation } from 'wouter';
 import { onRefusal } from './api/client';
 import { connect } from './api/events';
 import { useCluster, useLive } from './api/hooks';
@@ -29,6 +29,17 @@ const PAGES: [string, string][] = [
   ['/quarantine', 'Quarantine'],
   ['/access', 'Access'],
 ];
+
+const PLAIN: Record<string, () => ReactNode> = {
+  '': Overview,
+  apps: Apps,
+  state: State,
+  cluster: Cluster,
+  migrations: Migrations,
+  snapshots: Snapshots,
+  quarantine: Quarantine,
+  access: Access,
+};
 
 export function App() {
   const [refused, setRefused] = useState(false);
@@ -94,33 +105,37 @@ function Frame() {
       </aside>
       <main id="content" ref={main}>
         <Connection />
-        <Switch>
-          <Route path="/" component={Overview} />
-          <Route path="/apps" component={Apps} />
-          <Route path="/apps/:app">{({ app }) => <AppPage name={app} />}</Route>
-          <Route path="/apps/:app/:operator/:fn">
-            {({ app, operator, fn }) => <AppPage name={app} operator={operator} fn={fn} />}
-          </Route>
-          <Route path="/state" component={State} />
-          <Route path="/state/:app/:operator">
-            {({ app, operator }) => <Operator app={app} operator={operator} />}
-          </Route>
-          <Route path="/state/:app/:operator/:key">
-            {({ app, operator, key }) => <Entity app={app} operator={operator} name={key} />}
-          </Route>
-          <Route path="/cluster" component={Cluster} />
-          <Route path="/migrations" component={Migrations} />
-          <Route path="/snapshots" component={Snapshots} />
-          <Route path="/quarantine" component={Quarantine} />
-          <Route path="/access" component={Access} />
-          <Route>
-            <Page title="There is no such page" lead={<Link href="/">To the overview</Link>}>
-              {null}
-            </Page>
-          </Route>
-        </Switch>
+        {page(names(location))}
       </main>
     </div>
+  );
+}
+
+/** The names of which an address is made. A key may hold anything, slashes too, so what the browser has is read here. */
+function names(_location: string): string[] {
+  const parts = window.location.pathname.split('/').slice(1);
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return parts;
+  }
+}
+
+function page([kind = '', ...rest]: string[]): ReactNode {
+  const [first, second, third] = rest;
+  if (kind === 'apps' && rest.length === 1 && first) return <AppPage key={first} name={first} />;
+  if (kind === 'apps' && rest.length === 3 && first)
+    return <AppPage key={first} name={first} operator={second} fn={third} />;
+  if (kind === 'state' && rest.length === 2 && first && second) return <Operator app={first} operator={second} />;
+  if (kind === 'state' && rest.length === 3 && first && second && third) {
+    return <Entity key={third} app={first} operator={second} name={third} />;
+  }
+  const Plain = rest.length === 0 ? (Object.hasOwn(PLAIN, kind) ? PLAIN[kind] : undefined) : undefined;
+  if (Plain) return <Plain />;
+  return (
+    <Page title="There is no such page" lead={<Link href="/">To the overview</Link>}>
+      {null}
+    </Page>
   );
 }
 

@@ -9,7 +9,7 @@ test.beforeAll(async () => {
   server = await Server.single(OPERATOR);
   await server.deploy('shop');
 });
-test.afterAll(() => server.stop());
+test.afterAll(() => server?.stop());
 
 test('a token is asked for, and kept for the tab', async ({ page, context }) => {
   const check = watch(page, server.admin);

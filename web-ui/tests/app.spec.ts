@@ -8,7 +8,7 @@ test.beforeAll(async () => {
   server = await Server.single();
   await server.deploy('shop');
 });
-test.afterAll(() => server.stop());
+test.afterAll(() => server?.stop());
 
 test('a function is called from its form', async ({ page }) => {
   const check = watch(page, server.admin);

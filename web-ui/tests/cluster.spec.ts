@@ -8,7 +8,7 @@ test.beforeAll(async () => {
   server = await Server.cluster(2);
   await server.deploy('shop');
 });
-test.afterAll(() => server.stop());
+test.afterAll(() => server?.stop());
 
 test('partitions are moved under load @pictures', async ({ page }) => {
   const check = watch(page, server.admin);

@@ -38,7 +38,7 @@ test('with no app it says what to do, and takes one', async ({ page }) => {
   await expect(page.getByText('It can be deployed')).toBeVisible();
   expect(await (await fetch(`${server.admin}/v1/apps`)).json()).toEqual({ apps: [] });
   await page.getByLabel('Name of the app').fill('shop');
-  await page.getByRole('button', { name: 'Deploy shop' }).click();
+  await page.getByRole('button', { name: 'Deploy shop', exact: true }).click();
   await title(page, 'shop');
   check();
 });

@@ -25,15 +25,20 @@ class Process {
   ) {}
 
   static start(args: string[]): Promise<Process> {
-    const child = spawn(STYX, ['server', '--json', '--cache-dir', CACHE, ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const child = spawn(
+      STYX,
+      ['server', '--json', ...(args.includes('gateway') ? [] : ['--cache-dir', CACHE]), ...args],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
     let told = '';
     child.stderr.on('data', (bytes: Buffer) => (told += bytes.toString()));
     return new Promise((done, fail) => {
       child.once('exit', code => fail(new Error(`styx server ${args.join(' ')} ended with ${code}: ${told}`)));
       createInterface(child.stdout).on('line', line => {
         const ready = JSON.parse(line) as Ready & { ready?: boolean };
+        told += line;
         if (ready.ready) done(new Process(child, ready));
       });
     });
@@ -87,8 +92,8 @@ export class Server {
     server.admin = `http://${coordinator.ready.admin}`;
     for (let at = 1; at <= workers; at += 1) await server.worker(at);
     const gateway = await Process.start([
-      ...['--role', 'gateway', '--coordinator', coordinator.ready.cluster, ...at('gateway')],
-      ...['--admin-addr', '127.0.0.1:0', '--ingress-addr', '127.0.0.1:0', '--cluster-addr', '127.0.0.1:0'],
+      ...['--role', 'gateway', '--coordinator', coordinator.ready.cluster],
+      ...['--admin-addr', '127.0.0.1:0', '--ingress-addr', '127.0.0.1:0'],
     ]);
     server.processes.push(gateway);
     server.ingress = `http://${gateway.ready.ingress}`;

@@ -357,10 +357,13 @@ impl Events {
                 let of = |name: &str| {
                     event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default()
                 };
-                let data = serde_json::from_str(of("data")).unwrap();
-                let event = (of("event").to_owned(), of("id").to_owned(), data);
+                let (name, id, data) = (of("event").to_owned(), of("id").to_owned(), of("data").to_owned());
                 self.1 = rest.to_owned();
-                return Some(event);
+                // Without data it only keeps the connection alive.
+                if data.is_empty() {
+                    continue;
+                }
+                return Some((name, id, serde_json::from_str(&data).unwrap()));
             }
             let chunk = tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("an event in time");
             self.1.push_str(std::str::from_utf8(&chunk.unwrap()?).unwrap());
@@ -426,6 +429,7 @@ async fn whoever_watches_is_told_what_has_changed() {
     let (_, after) = events.named("status").await.unwrap();
     assert_eq!(after["apps"], 1);
     assert!(after["catalog"].as_u64() > status["catalog"].as_u64());
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -452,6 +456,7 @@ async fn browsers_get_the_console() {
     assert!(server.get("/").await.json()["styx"].is_string());
     assert_eq!(server.get("/apps/app").await.error(), (404, "NOT_FOUND".into()));
     assert_eq!(open("/v1/nothing").await.error(), (404, "NOT_FOUND".into()));
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -478,4 +483,5 @@ async fn the_admin_port_of_a_single_process_takes_calls() {
         traffic["errors"],
         json!([{ "code": "ABORTED", "count": 1 }, { "code": "UNKNOWN_FUNCTION", "count": 1 }])
     );
+    server.stop().await;
 }
