@@ -51,8 +51,8 @@ test('partitions are moved under load @pictures', async ({ page }) => {
 
 test('where calls go to gateways the form says how', async ({ page }) => {
   await page.goto(`${server.admin}/apps/shop/stock/put`);
-  await page.getByLabel('key').fill("it's");
-  await page.getByLabel('pieces').fill('3');
+  await page.getByRole('textbox', { name: 'key' }).fill("it's");
+  await page.getByRole('textbox', { name: 'pieces' }).fill('3');
   await expect(page.getByText(`styx call 'shop/stock/it'\\''s/put' '{ "pieces": 3 }'`)).toBeVisible();
   await isAccessible(page);
 });

@@ -155,6 +155,6 @@ export class Server {
 
   async stop(): Promise<void> {
     for (const process of this.processes.toReversed()) await process.stop('SIGKILL');
-    rmSync(this.directory, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   }
 }
