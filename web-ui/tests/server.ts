@@ -83,23 +83,33 @@ export class Server {
   /** A coordinator, so many workers, and a gateway. */
   static async cluster(workers: number): Promise<Server> {
     const server = new Server();
-    const at = (name: string) => ['--data-dir', join(server.directory, name)];
+    try {
+      await server.beginCluster(workers);
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+    return server;
+  }
+
+  private async beginCluster(workers: number): Promise<void> {
+    const at = (name: string) => ['--data-dir', join(this.directory, name)];
     const coordinator = await Process.start([
       ...['--role', 'coordinator', '--workers', String(workers), ...at('coordinator')],
       ...['--admin-addr', '127.0.0.1:0', '--cluster-addr', '127.0.0.1:0'],
     ]);
-    server.processes = [coordinator];
-    server.admin = `http://${coordinator.ready.admin}`;
-    for (let at = 1; at <= workers; at += 1) await server.worker(at);
+    this.processes = [coordinator];
+    this.admin = `http://${coordinator.ready.admin}`;
+    for (let at = 1; at <= workers; at += 1) await this.worker(at);
     const gateway = await Process.start([
       ...['--role', 'gateway', '--coordinator', coordinator.ready.cluster],
       ...['--admin-addr', '127.0.0.1:0', '--ingress-addr', '127.0.0.1:0'],
     ]);
-    server.processes.push(gateway);
-    server.ingress = `http://${gateway.ready.ingress}`;
+    this.processes.push(gateway);
+    this.ingress = `http://${gateway.ready.ingress}`;
     for (;;) {
-      const cluster = (await (await fetch(`${server.admin}/v1/cluster`)).json()) as { live: boolean };
-      if (cluster.live) return server;
+      const cluster = (await (await fetch(`${this.admin}/v1/cluster`)).json()) as { live: boolean };
+      if (cluster.live) return;
       await new Promise(done => setTimeout(done, 100));
     }
   }
