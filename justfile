@@ -25,6 +25,7 @@ test: setup servers
     just test-guests
     just lint
     just build
+    just ui-test
     target/release/styx-bench languages
     target/release/styx-bench budget
     target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
@@ -82,6 +83,19 @@ test-python:
 # The Rust guests' own tests, on this machine's processor
 test-guests:
     cargo test {{checked}} --quiet --manifest-path guests/Cargo.toml
+
+# The console in a real browser, against real servers; what is committed of it is what its sources make. Arguments are Playwright's
+ui-test *args: build
+    @scripts/console.sh test {{args}}
+
+# Build the console after a change of it: web-ui/dist, which the server carries, and its types of the API
+ui:
+    STYX_UPDATE=1 cargo test {{checked}} --quiet -p styx-engine -p styx-server -p styx-cli -p styx-bench --lib the_console_knows
+    @scripts/console.sh build
+
+# Take the pictures of the console that documents show
+ui-pictures: build
+    @scripts/console.sh pictures
 
 # Everything that is checked without running it: lints, format, links of the documents, licences of the dependencies
 lint: deny links

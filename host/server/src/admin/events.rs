@@ -1,28 +1,41 @@
 //! `GET /v1/events`: what the system does, as server-sent events for those who watch.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
+use styx_driver::coordinator::Migrations;
+use styx_driver::wire::{AdminQuery, Response};
 use styx_protocol::token::Scope;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use utoipa::ToSchema;
 
 use super::migrations::MigrationView;
 use super::queries::Queries;
 use crate::auth::Visitor;
+use crate::handle::Handle;
 use crate::stats::{EpochReport, Stats};
 
 /// At most ten summaries a second, however many epochs there are.
 const EVERY: Duration = Duration::from_millis(100);
+/// How often the coordinator is asked who is there, in ticks.
+const ASK_TICKS: u32 = 10;
+/// How long it may take to say; meanwhile nothing else is told.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Tells this life of the process from others: counters begin anew with each.
+static LIFE: LazyLock<u64> = LazyLock::new(rand::random);
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Counters at one moment.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     epochs: u64,
     committed: u64,
@@ -43,51 +56,139 @@ impl Totals {
             queries: stats.queries.load(Ordering::Relaxed),
         }
     }
+
+    /// The id of the event that brings its reader to these counters; `life` is the process's.
+    fn id(&self, life: u64) -> String {
+        let Totals { epochs, committed, fell_back, aborted, rescheduled, queries } = self;
+        format!("{life:x}-{epochs:x}-{committed:x}-{fell_back:x}-{aborted:x}-{rescheduled:x}-{queries:x}")
+    }
+
+    /// The counters that an id tells; none if it is of another life of the process, or no id of an event.
+    fn of_id(id: &str, life: u64) -> Option<Self> {
+        let mut parts = id.split('-').map(|part| u64::from_str_radix(part, 16).ok());
+        let mut next = || parts.next().flatten();
+        let same = next()? == life;
+        let totals = Totals {
+            epochs: next()?,
+            committed: next()?,
+            fell_back: next()?,
+            aborted: next()?,
+            rescheduled: next()?,
+            queries: next()?,
+        };
+        (same && parts.next().is_none()).then_some(totals)
+    }
+
+    /// What came since; none if that was after.
+    fn since(&self, before: &Totals) -> Option<Totals> {
+        Some(Totals {
+            epochs: self.epochs.checked_sub(before.epochs)?,
+            committed: self.committed.checked_sub(before.committed)?,
+            fell_back: self.fell_back.checked_sub(before.fell_back)?,
+            aborted: self.aborted.checked_sub(before.aborted)?,
+            rescheduled: self.rescheduled.checked_sub(before.rescheduled)?,
+            queries: self.queries.checked_sub(before.queries)?,
+        })
+    }
+}
+
+/// Somebody who watches.
+struct Watch {
+    queries: Queries,
+    visitor: Visitor,
+    seen: Option<Totals>,
+    told: Option<Status>,
+    migrations: Arc<Migrations>,
+    status: Status,
+    ticks: u32,
+}
+
+impl Watch {
+    /// What is new, if anything is.
+    async fn look(&mut self) -> Option<Event> {
+        if self.ticks.is_multiple_of(ASK_TICKS) {
+            self.ask().await;
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        self.status.read(&self.queries.handle);
+        if self.told.as_ref() != Some(&self.status) {
+            self.told = Some(self.status.clone());
+            return Some(Event::default().event("status").json_data(&self.status).expect("plain data"));
+        }
+        let stats = self.queries.handle.stats();
+        let migrations = stats.migrations();
+        if !Arc::ptr_eq(&self.migrations, &migrations) {
+            self.migrations = migrations;
+            if let Some(newest) = self.migrations.reports.last() {
+                let event = Event::default().event("migration").json_data(MigrationView::from(newest));
+                return Some(event.expect("a migration can be written as JSON"));
+            }
+        }
+        let now = Totals::of(stats);
+        if self.seen == Some(now) {
+            return None;
+        }
+        let news = self.seen.and_then(|seen| now.since(&seen)).unwrap_or(now);
+        self.seen = Some(now);
+        let event = Event::default().event("epochs").id(now.id(*LIFE));
+        Some(event.json_data(EpochEvent::of(stats, news)).expect("counters can be written as JSON"))
+    }
+
+    async fn ask(&mut self) {
+        if let Ok(Ok(Response::Cluster(overview))) = timeout(ANSWER_MAX, self.queries.ask(AdminQuery::Cluster)).await {
+            self.status.generation = overview.generation.0;
+            self.status.live = overview.live;
+            self.status.workers = if overview.single { 1 } else { overview.members.len() };
+        }
+    }
 }
 
 /// What the system does, as server-sent events
 ///
-/// `epochs`: sums over the epochs since the last event, and the last of them. The first event
-/// comes at once, with the totals so far. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has
-/// it; four in a second at most while it goes on.
-#[utoipa::path(get, path = "/v1/events", responses((status = 200, body = EpochEvent, content_type = "text/event-stream")))]
+/// `epochs`: sums over the epochs since the last event, and the last of them. The first one
+/// comes at once, with the totals so far; or with what came since the event that `Last-Event-ID` names, if this process
+/// has sent it. `status`: who is there and how much has changed, once at the beginning and whenever it is another: what is shown of
+/// it is to be read again. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has it; four in a second
+/// at most while it goes on.
+#[utoipa::path(get, path = "/v1/events", responses((status = 200, body = WatchEvent, content_type = "text/event-stream")))]
 pub async fn events(
     State(queries): State<Queries>,
     visitor: Visitor,
+    headers: HeaderMap,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let last = headers.get(LAST_EVENT_ID).and_then(|id| Totals::of_id(id.to_str().ok()?, *LIFE));
+    let watch = Watch {
+        visitor,
+        seen: last,
+        told: None,
+        migrations: queries.handle.stats().migrations(),
+        status: Status::default(),
+        ticks: 0,
+        queries: queries.clone(),
+    };
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let told = queries.handle.stats().migrations();
     let end = queries.shutdown.wait_owned();
-    let events = stream::unfold(
-        (queries, visitor, ticks, None, told),
-        |(queries, mut visitor, mut ticks, before, mut told)| async move {
-            loop {
-                ticks.tick().await;
-                visitor.may(Scope::Read, None, &queries.handle.catalog()).ok()?;
-                let migrations = queries.handle.stats().migrations();
-                if !Arc::ptr_eq(&told, &migrations) {
-                    told = migrations;
-                    if let Some(newest) = told.reports.last() {
-                        let event = Event::default()
-                            .event("migration")
-                            .json_data(MigrationView::from(newest))
-                            .expect("a migration can be written as JSON");
-                        return Some((Ok(event), (queries, visitor, ticks, before, told)));
-                    }
-                }
-                let now = Totals::of(queries.handle.stats());
-                if before.is_none_or(|before: Totals| before.epochs != now.epochs) {
-                    let event = Event::default()
-                        .event("epochs")
-                        .json_data(EpochEvent::of(queries.handle.stats(), before.unwrap_or_default(), now))
-                        .expect("counters can be written as JSON");
-                    return Some((Ok(event), (queries, visitor, ticks, Some(now), told)));
-                }
+    let events = stream::unfold((watch, ticks), |(mut watch, mut ticks)| async move {
+        loop {
+            ticks.tick().await;
+            watch.visitor.may(Scope::Read, None, &watch.queries.handle.catalog()).ok()?;
+            if let Some(event) = watch.look().await {
+                return Some((Ok(event), (watch, ticks)));
             }
-        },
-    );
+        }
+    });
     Sse::new(events.take_until(end)).keep_alive(KeepAlive::default())
+}
+
+/// Data of an event, by its name.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a shape that only the document needs")]
+pub enum WatchEvent {
+    Epochs(EpochEvent),
+    Status(Status),
+    Migration(MigrationView),
 }
 
 /// Data of the event `epochs`.
@@ -106,17 +207,69 @@ pub struct EpochEvent {
 }
 
 impl EpochEvent {
-    fn of(stats: &Stats, before: Totals, now: Totals) -> Self {
+    fn of(stats: &Stats, news: Totals) -> Self {
+        let Totals { epochs, committed, fell_back, aborted, rescheduled, queries } = news;
         EpochEvent {
-            epochs: now.epochs - before.epochs,
-            committed: now.committed - before.committed,
-            fell_back: now.fell_back - before.fell_back,
-            aborted: now.aborted - before.aborted,
-            rescheduled: now.rescheduled - before.rescheduled,
-            queries: now.queries - before.queries,
+            epochs,
+            committed,
+            fell_back,
+            aborted,
+            rescheduled,
+            queries,
             entities: stats.entities.load(Ordering::Relaxed),
             state_bytes: stats.state_bytes.load(Ordering::Relaxed),
             last: stats.recent().pop(),
         }
+    }
+}
+
+/// Data of the event `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Status {
+    generation: u64,
+    /// True while all partitions are served.
+    live: bool,
+    workers: usize,
+    /// Counts changes of what is deployed, of tokens and of the quarantine.
+    catalog: u64,
+    apps: usize,
+    quarantined: usize,
+    /// Snapshots taken since the process began.
+    snapshots: u64,
+    /// The disk of the log is nearly full: nothing that may write is taken.
+    disk_full: bool,
+    /// The log waits for its brokers: nothing is taken.
+    log_stalled: bool,
+}
+
+impl Status {
+    /// Reads what this process knows by itself.
+    fn read(&mut self, handle: &Handle) {
+        let (catalog, condition) = (handle.catalog(), handle.admission().condition());
+        self.catalog = catalog.version();
+        self.apps = catalog.apps().count();
+        self.quarantined = catalog.quarantine().len();
+        self.snapshots = handle.stats().snapshots.taken.load(Ordering::Relaxed);
+        self.disk_full = condition.full;
+        self.log_stalled = condition.stalled;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_lead_back_to_their_counters_within_a_life() {
+        let totals = Totals { epochs: 30, committed: 400, fell_back: 5, aborted: 6, rescheduled: 7, queries: u64::MAX };
+        let id = totals.id(9);
+        assert_eq!(Totals::of_id(&id, 9), Some(totals));
+        assert_eq!(Totals::of_id(&id, 8), None);
+        for wrong in ["", "9", "9-1-2-3-4-5", "9-1-2-3-4-5-6-7", "9-x-2-3-4-5-6"] {
+            assert_eq!(Totals::of_id(wrong, 9), None, "{wrong}");
+        }
+        let before = Totals { committed: 390, ..totals };
+        assert_eq!(totals.since(&before), Some(Totals { committed: 10, ..Totals::default() }));
+        assert_eq!(before.since(&totals), None);
     }
 }

@@ -7,10 +7,12 @@
 
 mod apps;
 mod cluster;
+mod console;
 mod deploy;
 mod document;
 mod events;
 mod health;
+mod identity;
 mod metrics;
 mod migrations;
 mod openapi;
@@ -23,8 +25,10 @@ mod snapshots;
 mod standby;
 mod state;
 mod tokens;
+mod traffic;
 mod upload;
 
+pub(crate) use console::is_for_console;
 pub use standby::StandbyProxy;
 pub use upload::{Kind, Upload};
 
@@ -34,7 +38,8 @@ use axum::body::Body;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use styx_engine::Engine;
@@ -44,8 +49,9 @@ use utoipa_axum::routes;
 
 use crate::auth::{Gate, guard_admin};
 use crate::components::ComponentStore;
+use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
-use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, not_found, refuse};
+use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, refuse};
 use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
@@ -55,7 +61,12 @@ pub struct Admin {
     latencies: Arc<Latencies>,
     shutdown: Shutdown,
     uploads: Uploads,
+    calls: Calls,
 }
+
+/// The ingress of this process, if calls are taken at the admin port as well: pages may ask only where they are from.
+#[derive(Clone, Default)]
+struct Calls(Option<Arc<Ingress>>);
 
 /// Engine that checks uploads, and store that keeps them.
 #[derive(Clone)]
@@ -79,7 +90,7 @@ impl Admin {
     pub fn new(handle: Handle, options: Arc<HttpOptions>, shutdown: Shutdown) -> Self {
         let waiting = Arc::new(Semaphore::new(options.uploads_max));
         let uploads = Uploads { options, deploys: None, waiting, checking: Arc::new(Semaphore::new(1)) };
-        Admin { handle, latencies: Arc::default(), shutdown, uploads }
+        Admin { handle, latencies: Arc::default(), shutdown, uploads, calls: Calls::default() }
     }
 
     /// The same, where apps are deployed.
@@ -93,6 +104,14 @@ impl Admin {
     #[must_use]
     pub fn with_latencies(mut self, latencies: Arc<Latencies>) -> Self {
         self.latencies = latencies;
+        self
+    }
+
+    /// The same, where calls are taken at this port too, as this process's ingress takes them.
+    #[must_use]
+    pub fn with_calls(mut self, ingress: Arc<Ingress>) -> Self {
+        self.latencies = ingress.latencies.clone();
+        self.calls = Calls(Some(ingress));
         self
     }
 }
@@ -123,6 +142,8 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(quarantine::list))
         .routes(routes!(quarantine::release))
         .routes(routes!(events::events))
+        .routes(routes!(traffic::traffic))
+        .routes(routes!(identity::identity))
         .routes(routes!(document::document))
         .merge(own_health())
 }
@@ -137,23 +158,27 @@ fn own_health() -> OpenApiRouter<Admin> {
 
 /// The admin port of a coordinator, or of a single process.
 pub fn router(admin: Admin) -> Router {
-    finish(Router::from(endpoints()).fallback(not_found), admin)
+    let mut router = Router::from(endpoints()).route("/assets/{name}", get(console::asset));
+    if let Calls(Some(ingress)) = &admin.calls {
+        router = router.route("/v1/call/{*path}", post(gateway::call).with_state(ingress.clone()));
+    }
+    finish(router.route("/", get(index_or_page)).fallback(console::page_or_not_found), admin)
 }
 
 /// The admin port of a gateway: how it is. Everything else is the coordinator's.
 pub fn gateway_router(admin: Admin) -> Router {
     let endpoints = own_health().routes(routes!(cluster::cluster));
-    finish(Router::from(endpoints).fallback(misdirected), admin)
+    finish(Router::from(endpoints).route("/", get(index)).fallback(misdirected), admin)
 }
 
 /// The admin port of a worker: how it is. Everything else is the coordinator's.
 pub fn worker_router(admin: Admin) -> Router {
-    finish(Router::from(own_health()).fallback(misdirected_to_worker), admin)
+    finish(Router::from(own_health()).route("/", get(index)).fallback(misdirected_to_worker), admin)
 }
 
 fn finish(router: Router<Admin>, admin: Admin) -> Router {
     let gate = Gate::new(admin.handle.clone(), admin.uploads.options.access.clone());
-    let router = router.route("/", get(index)).method_not_allowed_fallback(method_not_allowed);
+    let router = router.method_not_allowed_fallback(method_not_allowed);
     let router = router.layer(from_fn_with_state(gate, guard_admin));
     guarded(router, &admin.uploads.options).with_state(admin)
 }
@@ -165,6 +190,11 @@ async fn misdirected_to_worker(headers: HeaderMap, body: Body) -> ApiError {
 
 async fn misdirected(State(queries): State<Queries>, headers: HeaderMap, body: Body) -> ApiError {
     refuse(queries.misdirected().await, &headers, body).await
+}
+
+/// The console for browsers, and for programs what there is.
+async fn index_or_page(headers: HeaderMap) -> Response {
+    if console::wants_page(&headers) { console::page() } else { index().await.into_response() }
 }
 
 async fn index() -> Json<Value> {

@@ -51,6 +51,13 @@ pub struct Visitor {
     pub(super) version: u64,
 }
 
+impl Identity {
+    /// What they may do.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+}
+
 impl Visitor {
     pub fn identity(&self) -> &Identity {
         &self.identity

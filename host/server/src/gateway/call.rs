@@ -23,7 +23,9 @@ use super::path::{self, CallPath};
 use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare};
 use crate::auth::Visitor;
 use crate::handle::{Answer, Failure, Waiter, hold_result};
-use crate::http::{Account, ApiError, BodyLimits, Memory, Options, Outcome, PathParts, UNCOUNTED, read_body, refuse};
+use crate::http::{
+    Account, ApiError, BodyLimits, Latencies, Memory, Options, Outcome, PathParts, UNCOUNTED, read_body, refuse,
+};
 use styx_driver::wire::AdminQuery;
 
 const TID: HeaderName = HeaderName::from_static("styx-tid");
@@ -90,10 +92,10 @@ async fn respond(
             (Outcome::Accepted, response)
         }
         // To who wants a receipt, a refusal.
-        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only && !receipt, &ingress.options.memory),
-        Ok((Answer::Failed(failure), _)) => failed(failure),
-        Ok(_) | Err(None) => (Outcome::Overloaded, ApiError::shutting_down().into_response()),
-        Err(Some(error)) => (Outcome::of_error(error.status), error.into_response()),
+        Ok((Answer::Reply(reply), read_only)) => answer(reply, read_only && !receipt, ingress),
+        Ok((Answer::Failed(failure), _)) => failed(failure, &ingress.latencies),
+        Ok(_) | Err(None) => refused(ApiError::shutting_down(), &ingress.latencies),
+        Err(Some(error)) => refused(error, &ingress.latencies),
     };
     ingress.latencies.record(outcome, started.elapsed());
     response
@@ -197,8 +199,8 @@ fn hold(reply: &mut Reply, memory: &Memory) -> Option<Account> {
 }
 
 /// The response to the end of a request.
-fn answer(mut reply: Reply, read_only: bool, memory: &Memory) -> (Outcome, Response) {
-    let _account = hold(&mut reply, memory);
+fn answer(mut reply: Reply, read_only: bool, ingress: &Ingress) -> (Outcome, Response) {
+    let _account = hold(&mut reply, &ingress.options.memory);
     let (id, tid, epoch) = (reply.id, reply.tid, reply.epoch);
     let (outcome, mut response) = match reply.outcome {
         Ok(value) => {
@@ -212,10 +214,7 @@ fn answer(mut reply: Reply, read_only: bool, memory: &Memory) -> (Outcome, Respo
             let response = ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response();
             (if read_only { Outcome::Answered } else { Outcome::Committed }, response)
         }
-        Err(abort) => {
-            let error = ApiError::from(abort);
-            (Outcome::of_error(error.status), error.into_response())
-        }
+        Err(abort) => refused(abort.into(), &ingress.latencies),
     };
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, number(id));
@@ -228,9 +227,13 @@ fn answer(mut reply: Reply, read_only: bool, memory: &Memory) -> (Outcome, Respo
 }
 
 /// The response when the cluster cannot say what became of a request.
-fn failed(failure: Failure) -> (Outcome, Response) {
-    let error = ApiError::from(failure);
-    (Outcome::of_error(error.status), error.into_response())
+fn failed(failure: Failure, latencies: &Latencies) -> (Outcome, Response) {
+    refused(failure.into(), latencies)
+}
+
+/// The response to a request that ended in an error.
+fn refused(error: ApiError, latencies: &Latencies) -> (Outcome, Response) {
+    (latencies.error(error.status, error.code), error.into_response())
 }
 
 fn number(id: RequestId) -> HeaderValue {

@@ -24,6 +24,7 @@ mod schema;
 mod tests;
 mod websocket;
 
+pub(crate) use call::call;
 pub use directory::{Directories, Directory, Function, Operator, Target, check_schemas};
 pub use json::is_json;
 pub use loopback::Loopback;

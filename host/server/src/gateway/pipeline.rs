@@ -201,7 +201,8 @@ impl Pipeline {
         let started = Instant::now();
         if let Err((id, why)) = self.submit(text, held, started) {
             self.account().shrink(held);
-            self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
+            let latencies = &self.ingress.latencies;
+            latencies.record(latencies.error(why.status, why.code), started.elapsed());
             refusal(&id, &why, out);
             out.push(b'\n');
         }
@@ -303,7 +304,9 @@ impl Pipeline {
                     let outcome = match &end.outcome {
                         Ok(_) if slot.read_only => Outcome::Answered,
                         Ok(_) => Outcome::Committed,
-                        Err(abort) => Outcome::of_error(crate::http::status_of(abort.code)),
+                        Err(abort) => {
+                            self.ingress.latencies.error(crate::http::status_of(abort.code), abort.code.as_str())
+                        }
                     };
                     reply(&slot.id, end, out);
                     outcome
@@ -311,12 +314,12 @@ impl Pipeline {
                 Answer::Failed(failure) => {
                     let error = ApiError::from(failure);
                     refusal(&slot.id, &error, out);
-                    Outcome::of_error(error.status)
+                    self.ingress.latencies.error(error.status, error.code)
                 }
                 Answer::Accepted(_) | Answer::Unknown | Answer::Controlled(_) => {
                     let error = slot.refused.take().map_or_else(ApiError::shutting_down, |error| *error);
                     refusal(&slot.id, &error, out);
-                    Outcome::of_error(error.status)
+                    self.ingress.latencies.error(error.status, error.code)
                 }
             };
             out.push(b'\n');

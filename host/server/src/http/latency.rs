@@ -1,7 +1,11 @@
 //! How long requests took, by outcome: histograms without locks, written on every reply.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use axum::http::StatusCode;
 
 /// How a request ended, as far as its latency is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +40,7 @@ pub const OUTCOMES: [(Outcome, &str); 7] = [
 
 impl Outcome {
     /// The outcome behind an HTTP status that is an error.
-    pub fn of_error(status: axum::http::StatusCode) -> Self {
+    fn of_error(status: StatusCode) -> Self {
         match status.as_u16() {
             422 => Outcome::Aborted,
             429 | 503 => Outcome::Overloaded,
@@ -88,16 +92,32 @@ impl Histogram {
 }
 
 #[derive(Debug, Default)]
-pub struct Latencies([Histogram; OUTCOMES.len()]);
+pub struct Latencies {
+    outcomes: [Histogram; OUTCOMES.len()],
+    /// Codes are few, and of this program's own.
+    errors: Mutex<BTreeMap<&'static str, u64>>,
+}
 
 impl Latencies {
     /// Notes one request.
     pub fn record(&self, outcome: Outcome, took: Duration) {
-        self.0[outcome as usize].record(took);
+        self.outcomes[outcome as usize].record(took);
     }
 
     pub fn of(&self, outcome: Outcome) -> &Histogram {
-        &self.0[outcome as usize]
+        &self.outcomes[outcome as usize]
+    }
+
+    /// Notes the code of a request that ended in an error, and says what that means for its latency.
+    pub fn error(&self, status: StatusCode, code: &'static str) -> Outcome {
+        *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
+        Outcome::of_error(status)
+    }
+
+    /// Requests that ended in an error, by its code.
+    pub fn errors(&self) -> Vec<(&'static str, u64)> {
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        errors.iter().map(|(code, count)| (*code, *count)).collect()
     }
 }
 

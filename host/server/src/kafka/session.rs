@@ -164,7 +164,7 @@ impl Session {
                 let outcome = match &reply.outcome {
                     Ok(_) if read_only => Outcome::Answered,
                     Ok(_) => Outcome::Committed,
-                    Err(abort) => Outcome::of_error(status_of(abort.code)),
+                    Err(abort) => self.ingress.latencies.error(status_of(abort.code), abort.code.as_str()),
                 };
                 self.ingress.latencies.record(outcome, duration);
                 let is_quarantined = matches!(&reply.outcome, Err(abort) if abort.code == Code::Quarantined);
@@ -212,7 +212,8 @@ impl Session {
                 if let Some(request) = record.request_id(&id).filter(|_| watermark.is_some()) {
                     return Ok(Some(FrontEvent::Prepared(place, id, Prepared::Refused { request, record })));
                 }
-                self.ingress.latencies.record(Outcome::of_error(why.status), started.elapsed());
+                let latencies = &self.ingress.latencies;
+                latencies.record(latencies.error(why.status, why.code), started.elapsed());
                 Ok(Some(FrontEvent::Write(place, Answered::refusal(&record, id, &why))))
             }
         }

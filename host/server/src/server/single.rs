@@ -81,7 +81,7 @@ impl Server {
         let calls = Ingress::new(node.handle().clone(), options.clone(), shutdown.clone());
         let api = Admin::new(node.handle().clone(), options, shutdown.clone())
             .with_deploys(Deploys { engine, components })
-            .with_latencies(calls.latencies.clone());
+            .with_calls(calls.clone());
         let (ingress_addr, admin_addr) = (ingress.address, admin.address);
         let front = front.map(|front| front.serve(calls.clone()));
         let mut serving =

@@ -47,7 +47,7 @@ async fn every_endpoint_is_there_and_described() {
             }
         }
     }
-    assert_eq!(operations, 39);
+    assert_eq!(operations, 41);
     for (method, path, status, code) in [
         (Method::GET, "/v1/nothing", 404, "NOT_FOUND"),
         (Method::POST, "/v1/cluster", 405, "METHOD_NOT_ALLOWED"),
@@ -81,6 +81,9 @@ async fn responses_are_what_the_document_says() {
         ("/v1/requests", "/v1/requests"),
         ("/v1/snapshots", "/v1/snapshots"),
         ("/v1/tokens", "/v1/tokens"),
+        ("/v1/traffic", "/v1/traffic"),
+        ("/v1/identity", "/v1/identity"),
+        ("/v1/quarantine", "/v1/quarantine"),
         ("/healthz", "/healthz"),
         ("/readyz", "/readyz"),
         ("/openapi.json", "/openapi.json"),
@@ -333,39 +336,152 @@ async fn figures_are_there_for_prometheus() {
     assert!(text.ends_with("# EOF\n"));
 }
 
+/// A stream of server-sent events.
+struct Events(reqwest::Response, String);
+
+/// Name, id and data.
+type Event = (String, String, Value);
+
+impl Events {
+    async fn of(server: &Server, last: Option<&str>) -> Self {
+        let request = server.to_admin(Method::GET, "/v1/events");
+        let request = last.iter().fold(request, |request, id| request.header("last-event-id", *id));
+        let response = request.send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Events(response, String::new())
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some((event, rest)) = self.1.split_once("\n\n") {
+                let of = |name: &str| {
+                    event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default()
+                };
+                let (name, id, data) = (of("event").to_owned(), of("id").to_owned(), of("data").to_owned());
+                self.1 = rest.to_owned();
+                // Without data it only keeps the connection alive.
+                if data.is_empty() {
+                    continue;
+                }
+                return Some((name, id, serde_json::from_str(&data).unwrap()));
+            }
+            let chunk = tokio::time::timeout(Duration::from_secs(20), self.0.chunk()).await.expect("an event in time");
+            self.1.push_str(std::str::from_utf8(&chunk.unwrap()?).unwrap());
+        }
+    }
+
+    async fn named(&mut self, name: &str) -> Option<(String, Value)> {
+        loop {
+            let (found, id, data) = self.next().await?;
+            if found == name {
+                return Some((id, data));
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_watches_is_told_of_epochs() {
     let server = Server::with_item(HttpOptions::default()).await;
-    let mut events = server.to_admin(Method::GET, "/v1/events").send().await.unwrap();
-    assert_eq!(events.headers()["content-type"], "text/event-stream");
-    let mut next = async || {
-        let mut text = String::new();
-        while !text.contains("\n\n") {
-            let chunk = tokio::time::timeout(Duration::from_secs(5), events.chunk())
-                .await
-                .expect("an event in time")
-                .unwrap()?;
-            text.push_str(std::str::from_utf8(&chunk).unwrap());
-        }
-        let data = text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
-        assert!(text.contains("event: epochs"), "{text}");
-        Some(serde_json::from_str::<Value>(data).unwrap())
-    };
-    let totals = next().await.unwrap();
+    let mut events = Events::of(&server, None).await;
+    let (_, totals) = events.named("epochs").await.unwrap();
     assert_eq!((&totals["epochs"], &totals["committed"]), (&json!(1), &json!(0)));
-    let (mut committed, mut events) = (0, 0);
+    let (mut committed, mut seen, mut first) = (0, 0, None);
     for key in 0..30 {
         server.call(&format!("k{key}"), "store", "[1]").await;
     }
     while committed < 30 {
-        let event = next().await.unwrap();
+        let (id, event) = events.named("epochs").await.unwrap();
         committed += event["committed"].as_u64().unwrap();
-        events += 1;
+        seen += 1;
+        first.get_or_insert((id, committed));
         assert!(event["last"]["chain"].is_string() && event["state_bytes"].is_u64(), "{event}");
     }
-    assert!(committed == 30 && events < 30);
+    assert!(committed == 30 && seen < 30);
+    // Whoever comes back is told what came meanwhile, and no more.
+    let (id, before) = first.unwrap();
+    let (last, rest) = {
+        let mut again = Events::of(&server, Some(&id)).await;
+        again.named("epochs").await.unwrap()
+    };
+    assert_eq!(rest["committed"].as_u64().unwrap(), 30 - before);
+    server.call("more", "store", "[1]").await;
+    let mut again = Events::of(&server, Some(&last)).await;
+    assert_eq!(again.named("epochs").await.unwrap().1["committed"], 1);
+    for other_life in ["0-1-2-3-4-5-6", "x"] {
+        let mut again = Events::of(&server, Some(other_life)).await;
+        assert_eq!(again.named("epochs").await.unwrap().1["committed"], 31, "{other_life}");
+    }
     // A shutdown does not wait for those who watch.
-    let stopping = tokio::time::timeout(Duration::from_secs(5), server.stop());
-    let (stopped, end) = tokio::join!(stopping, next());
-    assert!(stopped.is_ok() && end.is_none());
+    let stopping = tokio::time::timeout(Duration::from_secs(20), server.stop());
+    let end = async { while events.next().await.is_some() {} };
+    let (stopped, ()) = tokio::join!(stopping, end);
+    assert!(stopped.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_watches_is_told_what_has_changed() {
+    let server = Server::start().await;
+    let mut events = Events::of(&server, None).await;
+    let (name, _, status) = events.next().await.unwrap();
+    assert_eq!((name.as_str(), &status["apps"], &status["workers"]), ("status", &json!(0), &json!(1)));
+    assert_eq!(server.deploy("app", "", "application/wasm", item_as("item", "{}").bytes()).await.status, 201);
+    let (_, after) = events.named("status").await.unwrap();
+    assert_eq!(after["apps"], 1);
+    assert!(after["catalog"].as_u64() > status["catalog"].as_u64());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_get_the_console() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let open = |path: &str| told(server.to_admin(Method::GET, path).header("accept", "text/html,*/*;q=0.8"));
+    for path in ["/", "/apps/app", "/state/app/item?prefix=a"] {
+        let page = open(path).await;
+        assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
+        let policy = page.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(page.header("cache-control"), "no-cache");
+    }
+    let page = open("/").await.text();
+    let script = page.split('"').find(|part| part.starts_with("/assets/") && part.contains(".js")).unwrap();
+    let asset = told(server.to_admin(Method::GET, script)).await;
+    assert_eq!((asset.status, asset.header("content-encoding")), (200, "gzip"));
+    assert!(asset.header("cache-control").contains("immutable"));
+    assert_eq!(asset.body[..2], [0x1f, 0x8b]);
+    assert_eq!(server.get("/assets/absent.js").await.error(), (404, "NOT_FOUND".into()));
+    assert_eq!(server.get("/assets/..%2Findex.html").await.error(), (404, "NOT_FOUND".into()));
+    // Programs get what they got.
+    assert!(server.get("/").await.json()["styx"].is_string());
+    assert_eq!(server.get("/apps/app").await.error(), (404, "NOT_FOUND".into()));
+    assert_eq!(open("/v1/nothing").await.error(), (404, "NOT_FOUND".into()));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_port_of_a_single_process_takes_calls() {
+    let server = Server::with_item(HttpOptions::default()).await;
+    let call = |path: &str| told(server.to_admin(Method::POST, path).body("[5]"));
+    let stored = call("/v1/call/app/item/a/store").await;
+    assert_eq!(stored.status, 200, "{}", stored.text());
+    assert!(!stored.header("styx-tid").is_empty());
+    assert_eq!(call("/v1/call/app/item/a/nothing").await.error().1, "UNKNOWN_FUNCTION");
+    assert_eq!(call("/v1/call/app/item/a/fail").await.status, 422);
+    let identity = server.get("/v1/identity").await.json();
+    assert_eq!(
+        identity,
+        json!({ "name": "anybody", "known": false, "scopes": ["invoke", "read", "deploy", "operate"], "apps": null, "calls": true })
+    );
+    let traffic = server.get("/v1/traffic").await.json();
+    let count = |outcome: &str| {
+        let outcomes = traffic["outcomes"].as_array().unwrap();
+        outcomes.iter().find(|view| view["outcome"] == outcome).unwrap()["count"].as_u64().unwrap()
+    };
+    assert_eq!((count("committed"), count("aborted"), count("refused")), (1, 1, 1));
+    assert_eq!(
+        traffic["errors"],
+        json!([{ "code": "ABORTED", "count": 1 }, { "code": "UNKNOWN_FUNCTION", "count": 1 }])
+    );
+    server.stop().await;
 }

@@ -129,7 +129,7 @@ async fn a_token_is_shown_once_and_ends_when_it_is_revoked_or_expires() {
     let mut watching = server.to_admin(Method::GET, "/v1/events").bearer_auth(&watch).send().await.unwrap();
     assert_eq!(watching.status(), 200);
     let first = watching.chunk().await.unwrap().unwrap();
-    assert!(first.starts_with(b"event: epochs"), "{first:?}");
+    assert!(first.starts_with(b"event: status"), "{first:?}");
 
     let list = as_whom(OPERATOR, server.to_admin(Method::GET, "/v1/tokens")).await;
     assert!(!list.text().contains(token.rsplit('_').next().unwrap()), "{}", list.text());

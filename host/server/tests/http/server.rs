@@ -107,7 +107,7 @@ impl Server {
         let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
         let api = Admin::new(worker.handle().clone(), options, shutdown.clone())
             .with_deploys(Deploys { engine, components })
-            .with_latencies(calls.latencies.clone());
+            .with_calls(calls.clone());
         let (ingress, ingress_addr) = listen().await;
         let (admin, admin_addr) = listen().await;
         let serving = vec![

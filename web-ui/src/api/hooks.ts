@@ -1,0 +1,64 @@
+// What pages read and change, each with its place in the cache.
+import { useMutation, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
+import { useSyncExternalStore } from 'react';
+import { ApiError, get, path, send, type Schemas } from './client';
+import { snapshot, subscribe, type Live } from './events';
+
+export const useLive = (): Live => useSyncExternalStore(subscribe, snapshot);
+
+type Result<T> = UseQueryResult<T, ApiError>;
+
+const useGet = <T>(key: string[], from: string, refetchInterval: number | false = false, enabled = true): Result<T> =>
+  useQuery<T, ApiError>({ queryKey: key, queryFn: () => get<T>(from), refetchInterval, enabled });
+
+export const useIdentity = () => useGet<Schemas['IdentityView']>(['identity'], '/v1/identity');
+export const useApps = () => useGet<Schemas['AppList']>(['catalog', 'apps'], '/v1/apps');
+export const useApp = (app: string) => useGet<Schemas['AppView']>(['catalog', 'app', app], path('v1', 'apps', app));
+export const useCluster = () => useGet<Schemas['ClusterView']>(['cluster', 'overview'], '/v1/cluster', 5000);
+export const useWorkers = () => useGet<Schemas['WorkerList']>(['cluster', 'workers'], '/v1/workers', 2000);
+export const usePartitions = () => useGet<Schemas['PartitionList']>(['cluster', 'partitions'], '/v1/partitions', 2000);
+export const useRequests = () => useGet<Schemas['RequestStats']>(['requests'], '/v1/requests', 2000);
+export const useTraffic = () => useGet<Schemas['Traffic']>(['traffic'], '/v1/traffic', 2000);
+export const useSnapshots = () => useGet<Schemas['SnapshotList']>(['snapshots'], '/v1/snapshots', 15_000);
+export const useQuarantine = () => useGet<Schemas['QuarantineList']>(['catalog', 'quarantine'], '/v1/quarantine');
+export const useTokens = (enabled: boolean) =>
+  useGet<Schemas['TokenList']>(['catalog', 'tokens'], '/v1/tokens', false, enabled);
+
+export type Page = Schemas['Entries'];
+
+export function useEntries(app: string, operator: string, prefix: string, after: string) {
+  const query = new URLSearchParams({ limit: '50' });
+  if (prefix) query.set('prefix', prefix);
+  if (after) query.set('after', after);
+  return useGet<Page>(['state', app, operator, prefix, after], `${path('v1', 'state', app, operator)}?${query}`, 5000);
+}
+
+export const useEntity = (app: string, operator: string, key: string) =>
+  useGet<Schemas['EntityView']>(['state', app, operator, 'entity', key], path('v1', 'state', app, operator, key), 5000);
+
+/** A change, after which what it has changed is read again. */
+export function useChange<Input, Output>(change: (input: Input) => Promise<Output>, ...changed: string[]) {
+  const client = useQueryClient();
+  return useMutation<Output, ApiError, Input>({
+    mutationFn: change,
+    onSettled: () => Promise.all(changed.map(key => client.invalidateQueries({ queryKey: [key] }))),
+  });
+}
+
+export const activate = ({ app, id }: { app: string; id: string }) =>
+  send<Schemas['Activated']>('POST', path('v1', 'apps', app, 'deployments', id, 'activate'));
+export const remove = (app: string) => send<Schemas['Removed']>('DELETE', path('v1', 'apps', app));
+export const takeSnapshot = () => send<Schemas['SnapshotSummary']>('POST', '/v1/snapshots');
+export const release = (id: string) => send<Schemas['Released']>('DELETE', path('v1', 'quarantine', id));
+export const issue = (wanted: Schemas['TokenRequest']) => send<Schemas['Issued']>('POST', '/v1/tokens', wanted);
+export const revoke = (id: string) => send<Schemas['Revoked']>('DELETE', path('v1', 'tokens', id));
+
+type Scope = Schemas['Scope'];
+
+/** Whether who looks at this may do something; while that is not known, no. */
+export function useMay(scope: Scope, app?: string): { may: boolean; why: string } {
+  const { data } = useIdentity();
+  const covers = data?.apps == null || (app !== undefined && data.apps.includes(app));
+  const may = !!data && data.scopes.includes(scope) && covers;
+  return { may, why: may || !data ? '' : `“${data.name}” has no scope “${scope}”${app ? ` on ${app}` : ''}` };
+}

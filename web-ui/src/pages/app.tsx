@@ -1,0 +1,236 @@
+// An app: its functions, each to be tried, and its versions.
+import { useState } from 'react';
+import { Link, useLocation } from 'wouter';
+import type { Schemas } from '../api/client';
+import { activate, remove, useApp, useChange, useMay } from '../api/hooks';
+import { Button, Card, Confirm, Page, Pending, Tag } from '../components/basics';
+import { CallForm } from '../components/call-form';
+import { Upload } from '../components/upload';
+import { ago, bytes, exact, line } from '../lib/format';
+import { typeOf } from '../lib/schema';
+
+const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
+
+export function App({ name, operator, fn }: { name: string; operator?: string; fn?: string }) {
+  const app = useApp(name);
+  const [removing, setRemoving] = useState(false);
+  const { why } = useMay('deploy', name);
+  const trail: [string, string][] = [['Apps', '/apps']];
+  return (
+    <Page
+      title={name}
+      trail={trail}
+      lead={
+        app.data && (
+          <>
+            Version <code>{app.data.active}</code> is in force
+          </>
+        )
+      }
+      actions={
+        <>
+          <a
+            className="button plain"
+            href={`/v1/apps/${encodeURIComponent(name)}/openapi.json`}
+            target="_blank"
+            rel="noreferrer"
+          >
+            OpenAPI
+          </a>
+          <Button kind="danger" denied={why} onClick={() => setRemoving(true)}>
+            Delete
+          </Button>
+        </>
+      }
+    >
+      <Pending of={app} />
+      {app.data && (
+        <>
+          <div className="app-columns">
+            <Card title="Functions" className="functions">
+              {app.data.operators.map(view => (
+                <Operator key={view.name} app={name} view={view} open={operator === view.name ? fn : undefined} />
+              ))}
+            </Card>
+            <div>
+              <Try app={app.data} operator={operator} fn={fn} />
+            </div>
+          </div>
+          <Versions app={app.data} />
+          <div className="columns">
+            <Card title="Deploy a new version">
+              <Upload app={name} />
+            </Card>
+            <Limits limits={app.data.limits} />
+          </div>
+        </>
+      )}
+      {removing && <Removal app={name} onClose={() => setRemoving(false)} />}
+    </Page>
+  );
+}
+
+function Operator({ app, view, open }: { app: string; view: Schemas['OperatorView']; open: string | undefined }) {
+  return (
+    <section className="operator">
+      <h3>
+        <bdi>{line(view.name)}</bdi>
+        {view.key_prefix && <Tag>keys {line(view.key_prefix)}:…</Tag>}
+        {view.isolation === 'fresh' && <Tag>fresh instances</Tag>}
+        <Link className="quiet" href={at('state', app, view.name)}>
+          state
+        </Link>
+      </h3>
+      {view.doc && <p className="quiet doc">{line(view.doc)}</p>}
+      <ul>
+        {view.functions.map(fn => (
+          <li key={fn.name}>
+            <Link
+              href={at('apps', app, view.name, fn.name)}
+              className={open === fn.name ? 'signature open' : 'signature'}
+              aria-current={open === fn.name ? 'true' : undefined}
+            >
+              <span>
+                <b>{line(fn.name)}</b>(
+                {fn.parameters.map((parameter, index) => (
+                  <span key={parameter.name}>
+                    {index > 0 && ', '}
+                    {line(parameter.name)}
+                    {!parameter.required && '?'}: <i>{typeOf(parameter.schema)}</i>
+                  </span>
+                ))}
+                ) → <i>{typeOf(fn.returns)}</i>
+              </span>
+              {fn.read_only && <Tag kind="accent">reads</Tag>}
+            </Link>
+            {fn.doc && <p className="quiet doc">{line(fn.doc)}</p>}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Try({ app, operator, fn }: { app: Schemas['AppView']; operator: string | undefined; fn: string | undefined }) {
+  const view = app.operators.find(view => view.name === operator);
+  const found = view?.functions.find(view => view.name === fn);
+  if (!view || !found) {
+    return (
+      <Card title="Try a function">
+        <p className="empty">{fn ? 'The version in force has no such function.' : 'Choose one to call it.'}</p>
+      </Card>
+    );
+  }
+  return <CallForm key={`${operator}/${fn}`} app={app.name} operator={view} fn={found} />;
+}
+
+function Versions({ app }: { app: Schemas['AppView'] }) {
+  const [chosen, setChosen] = useState<Schemas['DeploymentView'] | null>(null);
+  const change = useChange(activate, 'catalog');
+  const { why } = useMay('deploy', app.name);
+  const activeAt = app.deployments.findIndex(view => view.active);
+  return (
+    <Card title="Versions" note="newest first">
+      <div className="scroll" tabIndex={0} role="region" aria-label="Versions">
+        <table>
+          <thead>
+            <tr>
+              <th>Version</th>
+              <th>Deployed</th>
+              <th>Components</th>
+              <th>Operators</th>
+              <th />
+            </tr>
+          </thead>
+          <tbody>
+            {app.deployments.map((view, index) => (
+              <tr key={view.deployment}>
+                <td>
+                  <code>{view.deployment}</code> {view.active && <Tag kind="good">in force</Tag>}
+                </td>
+                <td title={view.created}>{ago(view.created)}</td>
+                <td className="quiet">
+                  {view.components.map(component => (
+                    <div key={component.digest} title={component.digest}>
+                      {line(component.name)} {bytes(component.size)} {component.sdk && `· ${line(component.sdk)}`}
+                    </div>
+                  ))}
+                </td>
+                <td className="quiet">{view.operators.map(operator => line(operator.name)).join(', ')}</td>
+                <td className="number">
+                  {!view.active && (
+                    <Button denied={why} onClick={() => setChosen(view)}>
+                      {index > activeAt ? 'Roll back to it' : 'Activate'}
+                    </Button>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {chosen && (
+        <Confirm
+          title={`Have ${line(app.name)} run ${chosen.deployment}?`}
+          action="Activate"
+          kind="primary"
+          busy={change.isPending}
+          error={change.error}
+          onClose={() => {
+            change.reset();
+            setChosen(null);
+          }}
+          onConfirm={() =>
+            change.mutate({ app: app.name, id: chosen.deployment }, { onSuccess: () => setChosen(null) })
+          }
+        >
+          <p>It takes effect between two epochs. State stays as it is.</p>
+        </Confirm>
+      )}
+    </Card>
+  );
+}
+
+function Limits({ limits }: { limits: Schemas['Limits'] }) {
+  const rows: [string, string][] = [
+    ['Fuel of an invocation', exact(limits.fuel)],
+    ['Fuel of a transaction', exact(limits.transaction_fuel)],
+    ['Memory of an instance', bytes(limits.memory)],
+    ['Depth of calls', exact(limits.call_depth)],
+    ['Calls of a transaction', exact(limits.calls)],
+    ['Entities of a transaction', exact(limits.rw_set)],
+    ['Bytes of a value', bytes(limits.payload)],
+  ];
+  return (
+    <Card title="Limits">
+      <table>
+        <tbody>
+          {rows.map(([name, value]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td className="number">{value}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+function Removal({ app, onClose }: { app: string; onClose: () => void }) {
+  const [, navigate] = useLocation();
+  const change = useChange(remove, 'catalog', 'cluster');
+  return (
+    <Confirm
+      title={`Delete ${line(app)}?`}
+      action="Delete it and its state"
+      repeat={app}
+      busy={change.isPending}
+      error={change.error}
+      onClose={onClose}
+      onConfirm={() => change.mutate(app, { onSuccess: () => navigate('/apps') })}
+    >
+      <p>All its versions and all its entities are removed. This cannot be taken back.</p>
+    </Confirm>
+  );
+}

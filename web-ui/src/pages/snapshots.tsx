@@ -1,0 +1,106 @@
+// Snapshots, and the log that they shorten.
+import { takeSnapshot, useChange, useLive, useMay, useSnapshots } from '../api/hooks';
+import { Button, Card, ErrorNotice, Figure, Notice, Page, Pending, Tag } from '../components/basics';
+import { ago, bytes, count, line, plural, seconds } from '../lib/format';
+
+export function Snapshots() {
+  const snapshots = useSnapshots();
+  const live = useLive();
+  const change = useChange(takeSnapshot, 'snapshots');
+  const { why } = useMay('operate');
+  const last = snapshots.data?.last;
+  const newest = snapshots.data?.snapshots.findLast(snapshot => 'epoch' in snapshot);
+  const epoch = live.last?.last?.epoch;
+  return (
+    <Page
+      title="Snapshots"
+      lead={
+        snapshots.data &&
+        (snapshots.data.place ? (
+          <>
+            In <code>{line(snapshots.data.place)}</code>
+          </>
+        ) : (
+          'None are taken'
+        ))
+      }
+      actions={
+        <Button kind="primary" denied={why} busy={change.isPending} onClick={() => change.mutate(undefined)}>
+          Take one now
+        </Button>
+      }
+    >
+      <Pending of={snapshots} />
+      <div aria-live="polite">
+        <ErrorNotice error={change.error} />
+        {change.data && (
+          <Notice kind="good" title={`Snapshot ${change.data.sequence} of epoch ${change.data.epoch} exists`} />
+        )}
+      </div>
+      {snapshots.data && (
+        <div className="figures five">
+          <Figure name="Snapshots" value={count(snapshots.data.snapshots.length)} />
+          <Figure name="Newest, of epoch" value={newest && 'epoch' in newest ? count(newest.epoch) : '–'} />
+          <Figure
+            name="Epochs since, in the log"
+            value={newest && 'epoch' in newest && epoch !== undefined ? count(Math.max(0, epoch - newest.epoch)) : '–'}
+          />
+          <Figure name="The last took" value={last ? seconds(last.duration_us / 1e6) : '–'} />
+          <Figure name="and wrote" value={last ? bytes(last.written_bytes) : '–'} />
+        </div>
+      )}
+      {snapshots.data && (
+        <Card
+          title={plural(snapshots.data.snapshots.length, 'snapshot')}
+          note="newest first; a recovery begins with the newest that is whole"
+        >
+          {snapshots.data.snapshots.length === 0 ? (
+            <p className="empty">There is none yet.</p>
+          ) : (
+            <div className="scroll" tabIndex={0} role="region" aria-label="Snapshots">
+              <table>
+                <thead>
+                  <tr>
+                    <th className="number">Number</th>
+                    <th>Taken</th>
+                    <th className="number">Epoch</th>
+                    <th className="number">Bytes</th>
+                    <th className="number">Parts</th>
+                    <th className="number">of them deltas</th>
+                    <th className="number">Log from</th>
+                    <th>State hash</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {snapshots.data.snapshots.toReversed().map(snapshot =>
+                    'problem' in snapshot ? (
+                      <tr key={snapshot.sequence}>
+                        <td className="number">{snapshot.sequence}</td>
+                        <td colSpan={7}>
+                          <Tag kind="bad">cannot be read</Tag> {line(snapshot.problem ?? '')}
+                        </td>
+                      </tr>
+                    ) : (
+                      <tr key={snapshot.sequence}>
+                        <td className="number">{snapshot.sequence}</td>
+                        <td title={snapshot.created}>{ago(snapshot.created)}</td>
+                        <td className="number">{count(snapshot.epoch)}</td>
+                        <td className="number">{bytes(snapshot.bytes)}</td>
+                        <td className="number">{snapshot.parts}</td>
+                        <td className="number">{snapshot.deltas}</td>
+                        <td className="number">{count(snapshot.log_position)}</td>
+                        <td>
+                          <code title={snapshot.state_hash}>{snapshot.state_hash.slice(0, 12)}</code>
+                        </td>
+                      </tr>
+                    ),
+                  )}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </Card>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,207 @@
+// Committed state: operators, entities by key, values as they are.
+import { useState, type FormEvent } from 'react';
+import { Link, useLocation, useSearch } from 'wouter';
+import { useApps, useEntity, useEntries } from '../api/hooks';
+import { Card, Copy, Page, Pending, Tag } from '../components/basics';
+import { brief, Text, Value } from '../components/value';
+import { bytes, count, line, shorten } from '../lib/format';
+import type { Json } from '../lib/json';
+
+const at = (...parts: string[]) => `/${parts.map(encodeURIComponent).join('/')}`;
+
+/** Which operator. */
+export function State() {
+  const apps = useApps();
+  return (
+    <Page title="State" lead="What functions have committed, read between two epochs">
+      <Pending of={apps} />
+      {apps.data?.apps.length === 0 && (
+        <p className="empty">
+          There is none without an app. <Link href="/apps">Deploy one</Link>
+        </p>
+      )}
+      <div className="cards">
+        {apps.data?.apps.map(app => (
+          <Card key={app.name} title={<bdi>{line(app.name)}</bdi>}>
+            <ul className="list">
+              {app.operators.map(operator => (
+                <li key={operator.name}>
+                  <Link href={at('state', app.name, operator.name)}>
+                    <bdi>{line(operator.name)}</bdi>
+                  </Link>
+                </li>
+              ))}
+            </ul>
+          </Card>
+        ))}
+      </div>
+    </Page>
+  );
+}
+
+/** Entities of an operator, a page at a time. */
+export function Operator({ app, operator }: { app: string; operator: string }) {
+  const search = new URLSearchParams(useSearch());
+  const prefix = search.get('prefix') ?? '';
+  const after = search.get('after') ?? '';
+  const [, navigate] = useLocation();
+  const page = useEntries(app, operator, prefix, after);
+  const here = at('state', app, operator);
+  const to = (query: Record<string, string>) => {
+    const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
+    return given.size ? `${here}?${given}` : here;
+  };
+  return (
+    <Page
+      title={operator}
+      trail={[
+        ['State', '/state'],
+        [app, `/apps/${encodeURIComponent(app)}`],
+      ]}
+      lead={page.data && <>As of epoch {count(page.data.epoch)}</>}
+    >
+      <Search
+        key={prefix}
+        prefix={prefix}
+        onPrefix={prefix => navigate(to({ prefix }))}
+        onKey={key => navigate(at('state', app, operator, key))}
+      />
+      <Pending of={page} />
+      {page.data && (
+        <Card>
+          {page.data.entries.length === 0 ? (
+            <p className="empty">
+              {prefix ? (
+                <>
+                  No key begins with “<bdi>{line(prefix)}</bdi>”.
+                </>
+              ) : after ? (
+                'There are no more.'
+              ) : (
+                'It has no entities yet.'
+              )}
+            </p>
+          ) : (
+            <div className="scroll" tabIndex={0} role="region" aria-label="Entities">
+              <table className="entries">
+                <thead>
+                  <tr>
+                    <th>Key</th>
+                    <th>Value</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {page.data.entries.map(entry => (
+                    <tr key={entry.key}>
+                      <td>
+                        <Link href={at('state', app, operator, entry.key)}>
+                          <bdi>{shorten(line(entry.key), 80)}</bdi>
+                        </Link>
+                      </td>
+                      <td>
+                        {entry.encoding === 'base64' && <Tag>bytes</Tag>}
+                        <code dir="auto">{brief(entry.value as Json)}</code>
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+          <nav className="pager" aria-label="Pages">
+            {after && <Link href={to({ prefix })}>First page</Link>}
+            {page.data.next != null && <Link href={to({ prefix, after: page.data.next })}>Next page</Link>}
+          </nav>
+        </Card>
+      )}
+    </Page>
+  );
+}
+
+function Search({
+  prefix,
+  onPrefix,
+  onKey,
+}: {
+  prefix: string;
+  onPrefix: (prefix: string) => void;
+  onKey: (key: string) => void;
+}) {
+  const [text, setText] = useState(prefix);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    onPrefix(text);
+  };
+  return (
+    <form className="search" role="search" onSubmit={submit}>
+      <label className="unseen" htmlFor="prefix">
+        Key or what it begins with
+      </label>
+      <input
+        id="prefix"
+        type="search"
+        value={text}
+        placeholder="Key, or what it begins with"
+        spellCheck={false}
+        onChange={event => setText(event.target.value)}
+      />
+      <button className="button plain">Begins with</button>
+      <button type="button" className="button plain" disabled={!text} onClick={() => onKey(text)}>
+        Is this key
+      </button>
+    </form>
+  );
+}
+
+/** One entity. */
+export function Entity({ app, operator, name }: { app: string; operator: string; name: string }) {
+  const entity = useEntity(app, operator, name);
+  return (
+    <Page
+      title={shorten(name, 200)}
+      trail={[
+        ['State', '/state'],
+        [app, `/apps/${encodeURIComponent(app)}`],
+        [operator, at('state', app, operator)],
+      ]}
+      lead={
+        entity.data && (
+          <>
+            Partition {entity.data.partition}, as of epoch {count(entity.data.epoch)}
+          </>
+        )
+      }
+      actions={<Copy text={name} label="Copy key" />}
+    >
+      <Pending of={entity} />
+      {entity.data && (
+        <Card title="Value" note={entity.data.encoding === 'base64' ? <Tag>bytes that are no JSON</Tag> : undefined}>
+          {entity.data.encoding === 'base64' ? (
+            <Bytes text={entity.data.value as string} />
+          ) : (
+            <Value value={entity.data.value as Json} />
+          )}
+        </Card>
+      )}
+    </Page>
+  );
+}
+
+/** Bytes as people read them: sixteen a row, and what of them is text. */
+function Bytes({ text }: { text: string }) {
+  const raw = atob(text);
+  const rows: string[] = [];
+  for (let at = 0; at < Math.min(raw.length, 4096); at += 16) {
+    const part = raw.slice(at, at + 16);
+    const hex = [...part].map(char => char.charCodeAt(0).toString(16).padStart(2, '0')).join(' ');
+    rows.push(`${at.toString(16).padStart(6, '0')}  ${hex.padEnd(47)}  ${part.replace(/[^ -~]/g, '·')}`);
+  }
+  return (
+    <>
+      <p className="quiet">{bytes(raw.length)}</p>
+      <Text text={rows.join('\n')} />
+      {raw.length > 4096 && <p className="quiet">The first 4 KiB.</p>}
+      <Copy text={text} label="Copy as base64" />
+    </>
+  );
+}

@@ -1,0 +1,199 @@
+// An app: called from its form, its state looked at, its versions changed.
+import { expect, test } from '@playwright/test';
+import { isAccessible, look, title, watch } from './pages';
+import { Server } from './server';
+
+let server: Server;
+test.beforeAll(async () => {
+  server = await Server.single();
+  await server.deploy('shop');
+});
+test.afterAll(() => server?.stop());
+
+test('a function is called from its form', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await page.goto(`${server.admin}/apps/shop`);
+  await title(page, 'shop');
+  await page.getByRole('link', { name: /^put\(/ }).click();
+  await expect(page).toHaveURL(/\/apps\/shop\/stock\/put$/);
+  await page.getByLabel('key').fill('apple');
+  await page.getByLabel('pieces').fill('5');
+  await page.getByLabel('price').fill('30');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.getByText('committed', { exact: true })).toBeVisible();
+  await look(page, 'app');
+  // Arguments of every kind, and the result.
+  await page.getByRole('link', { name: /^buy\(/ }).click();
+  await page.getByLabel('key').fill('o1');
+  await page.getByLabel('items').fill('{"apple": 2}');
+  await page.getByLabel('express').selectOption('true');
+  await page.getByLabel('pay').selectOption('cash');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.locator('.result pre')).toHaveText('60');
+  // What a function refuses, what is no JSON, and what the schema forbids.
+  await page.getByLabel('items').fill('{"apple": 20}');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.getByRole('alert')).toContainText('not enough apple');
+  await isAccessible(page);
+  await page.getByLabel('items').fill('{"apple": ');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.getByText('items is no JSON')).toBeVisible();
+  await page.getByLabel('items').fill('{"apple": "two"}');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.getByRole('alert').filter({ hasText: 'BAD_ARGUMENTS' })).toBeVisible();
+  // What it has left.
+  await page.goto(`${server.admin}/state/shop/order/o1`);
+  await expect(page.locator('.value-text pre')).toContainText('"pay": "cash"');
+  await page.goto(`${server.admin}/state/shop/stock/apple`);
+  await expect(page.locator('.value-text pre')).toContainText('"pieces": 3');
+  await look(page, 'entity');
+  check();
+});
+
+test('keys are found by what they begin with, a page at a time', async ({ page }) => {
+  for (let at = 0; at < 60; at += 1) await server.call(`shop/stock/b${String(at).padStart(2, '0')}/put`, [at]);
+  await server.call('shop/stock/c1/put', [1]);
+  await page.goto(`${server.admin}/state`);
+  await page.getByRole('link', { name: 'stock' }).click();
+  await page.getByRole('searchbox').fill('b');
+  await page.getByRole('searchbox').press('Enter');
+  await expect(page).toHaveURL(/prefix=b$/);
+  await expect(page.getByRole('row')).toHaveCount(51);
+  await look(page, 'state');
+  await page.getByRole('link', { name: 'Next page' }).click();
+  await expect(page.getByRole('row')).toHaveCount(11);
+  await expect(page.getByRole('link', { name: 'c1' })).toBeHidden();
+  await page.goBack();
+  await expect(page.getByRole('row')).toHaveCount(51);
+  await page.getByRole('link', { name: 'b07', exact: true }).click();
+  await title(page, 'b07');
+});
+
+test('values and names of anybody are shown and do nothing', async ({ page }) => {
+  const check = watch(page, server.admin);
+  const html = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+  const hostile = [
+    html,
+    '\u202Eright to left',
+    'שלום',
+    'nul\u0000bell\u0007',
+    '../../v1/apps',
+    '%2e%2e',
+    'a?b#c',
+    '__proto__',
+    '🦀'.repeat(40),
+  ];
+  for (const text of hostile)
+    await server.call(`shop/drawer/${encodeURIComponent(text.replaceAll('\u0000', ''))}/keep`, [{ [text]: text }]);
+  await server.call('shop/drawer/big/fill', [1_000_000]);
+  await server.call('shop/drawer/deep/keep', [JSON.parse('['.repeat(60) + ']'.repeat(60))]);
+  await page.goto(`${server.admin}/state/shop/drawer`);
+  await expect(page.getByRole('row')).toHaveCount(hostile.length + 3);
+  await expect(page.getByText('\\u202eright to left').first()).toBeVisible();
+  await look(page, 'hostile');
+  await page.getByRole('link', { name: '<img src=x' }).click();
+  await expect(page.locator('.value-text pre')).toContainText('onerror');
+  await expect(page).not.toHaveTitle('owned');
+  await page.goto(`${server.admin}/state/shop/drawer`);
+  for (const name of ['../../v1/apps', '%2e%2e', 'a?b#c', '__proto__']) {
+    await page.getByRole('link', { name, exact: true }).click();
+    await title(page, name);
+    await expect(page.locator('.value-text pre')).toContainText(name);
+    await page.reload();
+    await title(page, name);
+    await page.goBack();
+  }
+  await page.getByRole('link', { name: 'big', exact: true }).click();
+  await page.getByRole('button', { name: 'Show all of it' }).click();
+  await expect.poll(() => page.locator('.value-text pre').evaluate(pre => pre.textContent!.length)).toBe(1_000_002);
+  check();
+});
+
+test('digits of long numbers are kept, on the way there and back', async ({ page }) => {
+  const exact = '[12345678901234567890, 0.1234567890123456789, 1.0]';
+  await page.goto(`${server.admin}/apps/shop/drawer/keep`);
+  await page.getByLabel('key').fill('digits');
+  await page.getByLabel('value').fill('12345678901234567890');
+  await page.getByRole('button', { name: 'Call' }).click();
+  await expect(page.locator('.result pre')).toHaveText('12345678901234567890');
+  await page.goto(`${server.admin}/state/shop/drawer/digits`);
+  await expect(page.locator('.value-text pre')).toHaveText('12345678901234567890');
+  expect(exact).toContain('12345678901234567890');
+});
+
+test('versions are rolled back, and an app is deleted by its name', async ({ page }) => {
+  await server.deploy('other');
+  await server.deploy('other');
+  await page.goto(`${server.admin}/apps/other`);
+  const versions = page.getByRole('region', { name: 'Versions' });
+  await expect(versions.getByRole('row')).toHaveCount(3);
+  const before = await versions.getByRole('row').nth(2).locator('code').textContent();
+  await page.getByRole('button', { name: 'Roll back to it' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Activate' }).click();
+  await expect(versions.getByRole('row').nth(2)).toContainText('in force');
+  expect(((await (await fetch(`${server.admin}/v1/apps/other`)).json()) as { active: string }).active).toBe(before);
+  await page.getByRole('button', { name: 'Delete' }).click();
+  const dialog = page.getByRole('dialog');
+  const really = dialog.getByRole('button', { name: 'Delete it and its state' });
+  await expect(really).toBeDisabled();
+  await isAccessible(page);
+  await page.keyboard.press('Escape');
+  await expect(dialog).toBeHidden();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await dialog.getByLabel('Type other to confirm').fill('other');
+  await really.click();
+  await title(page, 'Apps');
+  expect((await fetch(`${server.admin}/v1/apps/other`)).status).toBe(404);
+});
+
+test('the overview shows calls as they come @pictures', async ({ page }) => {
+  await page.goto(server.admin);
+  await title(page, 'Overview');
+  let under = true;
+  const calls = (async () => {
+    for (let at = 0; under; at += 1) {
+      const keys = Array.from({ length: 16 }, (_, n) => `i${(at * 7 + n) % 200}`);
+      await Promise.all(
+        keys.map((key, n) =>
+          server.call(
+            `shop/stock/${key}/${n % 9 === 0 ? 'look' : n % 7 === 0 ? 'take' : 'put'}`,
+            n % 9 === 0 ? [] : [n % 7 === 0 ? 1000 : at],
+          ),
+        ),
+      );
+    }
+  })();
+  await expect(page.getByText(/requests a second commit, half of them within/)).toBeVisible({ timeout: 40_000 });
+  await expect(page.getByRole('cell', { name: 'ABORTED' })).toBeVisible();
+  await page.waitForTimeout(12_000);
+  await look(page, 'overview');
+  for (const name of ['cluster', 'snapshots', 'apps', 'access', 'migrations', 'quarantine']) {
+    await page.goto(`${server.admin}/${name}`);
+    await expect(page.locator('.loading')).toHaveCount(0);
+    await page.waitForTimeout(300);
+    await look(page, name);
+  }
+  under = false;
+  await calls;
+});
+
+test('a snapshot is taken', async ({ page }) => {
+  await server.call('shop/stock/new/put', [1]);
+  await page.goto(`${server.admin}/snapshots`);
+  await page.getByRole('button', { name: 'Take one now' }).click();
+  // If nothing has happened since the one that the server took meanwhile, it says so.
+  await expect(page.getByText(/^Snapshot \d+ of epoch \d+ exists$|NO_SNAPSHOT/)).toBeVisible();
+  await expect(page.getByRole('region', { name: 'Snapshots' }).getByRole('row').nth(1)).toBeVisible();
+});
+
+test('a keyboard is enough', async ({ page }) => {
+  await page.goto(server.admin);
+  await title(page, 'Overview');
+  await page.keyboard.press('Tab');
+  await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused();
+  for (let at = 0; at < 3; at += 1) await page.keyboard.press('Tab');
+  await expect(page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Apps' })).toBeFocused();
+  await page.keyboard.press('Enter');
+  await title(page, 'Apps');
+  await expect(page.getByRole('heading', { level: 1 })).toBeFocused();
+});

@@ -1,0 +1,58 @@
+// A cluster of two workers, of which one is emptied while calls go on.
+import { expect, test } from '@playwright/test';
+import { isAccessible, look, title, watch } from './pages';
+import { Server } from './server';
+
+let server: Server;
+test.beforeAll(async () => {
+  server = await Server.cluster(2);
+  await server.deploy('shop');
+});
+test.afterAll(() => server?.stop());
+
+test('partitions are moved under load @pictures', async ({ page }) => {
+  const check = watch(page, server.admin);
+  const wrong: unknown[] = [];
+  let under = true;
+  const calls = (async () => {
+    for (let at = 0; under; at += 1) {
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, n) => server.call(`shop/stock/k${(at * 8 + n) % 300}/put`, [at])),
+      );
+      wrong.push(...answers.filter(answer => answer !== null));
+    }
+  })();
+  await page.goto(`${server.admin}/cluster`);
+  await expect(page.getByRole('region', { name: 'Workers' }).getByRole('row')).toHaveCount(3);
+  const map = page.getByRole('img', { name: /Partitions by worker/ });
+  await expect(map).toHaveAttribute('aria-label', /worker 1 has 512, worker 2 has 512/);
+  await expect(map.locator('rect')).toHaveCount(1024);
+  await page.getByRole('link', { name: 'Move partitions' }).click();
+  await title(page, 'Migrations');
+  await page.getByLabel('Empty a worker').check();
+  await page.getByLabel('Worker to empty').selectOption('2');
+  await page.getByRole('button', { name: 'Start' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Start' }).click();
+  await expect(page.getByText('All partitions are where they were to go')).toBeVisible({ timeout: 90_000 });
+  await expect(map).toHaveAttribute('aria-label', /worker 1 has 1024$/);
+  await page.getByLabel('Even shares').check();
+  await page.getByRole('button', { name: 'Start' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Start' }).click();
+  await expect(map).toHaveAttribute('aria-label', /worker 1 has 512, worker 2 has 512/, { timeout: 90_000 });
+  await look(page, 'cluster-migrations');
+  await page.goto(`${server.admin}/cluster`);
+  await expect(map.locator('rect')).toHaveCount(1024);
+  await look(page, 'cluster-two');
+  under = false;
+  await calls;
+  expect(wrong).toEqual([]);
+  check();
+});
+
+test('where calls go to gateways the form says how', async ({ page }) => {
+  await page.goto(`${server.admin}/apps/shop/stock/put`);
+  await page.getByRole('textbox', { name: 'key' }).fill("it's");
+  await page.getByRole('textbox', { name: 'pieces' }).fill('3');
+  await expect(page.getByText(`styx call 'shop/stock/it'\\''s/put' '{ "pieces": 3 }'`)).toBeVisible();
+  await isAccessible(page);
+});

@@ -1,0 +1,65 @@
+// A server on which nothing is deployed, and which is lost and found.
+import { expect, test } from '@playwright/test';
+import { isAccessible, look, title, watch } from './pages';
+import { BUNDLE, Server } from './server';
+
+let server: Server;
+test.beforeEach(async () => {
+  server = await Server.single();
+});
+test.afterEach(() => server.stop());
+
+test('with no app it says what to do, and takes one', async ({ page }) => {
+  const check = watch(page, server.admin);
+  await page.goto(server.admin);
+  await title(page, 'Overview');
+  await expect(page.getByText('Serves 0 apps in one process')).toBeVisible();
+  await expect(page.getByText('styx deploy shop')).toBeVisible();
+  await look(page, 'empty-overview');
+  for (const [name, heading] of [
+    ['Apps', 'Apps'],
+    ['State', 'State'],
+    ['Cluster', 'Cluster'],
+    ['Migrations', 'Migrations'],
+    ['Snapshots', 'Snapshots'],
+    ['Quarantine', 'Quarantine'],
+    ['Access', 'Access'],
+  ] as const) {
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click();
+    await title(page, heading);
+    await isAccessible(page);
+  }
+  // What is no app is refused before anything changes; an app is checked, then deployed.
+  await page.goto(`${server.admin}/apps`);
+  const chosen = page.getByLabel('Bundle or component');
+  await chosen.setInputFiles({ name: 'wrong.zip', mimeType: 'application/zip', buffer: Buffer.from('no archive') });
+  await expect(page.getByRole('alert')).toBeVisible();
+  await chosen.setInputFiles(BUNDLE);
+  await expect(page.getByText('It can be deployed')).toBeVisible();
+  expect(await (await fetch(`${server.admin}/v1/apps`)).json()).toEqual({ apps: [] });
+  await page.getByLabel('Name of the app').fill('shop');
+  await page.getByRole('button', { name: 'Deploy shop', exact: true }).click();
+  await title(page, 'shop');
+  check();
+});
+
+test('a page says that the server is away, and goes on when it is back', async ({ page }) => {
+  await page.goto(server.admin);
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  await server.kill();
+  await expect(page.getByText('The server does not answer.')).toBeVisible();
+  await isAccessible(page);
+  await server.restart();
+  await page.getByRole('button', { name: 'Now' }).click();
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  await expect(page.getByText('The server does not answer.')).toBeHidden();
+});
+
+test('addresses that lead nowhere say so', async ({ page }) => {
+  await page.goto(`${server.admin}/nowhere/at/all`);
+  await title(page, 'There is no such page');
+  await page.goto(`${server.admin}/apps/absent`);
+  await expect(page.getByRole('alert')).toContainText('UNKNOWN_APP');
+  await page.goto(`${server.admin}/state/absent/none/key`);
+  await expect(page.getByRole('alert')).toContainText('UNKNOWN_APP');
+});

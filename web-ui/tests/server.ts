@@ -1,0 +1,170 @@
+// Real servers, each in a directory of its own.
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+
+const STYX = resolve(process.env.STYX_BIN ?? join(import.meta.dirname, '../../target/release/styx'));
+// What is compiled once for all of them.
+const CACHE = join(import.meta.dirname, '../test-results/cache');
+export const BUNDLE = join(import.meta.dirname, 'app/shop/target/shop.zip');
+
+interface Ready {
+  ingress: string;
+  admin: string;
+  cluster: string;
+}
+
+/** A process of a server, which says when it is ready. */
+class Process {
+  private constructor(
+    readonly child: ChildProcess,
+    readonly ready: Ready,
+  ) {}
+
+  static start(args: string[]): Promise<Process> {
+    const child = spawn(
+      STYX,
+      ['server', '--json', ...(args.includes('gateway') ? [] : ['--cache-dir', CACHE]), ...args],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
+    let told = '';
+    child.stderr.on('data', (bytes: Buffer) => (told += bytes.toString()));
+    return new Promise((done, fail) => {
+      child.once('exit', code => fail(new Error(`styx server ${args.join(' ')} ended with ${code}: ${told}`)));
+      createInterface(child.stdout).on('line', line => {
+        const ready = JSON.parse(line) as Ready & { ready?: boolean };
+        told += line;
+        if (ready.ready) done(new Process(child, ready));
+      });
+    });
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const ended = new Promise(done => this.child.once('exit', done));
+    this.child.kill(signal);
+    await ended;
+  }
+}
+
+export class Server {
+  private readonly directory = mkdtempSync(join(tmpdir(), 'styx-ui-'));
+  private processes: Process[] = [];
+  admin = '';
+  ingress = '';
+
+  private constructor(private readonly token?: string) {}
+
+  /** Everything in one process; with a token of the operator's, if there is to be one. */
+  static async single(token?: string): Promise<Server> {
+    const server = new Server(token);
+    await server.begin('127.0.0.1:0');
+    return server;
+  }
+
+  private async begin(admin: string): Promise<void> {
+    const args = ['--data-dir', join(this.directory, 'data'), '--ingress-addr', '127.0.0.1:0', '--admin-addr', admin];
+    if (this.token) {
+      const file = join(this.directory, 'token');
+      writeFileSync(file, this.token);
+      args.push('--admin-token-file', file);
+    }
+    const process = await Process.start(args);
+    this.processes = [process];
+    this.admin = `http://${process.ready.admin}`;
+    this.ingress = `http://${process.ready.ingress}`;
+  }
+
+  /** A coordinator, so many workers, and a gateway. */
+  static async cluster(workers: number): Promise<Server> {
+    const server = new Server();
+    try {
+      await server.beginCluster(workers);
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+    return server;
+  }
+
+  private async beginCluster(workers: number): Promise<void> {
+    const at = (name: string) => ['--data-dir', join(this.directory, name)];
+    const coordinator = await Process.start([
+      ...['--role', 'coordinator', '--workers', String(workers), ...at('coordinator')],
+      ...['--admin-addr', '127.0.0.1:0', '--cluster-addr', '127.0.0.1:0'],
+    ]);
+    this.processes = [coordinator];
+    this.admin = `http://${coordinator.ready.admin}`;
+    for (let at = 1; at <= workers; at += 1) await this.worker(at);
+    const gateway = await Process.start([
+      ...['--role', 'gateway', '--coordinator', coordinator.ready.cluster],
+      ...['--admin-addr', '127.0.0.1:0', '--ingress-addr', '127.0.0.1:0'],
+    ]);
+    this.processes.push(gateway);
+    this.ingress = `http://${gateway.ready.ingress}`;
+    for (;;) {
+      const cluster = (await (await fetch(`${this.admin}/v1/cluster`)).json()) as { live: boolean };
+      if (cluster.live) return;
+      await new Promise(done => setTimeout(done, 100));
+    }
+  }
+
+  private async worker(at: number): Promise<void> {
+    const coordinator = this.processes[0]!.ready.cluster;
+    const data = join(this.directory, `worker-${at}`);
+    const args = [
+      '--role',
+      'worker',
+      '--coordinator',
+      coordinator,
+      '--data-dir',
+      data,
+      '--cluster-addr',
+      '127.0.0.1:0',
+    ];
+    this.processes.push(await Process.start([...args, '--threads', '1']));
+  }
+
+  async deploy(app: string): Promise<void> {
+    await promisify(execFile)(STYX, ['deploy', BUNDLE, '--app', app, '--admin-url', this.admin], {
+      env: { ...process.env, STYX_TOKEN: this.token },
+    });
+  }
+
+  async call(path: string, args: unknown): Promise<unknown> {
+    const headers = this.token ? { authorization: `Bearer ${this.token}` } : undefined;
+    const response = await fetch(`${this.ingress}/v1/call/${path}`, {
+      method: 'POST',
+      body: JSON.stringify(args),
+      headers,
+    });
+    return response.json();
+  }
+
+  async issue(name: string, scopes: string[], expires_in: string | null = null): Promise<string> {
+    const body = JSON.stringify({ name, scopes, expires_in });
+    const headers = { authorization: `Bearer ${this.token}` };
+    const response = await fetch(`${this.admin}/v1/tokens`, { method: 'POST', body, headers });
+    return ((await response.json()) as { token: string }).token;
+  }
+
+  /** Ends it as a crash does. */
+  async kill(): Promise<void> {
+    await this.processes[0]!.stop('SIGKILL');
+  }
+
+  /** Begins again where it was. */
+  async restart(): Promise<void> {
+    await this.begin(this.admin.replace('http://', ''));
+  }
+
+  async stop(): Promise<void> {
+    for (const process of this.processes.toReversed()) await process.stop('SIGKILL');
+    rmSync(this.directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  }
+}
