@@ -262,7 +262,8 @@ export interface paths {
          * @description `epochs`: sums over the epochs since the last event, and the last of them. The first one
          *     comes at once, with the totals so far; or with what came since the event that `Last-Event-ID` names, if this process
          *     has sent it. `status`: who is there and how much has changed, once at the beginning and whenever it is another: what is shown of
-         *     it is to be read again.
+         *     it is to be read again. `migration`: a migration that begins, goes on or ends, as `/v1/migrations` has it; four in a second
+         *     at most while it goes on.
          */
         get: operations["events"];
         put?: never;
@@ -297,12 +298,68 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** The migration under way, and the last that ended */
+        get: operations["list"];
         put?: never;
-        /** Moves partitions to other workers, and waits until they are there */
+        /**
+         * Moves partitions to other workers
+         * @description Answers when they are there; with `"wait": false` when it has begun (202); with `"dry_run": true` what it would do.
+         */
         post: operations["start"];
         /** Leaves partitions where they are that are on their way to other workers */
         delete: operations["cancel"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/migrations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One migration */
+        get: operations["get"];
+        put?: never;
+        post?: never;
+        /** The same, if it is this one that is under way */
+        delete: operations["cancel_one"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/migrations/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copies no further pieces until it is resumed */
+        post: operations["pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/migrations/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Copies pieces again */
+        post: operations["resume"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -315,7 +372,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The partitions, where they are and what they hold */
+        /**
+         * The partitions: where they are, what they hold and what they have been asked to do
+         * @description Counters of calls and fuel begin with 0 when a worker gets a partition.
+         */
         get: operations["partitions"];
         put?: never;
         post?: never;
@@ -594,6 +654,8 @@ export interface components {
              */
             seconds_max?: number | null;
         };
+        /** @enum {string} */
+        By: "load" | "partitions";
         /** @description What only the workers know is left out while there are none. */
         ClusterView: {
             apps: number;
@@ -850,17 +912,34 @@ export interface components {
         Migrated: {
             /** @description True: all partitions are where they were to go. */
             migrated: boolean;
+            migration?: components["schemas"]["MigrationView"] | null;
         };
+        /** @description What has been done, or what would be. */
+        MigratedOrPlan: components["schemas"]["Migrated"] | components["schemas"]["Plan"];
         MigrationCancelled: {
             cancelled: boolean;
         };
-        /** @description Just one of its fields. */
+        MigrationList: {
+            /** @description The one under way, and the last that ended; the newest first. They are forgotten when the coordinator ends. */
+            migrations: components["schemas"]["MigrationView"][];
+        };
+        /** @description Just one of `balance`, `empty`, `workers`, `only` and `moves`, and how. */
         MigrationRequest: {
             /**
-             * @description Every worker is to have as many partitions as any other, or one more.
+             * @description Workers are to have about as much to hold and to do.
              * @default false
              */
             balance: boolean;
+            /**
+             * @description What a balance goes by: `load`, which is bytes and calls, or `partitions`, which is their number.
+             * @default load
+             */
+            by: components["schemas"]["By"];
+            /**
+             * @description Says what it would do, and does nothing.
+             * @default false
+             */
+            dry_run: boolean;
             /**
              * Format: int32
              * @description Number of a worker that is to have none any more.
@@ -872,6 +951,77 @@ export interface components {
              * @default []
              */
             moves: components["schemas"]["Move"][];
+            /**
+             * @description Numbers of the workers that are to have all.
+             * @default []
+             */
+            only: number[];
+            /**
+             * @description The placement that it was planned on, as the plan names it: it is refused if another one is in force.
+             * @default null
+             */
+            placement: string | null;
+            /**
+             * Format: int64
+             * @description Most bytes a second that each worker copies [default: the coordinator's `--migration-rate`].
+             * @default null
+             */
+            rate: number | null;
+            /**
+             * @description Answers at its end, otherwise when it has begun.
+             * @default true
+             */
+            wait: boolean;
+            /**
+             * Format: int32
+             * @description The first so many workers are to have all.
+             * @default null
+             */
+            workers: number | null;
+        };
+        /** @description A migration, and how far it is. */
+        MigrationView: {
+            /** @description Of keys and values. */
+            bytes: components["schemas"]["Progress"];
+            /**
+             * Format: int64
+             * @description Bytes copied a second, of all workers together, on the average since it began.
+             */
+            bytes_per_second?: number | null;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            ended?: number | null;
+            entities: components["schemas"]["Progress"];
+            /**
+             * Format: double
+             * @description An estimate: what is left, at that rate.
+             */
+            estimated_seconds_left?: number | null;
+            /** @description Its name, for ever. */
+            id: string;
+            partitions: components["schemas"]["Progress"];
+            /**
+             * Format: int64
+             * @description Most bytes a second that each worker copies, if there is a limit.
+             */
+            rate_limit?: number | null;
+            /** @description Why it failed. */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description µs since 1970.
+             */
+            started: number;
+            /** @description `copying`, `paused`, `flipping` (all is copied, the owners are about to change), `done`, `cancelled` or `failed`. */
+            state: string;
+            /**
+             * Format: int64
+             * @description How long it has taken so far, as of the last report, or took.
+             */
+            took_ms: number;
+            transfers: components["schemas"]["TransferView"][];
         };
         Move: {
             /** Format: int32 */
@@ -913,13 +1063,40 @@ export interface components {
             schema: unknown;
         };
         PartitionList: {
+            /**
+             * Format: int32
+             * @description There are more: ask for those after this one.
+             */
+            next?: number | null;
             partitions: components["schemas"]["PartitionView"][];
+            /** @description How many there are in all. */
+            total: number;
+            /** @description How many have anything, or have been asked for anything. */
+            used: number;
         };
         PartitionView: {
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Of keys and values.
+             */
             bytes: number;
+            /**
+             * Format: int64
+             * @description Functions called on its entities, since its worker has it.
+             */
+            calls: number;
             /** Format: int64 */
             entities: number;
+            /**
+             * Format: int64
+             * @description Fuel of what was called there, likewise: of a graph of calls, as far as it ran on this worker, at the first of them.
+             */
+            fuel: number;
+            /**
+             * Format: int32
+             * @description Number of the worker that is to have it, if it is on its way.
+             */
+            moves_to?: number | null;
             /** Format: int64 */
             partition: number;
             /**
@@ -927,6 +1104,66 @@ export interface components {
              * @description Number of the worker that has it, from 1.
              */
             worker: number;
+        };
+        /** @description What a migration would do. */
+        Plan: {
+            /**
+             * Format: int64
+             * @description Of keys and values.
+             */
+            bytes: number;
+            /** Format: int64 */
+            entities: number;
+            /** @description What the estimate goes by: `rate limit`, or `last migration`. */
+            estimated_by?: string | null;
+            /**
+             * Format: double
+             * @description An estimate, if there is anything to go by; the moment that owners wait for a snapshot is not in it.
+             */
+            estimated_seconds?: number | null;
+            moves: components["schemas"]["PlannedMove"][];
+            /** Format: int64 */
+            partitions: number;
+            /** @description The placement that it is made for: a migration that names it is refused once another one is in force. */
+            placement: string;
+            workers: components["schemas"]["PlannedWorker"][];
+        };
+        PlannedMove: {
+            /** Format: int64 */
+            bytes: number;
+            /** Format: int64 */
+            calls: number;
+            /** Format: int64 */
+            entities: number;
+            /**
+             * Format: int32
+             * @description Number of the worker that has it, from 1.
+             */
+            from: number;
+            /** Format: int32 */
+            partition: number;
+            /**
+             * Format: int32
+             * @description Number of the worker that is to have it.
+             */
+            to: number;
+        };
+        /** @description What a worker has, and what it would have. */
+        PlannedWorker: {
+            after: components["schemas"]["Share"];
+            before: components["schemas"]["Share"];
+            /** Format: int32 */
+            worker: number;
+        };
+        /** @description So much of so much. */
+        Progress: {
+            /** Format: int64 */
+            done: number;
+            /**
+             * Format: int64
+             * @description As counted when it began: what is written meanwhile makes it more or less.
+             */
+            of: number;
         };
         QuarantineList: {
             quarantined: components["schemas"]["QuarantinedView"][];
@@ -990,6 +1227,19 @@ export interface components {
         };
         /** @enum {string} */
         Scope: "invoke" | "read" | "deploy" | "operate";
+        Share: {
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Of its partitions, each since its worker has it.
+             */
+            calls: number;
+            /** Format: int64 */
+            entities: number;
+            /** Format: int64 */
+            partitions: number;
+        };
         SnapshotList: {
             last?: components["schemas"]["SnapshotSummary"] | null;
             /** @description Directory or URL of the store; null if no snapshots are taken. */
@@ -1099,8 +1349,20 @@ export interface components {
             errors: components["schemas"]["ErrorView"][];
             outcomes: components["schemas"]["OutcomeView"][];
         };
+        /** @description Partitions that go from one worker to another. */
+        TransferView: {
+            /**
+             * Format: int32
+             * @description Number of the worker, from 1, as it was when the migration began.
+             */
+            from: number;
+            /** Format: int64 */
+            partitions: number;
+            /** Format: int32 */
+            to: number;
+        };
         /** @description Data of an event, by its name. */
-        WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"];
+        WatchEvent: components["schemas"]["EpochEvent"] | components["schemas"]["Status"] | components["schemas"]["MigrationView"];
         WorkerList: {
             workers: components["schemas"]["WorkerView"][];
         };
@@ -1108,10 +1370,20 @@ export interface components {
             address?: string | null;
             /** Format: int64 */
             bytes: number;
+            /**
+             * Format: int64
+             * @description Functions called on entities of its partitions, each since it has it.
+             */
+            calls: number;
             /** Format: int64 */
             entities: number;
             /** Format: int64 */
             epoch: number;
+            /**
+             * Format: int64
+             * @description Fuel used, likewise.
+             */
+            fuel: number;
             node?: string | null;
             /** Format: int64 */
             partitions: number;
@@ -1550,6 +1822,26 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
+    list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationList"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
     start: {
         parameters: {
             query?: never;
@@ -1568,7 +1860,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Migrated"];
+                    "application/json": components["schemas"]["MigratedOrPlan"];
+                };
+            };
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationView"];
                 };
             };
             default: components["responses"]["Error"];
@@ -1594,9 +1894,104 @@ export interface operations {
             default: components["responses"]["Error"];
         };
     };
-    partitions: {
+    get: {
         parameters: {
             query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationView"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    cancel_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationCancelled"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    pause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationView"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    resume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigrationView"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    partitions: {
+        parameters: {
+            query?: {
+                /** @description What they are ordered by: their number, or what they have most of first. */
+                sort?: "partition" | "entities" | "bytes" | "calls" | "fuel";
+                /** @description Only partitions after this one; only where they are ordered by number. */
+                after?: number;
+                /** @description Most partitions [default: 1024; at most 65536]. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;

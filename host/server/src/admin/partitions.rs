@@ -20,6 +20,7 @@ const LIMIT_DEFAULT: usize = 1024;
 pub struct PartitionsQuery {
     /// What they are ordered by: their number, or what they have most of first.
     #[serde(default)]
+    #[param(inline)]
     sort: Sort,
     /// Only partitions after this one; only where they are ordered by number.
     after: Option<u16>,
