@@ -25,7 +25,6 @@ test: setup servers
     just test-guests
     just lint
     just build
-    just ui-test
     target/release/styx-bench languages
     target/release/styx-bench budget
     target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use styx_protocol::catalog::Catalog;
-use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, Tid, Timestamp, WorkerId};
+use styx_protocol::ids::{Epoch, Generation, LogPosition, NodeId, PlacementVersion, Tid, Timestamp, WorkerId};
 use styx_protocol::machine::coordinator::{Action, Config, Input, MigrationStage};
 use styx_protocol::machine::{Coordinator, Stage};
 use styx_protocol::membership::Seated;
@@ -165,6 +165,10 @@ impl<W> LeaderState<W> {
 
     pub(super) fn nodes(&self) -> Vec<NodeId> {
         self.members.iter().map(|member| member.place).collect()
+    }
+
+    pub(super) fn announced(&self) -> PlacementVersion {
+        self.machine.announced()
     }
 
     pub(super) fn placement(&self) -> &Arc<Placement> {

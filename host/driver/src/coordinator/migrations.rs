@@ -85,7 +85,7 @@ impl<W, R> CoordinatorDriver<W, R> {
     ) {
         let Some(leader) = self.leader.as_deref() else { return };
         let (is_first, nodes, placement) = (!leader.is_migrating(), leader.nodes(), leader.placement().clone());
-        let (generation, version) = (leader.generation(), placement.version().next());
+        let (generation, version) = (leader.generation(), leader.announced().next());
         let transfers = transfers(&placement, &owners);
         if is_first {
             // Before the first piece leaves.

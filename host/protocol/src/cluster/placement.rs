@@ -32,6 +32,17 @@ impl Placement {
         Placement::new((0..partitions).map(owner).collect(), workers)
     }
 
+    /// The placement of these owners that follows on this one in the same generation, and on all up to version `announced`:
+    /// of those that did not come to be, something may still be under way.
+    ///
+    /// # Panics
+    /// The partitions or the members are not the same.
+    #[must_use]
+    pub fn next_after(&self, announced: PlacementVersion, owners: Vec<WorkerId>) -> Self {
+        let version = self.version.max(announced).next();
+        Placement { version, ..self.next(owners) }
+    }
+
     /// The placement of these owners that follows on this one in the same generation.
     ///
     /// # Panics

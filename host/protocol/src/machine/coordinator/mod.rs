@@ -64,6 +64,8 @@ pub struct Coordinator<W> {
     snapshot: bool,
     draining: bool,
     migration: Option<Migration<W>>,
+    /// The version of the last placement that workers were told of, whether it came to be or not.
+    announced: PlacementVersion,
     outbox: Outbox<Action<W>>,
 }
 
@@ -72,6 +74,7 @@ impl<W> Coordinator<W> {
     pub fn new(config: Config, placement: Arc<Placement>) -> Self {
         Coordinator {
             initial: placement.clone(),
+            announced: placement.version(),
             placed: false,
             placement,
             catalog: Catalog::default(),
@@ -153,6 +156,10 @@ impl<W> Coordinator<W> {
         self.migration.as_mut().and_then(|migration| migration.waiter.take())
     }
     /// Who has which partition, from the epoch under way on.
+    /// The version of the last placement that was to be, whether it came to be or not.
+    pub fn announced(&self) -> PlacementVersion {
+        self.announced
+    }
     pub fn placement(&self) -> &Arc<Placement> {
         &self.placement
     }
@@ -232,8 +239,9 @@ impl<W> Coordinator<W> {
             let refused = |waiter| Action::Controlled { waiter, result: Err(Abort::new(Code::BadArguments, why)) };
             return actions.extend(waiter.map(refused));
         }
-        let next = self.placement.next(owners);
+        let next = self.placement.next_after(self.announced, owners);
         let version = next.version();
+        self.announced = version;
         let (migration, moves) = Migration::new(&self.placement, next, waiter);
         self.migration = Some(migration);
         let migrate = |(to, moves)| Action::Send { to, message: Message::Migrate { version, moves } };

@@ -255,8 +255,8 @@ impl Ground {
             let Control::Place(next) = control else { continue };
             let leaves = |id: &PartitionId| now.owner(*id) == self.me() && next.owner(*id) != self.me();
             let leaving = (0..now.partitions()).map(|id| PartitionId(id as u16)).filter(leaves);
-            let follows = (next.version(), next.workers(), next.partitions())
-                == (now.version().next(), now.workers(), now.partitions());
+            let follows = next.version() > now.version()
+                && (next.workers(), next.partitions()) == (now.workers(), now.partitions());
             if !follows || !self.outgoing.is_complete(next, leaving) {
                 return Some(why::PLACEMENT);
             }

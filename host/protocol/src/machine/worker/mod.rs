@@ -543,7 +543,7 @@ impl<W> Worker<W> {
                 && *to != self.ground.me()
                 && to.0 < placement.workers()
         };
-        if version != placement.version().next() || !moves.iter().all(goes) {
+        if version <= placement.version() || !moves.iter().all(goes) {
             return Err(why::PLACEMENT);
         }
         if !self.ground.outgoing().is_empty() {
@@ -579,12 +579,25 @@ impl<W> Worker<W> {
         actions: &mut Vec<Action<W>>,
     ) -> Result<(), &'static str> {
         let placement = self.ground.view().placement.clone();
-        if matches!(told, Moving::Taken) {
-            return self.ground.outgoing_mut().taken(from);
+        match told {
+            Moving::Taken => return self.ground.outgoing_mut().taken(from),
+            Moving::Cancelled => {
+                discard(self.incoming.cancel(from, version), actions);
+                return Ok(());
+            }
+            Moving::Copied(_) | Moving::Followed(_) | Moving::Handed(_) => {}
         }
         let is_awaited = self.incoming.is_awaited() && version == placement.version();
-        if version != placement.version().next() && !is_awaited {
-            return Err(why::PLACEMENT);
+        if version <= placement.version() && !is_awaited {
+            // Of a migration that was given up, another one having come to be since.
+            return match told {
+                Moving::Copied(_) => {
+                    actions.push(moving(from, version, Moving::Taken));
+                    Ok(())
+                }
+                Moving::Followed(_) => Ok(()),
+                _ => Err(why::PLACEMENT),
+            };
         }
         // Once the placement has changed, the old one's owner is not known here any more.
         let owns = |partition| is_awaited || placement.owner(partition) == from;
@@ -597,8 +610,7 @@ impl<W> Worker<W> {
                 self.incoming.follow(from, version, changes, &self.config.layout, owns)?;
             }
             Moving::Handed(carried) => self.incoming.hand(from, version, carried)?,
-            Moving::Cancelled => discard(self.incoming.cancel(from), actions),
-            Moving::Taken => {}
+            Moving::Taken | Moving::Cancelled => {}
         }
         Ok(())
     }

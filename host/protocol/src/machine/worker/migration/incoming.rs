@@ -103,9 +103,11 @@ impl Incoming {
         Ok(source)
     }
 
-    /// Nothing comes from a worker.
-    pub fn cancel(&mut self, from: WorkerId) -> Discarded {
-        self.sources.remove(&from).map_or_else(Discarded::default, Source::discard)
+    /// Nothing comes from a worker with this placement.
+    pub fn cancel(&mut self, from: WorkerId, version: PlacementVersion) -> Discarded {
+        let given_up = self.sources.get(&from).is_some_and(|source| source.version == version);
+        let source = if given_up { self.sources.remove(&from) } else { None };
+        source.map_or_else(Discarded::default, Source::discard)
     }
 
     /// A placement takes effect: whoever had what is this worker's now is awaited.
