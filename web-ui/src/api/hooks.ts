@@ -16,7 +16,16 @@ export const useApps = () => useGet<Schemas['AppList']>(['catalog', 'apps'], '/v
 export const useApp = (app: string) => useGet<Schemas['AppView']>(['catalog', 'app', app], path('v1', 'apps', app));
 export const useCluster = () => useGet<Schemas['ClusterView']>(['cluster', 'overview'], '/v1/cluster', 5000);
 export const useWorkers = () => useGet<Schemas['WorkerList']>(['cluster', 'workers'], '/v1/workers', 2000);
-export const usePartitions = () => useGet<Schemas['PartitionList']>(['cluster', 'partitions'], '/v1/partitions', 2000);
+export const usePartitions = () =>
+  useGet<Schemas['PartitionList']>(['cluster', 'partitions'], '/v1/partitions?limit=65536', 2000);
+/** Migrations, the newest first; read often while one is under way. */
+export const useMigrations = () =>
+  useQuery<Schemas['MigrationList'], ApiError>({
+    queryKey: ['cluster', 'migrations'],
+    queryFn: () => get<Schemas['MigrationList']>('/v1/migrations'),
+    refetchInterval: ({ state }) => (state.data?.migrations.some(isUnderWay) ? 500 : 5000),
+  });
+export const isUnderWay = ({ ended }: Schemas['MigrationView']): boolean => ended == null;
 export const useRequests = () => useGet<Schemas['RequestStats']>(['requests'], '/v1/requests', 2000);
 export const useTraffic = () => useGet<Schemas['Traffic']>(['traffic'], '/v1/traffic', 2000);
 export const useSnapshots = () => useGet<Schemas['SnapshotList']>(['snapshots'], '/v1/snapshots', 15_000);

@@ -1,7 +1,7 @@
 // Partitions as a map: a cell each, coloured by who has it; fuller ones are stronger.
 import { useEffect, useRef, useState } from 'react';
 import type { Schemas } from '../api/client';
-import { bytes, count } from '../lib/format';
+import { bytes, count, plural } from '../lib/format';
 
 type Partition = Schemas['PartitionView'];
 
@@ -32,9 +32,10 @@ function useMoved(partitions: Partition[]): Set<number> {
   return new Set(moved.keys());
 }
 
-export function PartitionMap({ partitions, moving }: { partitions: Partition[]; moving: Set<number> }) {
+export function PartitionMap({ partitions }: { partitions: Partition[] }) {
   const [shown, setShown] = useState<Partition | null>(null);
   const moved = useMoved(partitions);
+  const moving = partitions.filter(({ moves_to }) => moves_to != null).length;
   const across = Math.min(64, Math.max(8, 2 ** Math.round(Math.log2(Math.sqrt(partitions.length * 2)))));
   const most = Math.max(1, ...partitions.map(({ entities }) => entities));
   const owners = countBy(partitions, ({ worker }) => worker);
@@ -50,7 +51,7 @@ export function PartitionMap({ partitions, moving }: { partitions: Partition[]; 
         {partitions.map((partition, at) => (
           <rect
             key={partition.partition}
-            className={`cell ${colorOf(partition.worker)} ${moving.has(partition.partition) ? 'moving' : ''} ${moved.has(partition.partition) ? 'moved' : ''}`}
+            className={`cell ${colorOf(partition.worker)} ${partition.moves_to != null ? 'moving' : ''} ${moved.has(partition.partition) ? 'moved' : ''}`}
             x={(at % across) * 10 + 0.6}
             y={Math.floor(at / across) * 10 + 0.6}
             width={8.8}
@@ -68,15 +69,15 @@ export function PartitionMap({ partitions, moving }: { partitions: Partition[]; 
             worker {worker} <b>{count(n)}</b>
           </span>
         ))}
-        {moving.size > 0 && (
+        {moving > 0 && (
           <span className="legend">
             <span className="swatch moving" aria-hidden="true" />
-            moving <b>{moving.size}</b>
+            moving <b>{count(moving)}</b>
           </span>
         )}
         <span className="legend when">
           {current
-            ? `partition ${current.partition}, worker ${current.worker}: ${count(current.entities)} entities, ${bytes(current.bytes)}`
+            ? `partition ${current.partition}, worker ${current.worker}${current.moves_to != null ? `, on its way to ${current.moves_to}` : ''}: ${count(current.entities)} entities, ${bytes(current.bytes)}, ${plural(current.calls, 'call')}`
             : 'stronger cells hold more entities'}
         </span>
       </figcaption>

@@ -88,9 +88,7 @@ export function Cluster() {
       </Card>
       <Card title="Partitions" note="each key belongs to one of them">
         <Pending of={partitions} />
-        {partitions.data && (
-          <PartitionMap partitions={partitions.data.partitions} moving={movingOf(partitions.data.partitions)} />
-        )}
+        {partitions.data && <PartitionMap partitions={partitions.data.partitions} />}
       </Card>
       {cluster.data && (
         <Card title="Identity">
@@ -114,10 +112,4 @@ export function Cluster() {
       )}
     </Page>
   );
-}
-
-/** Partitions on their way to another worker. */
-function movingOf(partitions: object[]): Set<number> {
-  const moving = partitions as { partition: number; moving_to?: number | null }[];
-  return new Set(moving.filter(({ moving_to }) => moving_to != null).map(({ partition }) => partition));
 }

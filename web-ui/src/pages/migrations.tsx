@@ -1,39 +1,31 @@
-// Partitions change their workers while everything goes on.
-import { useEffect, useState, type FormEvent } from 'react';
+// Partitions change their workers while everything goes on: planned, watched, held up, given up.
+import { useState, type FormEvent } from 'react';
 import { send, type Schemas } from '../api/client';
-import { useChange, useCluster, useMay, usePartitions, useWorkers } from '../api/hooks';
+import { isUnderWay, useChange, useCluster, useMay, useMigrations, usePartitions, useWorkers } from '../api/hooks';
 import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending } from '../components/basics';
+import { MigrationHistory, MigrationProgress } from '../components/migration';
 import { PartitionMap } from '../components/partition-map';
-import { plural } from '../lib/format';
+import { bytes, count, plural, seconds } from '../lib/format';
 
 type Wanted = Partial<Schemas['MigrationRequest']>;
+type Goal = 'balance' | 'empty' | 'moves';
 
-const start = (wanted: Wanted) => send<Schemas['Migrated']>('POST', '/v1/migrations', wanted);
-const cancel = () => send<Schemas['MigrationCancelled']>('DELETE', '/v1/migrations');
+const plan = async (wanted: Wanted) => ({
+  wanted,
+  plan: await send<Schemas['Plan']>('POST', '/v1/migrations', { ...wanted, dry_run: true }),
+});
+const start = (wanted: Wanted) => send<Schemas['Migrated']>('POST', '/v1/migrations', { ...wanted, wait: false });
 
 export function Migrations() {
   const cluster = useCluster();
   const workers = useWorkers();
   const partitions = usePartitions();
+  const migrations = useMigrations();
   const { why } = useMay('operate');
-  const migration = useChange(start, 'cluster');
-  const cancellation = useChange(cancel, 'cluster');
-  const [goal, setGoal] = useState<'balance' | 'empty' | 'moves'>('balance');
-  const [worker, setWorker] = useState('1');
-  const [moved, setMoved] = useState('');
-  const [asked, setAsked] = useState<Wanted | null>(null);
-  const [wrong, setWrong] = useState('');
-  const elapsed = useElapsed(migration.isPending);
+  const planned = useChange(plan);
+  const started = useChange(start, 'cluster');
   const single = cluster.data?.mode === 'single-process';
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    const list = numbers(moved);
-    setWrong('');
-    if (goal === 'balance') setAsked({ balance: true });
-    else if (goal === 'empty') setAsked({ empty: Number(worker) });
-    else if (list) setAsked({ moves: list.map(partition => ({ partition, worker: Number(worker) })) });
-    else setWrong('Partitions are numbers and ranges, such as 3, 17-20');
-  };
+  const current = migrations.data?.migrations.find(isUnderWay);
   return (
     <Page title="Migrations" lead="Partitions change their workers while calls go on">
       <Pending of={cluster} />
@@ -42,81 +34,150 @@ export function Migrations() {
           In a cluster of several, partitions are moved here.
         </Notice>
       )}
-      {!single && workers.data && (
-        <Card title="Start one">
-          <form onSubmit={submit} className="goal">
-            <fieldset disabled={migration.isPending}>
-              <legend className="unseen">What is wanted</legend>
-              <label>
-                <input type="radio" name="goal" checked={goal === 'balance'} onChange={() => setGoal('balance')} /> Even
-                shares for all workers
-              </label>
-              <label>
-                <input type="radio" name="goal" checked={goal === 'empty'} onChange={() => setGoal('empty')} /> Empty a
-                worker, before it leaves
-              </label>
-              <label>
-                <input type="radio" name="goal" checked={goal === 'moves'} onChange={() => setGoal('moves')} /> Move
-                partitions that I name
-              </label>
-              {goal === 'moves' && (
-                <label className="field">
-                  <span>Partitions</span>
-                  <input
-                    value={moved}
-                    placeholder="3, 17-20"
-                    onChange={event => setMoved(event.target.value)}
-                    required
-                  />
-                </label>
-              )}
-              {goal !== 'balance' && (
-                <label className="field">
-                  <span>{goal === 'empty' ? 'Worker to empty' : 'Worker that is to have them'}</span>
-                  <select value={worker} onChange={event => setWorker(event.target.value)}>
-                    {workers.data.workers.map(({ worker }) => (
-                      <option key={worker}>{worker}</option>
-                    ))}
-                  </select>
-                </label>
-              )}
-            </fieldset>
-            {wrong && <Notice kind="bad" title={wrong} />}
-            <div className="actions">
-              <Button type="submit" kind="primary" denied={why} busy={migration.isPending}>
-                {migration.isPending ? `Moving, for ${elapsed} s` : 'Start'}
-              </Button>
-              <Button denied={why} busy={cancellation.isPending} onClick={() => cancellation.mutate(undefined)}>
-                Cancel what is under way
-              </Button>
-            </div>
-          </form>
+      {current && <MigrationProgress migration={current} denied={why} />}
+      {!single && !current && workers.data && (
+        <Card title="Plan one">
+          <GoalForm
+            workers={workers.data.workers.map(({ worker }) => worker)}
+            denied={why}
+            busy={planned.isPending}
+            onAsk={wanted => {
+              started.reset();
+              planned.mutate(wanted);
+            }}
+          />
           <div aria-live="polite">
-            <ErrorNotice error={migration.error} />
-            {!migration.error && <ErrorNotice error={cancellation.error} />}
-            {migration.data && <Notice kind="good" title="All partitions are where they were to go" />}
+            <ErrorNotice error={planned.error ?? started.error} />
           </div>
         </Card>
       )}
       <Card title="Partitions" note={workers.data && plural(workers.data.workers.length, 'worker')}>
         <Pending of={partitions} />
-        {partitions.data && <PartitionMap partitions={partitions.data.partitions} moving={new Set()} />}
+        {partitions.data && <PartitionMap partitions={partitions.data.partitions} />}
       </Card>
-      {asked && (
+      {!single && migrations.data && (
+        <MigrationHistory migrations={migrations.data.migrations.filter(one => !isUnderWay(one))} />
+      )}
+      {planned.data && (
         <Confirm
-          title="Move partitions?"
+          title={`Move ${plural(planned.data.plan.partitions, 'partition')}?`}
           action="Start"
           kind="primary"
-          onClose={() => setAsked(null)}
+          busy={started.isPending}
+          onClose={() => planned.reset()}
           onConfirm={() => {
-            migration.mutate(asked);
-            setAsked(null);
+            const { wanted, plan } = planned.data;
+            started.mutate({ ...wanted, placement: plan.placement }, { onSettled: () => planned.reset() });
           }}
         >
-          <p>Calls go on meanwhile. What is under way can be cancelled until it takes effect.</p>
+          <PlanTable plan={planned.data.plan} />
+          <p className="quiet">Calls go on meanwhile. It can be cancelled until the owners change.</p>
         </Confirm>
       )}
     </Page>
+  );
+}
+
+/** What is wanted. */
+function GoalForm({ workers, denied, busy, onAsk }: GoalProps) {
+  const [goal, setGoal] = useState<Goal>('balance');
+  const [worker, setWorker] = useState('1');
+  const [moved, setMoved] = useState('');
+  const [wrong, setWrong] = useState('');
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const list = numbers(moved);
+    setWrong('');
+    if (goal === 'balance') onAsk({ balance: true });
+    else if (goal === 'empty') onAsk({ empty: Number(worker) });
+    else if (list) onAsk({ moves: list.map(partition => ({ partition, worker: Number(worker) })) });
+    else setWrong('Partitions are numbers and ranges, such as 3, 17-20');
+  };
+  const choice = (value: Goal, text: string) => (
+    <label>
+      <input type="radio" name="goal" checked={goal === value} onChange={() => setGoal(value)} /> {text}
+    </label>
+  );
+  return (
+    <form onSubmit={submit} className="goal">
+      <fieldset disabled={busy}>
+        <legend className="unseen">What is wanted</legend>
+        {choice('balance', 'Even shares of what is held and done')}
+        {choice('empty', 'Empty a worker, before it leaves')}
+        {choice('moves', 'Move partitions that I name')}
+        {goal === 'moves' && (
+          <label className="field">
+            <span>Partitions</span>
+            <input value={moved} placeholder="3, 17-20" onChange={event => setMoved(event.target.value)} required />
+          </label>
+        )}
+        {goal !== 'balance' && (
+          <label className="field">
+            <span>{goal === 'empty' ? 'Worker to empty' : 'Worker that is to have them'}</span>
+            <select value={worker} onChange={event => setWorker(event.target.value)}>
+              {workers.map(worker => (
+                <option key={worker}>{worker}</option>
+              ))}
+            </select>
+          </label>
+        )}
+      </fieldset>
+      {wrong && <Notice kind="bad" title={wrong} />}
+      <div className="actions">
+        <Button type="submit" kind="primary" denied={denied} busy={busy}>
+          Plan
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface GoalProps {
+  workers: number[];
+  denied: string;
+  busy: boolean;
+  onAsk: (wanted: Wanted) => void;
+}
+
+/** What a plan would do to each worker. */
+function PlanTable({ plan }: { plan: Schemas['Plan'] }) {
+  return (
+    <>
+      <p>
+        {plural(plan.entities, 'entity', 'entities')} of {bytes(plan.bytes)} go along
+        {plan.estimated_seconds != null &&
+          `, in about ${seconds(plan.estimated_seconds)} (by the ${plan.estimated_by})`}
+        .
+      </p>
+      <div className="scroll" tabIndex={0} role="region" aria-label="Shares of workers">
+        <table>
+          <thead>
+            <tr>
+              <th>Worker</th>
+              <th className="number">Partitions</th>
+              <th className="number">Bytes</th>
+              <th className="number">Calls</th>
+            </tr>
+          </thead>
+          <tbody>
+            {plan.workers.map(({ worker, before, after }) => (
+              <tr key={worker}>
+                <td>{worker}</td>
+                <td className="number">
+                  {count(before.partitions)} → {count(after.partitions)}
+                </td>
+                <td className="number">
+                  {bytes(before.bytes)} → {bytes(after.bytes)}
+                </td>
+                <td className="number">
+                  {count(before.calls)} → {count(after.calls)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
   );
 }
 
@@ -131,16 +192,4 @@ function numbers(text: string): number[] | null {
     return to < from ? [NaN] : Array.from({ length: to - from + 1 }, (_, at) => from + at);
   });
   return all.length && all.every(n => !Number.isNaN(n)) ? all : null;
-}
-
-function useElapsed(running: boolean): number {
-  const [elapsed, setElapsed] = useState(0);
-  useEffect(() => {
-    if (!running) return;
-    const started = Date.now();
-    setElapsed(0);
-    const timer = setInterval(() => setElapsed(Math.round((Date.now() - started) / 1000)), 500);
-    return () => clearInterval(timer);
-  }, [running]);
-  return elapsed;
 }

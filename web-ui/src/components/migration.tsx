@@ -1,0 +1,113 @@
+// A migration: how far it is, and those that have ended.
+import { path, send, type Schemas } from '../api/client';
+import { useChange } from '../api/hooks';
+import { ago, bytes, count, plural, seconds } from '../lib/format';
+import { Button, Card, ErrorNotice, Tag } from './basics';
+
+type Migration = Schemas['MigrationView'];
+
+const change = ({ id, verb }: { id: string; verb: 'pause' | 'resume' | 'cancel' }) =>
+  verb === 'cancel'
+    ? send<unknown>('DELETE', path('v1', 'migrations', id))
+    : send<unknown>('POST', path('v1', 'migrations', id, verb));
+
+/** The one under way. */
+export function MigrationProgress({ migration, denied }: { migration: Migration; denied: string }) {
+  const changed = useChange(change, 'cluster');
+  const { id, state } = migration;
+  const button = (verb: 'pause' | 'resume' | 'cancel', text: string) => (
+    <Button denied={denied} busy={changed.isPending} onClick={() => changed.mutate({ id, verb })}>
+      {text}
+    </Button>
+  );
+  return (
+    <Card title={`Under way: ${transfers(migration)}`} note={<StateTag state={state} />}>
+      <Measure name="Partitions" of={migration.partitions} text={count} />
+      <Measure name="Entities" of={migration.entities} text={count} />
+      <Measure name="Bytes" of={migration.bytes} text={bytes} />
+      <p className="quiet" aria-live="polite">
+        {seconds(migration.took_ms / 1000)}
+        {migration.bytes_per_second != null && `, ${bytes(migration.bytes_per_second)} a second`}
+        {migration.rate_limit != null && `, at most ${bytes(migration.rate_limit)} a second for each worker`}
+        {migration.estimated_seconds_left != null && `, about ${seconds(migration.estimated_seconds_left)} left`}
+      </p>
+      <div className="actions">
+        {state === 'copying' && button('pause', 'Pause')}
+        {state === 'paused' && button('resume', 'Resume')}
+        {button('cancel', 'Cancel')}
+      </div>
+      <ErrorNotice error={changed.error} />
+    </Card>
+  );
+}
+
+function Measure({ name, of, text }: { name: string; of: Schemas['Progress']; text: (n: number) => string }) {
+  return (
+    <label className="measure">
+      <span>{name}</span>
+      <progress max={Math.max(1, of.of)} value={of.of === 0 ? 1 : Math.min(of.done, of.of)} />
+      <span className="number">
+        {text(of.done)} of {text(of.of)}
+      </span>
+    </label>
+  );
+}
+
+/** Those that have ended, the newest first. */
+export function MigrationHistory({ migrations }: { migrations: Migration[] }) {
+  return (
+    <Card title="History" note={migrations.length ? 'since the coordinator began' : undefined}>
+      {migrations.length === 0 ? (
+        <p className="quiet">None has ended since the coordinator began.</p>
+      ) : (
+        <div className="scroll" tabIndex={0} role="region" aria-label="Ended migrations">
+          <table>
+            <thead>
+              <tr>
+                <th>Migration</th>
+                <th>State</th>
+                <th>From → to</th>
+                <th className="number">Partitions</th>
+                <th className="number">Bytes</th>
+                <th className="number">Took</th>
+                <th>Began</th>
+              </tr>
+            </thead>
+            <tbody>
+              {migrations.map(migration => (
+                <tr key={migration.id}>
+                  <td>
+                    <code>{migration.id}</code>
+                  </td>
+                  <td>
+                    <StateTag state={migration.state} /> {migration.reason}
+                  </td>
+                  <td>{transfers(migration)}</td>
+                  <td className="number">{count(migration.partitions.done)}</td>
+                  <td className="number">{bytes(migration.bytes.done)}</td>
+                  <td className="number">{seconds(migration.took_ms / 1000)}</td>
+                  <td>{ago(new Date(migration.started / 1000).toISOString())}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}
+
+const KINDS: Record<string, 'good' | 'warn' | 'bad' | 'accent'> = {
+  done: 'good',
+  paused: 'warn',
+  cancelled: 'warn',
+  failed: 'bad',
+};
+
+const StateTag = ({ state }: { state: string }) => <Tag kind={KINDS[state] ?? 'accent'}>{state}</Tag>;
+
+/** Who gives how much to whom; of many, how many there are. */
+function transfers({ transfers }: Migration): string {
+  const all = transfers.map(({ from, to, partitions }) => `worker ${from} → ${to}: ${count(partitions)}`);
+  return all.length > 3 ? plural(all.length, 'transfer') : all.join(', ');
+}
