@@ -89,7 +89,7 @@ ui-test *args: build
 
 # Build the console after a change of it: web-ui/dist, which the server carries, and its types of the API
 ui:
-    STYX_UPDATE=1 cargo test {{checked}} --quiet -p styx-engine -p styx-server -p styx-cli -p styx-bench --lib the_console_knows
+    UPDATE_DESCRIPTION=1 cargo test {{checked}} --quiet -p styx-engine -p styx-server -p styx-cli -p styx-bench --lib the_console_knows
     @scripts/console.sh build
 
 # Take the pictures of the console that documents show

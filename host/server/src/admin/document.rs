@@ -50,16 +50,16 @@ mod tests {
 
     use super::*;
 
-    /// Types of the console are made from it: `npm run types` in web-ui, after STYX_UPDATE=1 with this test.
+    /// Types of the console are made from it: `npm run types` in web-ui, after UPDATE_DESCRIPTION=1 with this test.
     #[expect(clippy::disallowed_methods, reason = "says whether a test writes what it compares with")]
     #[test]
     fn the_console_knows_this_description() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web-ui/src/api/openapi.json");
         let text = serde_json::to_string_pretty(&build()).unwrap() + "\n";
-        if std::env::var_os("STYX_UPDATE").is_some() {
+        if std::env::var_os("UPDATE_DESCRIPTION").is_some() {
             std::fs::write(&file, &text).unwrap();
         }
         let known = std::fs::read_to_string(&file).unwrap();
-        assert!(known == text, "{} is of before: STYX_UPDATE=1 writes it anew", file.display());
+        assert!(known == text, "{} is of before: UPDATE_DESCRIPTION=1 writes it anew", file.display());
     }
 }
