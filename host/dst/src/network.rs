@@ -63,8 +63,8 @@ pub enum Happening {
         /// That one's session.
         session: u64,
         dialer: NodeId,
-        /// In which session, if it was this end.
-        dialed: Option<u64>,
+        /// In which session this end has greeted.
+        greeted: u64,
     },
     /// A connection has ended.
     Closed(u64, &'static str),
@@ -421,9 +421,9 @@ impl Peers {
                     self.undialed(peer, refusal, gone, random, out);
                 }
             }
-            Happening::Connected { connection, peer, session, dialer, dialed } => {
-                if dialed.is_some_and(|dialed| !self.is_session(peer, dialed)) {
-                    // The other end is another process by now.
+            Happening::Connected { connection, peer, session, dialer, greeted } => {
+                if !self.is_session(peer, greeted) {
+                    // The peer was forgotten meanwhile: these are no longer the links that it was told of.
                     return out.push(Outgoing::Close(connection));
                 }
                 self.connected((connection, peer, session, dialer), random, out);

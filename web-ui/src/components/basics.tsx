@@ -64,6 +64,42 @@ interface CardProps {
   className?: string;
 }
 
+/** A column of numbers. */
+export const number = (title: string) => ({ number: title });
+
+/** A table that scrolls sideways where it is too wide, also by keys. Columns that are `false` are not there. */
+export function Table({ label, columns, className, children }: TableProps) {
+  const heads = columns.filter(column => column !== false);
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table className={className}>
+        <thead>
+          <tr>
+            {heads.map((column, index) =>
+              typeof column === 'string' ? (
+                <th key={index}>{column}</th>
+              ) : (
+                <th key={index} className="number">
+                  {column.number}
+                </th>
+              ),
+            )}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+interface TableProps {
+  /** What it shows, for whoever does not see it. */
+  label: string;
+  columns: (string | { number: string } | false)[];
+  className?: string;
+  children: ReactNode;
+}
+
 export function Notice({
   kind,
   title,

@@ -2,7 +2,7 @@
 import { path, send, type Schemas } from '../api/client';
 import { useChange } from '../api/hooks';
 import { ago, bytes, count, plural, seconds } from '../lib/format';
-import { Button, Card, ErrorNotice, Tag } from './basics';
+import { Button, Card, ErrorNotice, Table, Tag, number } from './basics';
 
 type Migration = Schemas['MigrationView'];
 
@@ -60,38 +60,26 @@ export function MigrationHistory({ migrations }: { migrations: Migration[] }) {
       {migrations.length === 0 ? (
         <p className="quiet">None has ended since the coordinator began.</p>
       ) : (
-        <div className="scroll" tabIndex={0} role="region" aria-label="Ended migrations">
-          <table>
-            <thead>
-              <tr>
-                <th>Migration</th>
-                <th>State</th>
-                <th>From → to</th>
-                <th className="number">Partitions</th>
-                <th className="number">Bytes</th>
-                <th className="number">Took</th>
-                <th>Began</th>
-              </tr>
-            </thead>
-            <tbody>
-              {migrations.map(migration => (
-                <tr key={migration.id}>
-                  <td>
-                    <code>{migration.id}</code>
-                  </td>
-                  <td>
-                    <StateTag state={migration.state} /> {migration.reason}
-                  </td>
-                  <td>{transfers(migration)}</td>
-                  <td className="number">{count(migration.partitions.done)}</td>
-                  <td className="number">{bytes(migration.bytes.done)}</td>
-                  <td className="number">{seconds(migration.took_ms / 1000)}</td>
-                  <td>{ago(new Date(migration.started / 1000).toISOString())}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Ended migrations"
+          columns={['Migration', 'State', 'From → to', number('Partitions'), number('Bytes'), number('Took'), 'Began']}
+        >
+          {migrations.map(migration => (
+            <tr key={migration.id}>
+              <td>
+                <code>{migration.id}</code>
+              </td>
+              <td>
+                <StateTag state={migration.state} /> {migration.reason}
+              </td>
+              <td>{transfers(migration)}</td>
+              <td className="number">{count(migration.partitions.done)}</td>
+              <td className="number">{bytes(migration.bytes.done)}</td>
+              <td className="number">{seconds(migration.took_ms / 1000)}</td>
+              <td>{ago(new Date(migration.started / 1000).toISOString())}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </Card>
   );

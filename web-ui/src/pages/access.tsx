@@ -4,7 +4,19 @@ import type { Schemas } from '../api/client';
 import { connect } from '../api/events';
 import { issue, revoke, useApps, useChange, useIdentity, useMay, useTokens } from '../api/hooks';
 import { setToken, token } from '../api/token';
-import { Button, Card, Command, Confirm, Copy, ErrorNotice, Notice, Page, Pending, Tag } from '../components/basics';
+import {
+  Button,
+  Card,
+  Command,
+  Confirm,
+  Copy,
+  ErrorNotice,
+  Notice,
+  Page,
+  Pending,
+  Table,
+  Tag,
+} from '../components/basics';
 import { ago, instant, line } from '../lib/format';
 
 type Scope = Schemas['Scope'];
@@ -87,48 +99,34 @@ export function Access() {
               (tokens.data.tokens.length === 0 ? (
                 <p className="empty">None has been issued.</p>
               ) : (
-                <div className="scroll" tabIndex={0} role="region" aria-label="Tokens">
-                  <table>
-                    <thead>
-                      <tr>
-                        <th>Name</th>
-                        <th>Scopes</th>
-                        <th>Apps</th>
-                        <th>Issued</th>
-                        <th>Expires</th>
-                        <th />
-                      </tr>
-                    </thead>
-                    <tbody>
-                      {tokens.data.tokens.map(view => (
-                        <tr key={view.id}>
-                          <td>
-                            <bdi>{line(view.name)}</bdi> <code className="quiet">{view.id}</code>
-                          </td>
-                          <td>
-                            {view.scopes.map(scope => (
-                              <Tag key={scope}>{scope}</Tag>
-                            ))}
-                          </td>
-                          <td>{view.apps ? view.apps.map(line).join(', ') : <span className="quiet">all</span>}</td>
-                          <td title={view.created}>{ago(view.created)}</td>
-                          <td>
-                            {view.expired ? (
-                              <Tag kind="bad">expired</Tag>
-                            ) : view.expires ? (
-                              instant(view.expires)
-                            ) : (
-                              <span className="quiet">never</span>
-                            )}
-                          </td>
-                          <td className="number">
-                            <Button onClick={() => setRevoked(view)}>Revoke</Button>
-                          </td>
-                        </tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </div>
+                <Table label="Tokens" columns={['Name', 'Scopes', 'Apps', 'Issued', 'Expires', '']}>
+                  {tokens.data.tokens.map(view => (
+                    <tr key={view.id}>
+                      <td>
+                        <bdi>{line(view.name)}</bdi> <code className="quiet">{view.id}</code>
+                      </td>
+                      <td>
+                        {view.scopes.map(scope => (
+                          <Tag key={scope}>{scope}</Tag>
+                        ))}
+                      </td>
+                      <td>{view.apps ? view.apps.map(line).join(', ') : <span className="quiet">all</span>}</td>
+                      <td title={view.created}>{ago(view.created)}</td>
+                      <td>
+                        {view.expired ? (
+                          <Tag kind="bad">expired</Tag>
+                        ) : view.expires ? (
+                          instant(view.expires)
+                        ) : (
+                          <span className="quiet">never</span>
+                        )}
+                      </td>
+                      <td className="number">
+                        <Button onClick={() => setRevoked(view)}>Revoke</Button>
+                      </td>
+                    </tr>
+                  ))}
+                </Table>
               ))}
           </Card>
           {identity.data?.known && <Issue onIssued={setIssued} />}

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { Schemas } from '../api/client';
 import { activate, remove, useApp, useChange, useMay } from '../api/hooks';
-import { Button, Card, Confirm, Page, Pending, Tag } from '../components/basics';
+import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
 import { CallForm } from '../components/call-form';
 import { Upload } from '../components/upload';
 import { ago, bytes, exact, line } from '../lib/format';
@@ -131,44 +131,31 @@ function Versions({ app }: { app: Schemas['AppView'] }) {
   const activeAt = app.deployments.findIndex(view => view.active);
   return (
     <Card title="Versions" note="newest first">
-      <div className="scroll" tabIndex={0} role="region" aria-label="Versions">
-        <table>
-          <thead>
-            <tr>
-              <th>Version</th>
-              <th>Deployed</th>
-              <th>Components</th>
-              <th>Operators</th>
-              <th />
-            </tr>
-          </thead>
-          <tbody>
-            {app.deployments.map((view, index) => (
-              <tr key={view.deployment}>
-                <td>
-                  <code>{view.deployment}</code> {view.active && <Tag kind="good">in force</Tag>}
-                </td>
-                <td title={view.created}>{ago(view.created)}</td>
-                <td className="quiet">
-                  {view.components.map(component => (
-                    <div key={component.digest} title={component.digest}>
-                      {line(component.name)} {bytes(component.size)} {component.sdk && `· ${line(component.sdk)}`}
-                    </div>
-                  ))}
-                </td>
-                <td className="quiet">{view.operators.map(operator => line(operator.name)).join(', ')}</td>
-                <td className="number">
-                  {!view.active && (
-                    <Button denied={why} onClick={() => setChosen(view)}>
-                      {index > activeAt ? 'Roll back to it' : 'Activate'}
-                    </Button>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Versions" columns={['Version', 'Deployed', 'Components', 'Operators', '']}>
+        {app.deployments.map((view, index) => (
+          <tr key={view.deployment}>
+            <td>
+              <code>{view.deployment}</code> {view.active && <Tag kind="good">in force</Tag>}
+            </td>
+            <td title={view.created}>{ago(view.created)}</td>
+            <td className="quiet">
+              {view.components.map(component => (
+                <div key={component.digest} title={component.digest}>
+                  {line(component.name)} {bytes(component.size)} {component.sdk && `· ${line(component.sdk)}`}
+                </div>
+              ))}
+            </td>
+            <td className="quiet">{view.operators.map(operator => line(operator.name)).join(', ')}</td>
+            <td className="number">
+              {!view.active && (
+                <Button denied={why} onClick={() => setChosen(view)}>
+                  {index > activeAt ? 'Roll back to it' : 'Activate'}
+                </Button>
+              )}
+            </td>
+          </tr>
+        ))}
+      </Table>
       {chosen && (
         <Confirm
           title={`Have ${line(app.name)} run ${chosen.deployment}?`}

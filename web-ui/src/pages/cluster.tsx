@@ -1,7 +1,7 @@
 // Who is there, and who has which partition.
 import { Link } from 'wouter';
 import { useCluster, usePartitions, useWorkers } from '../api/hooks';
-import { Card, Command, Figure, Notice, Page, Pending, Tag } from '../components/basics';
+import { Card, Command, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
 import { colorOf, PartitionMap } from '../components/partition-map';
 import { bytes, count, plural } from '../lib/format';
 
@@ -46,44 +46,40 @@ export function Cluster() {
       <Card title="Workers">
         <Pending of={workers} />
         {workers.data && (
-          <div className="scroll" tabIndex={0} role="region" aria-label="Workers">
-            <table>
-              <thead>
-                <tr>
-                  <th>Worker</th>
-                  <th>State</th>
-                  <th className="number">Partitions</th>
-                  <th className="number">Entities</th>
-                  <th className="number">Bytes</th>
-                  <th className="number">Epoch</th>
-                  {!single && <th>Address</th>}
-                  {!single && <th>Node</th>}
-                </tr>
-              </thead>
-              <tbody>
-                {workers.data.workers.map(worker => (
-                  <tr key={worker.worker}>
-                    <td>
-                      <span className={`swatch ${colorOf(worker.worker)}`} aria-hidden="true" /> {worker.worker}
-                    </td>
-                    <td>
-                      <Tag kind={worker.status === 'alive' ? 'good' : 'bad'}>{worker.status}</Tag>
-                    </td>
-                    <td className="number">{count(worker.partitions)}</td>
-                    <td className="number">{count(worker.entities)}</td>
-                    <td className="number">{bytes(worker.bytes)}</td>
-                    <td className="number">{count(worker.epoch)}</td>
-                    {!single && <td>{worker.address}</td>}
-                    {!single && (
-                      <td>
-                        <code>{worker.node}</code>
-                      </td>
-                    )}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            label="Workers"
+            columns={[
+              'Worker',
+              'State',
+              number('Partitions'),
+              number('Entities'),
+              number('Bytes'),
+              number('Epoch'),
+              !single && 'Address',
+              !single && 'Node',
+            ]}
+          >
+            {workers.data.workers.map(worker => (
+              <tr key={worker.worker}>
+                <td>
+                  <span className={`swatch ${colorOf(worker.worker)}`} aria-hidden="true" /> {worker.worker}
+                </td>
+                <td>
+                  <Tag kind={worker.status === 'alive' ? 'good' : 'bad'}>{worker.status}</Tag>
+                </td>
+                <td className="number">{count(worker.partitions)}</td>
+                <td className="number">{count(worker.entities)}</td>
+                <td className="number">{bytes(worker.bytes)}</td>
+                <td className="number">{count(worker.epoch)}</td>
+                {!single && <td>{worker.address}</td>}
+                {!single && (
+                  <td>
+                    <code>{worker.node}</code>
+                  </td>
+                )}
+              </tr>
+            ))}
+          </Table>
         )}
       </Card>
       <Card title="Partitions" note="each key belongs to one of them">

@@ -2,7 +2,7 @@
 import { useState, type FormEvent } from 'react';
 import { send, type Schemas } from '../api/client';
 import { isUnderWay, useChange, useCluster, useMay, useMigrations, usePartitions, useWorkers } from '../api/hooks';
-import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending } from '../components/basics';
+import { Button, Card, Confirm, ErrorNotice, Notice, Page, Pending, Table, number } from '../components/basics';
 import { MigrationHistory, MigrationProgress } from '../components/migration';
 import { PartitionMap } from '../components/partition-map';
 import { bytes, count, plural, seconds } from '../lib/format';
@@ -149,34 +149,22 @@ function PlanTable({ plan }: { plan: Schemas['Plan'] }) {
           `, in about ${seconds(plan.estimated_seconds)} (by the ${plan.estimated_by})`}
         .
       </p>
-      <div className="scroll" tabIndex={0} role="region" aria-label="Shares of workers">
-        <table>
-          <thead>
-            <tr>
-              <th>Worker</th>
-              <th className="number">Partitions</th>
-              <th className="number">Bytes</th>
-              <th className="number">Calls</th>
-            </tr>
-          </thead>
-          <tbody>
-            {plan.workers.map(({ worker, before, after }) => (
-              <tr key={worker}>
-                <td>{worker}</td>
-                <td className="number">
-                  {count(before.partitions)} → {count(after.partitions)}
-                </td>
-                <td className="number">
-                  {bytes(before.bytes)} → {bytes(after.bytes)}
-                </td>
-                <td className="number">
-                  {count(before.calls)} → {count(after.calls)}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Shares of workers" columns={['Worker', number('Partitions'), number('Bytes'), number('Calls')]}>
+        {plan.workers.map(({ worker, before, after }) => (
+          <tr key={worker}>
+            <td>{worker}</td>
+            <td className="number">
+              {count(before.partitions)} → {count(after.partitions)}
+            </td>
+            <td className="number">
+              {bytes(before.bytes)} → {bytes(after.bytes)}
+            </td>
+            <td className="number">
+              {count(before.calls)} → {count(after.calls)}
+            </td>
+          </tr>
+        ))}
+      </Table>
     </>
   );
 }

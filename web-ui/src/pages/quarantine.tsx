@@ -2,7 +2,7 @@
 import { useState } from 'react';
 import type { Schemas } from '../api/client';
 import { release, useChange, useMay, useQuarantine } from '../api/hooks';
-import { Button, Card, Confirm, Page, Pending, Tag } from '../components/basics';
+import { Button, Card, Confirm, Page, Pending, Table, Tag } from '../components/basics';
 import { ago, line } from '../lib/format';
 
 export function Quarantine() {
@@ -22,38 +22,24 @@ export function Quarantine() {
           {all.length === 0 ? (
             <p className="empty">Nothing is set aside.</p>
           ) : (
-            <div className="scroll" tabIndex={0} role="region" aria-label="Set aside">
-              <table>
-                <thead>
-                  <tr>
-                    <th>What</th>
-                    <th>App</th>
-                    <th>Function</th>
-                    <th>Why</th>
-                    <th>Since</th>
-                    <th />
-                  </tr>
-                </thead>
-                <tbody>
-                  {all.map(one => (
-                    <tr key={one.id}>
-                      <td>
-                        <Tag kind="warn">{one.kind}</Tag> <code>{line(one.id)}</code>
-                      </td>
-                      <td>{line(one.app ?? '')}</td>
-                      <td>{line(one.function ?? '')}</td>
-                      <td>{line(one.reason)}</td>
-                      <td title={one.since}>{ago(one.since)}</td>
-                      <td className="number">
-                        <Button denied={why} onClick={() => setChosen(one)}>
-                          Release
-                        </Button>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table label="Set aside" columns={['What', 'App', 'Function', 'Why', 'Since', '']}>
+              {all.map(one => (
+                <tr key={one.id}>
+                  <td>
+                    <Tag kind="warn">{one.kind}</Tag> <code>{line(one.id)}</code>
+                  </td>
+                  <td>{line(one.app ?? '')}</td>
+                  <td>{line(one.function ?? '')}</td>
+                  <td>{line(one.reason)}</td>
+                  <td title={one.since}>{ago(one.since)}</td>
+                  <td className="number">
+                    <Button denied={why} onClick={() => setChosen(one)}>
+                      Release
+                    </Button>
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )}
         </Card>
       )}

@@ -1,6 +1,6 @@
 // Snapshots, and the log that they shorten.
 import { takeSnapshot, useChange, useLive, useMay, useSnapshots } from '../api/hooks';
-import { Button, Card, ErrorNotice, Figure, Notice, Page, Pending, Tag } from '../components/basics';
+import { Button, Card, ErrorNotice, Figure, Notice, Page, Pending, Table, Tag, number } from '../components/basics';
 import { ago, bytes, count, line, plural, seconds } from '../lib/format';
 
 export function Snapshots() {
@@ -57,47 +57,43 @@ export function Snapshots() {
           {snapshots.data.snapshots.length === 0 ? (
             <p className="empty">There is none yet.</p>
           ) : (
-            <div className="scroll" tabIndex={0} role="region" aria-label="Snapshots">
-              <table>
-                <thead>
-                  <tr>
-                    <th className="number">Number</th>
-                    <th>Taken</th>
-                    <th className="number">Epoch</th>
-                    <th className="number">Bytes</th>
-                    <th className="number">Parts</th>
-                    <th className="number">of them deltas</th>
-                    <th className="number">Log from</th>
-                    <th>State hash</th>
+            <Table
+              label="Snapshots"
+              columns={[
+                number('Number'),
+                'Taken',
+                number('Epoch'),
+                number('Bytes'),
+                number('Parts'),
+                number('of them deltas'),
+                number('Log from'),
+                'State hash',
+              ]}
+            >
+              {snapshots.data.snapshots.toReversed().map(snapshot =>
+                'problem' in snapshot ? (
+                  <tr key={snapshot.sequence}>
+                    <td className="number">{snapshot.sequence}</td>
+                    <td colSpan={7}>
+                      <Tag kind="bad">cannot be read</Tag> {line(snapshot.problem ?? '')}
+                    </td>
                   </tr>
-                </thead>
-                <tbody>
-                  {snapshots.data.snapshots.toReversed().map(snapshot =>
-                    'problem' in snapshot ? (
-                      <tr key={snapshot.sequence}>
-                        <td className="number">{snapshot.sequence}</td>
-                        <td colSpan={7}>
-                          <Tag kind="bad">cannot be read</Tag> {line(snapshot.problem ?? '')}
-                        </td>
-                      </tr>
-                    ) : (
-                      <tr key={snapshot.sequence}>
-                        <td className="number">{snapshot.sequence}</td>
-                        <td title={snapshot.created}>{ago(snapshot.created)}</td>
-                        <td className="number">{count(snapshot.epoch)}</td>
-                        <td className="number">{bytes(snapshot.bytes)}</td>
-                        <td className="number">{snapshot.parts}</td>
-                        <td className="number">{snapshot.deltas}</td>
-                        <td className="number">{count(snapshot.log_position)}</td>
-                        <td>
-                          <code title={snapshot.state_hash}>{snapshot.state_hash.slice(0, 12)}</code>
-                        </td>
-                      </tr>
-                    ),
-                  )}
-                </tbody>
-              </table>
-            </div>
+                ) : (
+                  <tr key={snapshot.sequence}>
+                    <td className="number">{snapshot.sequence}</td>
+                    <td title={snapshot.created}>{ago(snapshot.created)}</td>
+                    <td className="number">{count(snapshot.epoch)}</td>
+                    <td className="number">{bytes(snapshot.bytes)}</td>
+                    <td className="number">{snapshot.parts}</td>
+                    <td className="number">{snapshot.deltas}</td>
+                    <td className="number">{count(snapshot.log_position)}</td>
+                    <td>
+                      <code title={snapshot.state_hash}>{snapshot.state_hash.slice(0, 12)}</code>
+                    </td>
+                  </tr>
+                ),
+              )}
+            </Table>
           )}
         </Card>
       )}

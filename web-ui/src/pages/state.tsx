@@ -2,7 +2,7 @@
 import { useState, type FormEvent } from 'react';
 import { Link, useLocation, useSearch } from 'wouter';
 import { useApps, useEntity, useEntries } from '../api/hooks';
-import { Card, Copy, Page, Pending, Tag } from '../components/basics';
+import { Card, Copy, Page, Pending, Table, Tag } from '../components/basics';
 import { brief, Text, Value } from '../components/value';
 import { bytes, count, line, shorten } from '../lib/format';
 import type { Json } from '../lib/json';
@@ -82,31 +82,21 @@ export function Operator({ app, operator }: { app: string; operator: string }) {
               )}
             </p>
           ) : (
-            <div className="scroll" tabIndex={0} role="region" aria-label="Entities">
-              <table className="entries">
-                <thead>
-                  <tr>
-                    <th>Key</th>
-                    <th>Value</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.data.entries.map(entry => (
-                    <tr key={entry.key}>
-                      <td>
-                        <Link href={at('state', app, operator, entry.key)}>
-                          <bdi>{shorten(line(entry.key), 80)}</bdi>
-                        </Link>
-                      </td>
-                      <td>
-                        {entry.encoding === 'base64' && <Tag>bytes</Tag>}
-                        <code dir="auto">{brief(entry.value as Json)}</code>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table label="Entities" className="entries" columns={['Key', 'Value']}>
+              {page.data.entries.map(entry => (
+                <tr key={entry.key}>
+                  <td>
+                    <Link href={at('state', app, operator, entry.key)}>
+                      <bdi>{shorten(line(entry.key), 80)}</bdi>
+                    </Link>
+                  </td>
+                  <td>
+                    {entry.encoding === 'base64' && <Tag>bytes</Tag>}
+                    <code dir="auto">{brief(entry.value as Json)}</code>
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )}
           <nav className="pager" aria-label="Pages">
             {after && <Link href={to({ prefix })}>First page</Link>}

@@ -122,3 +122,33 @@ impl<W> Deployments<W> {
         expired.map(|next| (next.waiter, Abort::new(Code::Overloaded, message))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use styx_protocol::catalog::{Component, Deployment, Limits};
+    use styx_protocol::ids::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn workers_of_the_next_generation_are_told_what_to_compile_though_those_of_the_last_one_were() {
+        let digest = Digest([7; 32]);
+        let components = vec![Component { name: "c".into(), digest, size: 1, sdk: "none".into() }];
+        let deployment = Deployment {
+            id: "dp_1".into(),
+            app: "app".into(),
+            created: Timestamp(0),
+            components,
+            operators: vec![],
+            limits: Limits::default(),
+        };
+        let mut deployments = Deployments::default();
+        deployments.add(Control::Deploy(deployment), (), Instant(0));
+        let [one, other] = [1, 2].map(NodeId);
+        assert_eq!(deployments.prepare(&[one]), [(one, digest)]);
+        assert_eq!(deployments.prepare(&[one, other]), [], "each generation is told once");
+        deployments.restart();
+        assert_eq!(deployments.missing(one), [], "it is not known what it has");
+        assert_eq!(deployments.prepare(&[one, other]), [(one, digest), (other, digest)]);
+    }
+}

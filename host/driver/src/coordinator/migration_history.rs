@@ -202,18 +202,16 @@ impl MigrationHistory {
         let took = now.since(self.began);
         let Some(report) = self.current_mut() else { return };
         (report.ended, report.took) = (Some(wall), took);
-        let counted = match &state {
+        if state == MigrationState::Done {
+            report.partitions.done = report.partitions.of;
+        }
+        report.state = state.clone();
+        let counted = match state {
             MigrationState::Done => &mut self.totals.done,
             MigrationState::Cancelled => &mut self.totals.cancelled,
             _ => &mut self.totals.failed,
         };
         *counted += 1;
-        if let Some(report) = self.current_mut() {
-            if state == MigrationState::Done {
-                report.partitions.done = report.partitions.of;
-            }
-            report.state = state;
-        }
         self.changed = true;
     }
 
@@ -282,7 +280,13 @@ mod tests {
     fn the_last_that_an_owner_says_counts_though_it_is_done() {
         let mut history = MigrationHistory::default();
         history.begin(begun(3, 2), Instant(0), WALL);
+        history.reached(MigrationStage::Copying);
+        assert_eq!(history.news(true, Instant(1)).unwrap().reports[0].state, MigrationState::Copying);
         history.reached(MigrationStage::Flipping);
+        // Nobody can hold up what is about to be done.
+        history.paced(Some(1), true);
+        let flipping = history.news(true, Instant(2)).unwrap();
+        assert_eq!((flipping.reports[0].state.clone(), flipping.reports[0].rate), (MigrationState::Flipping, None));
         history.end(MigrationState::Done, Instant(5), WALL);
         history.copied(NodeId(2), Generation(3), progress(2, 10));
         let told = history.news(true, Instant(6)).unwrap();

@@ -29,10 +29,10 @@ impl Environment {
     /// What has become meanwhile of something that happens to a connection: one that was made may have ended.
     pub fn meanwhile(&self, happening: Happening) -> Happening {
         match happening {
-            Happening::Connected { connection, peer, dialed: Some(dialed), .. }
-                if !self.network.is_open(connection) =>
+            Happening::Connected { connection, peer, dialer, greeted, .. }
+                if dialer != peer && !self.network.is_open(connection) =>
             {
-                Happening::Undialed { peer, dialed, refusal: None, gone: false }
+                Happening::Undialed { peer, dialed: greeted, refusal: None, gone: false }
             }
             happening => happening,
         }
@@ -57,15 +57,12 @@ impl Environment {
             0,
             Event::Network(
                 called,
-                Happening::Connected { connection, peer: dial.caller, session: dial.session, dialer, dialed: None },
+                Happening::Connected { connection, peer: dial.caller, session: dial.session, dialer, greeted: session },
             ),
         );
         self.after(
             delay,
-            Event::Network(
-                caller,
-                Happening::Connected { connection, peer, session, dialer, dialed: Some(dial.session) },
-            ),
+            Event::Network(caller, Happening::Connected { connection, peer, session, dialer, greeted: dial.session }),
         );
     }
 }

@@ -19,9 +19,9 @@ use super::{Uploads, schemas};
 use crate::auth::{Visitor, draw};
 use crate::clock::now;
 use crate::handle::Handle;
-use crate::http::{ApiError, BodyLimits, PathParts, read_body, shorten};
+use crate::http::{ApiError, PathParts, read_request, shorten};
 
-const BODY: BodyLimits = BodyLimits { bytes: 64 << 10, silence: Duration::from_secs(30) };
+const BODY_BYTES_MAX: u64 = 64 << 10;
 const NAME_BYTES_MAX: usize = 64;
 const LIFE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
@@ -105,9 +105,7 @@ pub async fn issue(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Issued>), ApiError> {
-    let body = read_body(&headers, body, "the request", BODY, &uploads.options.memory).await?;
-    let request: TokenRequest = serde_json::from_slice(&body.bytes)
-        .map_err(|error| ApiError::bad_request(format!("this asks for no token: {error}")).hint("see /openapi.json"))?;
+    let request: TokenRequest = read_request(&headers, body, "token", BODY_BYTES_MAX, &uploads.options.memory).await?;
     if !visitor.identity().is_known {
         let message = "nobody is asked for a token here, and with the first one everybody would be, you too";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)

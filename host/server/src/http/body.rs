@@ -6,6 +6,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
 
 use super::{Account, ApiError, Memory};
 
@@ -16,6 +17,9 @@ pub struct BodyLimits {
     /// How long the client may be silent in the middle of it.
     pub silence: Duration,
 }
+
+/// How long whoever asks the administrative side may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// A body in memory.
 #[derive(Debug)]
@@ -60,6 +64,23 @@ pub async fn read_body(
         bytes.extend_from_slice(&frame);
     }
     Err(frames.refuse(ApiError::too_large(what, limits.bytes)).await)
+}
+
+/// Reads what the administrative side is asked in JSON, of at most so many bytes. `what` names it in the error.
+///
+/// # Errors
+/// Those of [`read_body`], and it is not what the description of the API says.
+pub async fn read_request<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Body,
+    what: &str,
+    bytes: u64,
+    memory: &Memory,
+) -> Result<T, ApiError> {
+    let limits = BodyLimits { bytes, silence: SILENCE };
+    let body = read_body(headers, body, "the request", limits, memory).await?;
+    serde_json::from_slice(&body.bytes)
+        .map_err(|error| ApiError::bad_request(format!("this asks for no {what}: {error}")).hint("see /openapi.json"))
 }
 
 /// Refuses a request whose body is not wanted. What the client still sends is taken in, within

@@ -17,7 +17,7 @@ mod serve;
 mod tls;
 
 pub use addresses::{Addresses, Peer, machine};
-pub use body::{BodyLimits, Frames, read_body, refuse};
+pub use body::{BodyLimits, Frames, read_body, read_request, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
 pub use host::Hosts;

@@ -6,6 +6,7 @@ use crate::ids::OperatorId;
 use crate::sequence::catalog::{
     Component, Consistency, Control, Deployment, Digest, Function, Isolation, Limits, OperatorSpec,
 };
+use crate::sequence::quarantine::{Quarantined, Subject};
 use crate::state::entity::Entity;
 
 const LAYOUT: Layout = Layout { seed: 1, partitions: 4 };
@@ -294,6 +295,39 @@ fn a_call_that_cannot_be_made_dooms_its_caller() {
             attempt.invoked(Ok(Value::default()));
         }
     }
+}
+
+#[test]
+fn a_result_that_is_too_large_dooms_whoever_returns_it() {
+    for (bytes, fits) in [(10, true), (11, false)] {
+        let mut attempt = running("write");
+        let next = attempt.invoked(Ok(vec![b' '; bytes].into()));
+        match next {
+            Next::Done(Ok(value)) => assert!(fits && value.len() == bytes),
+            Next::Done(Err(abort)) => assert!(!fits && abort.code == Code::LimitExceeded),
+            _ => panic!("nothing else is to be done"),
+        }
+    }
+}
+
+#[test]
+fn who_cannot_begin_is_refused() {
+    let begun = |change: fn(&mut Catalog), function: &str| {
+        let mut changed = (*catalog()).clone();
+        change(&mut changed);
+        let Attempt { transaction, .. } = attempt(function);
+        let mut attempt = Attempt::begin(transaction, Arc::new(State::new(LAYOUT)), Arc::new(changed));
+        let Next::Done(Err(abort)) = attempt.start() else { panic!("nothing was invoked") };
+        abort.code
+    };
+    let quarantine = |catalog: &mut Catalog| {
+        let subject = Subject::Request(RequestId(1));
+        let (reason, since) = ("it ended two processes".into(), Timestamp(1));
+        catalog.apply(&Control::Quarantine(Quarantined { subject, app: None, function: None, reason, since }));
+    };
+    assert_eq!(begun(|_| (), "none"), Code::UnknownFunction);
+    assert_eq!(begun(|catalog| *catalog = Catalog::default(), "write"), Code::UnknownOperator);
+    assert_eq!(begun(quarantine, "write"), Code::Quarantined);
 }
 
 #[test]

@@ -24,9 +24,10 @@ pub use self::view::MigrationView;
 use self::view::name;
 use super::Uploads;
 use super::queries::Queries;
-use crate::http::{ApiError, BodyLimits, PathParts, read_body};
+use crate::http::{ApiError, PathParts, read_request};
 
-const BODY: BodyLimits = BodyLimits { bytes: 8 << 20, silence: Duration::from_secs(30) };
+/// Moves of all partitions there can be.
+const BODY_BYTES_MAX: u64 = 8 << 20;
 
 /// Just one of `balance`, `empty`, `workers`, `only` and `moves`, and how.
 #[derive(Deserialize, Serialize, ToSchema)]
@@ -150,10 +151,8 @@ pub async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let body = read_body(&headers, body, "the request", BODY, &uploads.options.memory).await?;
-    let request: MigrationRequest = serde_json::from_slice(&body.bytes).map_err(|error| {
-        ApiError::bad_request(format!("this asks for no migration: {error}")).hint("see /openapi.json")
-    })?;
+    let request: MigrationRequest =
+        read_request(&headers, body, "migration", BODY_BYTES_MAX, &uploads.options.memory).await?;
     if request.rate == Some(0) {
         return Err(ApiError::bad_request("a rate of 0 copies nothing").hint("pause the migration instead"));
     }
@@ -351,7 +350,8 @@ mod tests {
 
     use super::*;
 
-    fn overview() -> Overview {
+    /// Of two workers, at nodes 1 and 2.
+    pub(super) fn overview() -> Overview {
         Overview {
             single: false,
             generation: Generation(7),

@@ -173,25 +173,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use styx_driver::wire::Member;
-    use styx_protocol::ids::{EngineHash, Epoch};
-
     use super::*;
-
-    fn overview() -> Overview {
-        Overview {
-            single: false,
-            generation: Generation(7),
-            live: true,
-            epoch: Epoch(1),
-            chain: Default::default(),
-            members: [2, 3].map(|node| Member { node: NodeId(node), address: String::new() }).to_vec(),
-            placement: PlacementVersion(3),
-            partitions: 4,
-            engine: EngineHash(1),
-            admin: None,
-        }
-    }
+    use crate::admin::migrations::tests::overview;
 
     fn stats() -> Vec<PartitionStats> {
         let one = |partition: u16| PartitionStats {
@@ -210,13 +193,13 @@ mod tests {
     fn a_plan_says_what_goes_and_what_each_has_before_and_after() {
         let (overview, stats) = (overview(), stats());
         let ground = Ground { overview: &overview, stats: &stats, past: &[] };
-        let goal = Goal::Move(vec![(PartitionId(3), NodeId(3))]);
+        let goal = Goal::Move(vec![(PartitionId(3), NodeId(2))]);
         let plan = ground.plan(&goal, Terms { by_number: false, rate: Some(100) }).unwrap();
         assert_eq!((&*plan.placement, plan.partitions, plan.entities, plan.bytes), ("7.3", 1, 1, 300));
         assert_eq!((plan.estimated_seconds, plan.estimated_by), (Some(3.0), Some("rate limit")));
         let after: Vec<_> = plan.workers.iter().map(|one| (one.before.bytes, one.after.bytes)).collect();
         assert_eq!(after, [(600, 300), (0, 300)]);
-        assert_eq!(plan.goal(&[NodeId(2), NodeId(3)]), goal);
+        assert_eq!(plan.goal(&[NodeId(1), NodeId(2)]), goal);
         assert_eq!(named_placement(&plan.placement), Some((Generation(7), PlacementVersion(3))));
         assert!(["", "7", "7.x", "x.3", "7.3.1", "-1.2"].iter().all(|text| named_placement(text).is_none()));
     }

@@ -6,7 +6,7 @@ use crate::execute::attempt::{
     Mode, Operation, Path, RemoteRequest, RemoteResponse, Report, Scan, Stamp, Target, Usage,
 };
 use crate::execute::task::{GraphId, RunId};
-use crate::ids::{PartitionId, Tid};
+use crate::ids::{PartitionId, PlacementVersion, Tid};
 use crate::sequence::catalog::{Component, Consistency, Deployment, Digest, Function, Isolation, Limits, OperatorSpec};
 use crate::state::entity::Entity;
 use crate::state::range::KeyRange;
@@ -374,4 +374,35 @@ fn an_end_of_a_phase_that_cannot_be_is_refused() {
         assert!(matches!(&actions[..], [Action::Fault(fault)] if fault.why == why), "{why}: {actions:?}");
         assert_eq!(before, format!("{worker:?}"), "{why}");
     }
+}
+
+#[test]
+fn a_migration_that_cannot_be_is_refused() {
+    let (mut worker, _) = begun();
+    let placement = worker.view().placement.clone();
+    let owned =
+        |owner| (0..LAYOUT.partitions as u16).map(PartitionId).find(|id| placement.owner(*id) == owner).unwrap();
+    let (mine, theirs) = (owned(WorkerId(0)), owned(PEER));
+    let migrate = |version: u64, moves: &[(PartitionId, WorkerId)]| Message::Migrate {
+        version: PlacementVersion(version),
+        moves: moves.to_vec(),
+    };
+    let next = placement.version().0 + 1;
+    for message in [
+        migrate(next - 1, &[(mine, PEER)]),
+        migrate(next, &[(theirs, PEER)]),
+        migrate(next, &[(mine, WorkerId(0))]),
+        migrate(next, &[(mine, WorkerId(2))]),
+        migrate(next, &[(mine, PEER), (PartitionId(LAYOUT.partitions as u16), PEER)]),
+    ] {
+        let before = format!("{worker:?}");
+        let actions = say(&mut worker, Node::Coordinator, message.clone());
+        let refused = matches!(&actions[..], [Action::Fault(fault)] if fault.why == why::PLACEMENT);
+        assert!(refused, "{message:?}: {actions:?}");
+        assert_eq!(before, format!("{worker:?}"), "{message:?}");
+    }
+    let actions = say(&mut worker, Node::Coordinator, migrate(next, &[(mine, PEER)]));
+    assert!(!actions.iter().any(|action| matches!(action, Action::Fault(_))), "{actions:?}");
+    let actions = say(&mut worker, Node::Coordinator, migrate(next + 1, &[(mine, PEER)]));
+    assert!(matches!(&actions[..], [Action::Fault(fault)] if fault.why == why::TWICE), "{actions:?}");
 }
