@@ -22,6 +22,7 @@ test: setup servers
     cargo test {{checked}} --workspace --quiet
     just mutants
     just test-python
+    just test-go
     just test-guests
     just lint
     just build
@@ -78,6 +79,10 @@ servers:
 # The Python SDK's own tests
 test-python:
     scripts/python-tests.sh
+
+# The Go SDK's own tests
+test-go: setup
+    scripts/go-tests.sh
 
 # The Rust guests' own tests, on this machine's processor
 test-guests:

@@ -229,6 +229,7 @@ impl Plan {
             self.system.name(),
             workload.name()
         );
+        ensure!(workload.languages().contains(&self.guest), "there is no app of {} in this language", workload.name());
         let guest = self.guests.join(workload.guest(self.guest));
         Ok(match self.system {
             Kind::Styx => Box::new(Styx::start(self.styx_options(guest)).await?),
@@ -315,6 +316,7 @@ impl Plan {
             (Kind::TwoPhase, _) => "services",
             (_, Language::Rust) => "rust",
             (_, Language::Python) => "python",
+            (_, Language::Go) => "go",
         }
     }
 

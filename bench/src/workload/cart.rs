@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
 use super::chance::Skewed;
-use super::{Call, Check, Read, Workload, sums};
+use super::{Call, Check, Language, Read, Workload, sums};
 
 /// How the workload is made up.
 #[derive(Clone, Debug, clap::Args)]
@@ -80,6 +80,10 @@ fn price(item: u64) -> i64 {
 impl Workload for Cart {
     fn name(&self) -> &'static str {
         "shopping-cart"
+    }
+
+    fn languages(&self) -> &'static [Language] {
+        &[Language::Rust, Language::Python, Language::Go]
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

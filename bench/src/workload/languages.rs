@@ -56,9 +56,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let server = runtime.block_on(Cluster::start(processes))?;
     let mut deployed = BTreeSet::new();
     let (mut calls, mut aborted) = (0, 0);
-    let languages = Language::value_variants();
     for line in WORKLOADS {
         let workload = workload(line)?;
+        let languages = workload.languages();
         for language in languages {
             let guest = workload.guest(*language);
             if deployed.insert(guest.clone()) {
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(server.stop())?;
     println!(
         "{}",
-        json!({"languages": languages.len(), "workloads": WORKLOADS.len(), "calls": calls, "aborted": aborted, "seed": options.seed, "consistent": true})
+        json!({"languages": Language::value_variants().len(), "workloads": WORKLOADS.len(), "calls": calls, "aborted": aborted, "seed": options.seed, "consistent": true})
     );
     Ok(())
 }
@@ -102,7 +102,7 @@ struct Line {
 /// All apps must have the same functions, with parameters of the same names.
 async fn same_functions(client: &Client, workload: &dyn Workload) -> anyhow::Result<()> {
     let mut first: Option<BTreeSet<String>> = None;
-    for language in Language::value_variants() {
+    for language in workload.languages() {
         let functions = functions(client, &workload.guest(*language)).await?;
         let first = first.get_or_insert_with(|| functions.clone());
         let differs = first.symmetric_difference(&functions).next();

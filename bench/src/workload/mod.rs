@@ -50,6 +50,7 @@ impl Call {
 pub enum Language {
     Rust,
     Python,
+    Go,
 }
 
 /// Makes a call and gives its result; an abort is an error.
@@ -79,11 +80,17 @@ pub trait Workload: Send + Sync {
         self.name()
     }
 
+    /// What its app is written in, once in each.
+    fn languages(&self) -> &'static [Language] {
+        &[Language::Rust, Language::Python]
+    }
+
     /// The same of the app in a language.
     fn guest(&self, language: Language) -> String {
         match language {
             Language::Rust => self.app().to_owned(),
             Language::Python => format!("{}-python", self.app()),
+            Language::Go => format!("{}-go", self.app()),
         }
     }
 

@@ -12,6 +12,7 @@ pub mod progress;
 mod cache;
 mod command;
 mod component;
+mod go;
 mod project;
 mod python;
 mod rust;
@@ -31,6 +32,7 @@ pub use manifest::{Language, Manifest};
 pub use progress::{Progress, Silent};
 
 use cache::Inputs;
+use go::GoGuest;
 use project::{Origin, Project, Source};
 use python::PythonGuest;
 use rust::RustGuest;
@@ -114,13 +116,14 @@ pub fn build_with(
 
 /// A directory with the SDK that guests in a language are built against, for what else
 /// needs it: an editor, or a project's own tests. In Rust it is the crate's directory,
-/// in Python one for the module path; other languages have none.
+/// in Python one for the module path, in Go the module's; other languages have none.
 pub fn sdk_directory(language: Language) -> Result<Option<PathBuf>, BuildError> {
     let cache = Cache::of_user()?;
     Ok(match language {
         Language::Rust => Some(Sdk::Rust.unpacked(&cache)?),
         Language::Python => Some(Sdk::Python.unpacked(&cache)?.join("src")),
-        Language::TypeScript | Language::Go | Language::C => None,
+        Language::Go => Some(Sdk::Go.unpacked(&cache)?),
+        Language::TypeScript | Language::C => None,
     })
 }
 
@@ -149,7 +152,12 @@ fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> R
             guest.add_inputs(&mut inputs)?;
             cached(cache, &inputs, source, progress, || guest.build(cache, progress))
         }
-        Language::TypeScript | Language::Go | Language::C => Err(BuildError::new(
+        Language::Go => {
+            let guest = GoGuest::open(path, entry, cache, progress)?;
+            guest.add_inputs(&mut inputs)?;
+            cached(cache, &inputs, source, progress, || guest.build(cache, progress))
+        }
+        Language::TypeScript | Language::C => Err(BuildError::new(
             Code::LanguageUnsupported,
             format_args!("{language} is not yet supported by this version"),
         )

@@ -25,6 +25,12 @@ struct Rust;
 struct Python;
 
 #[derive(RustEmbed)]
+#[folder = "../../sdk/go"]
+#[include = "go.mod"]
+#[include = "*.go"]
+struct Go;
+
+#[derive(RustEmbed)]
 #[folder = "../../wit"]
 #[include = "*.wit"]
 struct Wit;
@@ -36,6 +42,8 @@ pub enum Sdk {
     Rust,
     /// The package `styx`, under `src/`.
     Python,
+    /// The module `styx`.
+    Go,
     /// The contract with guests.
     Wit,
 }
@@ -45,6 +53,7 @@ impl Sdk {
         match self {
             Self::Rust => "rust",
             Self::Python => "python",
+            Self::Go => "go",
             Self::Wit => "wit",
         }
     }
@@ -64,8 +73,15 @@ impl Sdk {
         match self {
             Self::Rust => all::<Rust>(),
             Self::Python => all::<Python>(),
+            Self::Go => all::<Go>(),
             Self::Wit => all::<Wit>(),
         }
+    }
+
+    /// The text of one of its files, which it has.
+    pub fn file(self, name: &str) -> String {
+        let file = self.files().into_iter().find(|(path, _)| path == name);
+        String::from_utf8(file.expect("it is carried along").1).expect("sources are text")
     }
 
     /// A digest over all of it.
@@ -105,6 +121,7 @@ mod tests {
         for (sdk, directories) in [
             (Sdk::Rust, &["sdk/rust/src", "sdk/rust/macros/src", "sdk/rust/wit"][..]),
             (Sdk::Python, &["sdk/python/src"]),
+            (Sdk::Go, &["sdk/go"]),
             (Sdk::Wit, &["wit"]),
         ] {
             let files = sdk.files();
@@ -112,7 +129,7 @@ mod tests {
             for (path, bytes) in &files {
                 assert_eq!(&fs::read(base.join(path)).unwrap(), bytes, "{path}: touch host/server/src/build/sdk.rs");
             }
-            let sources = files.iter().filter(|(path, _)| !path.ends_with("Cargo.toml")).count();
+            let sources = files.iter().filter(|(path, _)| !path.ends_with("Cargo.toml") && path != "go.mod").count();
             let expected: usize = directories.iter().map(|directory| count(&repository.join(directory))).sum();
             assert_eq!(sources, expected, "{sdk:?}: touch host/server/src/build/sdk.rs");
         }
@@ -123,7 +140,7 @@ mod tests {
         entries
             .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
                 _ if path.is_dir() => count(&path),
-                Some("rs" | "py" | "pyi" | "wit") => 1,
+                Some("rs" | "py" | "pyi" | "go" | "wit") => 1,
                 _ => 0,
             })
             .sum()

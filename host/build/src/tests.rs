@@ -14,11 +14,11 @@ impl Progress for Steps {
     }
 }
 
-fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn write(directory: &Path, files: &[(&str, &str)]) {
+pub(crate) fn write(directory: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
         let path = directory.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -116,14 +116,16 @@ fn the_sdk_can_be_used_without_a_build() {
     let rust = sdk_directory(Language::Rust).unwrap().unwrap();
     assert!(rust.join("Cargo.toml").is_file() && rust.join("macros/src/lib.rs").is_file());
     assert!(sdk_directory(Language::Python).unwrap().unwrap().join("styx/__init__.py").is_file());
-    assert_eq!(sdk_directory(Language::Go).unwrap(), None);
+    let go = sdk_directory(Language::Go).unwrap().unwrap();
+    assert!(go.join("go.mod").is_file() && go.join("styxtest/app.go").is_file());
+    assert_eq!(sdk_directory(Language::C).unwrap(), None);
 }
 
 #[test]
 fn what_has_no_builder_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("shop");
-    write(&source, &[("go.mod", "")]);
+    write(&source, &[("shop.c", "")]);
     let error = build(&source, &directory.path().join("x.zip"), &Silent).unwrap_err();
     assert_eq!(error.code, Code::LanguageUnsupported);
     write(&source, &[("styx.toml", "[component.a]\nfile = \"a.wasm\""), ("a.wasm", "no wasm")]);

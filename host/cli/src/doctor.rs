@@ -20,6 +20,7 @@ pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
         Check { what: "quarantine", found: quarantine(client) },
         Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.11 or newer") },
         Check { what: "rust guests", found: rust() },
+        Check { what: "go guests", found: go() },
         Check { what: "disk", found: disk() },
     ];
     let rows = checks.iter().map(|check| match &check.found {
@@ -68,6 +69,16 @@ fn rust() -> Result<String, String> {
         return Ok(format!("{cargo}; guests by the distribution's rustc"));
     }
     Ok(format!("{cargo}; `styx build` will add the target wasm32-unknown-unknown"))
+}
+
+/// Go may lie where its makers' packages put it; without any, `styx build` gets one.
+fn go() -> Result<String, String> {
+    let found = ["go", "/usr/local/go/bin/go"].into_iter().find_map(|go| version(go, &["version"], "").ok());
+    match found {
+        Some(found) => Ok(found.trim_start_matches("go version ").to_owned()),
+        None => version("python3", &["-m", "pip", "--version"], "install Go 1.24 or newer")
+            .map(|_| "`styx build` will get Go from PyPI".to_owned()),
+    }
 }
 
 fn disk() -> Result<String, String> {

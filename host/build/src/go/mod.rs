@@ -1,0 +1,179 @@
+//! Go guests: the stock compiler makes a core module for WASI, the [support](support.wat) takes WASI's place in it, and
+//! it becomes a component.
+//!
+//! The project's `go.mod` is left alone: a copy, with the SDK that this binary carries, is used instead. So is a copy of
+//! two files of Go's runtime, in which random numbers are the transaction's.
+
+mod link;
+mod module_file;
+mod runtime;
+#[cfg(test)]
+mod tests;
+mod toolchain;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wit_component::StringEncoding;
+use wit_parser::Resolve;
+
+use super::cache::{Cache, Inputs};
+use super::command;
+use super::component;
+use super::error::{BuildError, Code};
+use super::manifest::FILE_NAME;
+use super::progress::Progress;
+use super::sdk::Sdk;
+use link::LinkError;
+use module_file::ModuleFile;
+pub use toolchain::MINIMUM;
+use toolchain::Toolchain;
+
+/// Takes the operating system's place.
+const SUPPORT: &str = include_str!("support.wat");
+/// Names for traps' backtraces stay in; what only a debugger reads does not.
+const LINKER_FLAGS: &str = "-ldflags=-w";
+
+/// A Go guest about to be built.
+pub struct GoGuest<'a> {
+    directory: &'a Path,
+    /// Of the package with the functions, relative to the directory.
+    package: String,
+    toolchain: Toolchain,
+}
+
+impl<'a> GoGuest<'a> {
+    /// Finds the package and a toolchain.
+    pub fn open(
+        directory: &'a Path,
+        entry: Option<&str>,
+        cache: &Cache,
+        progress: &dyn Progress,
+    ) -> Result<Self, BuildError> {
+        let missing = |what: &str| BuildError::new(Code::BadProject, format_args!("{} {what}", directory.display()));
+        if !directory.join("go.mod").is_file() {
+            return Err(missing("has no go.mod").hint("run `go mod init NAME` there"));
+        }
+        let package = entry.unwrap_or(".").trim_start_matches("./").trim_end_matches('/');
+        let package = if package.is_empty() || package == "." { ".".to_owned() } else { format!("./{package}") };
+        let sources = fs::read_dir(directory.join(&package)).into_iter().flatten().flatten();
+        if !sources.into_iter().any(|file| file.path().extension().is_some_and(|extension| extension == "go")) {
+            return Err(missing(&format!("has no Go sources in {package}"))
+                .hint(format_args!("write the directory of the package main as `entry = \"…\"` in {FILE_NAME}")));
+        }
+        Ok(Self { directory, package, toolchain: Toolchain::find(directory, cache, progress)? })
+    }
+
+    /// Adds all that the component depends on.
+    pub fn add_inputs(&self, inputs: &mut Inputs) -> Result<(), BuildError> {
+        inputs
+            .add("toolchain", &self.toolchain.version)
+            .add("sdk", Sdk::Go.digest())
+            .add("wit", Sdk::Wit.digest())
+            .add("support", SUPPORT)
+            .add("package", &self.package)
+            .add_path(self.directory)?;
+        for path in ModuleFile::read(self.directory)?.local_replacements() {
+            inputs.add_path(&path)?;
+        }
+        Ok(())
+    }
+
+    /// Builds the component.
+    pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        let temporary = std::env::temp_dir();
+        let work = tempfile::tempdir().map_err(BuildError::io("create a directory in", &temporary))?;
+        let module_file = ModuleFile::read(self.directory)?.with_sdk(&Sdk::Go.unpacked(cache)?, work.path())?;
+        let overlay = runtime::overlay(&self.toolchain.root, &self.toolchain.version, work.path())?;
+        let module = work.path().join("guest.wasm");
+        let mut go = self.toolchain.go(self.directory, cache)?;
+        go.args(["build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", LINKER_FLAGS])
+            .env("GOOS", "wasip1")
+            .env("GOARCH", "wasm")
+            .env("GOWASM", "satconv,signext")
+            .env("CGO_ENABLED", "0")
+            .arg(format!("-modfile={}", module_file.display()))
+            .arg(format!("-overlay={}", overlay.display()))
+            .arg("-o")
+            .arg(&module)
+            .arg(&self.package);
+        progress.step(&format!("go builds {}", self.name()));
+        let finished = command::run(&mut go, None, |line| progress.detail(line))?;
+        if !finished.succeeded {
+            return Err(self.explain(finished.tail));
+        }
+        componentize(&fs::read(&module).map_err(BuildError::io("read", &module))?)
+    }
+
+    /// How a step calls the package.
+    fn name(&self) -> String {
+        let directory = self.directory.file_name().unwrap_or_default().to_string_lossy();
+        if self.package == "." { directory.into_owned() } else { format!("{directory}/{}", &self.package[2..]) }
+    }
+
+    /// The compiler's first complaint; the others are in its output.
+    fn explain(&self, tail: String) -> BuildError {
+        let located = tail.lines().find_map(|line| located(line.trim()));
+        let error = |message: &str| BuildError::new(Code::BuildFailed, message);
+        let fails = match located {
+            _ if tail.contains("function main is undeclared") => error(&format!("{} has no main", self.name()))
+                .hint("add `func main() {}`: it is not run, but Go asks for it"),
+            _ if tail.contains("requires exactly one main package") => error(&format!(
+                "{} is not a program",
+                self.name()
+            ))
+            .hint(format_args!(
+                "the functions are in `package main`, in the project's directory or in that of `entry` in {FILE_NAME}"
+            )),
+            Some(line) if line.contains("no required module provides package") || line.contains("is not in std") => {
+                error(line.trim_end_matches("; to add it:")).hint("add it with `go get` and build again")
+            }
+            Some(line) => error(line).hint("mend it and build again"),
+            None if tail.contains("missing go.sum entry") || tail.contains("updates to go.mod needed") => {
+                error("go.mod and go.sum do not have all that is imported").hint("run `go mod tidy` and build again")
+            }
+            None => error(&format!("{} does not compile", self.name())).hint("see go's output"),
+        };
+        fails.output(tail)
+    }
+}
+
+/// A line such as `./cart.go:7:2: undefined: x`, without the dot.
+fn located(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("./").unwrap_or(line);
+    let (file, rest) = line.split_once(".go:")?;
+    (!file.contains(' ') && rest.starts_with(|first: char| first.is_ascii_digit())).then_some(line)
+}
+
+/// Makes a component of the module that Go's linker made.
+fn componentize(module: &[u8]) -> Result<Vec<u8>, BuildError> {
+    let fails = |what: &str, error: &dyn std::fmt::Display| {
+        BuildError::new(Code::BuildFailed, format_args!("{what}: {error}")).hint("report this, with the version of Go")
+    };
+    let support = wat::parse_str(SUPPORT).map_err(|error| fails("the support is no module", &error))?;
+    let mut linked = link::link(module, &support).map_err(|error| match error {
+        LinkError::NoSdk => BuildError::new(Code::BuildFailed, "nothing in the package uses the SDK")
+            .hint("import \"styx\" and register a function: `var f = styx.Register(…)`"),
+        LinkError::Unreadable(error) => fails("the module cannot be linked", &error),
+    })?;
+    let mut resolve = Resolve::default();
+    let text = Sdk::Wit.file("guest.wit");
+    let package = resolve.push_str("guest.wit", &text).map_err(|error| fails("the contract cannot be read", &error))?;
+    let world =
+        resolve.select_world(&[package], Some("function")).map_err(|error| fails("there is no world", &error))?;
+    wit_component::embed_component_metadata(&mut linked, &resolve, world, StringEncoding::UTF8)
+        .map_err(|error| fails("the contract cannot be embedded", &error))?;
+    component::encode(&linked)
+}
+
+/// A path as a file of Go's own formats takes it.
+fn quoted(path: &Path) -> String {
+    format!("{:?}", path.to_string_lossy())
+}
+
+/// Writes a file of the build.
+fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf, BuildError> {
+    let path = directory.join(name);
+    fs::write(&path, text).map_err(BuildError::io("write", &path))?;
+    Ok(path)
+}

@@ -1,0 +1,3 @@
+module styx
+
+go 1.24

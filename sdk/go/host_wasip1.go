@@ -1,0 +1,237 @@
+//go:build wasip1
+
+package styx
+
+import (
+	"structs"
+	"unsafe"
+
+	"styx/internal/host"
+)
+
+// The imports of the world `function`, as the canonical ABI has them: strings and lists go out as a place and a length;
+// what comes in lies in the region, or in memory from allocate, until it is released.
+
+//go:wasmimport styx:guest/state@0.1.0 get
+//go:noescape
+func importGet(key string, result unsafe.Pointer)
+
+//go:wasmimport styx:guest/state@0.1.0 put
+//go:noescape
+func importPut(key string, value unsafe.Pointer, length uint32)
+
+//go:wasmimport styx:guest/state@0.1.0 delete
+func importDelete(key string)
+
+//go:wasmimport styx:guest/state@0.1.0 get-own
+//go:noescape
+func importGetOwn(result unsafe.Pointer)
+
+//go:wasmimport styx:guest/state@0.1.0 put-own
+//go:noescape
+func importPutOwn(value unsafe.Pointer, length uint32)
+
+//go:wasmimport styx:guest/state@0.1.0 delete-own
+func importDeleteOwn()
+
+//go:wasmimport styx:guest/state@0.1.0 scan
+//go:noescape
+func importScan(prefix string, lowerCase uint32, lower string, upperCase uint32, upper string, limit, reverse uint32, result unsafe.Pointer)
+
+//go:wasmimport styx:guest/calls@0.1.0 call
+//go:noescape
+func importCall(operator, key, function string, arguments unsafe.Pointer, length uint32, result unsafe.Pointer)
+
+//go:wasmimport styx:guest/calls@0.1.0 call-async
+//go:noescape
+func importCallAsync(operator, key, function string, arguments unsafe.Pointer, length uint32)
+
+//go:wasmimport styx:guest/context@0.1.0 app
+//go:noescape
+func importApp(result unsafe.Pointer)
+
+//go:wasmimport styx:guest/context@0.1.0 operator
+//go:noescape
+func importOperator(result unsafe.Pointer)
+
+//go:wasmimport styx:guest/context@0.1.0 key
+//go:noescape
+func importKey(result unsafe.Pointer)
+
+//go:wasmimport styx:guest/context@0.1.0 request-id
+//go:noescape
+func importRequestID(result unsafe.Pointer)
+
+//go:wasmimport styx:guest/context@0.1.0 tid
+func hostTID() uint64
+
+//go:wasmimport styx:guest/context@0.1.0 time
+func hostTime() uint64
+
+//go:wasmimport styx:guest/context@0.1.0 random
+func hostRandom() uint64
+
+//go:wasmimport styx:guest/logging@0.1.0 log
+func importLog(level uint32, message string)
+
+// What `styx build` merges into the module.
+
+//go:wasmimport styx regions
+//go:noescape
+func importRegions(region unsafe.Pointer, size uint32, line unsafe.Pointer, lineSize uint32)
+
+//go:wasmimport styx mark
+func hostMark() uint32
+
+//go:wasmimport styx release
+func hostRelease(mark uint32)
+
+// result is where an import writes its result.
+type result struct {
+	_     structs.HostLayout
+	words [5]uint32
+}
+
+var (
+	// region is where the host lowers values to, while there is room.
+	region [64 << 10]uint64
+	line   [8 << 10]byte
+	// large keeps what had no room in the region until the invocation ends.
+	large [][]uint64
+	// buffer is used for what goes out, again and again.
+	buffer []byte
+	got    result
+)
+
+// bufferMax is the largest buffer that is kept.
+const bufferMax = 1 << 20
+
+func init() {
+	importRegions(unsafe.Pointer(&region), uint32(unsafe.Sizeof(region)), unsafe.Pointer(&line), uint32(len(line)))
+}
+
+// allocate gives the host memory for a value that the region has no room for.
+//
+//go:wasmexport styx_allocate
+func allocate(size uint32) uint32 {
+	block := make([]uint64, size/8+1)
+	large = append(large, block)
+	return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(block))))
+}
+
+func scratch() []byte {
+	taken := buffer
+	buffer = nil
+	return taken[:0]
+}
+
+func keepScratch(used []byte) {
+	if cap(used) <= bufferMax {
+		buffer = used
+	}
+}
+
+// view is memory that the host has lowered a value to.
+func view(at, length uint32) []byte {
+	if length == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(place(at)), length)
+}
+
+// place is a pointer to memory that is kept alive otherwise.
+func place(at uint32) unsafe.Pointer {
+	address := uintptr(at)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+func taken(import_ func(unsafe.Pointer)) string {
+	mark := hostMark()
+	import_(unsafe.Pointer(&got))
+	text := string(view(got.words[0], got.words[1]))
+	hostRelease(mark)
+	return text
+}
+
+func hostApp() string       { return taken(importApp) }
+func hostOperator() string  { return taken(importOperator) }
+func hostKey() string       { return taken(importKey) }
+func hostRequestID() string { return taken(importRequestID) }
+
+func hostLog(level Level, message string) { importLog(uint32(level), message) }
+
+func option() ([]byte, bool) {
+	if got.words[0]&1 == 0 {
+		return nil, false
+	}
+	return view(got.words[1], got.words[2]), true
+}
+
+func hostGet(key string) ([]byte, bool) {
+	importGet(key, unsafe.Pointer(&got))
+	return option()
+}
+
+func hostGetOwn() ([]byte, bool) {
+	importGetOwn(unsafe.Pointer(&got))
+	return option()
+}
+
+func hostPut(key string, value []byte) {
+	importPut(key, unsafe.Pointer(unsafe.SliceData(value)), uint32(len(value)))
+}
+
+func hostPutOwn(value []byte) {
+	importPutOwn(unsafe.Pointer(unsafe.SliceData(value)), uint32(len(value)))
+}
+
+func hostDelete(key string) { importDelete(key) }
+func hostDeleteOwn()        { importDeleteOwn() }
+
+// bound is one end of a range: unbounded, included, excluded. Of two, the narrower one counts.
+func bound(included, excluded string, lower bool) (uint32, string) {
+	switch {
+	case included == "" && excluded == "":
+		return 0, ""
+	case excluded == "" || included != "" && included != excluded && (included > excluded) == lower:
+		return 1, included
+	}
+	return 2, excluded
+}
+
+func hostScan(within *Range) []host.Entry {
+	lowerCase, lower := bound(within.From, within.After, true)
+	upperCase, upper := bound(within.To, within.Before, false)
+	reverse := uint32(0)
+	if within.Reverse {
+		reverse = 1
+	}
+	importScan(within.Prefix, lowerCase, lower, upperCase, upper, within.Limit, reverse, unsafe.Pointer(&got))
+	if got.words[1] == 0 {
+		return nil
+	}
+	raw := unsafe.Slice((*[4]uint32)(place(got.words[0])), got.words[1])
+	entries := make([]host.Entry, len(raw))
+	for i, each := range raw {
+		entries[i] = host.Entry{Key: view(each[0], each[1]), Value: view(each[2], each[3])}
+	}
+	return entries
+}
+
+func hostCall(operator, key, function string, arguments []byte) ([]byte, error) {
+	mark := hostMark()
+	importCall(operator, key, function, unsafe.Pointer(unsafe.SliceData(arguments)), uint32(len(arguments)), unsafe.Pointer(&got))
+	if got.words[0]&1 == 0 {
+		return view(got.words[1], got.words[2]), nil
+	}
+	failure := &Failure{
+		Code:    string(view(got.words[1], got.words[2])),
+		Message: string(view(got.words[3], got.words[4])),
+	}
+	hostRelease(mark)
+	return nil, failure
+}
+
+func hostCallAsync(operator, key, function string, arguments []byte) {
+	importCallAsync(operator, key, function, unsafe.Pointer(unsafe.SliceData(arguments)), uint32(len(arguments)))
+}

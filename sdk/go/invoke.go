@@ -1,0 +1,59 @@
+package styx
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// Invoke runs a function as the host does. It is for the test host; functions call each other through the context.
+func invoke(name, key string, arguments, out []byte) (reply []byte, failure *Failure) {
+	f := table[name]
+	if f == nil {
+		operator, function, _ := strings.Cut(name, ".")
+		for _, known := range operators {
+			if known.name == operator {
+				return out, &Failure{codeUnknownFunction, fmt.Sprintf("operator %s has no function %s", operator, function)}
+			}
+		}
+		return out, &Failure{codeUnknownOperator, fmt.Sprintf("this component has no operator %q", operator)}
+	}
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			failure = panicFailure(name, panicked)
+		}
+	}()
+	ctx := Context{key: key, function: f}
+	reply, err := f.invoke(&ctx, arguments, out)
+	if err != nil {
+		return out, failureOf(err)
+	}
+	return reply, nil
+}
+
+// panicFailure is what a panic of user code tells the caller; the log gets it too, with the place.
+func panicFailure(name string, panicked any) *Failure {
+	text := fmt.Sprint(panicked)
+	if at := origin(); at != "" {
+		text += " at " + at
+	}
+	text = safeText("panic: " + text)
+	hostLog(Error, name+": "+text)
+	return &Failure{codeAborted, text}
+}
+
+// origin is the place of the innermost frame of user code, as file:line.
+func origin() string {
+	var counters [32]uintptr
+	frames := runtime.CallersFrames(counters[:runtime.Callers(3, counters[:])])
+	for {
+		frame, more := frames.Next()
+		if frame.Function != "" && !strings.HasPrefix(frame.Function, "runtime.") && !strings.HasPrefix(frame.Function, "styx.") {
+			file := frame.File[strings.LastIndexByte(frame.File, '/')+1:]
+			return fmt.Sprintf("%s:%d", file, frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package styxtest_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"styx"
+	"styx/styxtest"
+)
+
+type number struct {
+	N int64 `json:"n"`
+}
+
+var counter = styx.NewOperator("counter")
+
+var add = styx.Register(counter, "add", func(ctx *styx.Context, in number) (int64, error) {
+	var sum int64
+	if _, err := ctx.State.Get(&sum); err != nil {
+		return 0, err
+	}
+	sum += in.N
+	ctx.Logf(styx.Info, "sum %d", sum)
+	if sum < 0 {
+		return 0, fmt.Errorf("%s would be %d", ctx.Key(), sum)
+	}
+	return sum, ctx.State.Put(sum)
+})
+
+type both struct {
+	Other string `json:"other"`
+	N     int64  `json:"n"`
+}
+
+var _ = styx.Register(counter, "move", func(ctx *styx.Context, in both) (int64, error) {
+	if err := add.CallAsync(ctx, ctx.Key(), number{-in.N}); err != nil {
+		return 0, err
+	}
+	sum, err := add.Call(ctx, in.Other, number{in.N})
+	if err != nil {
+		return 0, fmt.Errorf("moving: %w", err)
+	}
+	return sum, nil
+})
+
+var _ = styx.Register(counter, "swallow", func(ctx *styx.Context, in both) (styx.None, error) {
+	_, _ = add.Call(ctx, in.Other, number{in.N})
+	return styx.None{}, nil
+})
+
+var _ = styx.Register(counter, "page", func(ctx *styx.Context, in styx.Range) ([]styx.Entry[int64], error) {
+	return styx.Scan[int64](ctx, in)
+}, styx.ReadOnly())
+
+var _ = styx.Register(counter, "cheat", func(ctx *styx.Context, _ styx.None) (styx.None, error) {
+	return styx.None{}, ctx.State.Put(1)
+}, styx.ReadOnly())
+
+var _ = styx.Register(counter, "panic", func(ctx *styx.Context, _ styx.None) (int, error) {
+	var list []int
+	return list[ctx.Random()], nil
+})
+
+func code(err error) string {
+	var failure *styx.Failure
+	if errors.As(err, &failure) {
+		return failure.Code + ": " + failure.Message
+	}
+	return fmt.Sprint(err)
+}
+
+func TestTransactions(t *testing.T) {
+	app := styxtest.New()
+	for _, each := range []struct{ key, function, arguments, want string }{
+		{"a", "add", "[5]", "5"},
+		{"a", "move", `["b",3]`, "3"},
+		{"a", "move", `["b",3]`, "ABORTED: a would be -1"},
+		{"b", "move", `["a",-4]`, "ABORTED: moving: a would be -2"},
+		{"b", "swallow", `["a",-4]`, "ABORTED: a would be -2"},
+		{"b", "add", "[0]", "3"},
+		{"b", "add", "[]", "BAD_ARGUMENTS: argument `n` is missing"},
+		{"b", "add", "[null]", "BAD_ARGUMENTS: argument `n`: expected an integer, not null"},
+		{"b", "add", `["x"]`, "BAD_ARGUMENTS: argument `n`: expected an integer, not a string"},
+		{"b", "add", "[9223372036854775808]", "BAD_ARGUMENTS: argument `n`: 9223372036854775808 does not fit into 64 bits"},
+		{"b", "add", "[1,2]", "BAD_ARGUMENTS: too many arguments, it takes [n]"},
+		{"b", "add", "{}", "BAD_ARGUMENTS: expected an array, not an object of arguments: [n]"},
+		{"b", "sub", "[1]", "UNKNOWN_FUNCTION: operator counter has no function sub"},
+		{"b", "cheat", "[]", "READ_ONLY: counter.b is written by a read-only function"},
+		{"b", "page", `["","a","","","",0,true]`, `[{"Key":"b","Value":3},{"Key":"a","Value":2}]`},
+		{"b", "page", `["","","a","","",1,false]`, `[{"Key":"b","Value":3}]`},
+		{"b", "page", `["","","","","b",0,false]`, `[{"Key":"a","Value":2}]`},
+	} {
+		reply, err := app.CallRaw("counter", each.key, each.function, []byte(each.arguments))
+		got := string(reply)
+		if err != nil {
+			got = code(err)
+		}
+		if got != each.want {
+			t.Errorf("%s.%s%s: %s, not %s", each.key, each.function, each.arguments, got, each.want)
+		}
+	}
+	if first := app.Logs()[0]; first != (styxtest.Line{Level: styx.Info, Message: "sum 5"}) {
+		t.Error(first)
+	}
+}
+
+func TestAPanicAbortsAndSaysWhere(t *testing.T) {
+	app := styxtest.New()
+	_, err := styxtest.Call[int](app, "counter", "a", "panic")
+	var failure *styx.Failure
+	if !errors.As(err, &failure) || failure.Code != "ABORTED" {
+		t.Fatal(err)
+	}
+	logs := app.Logs()
+	if last := logs[len(logs)-1]; last.Level != styx.Error || last.Message != "counter.panic: "+failure.Message {
+		t.Error(last)
+	}
+	var line int
+	if count, _ := fmt.Sscanf(failure.Message[len(failure.Message)-len("app_test.go:00"):], "app_test.go:%d", &line); count != 1 {
+		t.Error(failure.Message)
+	}
+}
