@@ -416,6 +416,18 @@ fn what_is_asked_of_the_coordinator_itself_goes_to_the_workers() {
         .collect();
     asked.sort();
     assert_eq!(asked, [NodeId(11), NodeId(12)], "{:?}", rig.effects);
+
+    // What could not be sent is asked again.
+    let undelivered = rig.effects.drain(..).find_map(|effect| match effect {
+        Effect::Ask { to: NodeId(12), queries } => Some(queries),
+        _ => None,
+    });
+    rig.advance();
+    assert!(!rig.has(|effect| matches!(effect, Effect::Ask { .. })), "both are on their way: {:?}", rig.effects);
+    rig.step(Event::Undelivered(undelivered.unwrap()));
+    rig.beats(40);
+    let again = |effect: &Effect<_, _>| matches!(effect, Effect::Ask { to: NodeId(12), queries } if queries.len() == 1);
+    assert!(rig.has(again), "{:?}", rig.effects);
 }
 
 #[test]

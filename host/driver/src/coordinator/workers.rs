@@ -81,3 +81,30 @@ impl Workers {
 fn clock(now: Instant) -> u64 {
     now.0 + 1
 }
+
+#[cfg(test)]
+mod tests {
+    use styx_protocol::ids::EngineHash;
+    use styx_protocol::membership::{Build, Patience};
+
+    use super::*;
+
+    #[test]
+    fn who_was_cut_off_and_does_not_come_back_is_given_up_once() {
+        let membership = Membership::new(
+            Build { version: "1".into(), engine: EngineHash(1) },
+            Patience { silent_us: 1, settle_us: 1, drain_us: 1 },
+            Generation(0),
+            1,
+            1,
+        );
+        let mut workers = Workers { membership, addresses: BTreeMap::new(), cut_off: BTreeMap::new() };
+        let patience = Duration::from_micros(10);
+        workers.disconnected(NodeId(1), Instant(5));
+        workers.disconnected(NodeId(2), Instant(5));
+        workers.connected(NodeId(2));
+        assert_eq!(workers.given_up(patience, Instant(14)), []);
+        assert_eq!(workers.given_up(patience, Instant(15)), [NodeId(1)]);
+        assert_eq!(workers.given_up(patience, Instant(99)), []);
+    }
+}

@@ -10,6 +10,7 @@ use styx_protocol::machine::{Coordinator, coordinator};
 use styx_protocol::membership::{Beat, Build, Hello};
 use styx_protocol::modes::Modes;
 use styx_protocol::placement::Placement;
+use styx_protocol::quarantine::{Quarantined, Subject};
 use styx_protocol::replies::Retention;
 use styx_protocol::snapshot::{RestoredState, SnapshotHeader};
 use styx_protocol::task::Started;
@@ -19,6 +20,7 @@ use super::answers::READ_MAX;
 use super::heartbeat::{HEARTBEAT, HURRY, LEAVE_MAX, LINGER, SILENT};
 use super::*;
 use crate::client::{Answer, ClientMessage};
+use crate::suspicion::Suspect;
 use crate::wire::{AdminQuery, Member, Query, Question, SnapshotPlace, WrittenPart};
 
 const LAYOUT: Layout = Layout { seed: 7, partitions: 4 };
@@ -54,6 +56,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::suspecting(Vec::new())
+    }
+
+    fn suspecting(suspects: Vec<Suspect>) -> Rig {
         let config = WorkerConfig {
             build: build(),
             address: "127.0.0.1:10".into(),
@@ -66,7 +72,7 @@ impl Rig {
             suspended_max: 10,
             long_max: 2,
             step_max: STEP_MAX,
-            suspects: Vec::new(),
+            suspects,
             claim_order: false,
         };
         let now = Now { monotonic: Instant(1), wall: Timestamp(LIFE) };
@@ -87,7 +93,11 @@ impl Rig {
 
     /// A worker that is alone in its first generation, which is live.
     fn live() -> Rig {
-        let mut rig = Rig::new();
+        Rig::new().alone()
+    }
+
+    fn alone(self) -> Rig {
+        let mut rig = self;
         rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
         rig.invite(1, &[ME]);
         rig.go_live(1);
@@ -112,6 +122,7 @@ impl Rig {
                 WorkerEffect::SendControl { to, envelope } => self.controls.push((to, envelope)),
                 WorkerEffect::Answer(client, answer) => self.answers.push((client, answer)),
                 WorkerEffect::Respond(client, response) => self.responses.push((client, response)),
+                WorkerEffect::KeepSuspects(suspects) => self.others.push(format!("{} suspects", suspects.len())),
                 WorkerEffect::ForgetExecution => self.others.push("forget execution".into()),
                 WorkerEffect::SetGeneration(generation) => self.others.push(format!("generation {}", generation.0)),
                 WorkerEffect::Disconnect(node) => self.others.push(format!("disconnect {}", node.0)),
@@ -654,4 +665,31 @@ fn what_cannot_be_sent_to_the_coordinator_ends_the_membership() {
     rig.now.monotonic = rig.now.monotonic.after(HEARTBEAT);
     rig.step(WorkerEvent::Tick);
     assert_ne!(rig.hellos.last().expect("it says hello").life, life, "the coordinator counts on nothing of it");
+}
+
+#[test]
+fn a_suspect_is_forgotten_once_it_is_in_quarantine() {
+    let suspect = |request| Suspect {
+        request: RequestId(request),
+        app: "shop".into(),
+        function: "pay".into(),
+        lives: 1,
+        said: None,
+    };
+    let mut rig = Rig::suspecting(vec![suspect(7), suspect(8)]).alone();
+    rig.later(HEARTBEAT);
+    assert_eq!(rig.worker.config.suspects.len(), 2);
+    assert!(!rig.others.iter().any(|other| other.ends_with("suspects")), "nothing new is to be kept: {:?}", rig.others);
+    let quarantined = Quarantined {
+        subject: Subject::Request(RequestId(7)),
+        app: None,
+        function: None,
+        reason: "it ended two processes".into(),
+        since: Timestamp(1),
+    };
+    rig.coordinate(coordinator::Input::Control { control: Control::Quarantine(quarantined), waiter: 1 });
+    rig.cut();
+    rig.coordinate(coordinator::Input::Durable(Epoch(1)));
+    rig.later(HEARTBEAT);
+    assert_eq!((rig.has("1 suspects"), &*rig.worker.config.suspects), (1, &[suspect(8)][..]), "{:?}", rig.others);
 }

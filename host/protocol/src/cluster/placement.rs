@@ -88,3 +88,22 @@ impl Placement {
         self.workers
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_process_says_of_a_placement_can_be_wrong_in_every_number() {
+        let said = |owners: &[u16], workers| Placement {
+            version: PlacementVersion::FIRST,
+            owners: owners.iter().map(|owner| WorkerId(*owner)).collect(),
+            workers,
+        };
+        assert!(said(&[0, 1, 0], 2).is_sound(3, 2) && Placement::round_robin(4, 3).is_sound(4, 3));
+        assert!(!said(&[0, 2, 0], 2).is_sound(3, 2), "an owner that is no member");
+        assert!(!said(&[0, 1], 2).is_sound(3, 2), "a partition is missing");
+        assert!(!said(&[0, 1, 0], 2).is_sound(3, 3), "other members");
+        assert!(!said(&[], 2).is_sound(0, 2), "no partitions");
+    }
+}

@@ -716,6 +716,17 @@ mod tests {
     }
 
     #[test]
+    fn a_digest_is_read_as_it_is_written_and_nothing_else_is_one() {
+        let digest = Digest(std::array::from_fn(|at| at as u8 * 8));
+        let text = digest.to_string();
+        assert_eq!(Digest::parse(&text), Some(digest));
+        assert_eq!(Digest::parse(&text[2..]), None);
+        assert_eq!(Digest::parse(&format!("{text}00")), None);
+        assert_eq!(Digest::parse(&text.replace("08", "+8")), None);
+        assert_eq!(Digest::parse(&text.replace("08", "é")), None);
+    }
+
+    #[test]
     fn of_many_versions_the_newest_are_kept() {
         let mut catalog = Catalog::default();
         for number in 1..=Catalog::DEPLOYMENTS_MAX as u64 {

@@ -283,6 +283,9 @@ fn a_call_that_cannot_be_made_dooms_its_caller() {
         let refused = attempt.call("o", "other", "read", b"[]");
         assert!(matches!(refused, Next::Done(Err(abort)) if abort.code == code), "{code:?}");
     }
+    let refused = running("write").call("o", &"k".repeat(KEY_BYTES_MAX + 1), "write", b"[]");
+    assert!(matches!(refused, Next::Done(Err(abort)) if abort.code == Code::LimitExceeded), "a key has a length");
+    assert!(matches!(running("write").call("o", &"k".repeat(KEY_BYTES_MAX), "write", b"[]"), Next::Invoke));
     // As many as the app may make, the first included.
     let mut attempt = running("write");
     for made in 0..3 {

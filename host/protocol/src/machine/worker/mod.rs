@@ -759,7 +759,7 @@ impl<W> Worker<W> {
         self.ingress.invariants()?;
         self.egress.invariants(|id| self.ingress.remembers(id))?;
         self.rounds.invariants()?;
-        self.longs.invariants()?;
+        self.longs.invariants(&self.ground)?;
         if !self.carried.is_sorted_by(|a, b| a.transaction.tid < b.transaction.tid) {
             return Err("transactions that moved to the next epoch stand in TID order");
         }

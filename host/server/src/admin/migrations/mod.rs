@@ -4,7 +4,6 @@ mod plan;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;

@@ -223,8 +223,7 @@ impl<W> Longs<W> {
         let id = Runner { root: ground.me(), run };
         let mut long = self.running.remove(&run).expect("a run that has ended was begun");
         if !ground.reads().is_current(id) {
-            ground.reads_mut().end(id);
-            self.readings.over(run);
+            self.is_over(run, ground);
             long.restarts += 1;
             self.waiting.push_front(long);
             return None;
@@ -305,20 +304,18 @@ impl<W> Longs<W> {
     /// Takes those transactions that go to another worker, which begins them again.
     pub fn depart(&mut self, departs: impl Fn(&Request) -> bool, ground: &mut Ground) -> Vec<Slot<W>> {
         let departs = |slot: &Slot<W>| !slot.transaction.query && departs(&slot.transaction.request);
-        let root = ground.me();
         let running: Vec<RunId> =
             self.running.iter().filter(|(_, long)| departs(&long.slot)).map(|(run, _)| *run).collect();
         let mut departing = Vec::new();
         for run in running {
             departing.extend(self.running.remove(&run).map(|long| long.slot));
-            ground.reads_mut().end(Runner { root, run });
-            self.readings.over(run);
+            self.is_over(run, ground);
             self.abandoned.push(run);
         }
-        for (run, long, _) in self.ended.extract_if(.., |(_, long, _)| departs(&long.slot)) {
+        let ended: Vec<_> = self.ended.extract_if(.., |(_, long, _)| departs(&long.slot)).collect();
+        for (run, long, _) in ended {
             departing.push(long.slot);
-            ground.reads_mut().end(Runner { root, run });
-            self.readings.over(run);
+            self.is_over(run, ground);
         }
         let (leaving, staying) = std::mem::take(&mut self.waiting).into_iter().partition(|long| departs(&long.slot));
         self.waiting = staying;
@@ -362,16 +359,20 @@ impl<W> Longs<W> {
     pub fn withdraw(&mut self, ground: &mut Ground) -> Vec<W> {
         self.withdrawing = true;
         self.released.extend(self.held.drain(..).map(|held| held.slot));
-        let running = std::mem::take(&mut self.running);
-        let root = ground.me();
-        for (run, long) in running {
-            ground.reads_mut().end(Runner { root, run });
-            self.readings.over(run);
+        for (run, long) in std::mem::take(&mut self.running) {
+            self.is_over(run, ground);
             self.abandoned.push(run);
             self.waiting.push_back(long);
         }
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_iter().filter_map(|long| self.withdraw_one(long)).collect()
+    }
+
+    /// A run does not count any more: nobody keeps in mind what it has read.
+    fn is_over(&mut self, run: RunId, ground: &mut Ground) {
+        let root = ground.me();
+        ground.reads_mut().end(Runner { root, run });
+        self.readings.over(run);
     }
 
     fn withdraw_one(&mut self, long: Long<W>) -> Option<W> {
@@ -395,9 +396,13 @@ impl<W> Longs<W> {
     }
 
     /// What holds between steps.
-    pub fn invariants(&self) -> Result<(), &'static str> {
+    pub fn invariants(&self, ground: &Ground) -> Result<(), &'static str> {
         if self.running.len() + self.abandoned.len() > self.running_max {
             return Err("no more long transactions run than may");
+        }
+        let counts = |run| self.running.contains_key(&run) || self.ended.iter().any(|(ended, ..)| *ended == run);
+        if !ground.reads().rooted(ground.me()).chain(self.readings.runs()).all(counts) {
+            return Err("what a run has read is kept in mind as long as the run counts");
         }
         Ok(())
     }

@@ -142,6 +142,11 @@ impl Readings {
         }
     }
 
+    /// Runs that have asked other workers.
+    pub fn runs(&self) -> impl Iterator<Item = RunId> {
+        self.workers.keys().copied()
+    }
+
     /// Other workers that a run has asked; they are told nothing more of it.
     pub fn take_workers(&mut self, run: RunId) -> WorkerSet {
         self.workers.remove(&run).unwrap_or_default()

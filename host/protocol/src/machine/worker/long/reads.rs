@@ -66,6 +66,11 @@ impl Reads {
         self.0.push(Run { id, broken: false, told: false, kind });
     }
 
+    /// Runs with this root.
+    pub fn rooted(&self, root: WorkerId) -> impl Iterator<Item = RunId> {
+        self.0.iter().filter(move |run| run.id.root == root).map(|run| run.id.run)
+    }
+
     /// Something that a run of another worker reads here.
     pub fn known(&mut self, id: Runner) -> bool {
         self.0.iter().any(|run| run.id == id)
