@@ -24,6 +24,7 @@ test: setup servers
     just test-python
     just test-go
     just test-guests
+    just test-c
     just lint
     just build
     target/release/styx-bench languages
@@ -83,6 +84,10 @@ test-python:
 # The Go SDK's own tests
 test-go: setup
     scripts/go-tests.sh
+
+# The C SDK's own tests, and those of the C guests, on this machine's processor
+test-c:
+    scripts/c-tests.sh
 
 # The Rust guests' own tests, on this machine's processor
 test-guests:

@@ -317,6 +317,7 @@ impl Plan {
             (_, Language::Rust) => "rust",
             (_, Language::Python) => "python",
             (_, Language::Go) => "go",
+            (_, Language::C) => "c",
         }
     }
 

@@ -51,6 +51,7 @@ pub enum Language {
     Rust,
     Python,
     Go,
+    C,
 }
 
 /// Makes a call and gives its result; an abort is an error.
@@ -91,6 +92,7 @@ pub trait Workload: Send + Sync {
             Language::Rust => self.app().to_owned(),
             Language::Python => format!("{}-python", self.app()),
             Language::Go => format!("{}-go", self.app()),
+            Language::C => format!("{}-c", self.app()),
         }
     }
 

@@ -9,6 +9,7 @@ pub mod error;
 pub mod manifest;
 pub mod progress;
 
+mod c;
 mod cache;
 mod command;
 mod component;
@@ -31,6 +32,7 @@ pub use error::{BuildError, Code};
 pub use manifest::{Language, Manifest};
 pub use progress::{Progress, Silent};
 
+use c::CGuest;
 use cache::Inputs;
 use go::GoGuest;
 use project::{Origin, Project, Source};
@@ -116,14 +118,16 @@ pub fn build_with(
 
 /// A directory with the SDK that guests in a language are built against, for what else
 /// needs it: an editor, or a project's own tests. In Rust it is the crate's directory,
-/// in Python one for the module path, in Go the module's; other languages have none.
+/// in Python one for the module path, in Go the module's,
+/// in C one with `include`, `src` and `testing`; other languages have none.
 pub fn sdk_directory(language: Language) -> Result<Option<PathBuf>, BuildError> {
     let cache = Cache::of_user()?;
     Ok(match language {
         Language::Rust => Some(Sdk::Rust.unpacked(&cache)?),
         Language::Python => Some(Sdk::Python.unpacked(&cache)?.join("src")),
         Language::Go => Some(Sdk::Go.unpacked(&cache)?),
-        Language::TypeScript | Language::C => None,
+        Language::C => Some(Sdk::C.unpacked(&cache)?),
+        Language::TypeScript => None,
     })
 }
 
@@ -157,7 +161,12 @@ fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> R
             guest.add_inputs(&mut inputs)?;
             cached(cache, &inputs, source, progress, || guest.build(cache, progress))
         }
-        Language::TypeScript | Language::C => Err(BuildError::new(
+        Language::C => {
+            let guest = CGuest::open(path, entry)?;
+            guest.add_inputs(&mut inputs)?;
+            cached(cache, &inputs, source, progress, || guest.build(cache, progress))
+        }
+        Language::TypeScript => Err(BuildError::new(
             Code::LanguageUnsupported,
             format_args!("{language} is not yet supported by this version"),
         )

@@ -29,9 +29,9 @@ pub struct PythonGuest<'a> {
 }
 
 /// An interpreter to run the tools with.
-struct Python {
-    program: &'static str,
-    version: String,
+pub struct Python {
+    pub program: &'static str,
+    pub version: String,
 }
 
 impl<'a> PythonGuest<'a> {
@@ -159,7 +159,8 @@ fn run(command: &mut Command, progress: &dyn Progress, message: &str, hint: &str
 }
 
 impl Python {
-    fn find() -> Result<Self, BuildError> {
+    /// The machine's, new enough.
+    pub fn find() -> Result<Self, BuildError> {
         let mut too_old = None;
         for program in ["python3", "python"] {
             let Some(version) = command::ask(

@@ -31,6 +31,13 @@ struct Python;
 struct Go;
 
 #[derive(RustEmbed)]
+#[folder = "../../sdk/c"]
+#[include = "include/*"]
+#[include = "src/*"]
+#[include = "testing/*"]
+struct C;
+
+#[derive(RustEmbed)]
 #[folder = "../../wit"]
 #[include = "*.wit"]
 struct Wit;
@@ -44,6 +51,8 @@ pub enum Sdk {
     Python,
     /// The module `styx`.
     Go,
+    /// `styx.h` under `include/`, what is compiled with a guest under `src/`, what its tests need under `testing/`.
+    C,
     /// The contract with guests.
     Wit,
 }
@@ -54,6 +63,7 @@ impl Sdk {
             Self::Rust => "rust",
             Self::Python => "python",
             Self::Go => "go",
+            Self::C => "c",
             Self::Wit => "wit",
         }
     }
@@ -74,6 +84,7 @@ impl Sdk {
             Self::Rust => all::<Rust>(),
             Self::Python => all::<Python>(),
             Self::Go => all::<Go>(),
+            Self::C => all::<C>(),
             Self::Wit => all::<Wit>(),
         }
     }
@@ -122,6 +133,7 @@ mod tests {
             (Sdk::Rust, &["sdk/rust/src", "sdk/rust/macros/src", "sdk/rust/wit"][..]),
             (Sdk::Python, &["sdk/python/src"]),
             (Sdk::Go, &["sdk/go"]),
+            (Sdk::C, &["sdk/c/include", "sdk/c/src", "sdk/c/testing"]),
             (Sdk::Wit, &["wit"]),
         ] {
             let files = sdk.files();
@@ -140,7 +152,7 @@ mod tests {
         entries
             .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
                 _ if path.is_dir() => count(&path),
-                Some("rs" | "py" | "pyi" | "go" | "wit") => 1,
+                Some("rs" | "py" | "pyi" | "go" | "c" | "h" | "wit") => 1,
                 _ => 0,
             })
             .sum()

@@ -110,6 +110,71 @@ fn a_guest_in_python_with_a_package() {
     );
 }
 
+/// Its cart is what the benchmark compares with the other languages' on a server.
+#[test]
+fn a_guest_in_c() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("counter.zip");
+    let cart = build(&repository().join("guests/shopping-cart-c"), &output, &Silent);
+    let cart = cart.unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    assert_eq!(cart.components[0].language, Some(Language::C));
+    assert!(cart.components[0].bytes < 200_000, "{}", cart.components[0].bytes);
+
+    let source = directory.path().join("counter");
+    let good = "#include <stdlib.h>\n#include <time.h>\n#include <assert.h>\n#include <styx.h>\nSTYX_OPERATOR(counter)\nSTYX_FUNCTION(counter, add, int64_t, \"Adds.\", (int64_t, n)) {\n    assert(n != 7);\n    styx_get(int64_t, result);\n    *result += n + (rand() & 0) + (random() & 0) + (time(NULL) < 0) + (drand48() < 0);\n    styx_put(int64_t, result);\n}\n";
+    write(&source, &[("counter.c", good), ("tests/test.c", "int main(void) { return oops; }")]);
+    let report = build(&source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    let read = Bundle::read(&fs::read(&output).unwrap(), &BundleLimits::default()).unwrap();
+    component::check(&read.components["counter"]).unwrap();
+    assert!(build(&source, &output, &Silent).unwrap().components[0].cached);
+    assert_eq!(report.app, "counter");
+
+    let function = "#include <stdio.h>\n#include <stdlib.h>\n#include <styx.h>\nSTYX_FUNCTION(counter, add, void, \"\", (int64_t, n)) {";
+    for (body, expected) in [
+        (
+            "#include <styx.h>\n".to_owned(),
+            "counter: no function is declared; write STYX_OPERATOR(name) and STYX_FUNCTION(name, function, …) { … }",
+        ),
+        (
+            format!("{function} }}"),
+            "counter: functions of the operator `counter` are declared, but it is not; write STYX_OPERATOR(counter, .doc = \"…\") once",
+        ),
+        (
+            format!("{function} oops; }}\nSTYX_OPERATOR(counter)"),
+            "counter: counter.c:4:55: use of undeclared identifier 'oops'; mend it there",
+        ),
+        (
+            format!("{function} return styx_abort(\"%s\", n); }}\nSTYX_OPERATOR(counter)"),
+            "counter: counter.c:4:79: format specifies type 'char *'",
+        ),
+        (
+            format!("{function} printf(\"n\"); }}\nSTYX_OPERATOR(counter)"),
+            "counter: the sources need an operating system (fd_",
+        ),
+        (
+            format!("{function} exit(1); }}\nSTYX_OPERATOR(counter)"),
+            "counter: the sources need an operating system (proc_exit); a component does not exit: abort the transaction by styx_abort(…)",
+        ),
+        ("#include <zlib.h>\n".to_owned(), "counter: counter.c:1:10: 'zlib.h' file not found; put zlib.h"),
+        (
+            format!("{function} void missing(void); missing(); }}\nSTYX_OPERATOR(counter)"),
+            "counter: `missing` is used, but no source of the project defines it",
+        ),
+    ] {
+        write(&source, &[("counter.c", &body)]);
+        let error = build(&source, &output, &Silent).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("BUILD_FAILED: {expected}")), "{error}\n{}", error.output);
+    }
+}
+
+/// The SDK for C speaks the canonical ABI by hand.
+#[test]
+fn the_sdk_for_c_is_of_this_contract() {
+    let written_for = format!("sha256 of wit/guest.wit: {}", cache::sha256(Sdk::Wit.file("guest.wit").as_bytes()));
+    let source = Sdk::C.file("src/component.c");
+    assert!(source.contains(&written_for), "look at sdk/c/src/component.c, then write there: {written_for}");
+}
+
 /// For editors, and for the project's own tests.
 #[test]
 fn the_sdk_can_be_used_without_a_build() {
@@ -118,7 +183,8 @@ fn the_sdk_can_be_used_without_a_build() {
     assert!(sdk_directory(Language::Python).unwrap().unwrap().join("styx/__init__.py").is_file());
     let go = sdk_directory(Language::Go).unwrap().unwrap();
     assert!(go.join("go.mod").is_file() && go.join("styxtest/app.go").is_file());
-    assert_eq!(sdk_directory(Language::C).unwrap(), None);
+    assert!(sdk_directory(Language::C).unwrap().unwrap().join("include/styx.h").is_file());
+    assert_eq!(sdk_directory(Language::TypeScript).unwrap(), None);
 }
 
 #[test]

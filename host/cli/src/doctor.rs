@@ -21,6 +21,7 @@ pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
         Check { what: "python guests", found: version("python3", &["--version"], "install Python 3.11 or newer") },
         Check { what: "rust guests", found: rust() },
         Check { what: "go guests", found: go() },
+        Check { what: "c guests", found: c() },
         Check { what: "disk", found: disk() },
     ];
     let rows = checks.iter().map(|check| match &check.found {
@@ -79,6 +80,11 @@ fn go() -> Result<String, String> {
         None => version("python3", &["-m", "pip", "--version"], "install Go 1.24 or newer")
             .map(|_| "`styx build` will get Go from PyPI".to_owned()),
     }
+}
+
+fn c() -> Result<String, String> {
+    let python = version("python3", &["--version"], "install Python 3.11 or newer: it fetches zig's C compiler")?;
+    Ok(format!("{python}; `styx build` fetches zig's C compiler from PyPI"))
 }
 
 fn disk() -> Result<String, String> {

@@ -1,0 +1,234 @@
+/*
+ * The imports and exports of the world `function`, by the canonical ABI, written by hand: half a dozen structs,
+ * and nothing is copied. A test compares the contract with the one that this was written for:
+ * sha256 of wit/guest.wit: 2ba79e30ad4bb20206a86c470c36deb5cbd9259e564e9da6fef2fdb699eb6b9b
+ */
+#ifdef __wasm__
+
+#include <string.h>
+
+#include "arena.h"
+#include "host.h"
+#include "json.h"
+
+#define IMPORT(interface, function) \
+    __attribute__((import_module("styx:guest/" interface "@0.1.0"), import_name(function)))
+#define EXPORT(function) __attribute__((export_name(function)))
+
+typedef struct optional_bytes {
+    uint8_t some;
+    slice bytes;
+} optional_bytes;
+
+/* Of a call, and of an invocation. */
+typedef struct result {
+    uint8_t failed;
+    slice first;
+    slice message;
+} result;
+
+IMPORT("state", "get") void state_get(const char *, size_t, optional_bytes *);
+IMPORT("state", "put") void state_put(const char *, size_t, const void *, size_t);
+IMPORT("state", "delete") void state_delete(const char *, size_t);
+IMPORT("state", "scan")
+void state_scan(const char *, size_t, int, const char *, size_t, int, const char *, size_t, uint32_t, int, void *);
+IMPORT("state", "get-own") void state_get_own(optional_bytes *);
+IMPORT("state", "put-own") void state_put_own(const void *, size_t);
+IMPORT("state", "delete-own") void state_delete_own(void);
+IMPORT("calls", "call")
+void calls_call(const char *, size_t, const char *, size_t, const char *, size_t, const char *, size_t, result *);
+IMPORT("calls", "call-async")
+void calls_call_async(const char *, size_t, const char *, size_t, const char *, size_t, const char *, size_t);
+IMPORT("context", "app") void context_app(slice *);
+IMPORT("context", "request-id") void context_request_id(slice *);
+IMPORT("context", "tid") uint64_t context_tid(void);
+IMPORT("context", "time") uint64_t context_time(void);
+IMPORT("context", "random") uint64_t context_random(void);
+IMPORT("logging", "log") void logging_log(int, const char *, size_t);
+
+/* What comes from the host goes to the arena; text gets a 0 behind it. */
+EXPORT("cabi_realloc") void *cabi_realloc(void *piece, size_t size, size_t alignment, size_t larger) {
+    (void)alignment;
+    char *bytes = size ? arena_grow(piece, size + 1, larger + 1) : arena_take(larger + 1);
+    bytes[larger] = 0;
+    return bytes;
+}
+
+bool host_get(const name *key, slice *value) {
+    optional_bytes found;
+    if (key) state_get(key->data, key->length, &found);
+    else state_get_own(&found);
+    *value = found.bytes;
+    return found.some;
+}
+
+void host_put(const name *key, const void *data, size_t length) {
+    if (key) state_put(key->data, key->length, data, length);
+    else state_put_own(data, length);
+}
+
+void host_delete(const name *key) {
+    if (key) state_delete(key->data, key->length);
+    else state_delete_own();
+}
+
+enum bound { UNBOUNDED, INCLUDED, EXCLUDED };
+
+host_entry *host_scan(const styx_range *range, size_t *count) {
+    const char *prefix = range->prefix ? range->prefix : "";
+    const char *lower = range->reverse ? range->before : range->after;
+    const char *upper = range->reverse ? range->after : range->before;
+    struct {
+        host_entry *entries;
+        size_t count;
+    } found;
+    state_scan(prefix, strlen(prefix), lower ? EXCLUDED : UNBOUNDED, lower, lower ? strlen(lower) : 0,
+               upper ? EXCLUDED : UNBOUNDED, upper, upper ? strlen(upper) : 0, range->limit, range->reverse, &found);
+    *count = found.count;
+    return found.entries;
+}
+
+void host_call(name operator_name, name key, name function, name arguments, host_reply *reply) {
+    result called;
+    calls_call(operator_name.data, operator_name.length, key.data, key.length, function.data, function.length,
+               arguments.data, arguments.length, &called);
+    *reply = (host_reply){called.failed, called.first, called.message};
+}
+
+void host_call_async(name operator_name, name key, name function, name arguments) {
+    calls_call_async(operator_name.data, operator_name.length, key.data, key.length, function.data, function.length,
+                     arguments.data, arguments.length);
+}
+
+slice host_app(void) {
+    slice text;
+    context_app(&text);
+    return text;
+}
+
+slice host_request_id(void) {
+    slice text;
+    context_request_id(&text);
+    return text;
+}
+
+uint64_t host_tid(void) {
+    return context_tid();
+}
+
+uint64_t host_time(void) {
+    return context_time();
+}
+
+uint64_t host_random(void) {
+    return context_random();
+}
+
+void host_log(styx_level level, const char *text, size_t length) {
+    logging_log((int)level, text, length);
+}
+
+EXPORT("invoke")
+result *export_invoke(char *function, size_t function_length, char *key, size_t key_length, char *arguments,
+                      size_t arguments_length) {
+    static result returned;
+    host_reply reply = {0};
+    styx_invoke((name){function, function_length}, (slice){key, key_length}, (slice){arguments, arguments_length}, &reply);
+    returned = (result){reply.failed, reply.first, reply.message};
+    return &returned;
+}
+
+EXPORT("cabi_post_invoke") void export_post_invoke(result *returned) {
+    (void)returned;
+    arena_reset();
+}
+
+typedef struct parameter {
+    slice name;
+    slice schema;
+    uint8_t required;
+} parameter;
+
+typedef struct function_description {
+    slice name;
+    parameter *parameters;
+    size_t count;
+    slice returns;
+    uint8_t read_only;
+    slice doc;
+} function_description;
+
+typedef struct operator_description {
+    slice name;
+    uint8_t has_prefix;
+    slice key_prefix;
+    slice doc;
+    function_description *functions;
+    size_t count;
+} operator_description;
+
+typedef struct description {
+    slice sdk;
+    operator_description *operators;
+    size_t count;
+} description;
+
+_Static_assert(sizeof(parameter) == 20 && sizeof(function_description) == 36 && sizeof(operator_description) == 36,
+               "as the canonical ABI lays them out");
+
+static slice text(const char *of) {
+    return of ? (slice){(char *)of, strlen(of)} : (slice){"", 0};
+}
+
+static slice schema(const styx_type *type) {
+    writer to = {0};
+    json_schema(&to, type);
+    return (slice){to.data, to.length};
+}
+
+static function_description describe_function(const styx_function_type *function) {
+    const styx_type *arguments = function->arguments;
+    function_description described = {.name = text(function->name),
+                                      .parameters = styx_alloc(arguments->count * sizeof(parameter)),
+                                      .count = arguments->count,
+                                      .returns = schema(function->result),
+                                      .read_only = function->read_only,
+                                      .doc = text(function->doc)};
+    for (size_t i = 0; i < arguments->count; i++) {
+        const styx_field *field = &arguments->fields[i];
+        described.parameters[i] = (parameter){text(field->name), schema(field->type), !json_may_be_absent(field->type)};
+    }
+    return described;
+}
+
+EXPORT("describe") description *export_describe(void) {
+    static description described;
+    size_t functions = 0, count = 0;
+    for (const styx_function_type *each = styx_functions; each; each = each->next) functions++;
+    operator_description *operators = styx_alloc(functions * sizeof *operators);
+    for (const styx_function_type *each = styx_functions; each; each = each->next) {
+        size_t i = 0;
+        while (i < count && (operators[i].name.length != each->operator_length ||
+                             memcmp(operators[i].name.data, each->operator_name, each->operator_length) != 0)) {
+            i++;
+        }
+        if (i == count) {
+            const styx_operator_type *of = each->operator_type;
+            operators[count++] = (operator_description){.name = text(each->operator_name),
+                                                        .has_prefix = of->key_prefix != NULL,
+                                                        .key_prefix = text(of->key_prefix),
+                                                        .doc = text(of->doc),
+                                                        .functions = styx_alloc(functions * sizeof(function_description))};
+        }
+        operators[i].functions[operators[i].count++] = describe_function(each);
+    }
+    described = (description){text("styx-c " STYX_VERSION), operators, count};
+    return &described;
+}
+
+EXPORT("cabi_post_describe") void export_post_describe(description *described) {
+    (void)described;
+    arena_reset();
+}
+
+#endif
