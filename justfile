@@ -23,6 +23,7 @@ test: setup servers
     just mutants
     just test-python
     just test-go
+    just test-typescript
     just test-guests
     just test-c
     just lint
@@ -88,6 +89,10 @@ test-go: setup
 # The C SDK's own tests, and those of the C guests, on this machine's processor
 test-c:
     scripts/c-tests.sh
+
+# The TypeScript SDK's own tests, and those of guests in TypeScript
+test-typescript: setup
+    scripts/typescript-tests.sh
 
 # The Rust guests' own tests, on this machine's processor
 test-guests:

@@ -318,6 +318,7 @@ impl Plan {
             (_, Language::Python) => "python",
             (_, Language::Go) => "go",
             (_, Language::C) => "c",
+            (_, Language::TypeScript) => "typescript",
         }
     }
 

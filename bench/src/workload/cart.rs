@@ -83,7 +83,7 @@ impl Workload for Cart {
     }
 
     fn languages(&self) -> &'static [Language] {
-        &[Language::Rust, Language::Python, Language::Go, Language::C]
+        &[Language::Rust, Language::Python, Language::Go, Language::C, Language::TypeScript]
     }
 
     fn fill(&self) -> Box<dyn Iterator<Item = Call> + Send + '_> {

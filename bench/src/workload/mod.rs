@@ -52,6 +52,8 @@ pub enum Language {
     Python,
     Go,
     C,
+    #[value(name = "typescript")]
+    TypeScript,
 }
 
 /// Makes a call and gives its result; an abort is an error.
@@ -93,6 +95,7 @@ pub trait Workload: Send + Sync {
             Language::Python => format!("{}-python", self.app()),
             Language::Go => format!("{}-go", self.app()),
             Language::C => format!("{}-c", self.app()),
+            Language::TypeScript => format!("{}-typescript", self.app()),
         }
     }
 

@@ -15,8 +15,6 @@ pub enum Code {
     BadBundle,
     /// A compiler or packager is not there.
     ToolchainMissing,
-    /// The language has no builder in this version.
-    LanguageUnsupported,
     /// The tool ran and said no.
     BuildFailed,
     /// The file system refused.
@@ -31,7 +29,6 @@ impl Code {
             Self::BadProject => "BAD_PROJECT",
             Self::BadBundle => "BAD_BUNDLE",
             Self::ToolchainMissing => "TOOLCHAIN_MISSING",
-            Self::LanguageUnsupported => "LANGUAGE_UNSUPPORTED",
             Self::BuildFailed => "BUILD_FAILED",
             Self::Io => "IO",
         }

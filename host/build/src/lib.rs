@@ -20,6 +20,7 @@ mod rust;
 mod sdk;
 #[cfg(test)]
 mod tests;
+mod typescript;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,6 +40,7 @@ use project::{Origin, Project, Source};
 use python::PythonGuest;
 use rust::RustGuest;
 use sdk::Sdk;
+use typescript::TypeScriptGuest;
 
 /// Part of every cache key: count up when builders make something else of the same inputs.
 const FORMAT: &str = "1";
@@ -118,16 +120,16 @@ pub fn build_with(
 
 /// A directory with the SDK that guests in a language are built against, for what else
 /// needs it: an editor, or a project's own tests. In Rust it is the crate's directory,
-/// in Python one for the module path, in Go the module's,
-/// in C one with `include`, `src` and `testing`; other languages have none.
-pub fn sdk_directory(language: Language) -> Result<Option<PathBuf>, BuildError> {
+/// in Python one for the module path, in Go the module's, in TypeScript the package's,
+/// in C one with `include`, `src` and `testing`.
+pub fn sdk_directory(language: Language) -> Result<PathBuf, BuildError> {
     let cache = Cache::of_user()?;
     Ok(match language {
-        Language::Rust => Some(Sdk::Rust.unpacked(&cache)?),
-        Language::Python => Some(Sdk::Python.unpacked(&cache)?.join("src")),
-        Language::Go => Some(Sdk::Go.unpacked(&cache)?),
-        Language::C => Some(Sdk::C.unpacked(&cache)?),
-        Language::TypeScript => None,
+        Language::Rust => Sdk::Rust.unpacked(&cache)?,
+        Language::Python => Sdk::Python.unpacked(&cache)?.join("src"),
+        Language::Go => Sdk::Go.unpacked(&cache)?,
+        Language::C => Sdk::C.unpacked(&cache)?,
+        Language::TypeScript => Sdk::TypeScript.unpacked(&cache)?,
     })
 }
 
@@ -166,11 +168,11 @@ fn build_component(cache: &Cache, source: &Source, progress: &dyn Progress) -> R
             guest.add_inputs(&mut inputs)?;
             cached(cache, &inputs, source, progress, || guest.build(cache, progress))
         }
-        Language::TypeScript => Err(BuildError::new(
-            Code::LanguageUnsupported,
-            format_args!("{language} is not yet supported by this version"),
-        )
-        .hint("build the component with its own tools and name it under [component.<name>] with `file`")),
+        Language::TypeScript => {
+            let guest = TypeScriptGuest::open(path, entry)?;
+            guest.add_inputs(&mut inputs)?;
+            cached(cache, &inputs, source, progress, || guest.build(cache, progress))
+        }
     };
     built().map_err(in_component)
 }

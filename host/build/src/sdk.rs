@@ -38,6 +38,16 @@ struct Go;
 struct C;
 
 #[derive(RustEmbed)]
+#[folder = "../../sdk/typescript"]
+#[include = "package.json"]
+#[include = "src/*.ts"]
+#[include = "tools/*.mjs"]
+#[include = "tools/package.json"]
+#[include = "tools/package-lock.json"]
+#[exclude = "tools/node_modules/*"]
+struct TypeScript;
+
+#[derive(RustEmbed)]
 #[folder = "../../wit"]
 #[include = "*.wit"]
 struct Wit;
@@ -53,6 +63,8 @@ pub enum Sdk {
     Go,
     /// `styx.h` under `include/`, what is compiled with a guest under `src/`, what its tests need under `testing/`.
     C,
+    /// The package `styx-sdk`, and what builds with it, under `tools/`.
+    TypeScript,
     /// The contract with guests.
     Wit,
 }
@@ -64,6 +76,7 @@ impl Sdk {
             Self::Python => "python",
             Self::Go => "go",
             Self::C => "c",
+            Self::TypeScript => "typescript",
             Self::Wit => "wit",
         }
     }
@@ -85,6 +98,7 @@ impl Sdk {
             Self::Python => all::<Python>(),
             Self::Go => all::<Go>(),
             Self::C => all::<C>(),
+            Self::TypeScript => all::<TypeScript>(),
             Self::Wit => all::<Wit>(),
         }
     }
@@ -134,6 +148,7 @@ mod tests {
             (Sdk::Python, &["sdk/python/src"]),
             (Sdk::Go, &["sdk/go"]),
             (Sdk::C, &["sdk/c/include", "sdk/c/src", "sdk/c/testing"]),
+            (Sdk::TypeScript, &["sdk/typescript/src", "sdk/typescript/tools"]),
             (Sdk::Wit, &["wit"]),
         ] {
             let files = sdk.files();
@@ -141,7 +156,8 @@ mod tests {
             for (path, bytes) in &files {
                 assert_eq!(&fs::read(base.join(path)).unwrap(), bytes, "{path}: touch host/server/src/build/sdk.rs");
             }
-            let sources = files.iter().filter(|(path, _)| !path.ends_with("Cargo.toml") && path != "go.mod").count();
+            let is_source = |path: &str| ![".toml", ".json", ".mod"].iter().any(|end| path.ends_with(end));
+            let sources = files.iter().filter(|(path, _)| is_source(path)).count();
             let expected: usize = directories.iter().map(|directory| count(&repository.join(directory))).sum();
             assert_eq!(sources, expected, "{sdk:?}: touch host/server/src/build/sdk.rs");
         }
@@ -151,8 +167,9 @@ mod tests {
         let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         entries
             .map(|path| match path.extension().and_then(|extension| extension.to_str()) {
+                _ if path.ends_with("node_modules") => 0,
                 _ if path.is_dir() => count(&path),
-                Some("rs" | "py" | "pyi" | "go" | "c" | "h" | "wit") => 1,
+                Some("rs" | "py" | "pyi" | "go" | "ts" | "mjs" | "c" | "h" | "wit") => 1,
                 _ => 0,
             })
             .sum()

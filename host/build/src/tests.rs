@@ -175,25 +175,85 @@ fn the_sdk_for_c_is_of_this_contract() {
     assert!(source.contains(&written_for), "look at sdk/c/src/component.c, then write there: {written_for}");
 }
 
+#[test]
+fn a_guest_in_typescript() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("cart.zip");
+    let source = repository().join("guests/shopping-cart-typescript");
+    let report = build(&source, &output, &Silent).unwrap_or_else(|error| panic!("{error}\n{}", error.output));
+    assert_eq!(report.app, "shopping-cart-typescript");
+    assert_eq!(report.components[0].language, Some(Language::TypeScript));
+    let read = Bundle::read(&fs::read(&output).unwrap(), &BundleLimits::default()).unwrap();
+    component::check(&read.components["shopping-cart-typescript"]).unwrap();
+    assert!(build(&source, &output, &Silent).unwrap().components[0].cached);
+}
+
+/// One line each, with the file and the line of whoever wrote it.
+#[test]
+fn what_is_wrong_in_typescript_is_said_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("shop.zip");
+    let head = "import { operator } from \"styx-sdk\";\nexport const shop = operator(\"shop\", {\n";
+    for (number, (file, text, message)) in [
+        ("shop.ts", "let a = ;".to_owned(), "shop.ts:1: Expression expected. (TS1109)"),
+        (
+            "shop.ts",
+            format!("{head}  sell(ctx, n: number) {{ return n.length; }},\n}});"),
+            "shop.ts:3: Property 'length' does not exist on type 'number'. (TS2339)",
+        ),
+        (
+            "shop.ts",
+            format!("{head}  sell(ctx, when: Date) {{}},\n}});"),
+            "shop.ts:3: shop.sell: parameter 'when': JSON has no dates: take a string or a number",
+        ),
+        (
+            "shop.ts",
+            format!("{head}  sell(ctx, ...all: number[]) {{}},\n}});"),
+            "shop.ts:3: shop.sell: parameter 'all': rest parameters have no place in an array of arguments",
+        ),
+        (
+            "shop.ts",
+            format!("{head}}});\nexport const other = operator(\"shop 2\", {{ sell() {{}} }});"),
+            "shop.ts:4: the operator's name \"shop 2\" is not allowed: start with a letter, then use letters, digits, _ and -, at most 64",
+        ),
+        (
+            "shop.ts",
+            "import fs from \"nothing-of-the-kind\";\nfs.read();".to_owned(),
+            "shop.ts:1: Cannot find module 'nothing-of-the-kind' or its corresponding type declarations. Is it in package.json, and has `npm install` been run? (TS2307)",
+        ),
+        ("shop.js", "import fs from \"fs\";\nfs.read();".to_owned(), "shop.js:1: \"fs\" is a module of Node.js, which a component does not have: state and other functions are all that it reaches"),
+        ("shop.js", "let a = 1;\n\nthrow new TypeError(`no ${a}`);".to_owned(), "shop.js:3: no 1"),
+        (
+            "shop.js",
+            "export const nothing = 1;".to_owned(),
+            "no function is declared: the entry module declares none with operator(…), nor does what it imports",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let source = directory.path().join(format!("shop-{number}"));
+        write(&source, &[("package.json", "{}"), (file, &text)]);
+        let error = build(&source, &output, &Silent).unwrap_err();
+        assert_eq!(error.to_string(), format!("BUILD_FAILED: shop-{number}: {message}"), "{text}\n{}", error.output);
+    }
+}
+
 /// For editors, and for the project's own tests.
 #[test]
 fn the_sdk_can_be_used_without_a_build() {
-    let rust = sdk_directory(Language::Rust).unwrap().unwrap();
+    let rust = sdk_directory(Language::Rust).unwrap();
     assert!(rust.join("Cargo.toml").is_file() && rust.join("macros/src/lib.rs").is_file());
-    assert!(sdk_directory(Language::Python).unwrap().unwrap().join("styx/__init__.py").is_file());
-    let go = sdk_directory(Language::Go).unwrap().unwrap();
+    assert!(sdk_directory(Language::Python).unwrap().join("styx/__init__.py").is_file());
+    let go = sdk_directory(Language::Go).unwrap();
     assert!(go.join("go.mod").is_file() && go.join("styxtest/app.go").is_file());
-    assert!(sdk_directory(Language::C).unwrap().unwrap().join("include/styx.h").is_file());
-    assert_eq!(sdk_directory(Language::TypeScript).unwrap(), None);
+    assert!(sdk_directory(Language::TypeScript).unwrap().join("src/index.ts").is_file());
 }
 
 #[test]
-fn what_has_no_builder_says_so() {
+fn what_is_no_component_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let source = directory.path().join("shop");
-    write(&source, &[("shop.c", "")]);
-    let error = build(&source, &directory.path().join("x.zip"), &Silent).unwrap_err();
-    assert_eq!(error.code, Code::LanguageUnsupported);
     write(&source, &[("styx.toml", "[component.a]\nfile = \"a.wasm\""), ("a.wasm", "no wasm")]);
     let error = build(&source, &directory.path().join("x.zip"), &Silent).unwrap_err();
     assert_eq!(error.code, Code::BuildFailed);

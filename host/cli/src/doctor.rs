@@ -22,6 +22,7 @@ pub(crate) fn run(client: &Client, output: &Output) -> Result<(), CliError> {
         Check { what: "rust guests", found: rust() },
         Check { what: "go guests", found: go() },
         Check { what: "c guests", found: c() },
+        Check { what: "typescript guests", found: typescript() },
         Check { what: "disk", found: disk() },
     ];
     let rows = checks.iter().map(|check| match &check.found {
@@ -85,6 +86,17 @@ fn go() -> Result<String, String> {
 fn c() -> Result<String, String> {
     let python = version("python3", &["--version"], "install Python 3.11 or newer: it fetches zig's C compiler")?;
     Ok(format!("{python}; `styx build` fetches zig's C compiler from PyPI"))
+}
+
+fn typescript() -> Result<String, String> {
+    let advice = "install Node.js 20 or newer, or write guests in another language";
+    let node = version("node", &["--version"], advice)?;
+    let major = node.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < 20) {
+        return Err(format!("Node.js {node} is too old: {advice}"));
+    }
+    let npm = version("npm", &["--version"], "install npm, which comes with Node.js")?;
+    Ok(format!("node {node} with npm {npm}; `styx build` fetches the rest"))
 }
 
 fn disk() -> Result<String, String> {

@@ -1,0 +1,246 @@
+//! TypeScript and JavaScript guests: the SDK's `tools/build.mjs` checks types, takes schemas from
+//! them, bundles the project with esbuild, and packs it with QuickJS by componentize-qjs.
+//!
+//! These tools are npm packages of versions that the SDK's lock file names; they live in the cache,
+//! and nothing is installed anywhere else. Packages that a project uses are its own `node_modules`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::cache::{Cache, Inputs};
+use super::command;
+use super::component;
+use super::error::{BuildError, Code};
+use super::manifest::FILE_NAME;
+use super::progress::Progress;
+use super::sdk::Sdk;
+
+/// Oldest Node.js that the tools run on.
+const NODE_MINIMUM: u32 = 20;
+const NEEDED: &str = "install Node.js 20 or newer, with npm (Debian: nodejs and npm)";
+
+/// A TypeScript guest about to be built.
+#[derive(Debug)]
+pub struct TypeScriptGuest<'a> {
+    directory: &'a Path,
+    /// Within the directory.
+    entry: String,
+    /// Version of Node.js.
+    node: String,
+}
+
+impl<'a> TypeScriptGuest<'a> {
+    /// Finds the entry module and Node.js.
+    pub fn open(directory: &'a Path, entry: Option<&str>) -> Result<Self, BuildError> {
+        let entry = match entry {
+            Some(entry) => named_entry(directory, entry)?,
+            None => guess_entry(directory)?,
+        };
+        Ok(Self { directory, entry, node: find_node()? })
+    }
+
+    /// Adds all that the component depends on. What is installed of a project's packages is what its lock file says.
+    pub fn add_inputs(&self, inputs: &mut Inputs) -> Result<(), BuildError> {
+        inputs
+            .add("node", &self.node)
+            .add("sdk", Sdk::TypeScript.digest())
+            .add("wit", Sdk::Wit.digest())
+            .add("entry", &self.entry)
+            .add_path(self.directory)?
+            .add_path(&self.directory.join("node_modules/.package-lock.json"))?;
+        Ok(())
+    }
+
+    /// Builds the component.
+    pub fn build(&self, cache: &Cache, progress: &dyn Progress) -> Result<Vec<u8>, BuildError> {
+        let sdk = self.tools(cache, progress)?;
+        let output = tempfile::tempdir().map_err(BuildError::io("create a directory in", &std::env::temp_dir()))?;
+        let component = output.path().join("component.wasm");
+        let mut tool = Command::new("node");
+        tool.arg(sdk.join("tools/build.mjs"))
+            .arg(self.directory)
+            .arg(&self.entry)
+            .arg("--sdk")
+            .arg(&sdk)
+            .arg("--wit")
+            .arg(Sdk::Wit.unpacked(cache)?)
+            .arg("-o")
+            .arg(&component)
+            .env_remove("NODE_OPTIONS")
+            .env_remove("NODE_PATH")
+            .current_dir(self.directory);
+        progress.step(&format!("componentize-qjs packs {}", self.entry));
+        let finished = command::run(&mut tool, None, |line| progress.detail(line))?;
+        if !finished.succeeded {
+            let line = finished.tail.lines().rev().find_map(|line| line.strip_prefix("error: "));
+            return Err(match line {
+                Some(line) => BuildError::new(Code::BuildFailed, line),
+                None => BuildError::new(Code::BuildFailed, format_args!("{} cannot be packed", self.entry))
+                    .hint("see the tool's output")
+                    .output(finished.tail),
+            });
+        }
+        let bytes = fs::read(&component).map_err(BuildError::io("read", &component))?;
+        component::check(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// A directory with the SDK and, in `tools/node_modules`, the packages of its lock file.
+    fn tools(&self, cache: &Cache, progress: &dyn Progress) -> Result<PathBuf, BuildError> {
+        let sdk = Sdk::TypeScript.unpacked(cache)?;
+        let lock = fs::read(sdk.join("tools/package-lock.json")).map_err(BuildError::io("read", &sdk))?;
+        let key = Inputs::default().add("node", &self.node).add("lock", lock).digest();
+        let _lock = cache.lock("typescript")?;
+        let packages = cache.filled(&format!("typescript/tools-{}", &key[..16]), |target| {
+            progress.step("npm installs componentize-qjs, esbuild and typescript");
+            for file in ["package.json", "package-lock.json"] {
+                let from = sdk.join("tools").join(file);
+                fs::copy(&from, target.join(file)).map_err(BuildError::io("copy", &from))?;
+            }
+            let mut npm = Command::new("npm");
+            // Not `ci`: it refuses a lock file without the packages for other machines, of which not all are to be had.
+            npm.args([
+                "install",
+                "--no-save",
+                "--no-audit",
+                "--no-fund",
+                "--no-update-notifier",
+                "--ignore-scripts",
+                "--loglevel",
+                "error",
+            ])
+            .env_remove("NODE_OPTIONS")
+            .env_remove("NODE_ENV")
+            .current_dir(target);
+            let finished = command::run(&mut npm, None, |line| progress.detail(line))?;
+            if finished.succeeded {
+                return Ok(());
+            }
+            Err(BuildError::new(Code::BuildFailed, "cannot install the tools that make components of JavaScript")
+                .hint("see npm's output")
+                .output(finished.tail))
+        })?;
+        // Packages are found from where the tools are; several versions of the SDK share them.
+        let link = sdk.join("tools/node_modules");
+        let modules = packages.join("node_modules");
+        if fs::read_link(&link).ok().as_deref() != Some(&modules) {
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(&modules, &link).map_err(BuildError::io("link", &link))?;
+        }
+        Ok(sdk)
+    }
+}
+
+/// The version of Node.js, if it is new enough, and there is npm.
+fn find_node() -> Result<String, BuildError> {
+    let missing = |message: String| Err(BuildError::new(Code::ToolchainMissing, message).hint(NEEDED));
+    let Some(version) = command::ask(Command::new("node").arg("--version").env_remove("NODE_OPTIONS")) else {
+        return missing("there is no Node.js to build with".to_owned());
+    };
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < NODE_MINIMUM) {
+        return missing(format!("Node.js {version} is too old to build with"));
+    }
+    Ok(version)
+}
+
+/// Ends of files that are modules.
+const ENDS: [&str; 4] = [".ts", ".mts", ".js", ".mjs"];
+
+fn named_entry(directory: &Path, entry: &str) -> Result<String, BuildError> {
+    let candidates = ENDS.iter().map(|end| format!("{entry}{end}"));
+    let found = std::iter::once(entry.to_owned()).chain(candidates).find(|file| directory.join(file).is_file());
+    found.ok_or_else(|| {
+        BuildError::new(Code::BadProject, format_args!("the entry {entry:?} is not a file in {}", directory.display()))
+            .hint(format_args!("write the module that declares the operators as `entry` in {FILE_NAME}"))
+    })
+}
+
+/// The only module of a directory, or that of its name, or `app`, `main` or `index`, there or in `src`.
+fn guess_entry(directory: &Path) -> Result<String, BuildError> {
+    let own = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut all = Vec::new();
+    for (folder, prefix) in [(directory.to_owned(), ""), (directory.join("src"), "src/")] {
+        let modules = modules_of(&folder)?;
+        if let [only] = modules.as_slice() {
+            return Ok(format!("{prefix}{only}"));
+        }
+        let usual = [own.as_str(), "app", "main", "index"].into_iter().find_map(|name| {
+            modules.iter().find(|module| ENDS.iter().any(|end| module.strip_suffix(end) == Some(name)))
+        });
+        if let Some(usual) = usual {
+            return Ok(format!("{prefix}{usual}"));
+        }
+        all.extend(modules.into_iter().map(|module| format!("{prefix}{module}")));
+    }
+    let found = if all.is_empty() { "no module".to_owned() } else { format!("the modules {}", all.join(", ")) };
+    Err(BuildError::new(
+        Code::BadProject,
+        format_args!("{} has {found}: which declares the operators?", directory.display()),
+    )
+    .hint(format_args!("write `entry = \"…\"` in {FILE_NAME}")))
+}
+
+/// Names of files that may be an app's, in order: not tests, declarations or settings of tools.
+fn modules_of(directory: &Path) -> Result<Vec<String>, BuildError> {
+    let mut modules = Vec::new();
+    if !directory.is_dir() {
+        return Ok(modules);
+    }
+    for entry in fs::read_dir(directory).map_err(BuildError::io("list", directory))? {
+        let name = entry.map_err(BuildError::io("list", directory))?.file_name().to_string_lossy().into_owned();
+        let Some(stem) = ENDS.iter().find_map(|end| name.strip_suffix(end)) else { continue };
+        let is_other = [".d", ".test", ".spec", ".config"].iter().any(|end| stem.ends_with(end));
+        if !is_other {
+            modules.push(name);
+        }
+    }
+    modules.sort_unstable();
+    Ok(modules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guess(files: &[&str]) -> Result<String, String> {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("my-shop");
+        for file in files {
+            let path = directory.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        guess_entry(&directory).map_err(|error| error.message.replace(&directory.display().to_string(), "my-shop"))
+    }
+
+    #[test]
+    fn entries_are_guessed_if_unambiguous() {
+        assert_eq!(guess(&["package.json", "cart.ts", "cart.test.ts", "vitest.config.ts"]), Ok("cart.ts".into()));
+        assert_eq!(guess(&["package.json", "src/index.ts", "src/helper.ts", "src/a.d.ts"]), Ok("src/index.ts".into()));
+        assert_eq!(guess(&["my-shop.js", "helper.js"]), Ok("my-shop.js".into()));
+        assert_eq!(guess(&["main.mjs", "helper.mjs"]), Ok("main.mjs".into()));
+        assert_eq!(
+            guess(&["a.ts", "src/b.ts", "src/c.ts"]).as_deref(),
+            Ok("a.ts"),
+            "the only module beside the manifest"
+        );
+        assert_eq!(
+            guess(&["a.ts", "b.ts"]),
+            Err("my-shop has the modules a.ts, b.ts: which declares the operators?".into())
+        );
+        assert_eq!(guess(&["a.test.ts"]), Err("my-shop has no module: which declares the operators?".into()));
+    }
+
+    #[test]
+    fn an_entry_may_leave_out_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("cart.ts"), "").unwrap();
+        assert_eq!(named_entry(directory.path(), "cart").unwrap(), "cart.ts");
+        assert_eq!(named_entry(directory.path(), "cart.ts").unwrap(), "cart.ts");
+        let error = named_entry(directory.path(), "shop").unwrap_err();
+        assert_eq!(error.code, Code::BadProject);
+        assert!(error.message.starts_with("the entry \"shop\" is not a file in "), "{error}");
+    }
+}

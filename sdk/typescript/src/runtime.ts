@@ -1,0 +1,128 @@
+/** The exports `describe` and `invoke`, for whoever provides the imports. */
+
+import { Context, Shared } from "./context.js";
+import { BAD_ARGUMENTS, DefinitionError, failureOf, Rejected, safeText, UNKNOWN_FUNCTION, type Failure } from "./errors.js";
+import type { Imports } from "./imports.js";
+import { fromJson, toJson, toText } from "./json.js";
+import { entriesOf, type Entry, type Operator, type Types } from "./operator.js";
+import { statusOf, type Jobs } from "./promise.js";
+
+export const SDK = "styx-typescript 0.1.0";
+
+/** The contract's description, as componentize-qjs lowers it. */
+export interface Description {
+  sdk: string;
+  operators: {
+    name: string;
+    keyPrefix: string | null;
+    doc: string;
+    functions: {
+      name: string;
+      parameters: { name: string; schema: string; required: boolean }[];
+      returns: string;
+      readOnly: boolean;
+      doc: string;
+    }[];
+  }[];
+}
+
+/** What a component tells a server of itself. */
+export function describe(operators: readonly Operator<any>[], types: Types): Description {
+  const described = operators
+    .filter((operator) => Object.keys(operator.functions).length > 0)
+    .map((operator) => ({
+      name: operator.name,
+      keyPrefix: operator.keyPrefix ?? null,
+      doc: operator.doc ?? types.docs[operator.name] ?? "",
+      functions: Object.keys(operator.functions).map((name) => {
+        const known = types.functions[`${operator.name}.${name}`];
+        const entry = entriesOf([operator], types).get(`${operator.name}.${name}`)!;
+        const parameters = known?.parameters ?? [];
+        return {
+          name,
+          parameters: parameters.map(({ name, schema, required }) => ({ name, schema: toText(schema), required })),
+          returns: toText(known?.returns ?? {}),
+          readOnly: entry.readOnly,
+          doc: known?.doc ?? "",
+        };
+      }),
+    }));
+  if (described.length === 0) {
+    throw new DefinitionError("no function is declared: the entry module declares none with operator(…), nor does what it imports");
+  }
+  return { sdk: SDK, operators: described };
+}
+
+/** Runs one invocation: its result, or throws what `fail` makes. */
+export type Invoke = (name: string, key: string, args: Uint8Array) => Uint8Array;
+
+export interface Surroundings {
+  imports: Imports;
+  /** What promises queue. */
+  jobs: Jobs;
+  fail: (failure: Failure) => unknown;
+  /** Where an error was thrown, of its stack; empty if unknown. */
+  originOf: (stack: string) => string;
+}
+
+const EMPTY = new Uint8Array([0x5b, 0x5d]);
+const NULL = new Uint8Array([0x6e, 0x75, 0x6c, 0x6c]);
+
+/** The export `invoke` over a table of functions. */
+export function makeInvoke(table: Map<string, Entry>, { imports, jobs, fail, originOf }: Surroundings): Invoke {
+  const shared = new Shared(imports);
+
+  function failed(entry: Entry, error: unknown): unknown {
+    jobs.clear();
+    const failure = failureOf(error);
+    try {
+      const stack = error instanceof Error ? originOf(String(error.stack ?? "")) : "";
+      const kind = error instanceof Error ? error.name : typeof error;
+      imports.log("debug", `${entry.qualified} aborted by ${kind}${stack === "" ? "" : ` at ${stack}`}`);
+    } catch {
+      // The failure itself matters more.
+    }
+    return fail(failure);
+  }
+
+  /** The value of a promise, which can only wait for others: there are no events. */
+  function settled(promise: any): unknown {
+    let outcome: { isRejected: boolean; value: any } | undefined;
+    promise.then(
+      (value: any) => (outcome = { isRejected: false, value }),
+      (value: any) => (outcome = { isRejected: true, value }),
+    );
+    jobs.run();
+    if (outcome === undefined) {
+      throw new Error("it returned a promise that never settles: nothing can happen outside of a function while it runs");
+    }
+    if (outcome.isRejected) throw outcome.value;
+    return outcome.value;
+  }
+
+  return (name, key, args) => {
+    const entry = table.get(name);
+    if (entry === undefined) {
+      throw fail({ code: UNKNOWN_FUNCTION, message: `there is no function ${safeText(name)} in this component` });
+    }
+    let values: any[];
+    try {
+      values = entry.accept(args.length === EMPTY.length ? [] : fromJson(args));
+    } catch (error) {
+      const text = error instanceof Rejected ? error.message : `${name}: the arguments are not a JSON array: ${failureOf(error).message}`;
+      throw fail({ code: BAD_ARGUMENTS, message: safeText(text) });
+    }
+    try {
+      let result = entry.run(new Context(key, shared, entry), ...values);
+      if (typeof result === "object" && result !== null && typeof (result as any).then === "function") result = settled(result);
+      if (!jobs.isEmpty) {
+        jobs.run();
+        for (const promise of jobs.unhandled) throw statusOf(promise).value;
+        jobs.clear();
+      }
+      return result === undefined || result === null ? NULL : toJson(result);
+    } catch (error) {
+      throw failed(entry, error);
+    }
+  };
+}

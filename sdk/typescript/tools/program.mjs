@@ -1,0 +1,88 @@
+/** The project as the TypeScript compiler sees it, and what it finds wrong. */
+
+import fs from "node:fs";
+import path from "node:path";
+import ts from "typescript";
+
+import { at, BuildFailure } from "./failure.mjs";
+
+/** What a project gets that says nothing. */
+const DEFAULTS = {
+  strict: true,
+  target: ts.ScriptTarget.ES2022,
+  lib: ["lib.es2023.d.ts"],
+  types: [],
+};
+
+/** What cannot be otherwise in a component. */
+const FIXED = {
+  module: ts.ModuleKind.ESNext,
+  moduleResolution: ts.ModuleResolutionKind.Bundler,
+  allowImportingTsExtensions: true,
+  resolveJsonModule: true,
+  esModuleInterop: true,
+  allowJs: true,
+  noEmit: true,
+  declaration: false,
+  declarationMap: false,
+  composite: false,
+  incremental: false,
+  emitDeclarationOnly: false,
+  skipLibCheck: true,
+  rootDir: undefined,
+  outDir: undefined,
+};
+
+/** The program of some entry modules; throws the first thing that is wrong with it. */
+export function programOf(directory, sdk, entries, { isTest = false } = {}) {
+  const own = ownOptions(directory);
+  const options = { ...DEFAULTS, ...own, ...FIXED };
+  options.paths = {
+    ...own.paths,
+    "styx-sdk": [path.join(sdk, "src/index.ts")],
+    "styx-sdk/testing": [path.join(sdk, "src/testing.ts")],
+  };
+  if (isTest) {
+    // Tests run in Node.js.
+    options.types = ["node"];
+    options.typeRoots = [path.join(sdk, "tools/node_modules/@types")];
+  }
+  const globals = isTest ? [] : [path.join(sdk, "src/globals.d.ts")];
+  const program = ts.createProgram([...entries, ...globals], options);
+  const found = ts.getPreEmitDiagnostics(program).filter((each) => {
+    const isSdk = each.file?.fileName.startsWith(`${sdk}/`);
+    return each.category === ts.DiagnosticCategory.Error && !isSdk;
+  });
+  if (found.length > 0) {
+    const lines = found.map((each) => lineOf(directory, each));
+    process.stderr.write(`${lines.join("\n")}\n`);
+    const more = found.length > 1 ? ` (and ${found.length - 1} more)` : "";
+    throw new BuildFailure(lines[0] + more);
+  }
+  return program;
+}
+
+/** The compiler's options of the project's own tsconfig.json or jsconfig.json. */
+function ownOptions(directory) {
+  for (const name of ["tsconfig.json", "jsconfig.json"]) {
+    const file = path.join(directory, name);
+    if (!fs.existsSync(file)) continue;
+    const read = ts.readConfigFile(file, ts.sys.readFile);
+    // Without a list of files: what counts is what the entry imports.
+    const host = { ...ts.sys, readDirectory: () => [] };
+    const parsed = ts.parseJsonConfigFileContent(read.config ?? {}, host, directory, undefined, file);
+    const error = read.error ?? parsed.errors.find((each) => each.code !== 18003 && each.code !== 18002);
+    if (error) throw new BuildFailure(lineOf(directory, error, name));
+    return parsed.options;
+  }
+  return {};
+}
+
+function lineOf(directory, diagnostic, file) {
+  let message = ts.flattenDiagnosticMessageText(diagnostic.messageText, " ").replace(/\s+/g, " ");
+  if (diagnostic.code === 2307) message += " Is it in package.json, and has `npm install` been run?";
+  message = `${message} (TS${diagnostic.code})`;
+  if (!diagnostic.file) return file ? `${file}: ${message}` : message;
+  const { line } = diagnostic.file.getLineAndCharacterOfPosition(diagnostic.start ?? 0);
+  return at(directory, diagnostic.file.fileName, line + 1, message);
+}
