@@ -99,6 +99,7 @@ func exportDescribe() uint32 {
 
 //go:wasmexport styx_invoke
 func exportInvoke(nameAt, nameLength, keyAt, keyLength, argumentsAt, argumentsLength uint32) uint32 {
+	marks, largeFirst = 0, len(large)
 	name, arguments := view(nameAt, nameLength), view(argumentsAt, argumentsLength)
 	if cap(replied) > bufferMax {
 		replied = nil

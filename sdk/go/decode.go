@@ -537,7 +537,11 @@ func (r *reader) bytes() ([]byte, error) {
 	}
 	start := r.at + 1
 	ascii := true
-	for at := start; at < len(r.data); at++ {
+	for at := start; ; {
+		at += plain(r.data[min(at, len(r.data)):])
+		if at >= len(r.data) {
+			break
+		}
 		switch c := r.data[at]; {
 		case c == '"':
 			text := r.data[start:at]
@@ -551,8 +555,10 @@ func (r *reader) bytes() ([]byte, error) {
 		case c < ' ':
 			r.at = at
 			return nil, r.invalid()
-		case c >= utf8.RuneSelf:
-			ascii = false
+		}
+		ascii = false
+		for at < len(r.data) && r.data[at] >= utf8.RuneSelf {
+			at++
 		}
 	}
 	r.at = len(r.data)
@@ -572,8 +578,9 @@ func (r *reader) escaped(start, at int) ([]byte, error) {
 		case c < ' ':
 			return nil, r.invalid()
 		case c != '\\':
-			text = append(text, c)
-			r.at++
+			size := max(1, plain(r.data[r.at:]))
+			text = append(text, r.data[r.at:r.at+size]...)
+			r.at += size
 		default:
 			if r.at+1 >= len(r.data) {
 				r.at = len(r.data)

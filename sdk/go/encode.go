@@ -364,19 +364,20 @@ var errNoUTF8 = errors.New("a string that is not UTF-8 has no JSON form: use []b
 
 func appendString(out []byte, text string) ([]byte, error) {
 	out = append(out, '"')
+	data := unsafe.Slice(unsafe.StringData(text), len(text))
 	start := 0
-	for at := 0; at < len(text); {
-		c := text[at]
+	for at := 0; ; {
+		at += plain(data[at:])
+		if at >= len(data) {
+			break
+		}
+		c := data[at]
 		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(text[at:])
-			if r == utf8.RuneError && size == 1 {
+			_, size := utf8.DecodeRune(data[at:])
+			if size == 1 {
 				return out, errNoUTF8
 			}
 			at += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			at++
 			continue
 		}
 		out = append(out, text[start:at]...)
@@ -401,6 +402,23 @@ func appendString(out []byte, text string) ([]byte, error) {
 	}
 	out = append(out, text[start:]...)
 	return append(out, '"'), nil
+}
+
+// plain is how many bytes at the start stand in a JSON string as they are, and are ASCII. Eight are looked at together.
+func plain(data []byte) int {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	at := 0
+	for ; at+8 <= len(data); at += 8 {
+		word := *(*uint64)(unsafe.Pointer(&data[at]))
+		quote, slash := word^('"'*each), word^('\\'*each)
+		if (word|(word-' '*each)|(quote-each)|(slash-each))&high != 0 {
+			break
+		}
+	}
+	for at < len(data) && data[at] >= ' ' && data[at] < utf8.RuneSelf && data[at] != '"' && data[at] != '\\' {
+		at++
+	}
+	return at
 }
 
 func appendCompact(out, text []byte) ([]byte, error) {

@@ -81,10 +81,10 @@ func importLog(level uint32, message string)
 func importRegions(region unsafe.Pointer, size uint32, line unsafe.Pointer, lineSize uint32)
 
 //go:wasmimport styx mark
-func hostMark() uint32
+func importMark() uint32
 
 //go:wasmimport styx release
-func hostRelease(mark uint32)
+func importRelease(mark uint32)
 
 // result is where an import writes its result.
 type result struct {
@@ -96,8 +96,11 @@ var (
 	// region is where the host lowers values to, while there is room.
 	region [64 << 10]uint64
 	line   [8 << 10]byte
-	// large keeps what had no room in the region until the invocation ends.
-	large [][]uint64
+	// large keeps what had no room in the region until it is released. The first ones are the invocation's own arguments.
+	large      [][]uint64
+	largeFirst int
+	// marks that were not yet released.
+	marks int
 	// buffer is used for what goes out, again and again.
 	buffer []byte
 	got    result
@@ -117,6 +120,19 @@ func allocate(size uint32) uint32 {
 	block := make([]uint64, size/8+1)
 	large = append(large, block)
 	return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(block))))
+}
+
+func hostMark() uint32 {
+	marks++
+	return importMark()
+}
+
+func hostRelease(mark uint32) {
+	importRelease(mark)
+	if marks--; marks == 0 && len(large) > largeFirst {
+		clear(large[largeFirst:])
+		large = large[:largeFirst]
+	}
 }
 
 func scratch() []byte {

@@ -170,3 +170,23 @@ func TestDeclarationsAreChecked(t *testing.T) {
 		Register(declared, "h", func(*Context, struct{ C chan int }) (None, error) { return None{}, nil })
 	})
 }
+
+// Every byte at every place of the eight that are looked at together.
+func TestStringsAreEscapedAtEveryPlace(t *testing.T) {
+	for _, special := range []string{"\"", "\\", "\n", "\x00", "\x1f", " ", "!", "#", "[", "]", "\x7f", "é", "€", "😀"} {
+		for place := range 20 {
+			text := strings.Repeat("x", place) + special + strings.Repeat("y", 20-place)
+			written, err := Marshal(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var theirs, own string
+			if err := json.Unmarshal(written, &theirs); err != nil || theirs != text {
+				t.Errorf("%q became %s", text, written)
+			}
+			if err := Unmarshal(written, &own); err != nil || own != text {
+				t.Errorf("%s became %q: %v", written, own, err)
+			}
+		}
+	}
+}

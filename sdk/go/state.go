@@ -126,6 +126,7 @@ func ScanRaw(ctx *Context, within Range) []Entry[[]byte] {
 
 func read(mark uint32, data []byte, found bool, value any, key string) (bool, error) {
 	if !found {
+		hostRelease(mark)
 		return false, nil
 	}
 	err := unmarshal(data, value)
