@@ -320,7 +320,11 @@ static bool tuple(reader *from, const styx_type *type, char *value) {
     if (!take(from, '[', "an array")) return false;
     for (size_t i = 0; i < type->count; i++) {
         const styx_field *field = &type->fields[i];
-        if (i && !take(from, ',', styx_format("%zu elements", type->count))) return false;
+        if (i) {
+            blank(from);
+            if (*from->at != ',') return expected(from, styx_format("%zu elements", type->count));
+            from->at++;
+        }
         if (!json_read(from, field->type, value + field->offset)) return inside(from, field->name);
     }
     return take(from, ']', "the end of the array");
