@@ -6,7 +6,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 checked := "--release --config scripts/checked.toml"
 
 # Node and Go are here where the machine has none: scripts/languages.sh
-export PATH := justfile_directory() / ".cache/tools/node/bin" + ":" + justfile_directory() / ".cache/go/go/bin" + ":" + env("PATH")
+export PATH := justfile_directory() / ".cache/node/bin" + ":" + justfile_directory() / ".cache/go/go/bin" + ":" + env("PATH")
 
 # What the demonstration runs, without Kafka and S3, which are a third of what is compiled otherwise
 lean := "cargo build --release -p styx-cli -p styx-demo --no-default-features"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../web-ui"
 say() { printf '  %s\n' "$*" >&2; }
 
 ../scripts/languages.sh
-PATH="$PWD/../.cache/tools/node/bin:$PATH"
+PATH="$PWD/../.cache/node/bin:$PATH"
 
 wanted=$(sha256sum package-lock.json | cut -c1-16)
 if [ ! -e "node_modules/.$wanted" ]; then
