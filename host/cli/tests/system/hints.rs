@@ -11,7 +11,7 @@ use styx_server::config::ServerConfig;
 const CRATES: [&str; 8] = ["protocol", "driver", "engine", "storage", "transport", "build", "server", "cli"];
 
 /// Flags of other programs: those that build guests, and cargo, which builds and tests Styx.
-const FLAGS_OF_OTHERS: [&str; 25] = [
+const FLAGS_OF_OTHERS: [&str; 33] = [
     "clear",
     "config",
     "crate-type",
@@ -21,16 +21,24 @@ const FLAGS_OF_OTHERS: [&str; 25] = [
     "features",
     "ignored",
     "installed",
+    "ignore-scripts",
     "lib",
+    "loglevel",
     "manifest-path",
     "message-format",
+    "no-audit",
     "no-compile",
+    "no-deps",
+    "no-fund",
     "no-input",
+    "no-save",
+    "no-update-notifier",
     "nocapture",
     "path",
     "print",
     "quiet",
     "release",
+    "sdk",
     "target",
     "test",
     "version",
@@ -40,8 +48,11 @@ const FLAGS_OF_OTHERS: [&str; 25] = [
     "flag",
 ];
 
-/// Words that follow the product's name in sentences.
-const NO_VERBS: [&str; 2] = ["sets", "is"];
+/// Words that follow the product's name in sentences, and a function of the module by that name that Go's guests import.
+const NO_VERBS: [&str; 4] = ["sets", "is", "names", "random"];
+
+/// What guests in C include: its macros and constants begin as the variables do.
+const C_HEADER: &str = include_str!("../../../../sdk/c/include/styx.h");
 
 /// The texts of a Rust source, its documentation among them, or the whole of any other file.
 fn texts(path: &Path) -> Vec<String> {
@@ -156,6 +167,7 @@ fn unknown(text: &str) -> Vec<String> {
                 let name = format!("STYX_{name}");
                 variables.contains(&name)
                     || [styx_cli::LOG_FILTER, styx_cli::TOKEN, ADMIN_TOKEN].contains(&name.as_str())
+                    || !behind(C_HEADER, &name, |char| "( ,".contains(char)).is_empty()
             }
         };
         if !known {
