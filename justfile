@@ -40,6 +40,7 @@ test: setup languages servers
     target/release/styx-demo --calls 2000 --kills 2 --determinism-check all
     target/release/styx-demo --workers 2 --calls 8000 --kills 2
     target/release/styx-bench chaos --rounds 5
+    target/release/styx-bench chaos --rounds 6 --workers 3 --migrations --seed 2
     target/release/styx-bench soak --minutes 0.5 --tolerance 3
 
 # Kill, pause and restart real processes under load, by a seed; every promise checked; `--log kafka --store s3` for all of it

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use styx_driver::coordinator::{Goal, MigrationOptions};
+use styx_driver::coordinator::{Goal, MigrationMode, MigrationOptions};
 use styx_durability::recovery::Found;
 use styx_protocol::ids::{Epoch, NodeId, PartitionId, RequestId, Tid, WorkerId};
 use styx_protocol::placement::Placement;
@@ -491,7 +491,12 @@ impl World {
                     Some(1 << 20),
                     Some(1 << 10),
                 ]);
-                let options = MigrationOptions { rate, ..MigrationOptions::default() };
+                let stops = !cancels && environment.random.chance(150);
+                if stops {
+                    environment.placements.wanted();
+                }
+                let mode = if stops { MigrationMode::StopAndRestart } else { MigrationMode::Online };
+                let options = MigrationOptions { rate, mode, ..MigrationOptions::default() };
                 nodes[at].migrate((!cancels).then_some((goal, options)), environment)?;
             }
             Fault::Deployment => {

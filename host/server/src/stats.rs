@@ -9,6 +9,7 @@ use serde::Serialize;
 use styx_driver::coordinator::Migrations;
 use styx_protocol::machine::{EpochSummary, Stage};
 
+use crate::autoscale_stats::Autoscaling;
 use crate::snapshots::SnapshotStats;
 
 /// What one epoch did and how long its phases took.
@@ -83,6 +84,8 @@ pub struct Stats {
     /// Snapshots taken.
     pub snapshots: Arc<SnapshotStats>,
     recent: Mutex<VecDeque<EpochReport>>,
+    /// What is known of the autoscaler.
+    pub autoscaling: Arc<Autoscaling>,
     migrations: Mutex<Arc<Migrations>>,
     tickets: AtomicU64,
 }

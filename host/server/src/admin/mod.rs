@@ -6,6 +6,7 @@
 //! Router and document are one: an endpoint is registered with [`routes!`], from the description beside its handler.
 
 mod apps;
+mod autoscaler;
 mod cluster;
 mod console;
 mod deploy;
@@ -137,6 +138,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(migrations::get, migrations::cancel_one))
         .routes(routes!(migrations::pause))
         .routes(routes!(migrations::resume))
+        .routes(routes!(autoscaler::get))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
         .routes(routes!(quarantine::list))
