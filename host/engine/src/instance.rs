@@ -165,7 +165,10 @@ impl Instance {
         let denied = self.store.data().memory.denied;
         let ended = match result {
             Ok((result,)) => Ended {
-                result: result.map_err(|failure| outcome::of_failure(failure, denied.is_some())),
+                result: result.map_err(|failure| {
+                    let key = context.attempt.frame().entity.key();
+                    outcome::of_failure(failure, denied.is_some(), &call.function, key)
+                }),
                 healthy: denied.is_none(),
                 unconfirmed: denied.is_some() || spent > fuel.limit / 2,
             },

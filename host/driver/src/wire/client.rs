@@ -52,7 +52,7 @@ impl TicketedResponse {
         let carried = match &self.response {
             Response::Reply(Reply { outcome: Ok(Bytes(value)), .. })
             | Response::Value { value: Some(Bytes(value)), .. } => value.len(),
-            Response::Reply(Reply { outcome: Err(abort), .. }) => abort.message.len(),
+            Response::Reply(Reply { outcome: Err(abort), .. }) => abort.size(),
             Response::Entries { entries: found, .. } => entries(found),
             Response::Partitions(partitions) => partitions.len() * ENTRY,
             Response::Workers(workers) => workers.len() * ENTRY,

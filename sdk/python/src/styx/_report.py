@@ -1,25 +1,13 @@
 """Errors of a build as one JSON line: from inside the build to `styx.build`."""
 
 import json
-import os
-import sys
 import traceback
 from typing import Any
 
-from styx.errors import DefinitionError
+from styx.errors import DefinitionError, is_own_code
 
 #: What the line begins with.
 MARK = "styx-build-error: "
-
-
-# Where the standard library and the SDK are, here and inside the builder.
-_NOT_THE_USERS = (
-    "<",
-    "/python/",
-    "/bundled/",
-    sys.base_prefix + "/lib/python",
-    os.path.dirname(__file__) + "/",
-)
 
 
 def nothing_registered() -> DefinitionError:
@@ -54,10 +42,10 @@ def _location(error: BaseException) -> tuple[str, int] | None:
         return error.location
     if isinstance(error, SyntaxError) and error.filename:
         return error.filename, error.lineno or 1
-    # The innermost frame of a file, but not of the standard library or the SDK: there the user can do something.
+    # The innermost frame of the app: there the user can do something.
     own = [
         (frame.filename, frame.lineno or 1)
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_NOT_THE_USERS) and not frame.filename.endswith("/_styx_entry.py")
+        if is_own_code(frame.filename) and not frame.filename.endswith("/_styx_entry.py")
     ]
     return own[-1] if own else None

@@ -323,13 +323,14 @@ impl Attempt {
         }
         self.doom.get_or_insert(abort).clone()
     }
-    /// Replaces the doom, if any: a caller may add to the message of a failed callee.
+    /// Replaces the doom, if any: a caller may add to the message of a failed callee, and give it another code.
     fn reword(&mut self, abort: &Abort) {
         if let Some(doom) = &mut self.doom
             && doom.code == Code::Aborted
             && abort.code == Code::Aborted
         {
-            *doom = abort.clone();
+            let app_code = abort.app_code.clone().or_else(|| doom.app_code.take());
+            *doom = Abort { app_code, ..abort.clone() };
         }
     }
 

@@ -268,8 +268,8 @@ fn only_a_strict_one_goes_on_with_what_was_used_elsewhere() {
 #[test]
 fn a_call_that_cannot_be_made_dooms_its_caller() {
     let cases: [(&str, &str, &[u8], Code); 5] = [
-        ("none", "write", b"[]", Code::UnknownOperator),
-        ("o", "none", b"[]", Code::UnknownFunction),
+        ("none", "write", b"[]", Code::GuestException),
+        ("o", "none", b"[]", Code::GuestException),
         ("o", "write", b"0123456789a", Code::LimitExceeded),
         ("o", "write", &[0; 321], Code::LimitExceeded),
         ("o", "write", b"[]", Code::ReadOnly),
