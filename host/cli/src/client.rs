@@ -28,7 +28,7 @@ pub(crate) struct Response {
 
 impl Client {
     pub(crate) fn new(global: &Global) -> Result<Self, CliError> {
-        let (admin, ingress) = (&global.admin_url, &global.ingress_url);
+        let (admin, ingress) = (&with_scheme(&global.admin_url), &with_scheme(&global.ingress_url));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| CliError::new("CLIENT", error.to_string(), ""))?;
         let mut http = styx_client::Client::builder(ingress).admin_url(admin).retry(Retry::never());
@@ -68,6 +68,11 @@ impl Client {
     }
 }
 
+/// `localhost:9070` is as good as `http://localhost:9070`.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
+}
+
 fn read(file: &Path) -> Result<String, CliError> {
     let read = std::fs::read_to_string(file);
     read.map_err(|error| CliError::usage("IO", format!("{}: {error}", file.display()), "give a file that can be read"))
@@ -84,5 +89,5 @@ fn shown(error: Error) -> CliError {
         _ => error.hint,
     };
     // Codes of the server are stable; there is one error in a process of the command line.
-    CliError::new(error.code.leak(), error.message, hint)
+    CliError { app_code: error.app_code, ..CliError::new(error.code.leak(), error.message, hint) }
 }

@@ -101,7 +101,7 @@ def test_travel_is_a_component(tmp_path):
         ("interrupt", "GUEST_EXCEPTION", "KeyboardInterrupt at torture.py:"),
         ("recursion", "GUEST_EXCEPTION", "RecursionError: maximum recursion depth exceeded"),
         ("nan", "GUEST_EXCEPTION", "ValueError: Out of range float values are not JSON compliant: nan"),
-        ("set", "GUEST_EXCEPTION", "TypeError: a set has no order and no JSON form: use sorted(...) to make a list of it"),
+        ("set", "GUEST_EXCEPTION", "TypeError: a value of type complex has no JSON form"),
         ("object", "GUEST_EXCEPTION", "TypeError: a value of type object has no JSON form"),
         ("circular", "GUEST_EXCEPTION", "ValueError: Circular reference detected"),
         ("key", "GUEST_EXCEPTION", "TypeError: a key must be a string, not int: use str(...)"),

@@ -14,7 +14,7 @@ A module declares operators and registers functions with them; everything else
         return balance
 """
 
-from styx.context import Context
+from styx.context import AsyncContext, Context
 from styx.errors import Abort, CallFailed, DefinitionError, StyxError
 from styx.operator import Operator
 from styx.state import State
@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Abort",
+    "AsyncContext",
     "CallFailed",
     "Context",
     "DefinitionError",

@@ -4,7 +4,7 @@ import json
 import traceback
 from typing import Any
 
-from styx.errors import DefinitionError, is_own_code
+from styx.errors import DefinitionError, DefinitionErrors, is_own_code
 
 #: What the line begins with.
 MARK = "styx-build-error: "
@@ -17,11 +17,18 @@ def nothing_registered() -> DefinitionError:
 
 def line_of(error: BaseException) -> str:
     """The line for an exception that ended the build."""
+    if isinstance(error, DefinitionErrors):
+        first, *others = (_report_of(each) for each in error.errors)
+        return MARK + json.dumps({**first, "others": others})
+    return MARK + json.dumps(_report_of(error))
+
+
+def _report_of(error: BaseException) -> dict[str, Any]:
     report: dict[str, Any] = {"message": _message(error), "file": None, "line": None}
     location = _location(error)
     if location is not None:
         report["file"], report["line"] = location
-    return MARK + json.dumps(report)
+    return report
 
 
 def _message(error: BaseException) -> str:

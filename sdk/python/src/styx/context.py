@@ -162,8 +162,25 @@ class Context:
         """Log lines of this invocation."""
         return self._host.log
 
+    def awaitable(self) -> "AsyncContext":
+        """The same for an `async def`."""
+        return AsyncContext(self.key, self.state, self._host, self._function)
+
     def __repr__(self) -> str:
         return f"<Context of {self._function} on {self.key!r}>"
+
+
+class AsyncContext(Context):
+    """The context of an `async def`: the same, but calls are awaited.
+
+    They run one after the other, each when it is awaited.
+    """
+
+    __slots__ = ()
+
+    async def call(self, operator: Any, key: str, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs a function on another entity, inside this transaction, and returns its result."""
+        return Context.call(self, operator, key, function, *args, **kwargs)
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -118,6 +118,14 @@ class DefinitionError(StyxError):
         self.location = location
 
 
+class DefinitionErrors(StyxError):
+    """Several of them, found together."""
+
+    def __init__(self, errors: list[DefinitionError]) -> None:
+        super().__init__("; ".join(str(error) for error in errors))
+        self.errors = errors
+
+
 class Rejected(StyxError):
     """The arguments of an invocation do not fit the function. Never seen by user code."""
 

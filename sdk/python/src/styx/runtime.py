@@ -11,6 +11,7 @@ from styx.errors import (
     GUEST_EXCEPTION,
     UNKNOWN_FUNCTION,
     DefinitionError,
+    DefinitionErrors,
     Rejected,
     failure_of,
     origin_of,
@@ -24,7 +25,8 @@ Invoke = Callable[[str, str, bytes], bytes]
 
 
 def functions_of(operators: Iterable[Operator]) -> dict[str, Function]:
-    """All functions by `operator.function`, ready to run. Raises `DefinitionError`."""
+    """All functions by `operator.function`, ready to run. Raises `DefinitionError`, or several as `DefinitionErrors`."""
+    wrong: list[DefinitionError] = []
     table: dict[str, Function] = {}
     owners: dict[str, Operator] = {}
     for operator in operators:
@@ -34,9 +36,17 @@ def functions_of(operators: Iterable[Operator]) -> dict[str, Function]:
         if other is not operator:
             first, line = other.location
             message = f"the operator {operator.name} is already declared at {first}:{line}: import it from there"
-            raise DefinitionError(message, operator.location)
+            wrong.append(DefinitionError(message, operator.location))
+            continue
         for function in operator.functions.values():
-            table[str(function)] = function.prepare()
+            try:
+                table[str(function)] = function.prepare()
+            except DefinitionError as error:
+                wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        raise DefinitionErrors(wrong)
     return table
 
 
