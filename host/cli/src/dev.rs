@@ -25,12 +25,12 @@ pub(crate) fn run(global: &Global, source: &Path, output: &Output) -> Result<(),
     })?;
     let client = Client::new(global)?;
     let (sender, changes) = channel();
-    let mut watcher = notify::recommended_watcher(move |event| {
+    let watcher = notify::recommended_watcher(move |event| {
         // Nobody listens any more when the verb has ended.
         let _ = sender.send(event);
     })
     .and_then(|mut watcher| watcher.watch(&source, RecursiveMode::Recursive).map(|()| watcher));
-    let _watcher = watcher.as_mut().map_err(|error| {
+    let _watcher = watcher.map_err(|error| {
         let message = format!("{} cannot be watched: {error}", source.display());
         CliError::new("WATCH", message, "the system's limit on watched files may be met (fs.inotify.max_user_watches)")
     })?;

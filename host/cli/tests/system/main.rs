@@ -13,6 +13,8 @@ mod leaks;
 mod misbehaviour;
 mod process;
 mod quarantine;
+mod reference;
 mod slow;
 mod snapshots;
 mod storage;
+mod verbs;
