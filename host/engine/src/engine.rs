@@ -200,7 +200,12 @@ impl Engine {
         if let Some(component) = self.artifacts.load(&self.wasmtime, digest) {
             return Ok(component); // Somebody else compiled it meanwhile.
         }
-        self.artifacts.compile(&self.wasmtime, &self.options.compiler, digest, bytes)
+        // It takes seconds, in which a start or a deployment seems to stand still.
+        let kilobytes = bytes.len() >> 10;
+        tracing::info!("compiling the component {digest}, {kilobytes} KiB");
+        let compiled = self.artifacts.compile(&self.wasmtime, &self.options.compiler, digest, bytes);
+        tracing::info!("compiled the component {digest}");
+        compiled
     }
 
     /// Links a component, so that executors can use it.
