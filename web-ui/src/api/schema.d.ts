@@ -832,12 +832,14 @@ export interface components {
         };
         Error: {
             error: {
+                app_code?: string;
                 code: string;
                 hint: string;
                 message: string;
             };
         };
         ErrorView: {
+            app_code?: string;
             code: string;
             /** Format: int64 */
             count: number;
