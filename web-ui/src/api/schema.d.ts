@@ -839,7 +839,6 @@ export interface components {
             };
         };
         ErrorView: {
-            app_code?: string;
             code: string;
             /** Format: int64 */
             count: number;
