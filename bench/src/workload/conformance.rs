@@ -75,5 +75,8 @@ fn told(end: Result<String, Error>) -> String {
 async fn state(client: &Client, operator: &str) -> anyhow::Result<Value> {
     let page = client.admin(&format!("/v1/state/{APP}/{operator}?limit=1000")).await?;
     let entries = page["entries"].as_array().context("a page has entries")?;
-    Ok(entries.iter().map(|entry| (entry["key"].as_str().unwrap_or_default().to_owned(), entry["value"].clone())).collect())
+    Ok(entries
+        .iter()
+        .map(|entry| (entry["key"].as_str().unwrap_or_default().to_owned(), entry["value"].clone()))
+        .collect())
 }

@@ -105,7 +105,11 @@ impl<'a> PythonGuest<'a> {
         let has_pytest = command::ask(Command::new(self.python.program).args(["-c", "import pytest"])).is_some();
         let mut tests = Command::new(self.python.program);
         tests.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1").arg("-m");
-        if has_pytest { tests.arg("pytest") } else { tests.args(["unittest", "discover"]) };
+        if has_pytest {
+            tests.arg("pytest")
+        } else {
+            tests.args(["unittest", "discover"])
+        };
         Ok(tests)
     }
 

@@ -46,8 +46,7 @@ mod tests {
     use super::*;
     use crate::project::{Origin, Project};
 
-    const ALL: [Language; 5] =
-        [Language::Rust, Language::Python, Language::TypeScript, Language::Go, Language::C];
+    const ALL: [Language; 5] = [Language::Rust, Language::Python, Language::TypeScript, Language::Go, Language::C];
 
     #[test]
     fn every_template_is_a_project_of_its_language() {

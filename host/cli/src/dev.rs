@@ -164,7 +164,8 @@ mod tests {
         for file in ["shop.py", "src/lib.rs", "styx.toml", "src/target/mod.rs"] {
             assert!(is_source(Path::new(file)), "{file}");
         }
-        for file in ["", "target/shop.zip", ".styx/log/1", "__pycache__/a.pyc", ".shop.py.swp", "shop.py~", "a/.git/x"] {
+        for file in ["", "target/shop.zip", ".styx/log/1", "__pycache__/a.pyc", ".shop.py.swp", "shop.py~", "a/.git/x"]
+        {
             assert!(!is_source(Path::new(file)), "{file}");
         }
     }

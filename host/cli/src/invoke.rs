@@ -54,7 +54,8 @@ pub(crate) fn result(client: &Client, args: &ResultArgs, output: &Output) -> Res
     let body = loop {
         let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         let step = left.min(Duration::from_secs(10)).as_millis();
-        let body = client.send(client.ingress(Method::GET, &format!("/v1/requests/{}?wait={step}ms", encode(&args.id))))?.body;
+        let body =
+            client.send(client.ingress(Method::GET, &format!("/v1/requests/{}?wait={step}ms", encode(&args.id))))?.body;
         if body["status"] != "pending" || left.is_zero() {
             break body;
         }

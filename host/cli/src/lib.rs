@@ -218,7 +218,9 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
     let client = || client::Client::new(&cli.global);
     match cli.verb {
-        Verb::Server { flags, log_level, print_config } => server::run(flags, log_level.as_deref(), print_config, output),
+        Verb::Server { flags, log_level, print_config } => {
+            server::run(flags, log_level.as_deref(), print_config, output)
+        }
         Verb::New { directory, lang } => new::run(&directory, lang, output),
         Verb::Dev { source } => dev::run(&cli.global, &source, output),
         Verb::Test { source, arguments } => build::test(&source, &arguments, output),

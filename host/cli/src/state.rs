@@ -110,7 +110,11 @@ pub(crate) fn run(client: &Client, verb: &StateVerb, output: &Output) -> Result<
                     epoch = body["epoch"].clone();
                     Ok(())
                 })?;
-                output.table(&["key", "value"], rows(&entries), &json!({ "entries": entries, "next": null, "epoch": epoch }));
+                output.table(
+                    &["key", "value"],
+                    rows(&entries),
+                    &json!({ "entries": entries, "next": null, "epoch": epoch }),
+                );
                 return Ok(());
             }
             let path = format!(

@@ -201,7 +201,10 @@ fn refusals_have_codes_and_bugs_are_logged() {
     for (how, says) in [
         ("nobody", "stock.refuse called nobody: operator stock has no function nothing"),
         ("wrongly", "stock.refuse was called with arguments that it does not take: argument `how` is missing"),
-        ("state", r#"stock.refuse on "k": state of "k": invalid type: string "written", expected u8 at line 1 column 9"#),
+        (
+            "state",
+            r#"stock.refuse on "k": state of "k": invalid type: string "written", expected u8 at line 1 column 9"#,
+        ),
     ] {
         let mut app = App::new().with::<Stock>();
         let bug = app.call::<()>("stock", "k", "refuse", (how,)).unwrap_err();

@@ -83,7 +83,9 @@ mod tests {
         let mut app = App::new().with::<Own>();
         let lines: Vec<_> = include_str!("../../cases.tsv").lines().skip(1).collect();
         for line in &lines {
-            let [key, function, arguments, expected] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [key, function, arguments, expected] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
             let found = match app.call_raw("rust", key, function, arguments.as_bytes()) {
                 Ok(reply) => String::from_utf8(reply).unwrap(),
                 Err(abort) => format!("{abort:?}"),

@@ -43,7 +43,13 @@ pub const KEYS: [Key; 16] = [
     key(COMPONENT, "language", "\"rust\"", "told by the files", "as above"),
     key(COMPONENT, "entry", "\"order\"", "told by the files", "as above"),
     key(COMPONENT, "file", "\"stock.wasm\"", "", "instead of sources: a component that is built already"),
-    key(LIMITS, "fuel", "5_000_000_000", "5 000 000 000", "instructions, roughly, of one invocation; up to the server's `--max-fuel`"),
+    key(
+        LIMITS,
+        "fuel",
+        "5_000_000_000",
+        "5 000 000 000",
+        "instructions, roughly, of one invocation; up to the server's `--max-fuel`",
+    ),
     key(
         LIMITS,
         "transaction_fuel",
@@ -54,7 +60,13 @@ pub const KEYS: [Key; 16] = [
     key(LIMITS, "memory", "\"64MiB\"", "128MiB", "linear memory of an instance; up to `--max-memory`"),
     key(LIMITS, "call_depth", "64", "64", "how deep calls may nest; up to `--max-call-depth`"),
     key(LIMITS, "calls", "10_000", "10 000", "calls of a transaction; up to `--max-calls`"),
-    key(LIMITS, "rw_set", "5_000", "100 000", "keys and ranges that a transaction reads and writes; up to `--max-rw-set`"),
+    key(
+        LIMITS,
+        "rw_set",
+        "5_000",
+        "100 000",
+        "keys and ranges that a transaction reads and writes; up to `--max-rw-set`",
+    ),
     key(LIMITS, "payload", "\"1MiB\"", "1MiB", "bytes of arguments, of a result or of a value; up to `--max-payload`"),
     key(
         OPERATOR,

@@ -69,7 +69,8 @@ fn manifest(page: &mut String) {
             table = key.table;
             writeln!(page, "\n`[{table}]`\n\n| key | for example | default | |\n|---|---|---|---|").unwrap();
         }
-        writeln!(page, "| `{}` | `{}` | {} | {} |", key.name, cell(key.example), cell(key.default), cell(key.meaning)).unwrap();
+        writeln!(page, "| `{}` | `{}` | {} | {} |", key.name, cell(key.example), cell(key.default), cell(key.meaning))
+            .unwrap();
     }
 }
 
@@ -112,9 +113,15 @@ fn variables(page: &mut String) {
         }
     });
     let others = [
-        (styx_cli::LOG_FILTER, "which lines of its log a server shows, as `tracing` writes filters: `info`, `styx_server=debug,warn`. `--log-level` counts before it"),
+        (
+            styx_cli::LOG_FILTER,
+            "which lines of its log a server shows, as `tracing` writes filters: `info`, `styx_server=debug,warn`. `--log-level` counts before it",
+        ),
         (styx_cli::TOKEN, "the token to show, if no file does"),
-        (styx_server::auth::ADMIN_TOKEN, "of a server: the operator's token, if `--admin-token-file` does not name a file"),
+        (
+            styx_server::auth::ADMIN_TOKEN,
+            "of a server: the operator's token, if `--admin-token-file` does not name a file",
+        ),
         ("NO_COLOR", "set to anything: no colours"),
         ("XDG_CACHE_HOME", "where `styx build` keeps its tools, in `styx` there; `~/.cache` otherwise"),
     ];

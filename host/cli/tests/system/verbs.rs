@@ -170,7 +170,8 @@ async fn an_app_is_deployed_again_when_it_changes() {
     let file = directory.path().join("bank/account.c");
     let text = std::fs::read_to_string(&file).unwrap();
     let (before, balance) = text.split_at(text.find("STYX_READ_ONLY").unwrap());
-    std::fs::write(&file, format!("{before}{}", balance.replace("styx_get(int64_t, result);", "*result = 77;"))).unwrap();
+    std::fs::write(&file, format!("{before}{}", balance.replace("styx_get(int64_t, result);", "*result = 77;")))
+        .unwrap();
     becomes(json!(77)).await;
     assert!(dev.try_wait().unwrap().is_none(), "it goes on");
     dev.kill().await.unwrap();
