@@ -44,7 +44,7 @@ pub(crate) fn of_failure(failure: Failure, denied: bool, running: &str, key: &st
 
 impl From<Abort> for Failure {
     fn from(abort: Abort) -> Self {
-        let code = match &abort.app_code {
+        let code = match abort.app_code() {
             Some(app_code) => format!("{APP_CODE}{app_code}"),
             None => abort.code.as_str().to_owned(),
         };
@@ -134,7 +134,7 @@ mod tests {
     fn a_guest_speaks_for_itself_only() {
         let of = |code: &str, message: &str| {
             let abort = of_failure(Failure { code: code.into(), message: message.into() }, false, "o.f", "k");
-            (abort.code, abort.message, abort.app_code.as_deref().map(str::to_owned))
+            (abort.code, abort.message.clone(), abort.app_code().map(str::to_owned))
         };
         let sold_out = Some("SOLD_OUT".to_owned());
         for (code, expected) in [

@@ -86,8 +86,19 @@ pub struct Abort {
     pub code: Code,
     /// One line for the person who called.
     pub message: String,
-    /// The app's own code for what it refused, of an [`Code::Aborted`] only.
-    pub app_code: Option<Box<str>>,
+    /// The app's own code for what it refused, of an [`Code::Aborted`] only. Thin: few have one, and all are moved often.
+    pub app_code: Option<Box<AppCode>>,
+}
+
+/// An app's own code for an error of its own.
+#[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+pub struct AppCode(Box<str>);
+
+impl AppCode {
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Abort {
@@ -117,13 +128,18 @@ impl Abort {
     /// Adds the app's own code; one that is none ([`is_app_code`]) is left out.
     #[must_use]
     pub fn with_app_code(mut self, app_code: &str) -> Self {
-        self.app_code = is_app_code(app_code).then(|| app_code.into());
+        self.app_code = is_app_code(app_code).then(|| Box::new(AppCode(app_code.into())));
         self
+    }
+
+    /// The app's own code, if there is one.
+    pub fn app_code(&self) -> Option<&str> {
+        self.app_code.as_ref().map(|code| code.as_str())
     }
 
     /// Its bytes in memory, but for what every abort has.
     pub fn size(&self) -> usize {
-        self.message.len() + self.app_code.as_ref().map_or(0, |code| code.len())
+        self.message.len() + self.app_code().map_or(0, str::len)
     }
 }
 
@@ -147,10 +163,10 @@ mod tests {
     fn codes_of_apps_are_bounded_words() {
         let longest = "A".repeat(Abort::APP_CODE_MAX);
         for code in ["A", "SOLD_OUT", "E2_", &longest] {
-            assert_eq!(Abort::new(Code::Aborted, "no").with_app_code(code).app_code.as_deref(), Some(code));
+            assert_eq!(Abort::new(Code::Aborted, "no").with_app_code(code).app_code(), Some(code));
         }
         for code in ["", "a", "1A", "_A", "A-B", "A B", "Ä", "A\n", &format!("{longest}A")] {
-            assert_eq!(Abort::new(Code::Aborted, "no").with_app_code(code).app_code, None, "{code:?}");
+            assert_eq!(Abort::new(Code::Aborted, "no").with_app_code(code).app_code(), None, "{code:?}");
         }
     }
 

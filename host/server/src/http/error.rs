@@ -95,12 +95,13 @@ impl ApiError {
 
 impl From<Abort> for ApiError {
     fn from(abort: Abort) -> Self {
+        let app_code = abort.app_code().map(Into::into);
         ApiError {
             status: status_of(abort.code),
             code: abort.code.as_str(),
             message: abort.message,
             hint: Cow::Borrowed(hint_of(abort.code)),
-            app_code: abort.app_code,
+            app_code,
             closes: false,
         }
     }

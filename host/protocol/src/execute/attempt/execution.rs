@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn it_is_small() {
-        assert_eq!(size_of::<Execution>(), 144, "one is kept for each transaction of an epoch, and moved often");
+        assert_eq!(size_of::<Execution>(), 152, "one is kept for each transaction of an epoch, and moved often");
         assert_eq!(size_of::<CallRecord>(), 64);
     }
 }
