@@ -36,7 +36,7 @@ pub(crate) enum StateVerb {
         #[arg(long, conflicts_with = "limit")]
         all: bool,
     },
-    /// Write all entities of an app, or of one operator, as lines of JSON: operator, key and value
+    /// Write all entities of an app, or of one operator, as lines of JSON: operator, key, value and its encoding, `json` or `base64`
     Export {
         /// app or app/operator
         target: String,
@@ -137,10 +137,8 @@ pub(crate) fn run(client: &Client, verb: &StateVerb, output: &Output) -> Result<
 }
 
 fn rows(entries: &[Value]) -> Vec<Vec<String>> {
-    let row = |entry: &Value| {
-        let value = if entry["value_base64"].is_string() { &entry["value_base64"] } else { &entry["value"] };
-        vec![entry["key"].as_str().unwrap_or_default().to_string(), value.to_string()]
-    };
+    let row =
+        |entry: &Value| vec![entry["key"].as_str().unwrap_or_default().to_string(), entry["value"].to_string()];
     entries.iter().map(row).collect()
 }
 

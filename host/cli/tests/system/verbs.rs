@@ -74,8 +74,8 @@ async fn what_was_sent_is_asked_for_and_state_is_written_as_lines() {
     let text = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 1101);
-    assert_eq!(lines[0], json!({ "operator": "a", "key": "k", "value": [5] }));
-    assert_eq!(lines[1100], json!({ "operator": "b", "key": "1099", "value": [1] }));
+    assert_eq!(lines[0], json!({ "operator": "a", "key": "k", "encoding": "json", "value": [5] }));
+    assert_eq!(lines[1100], json!({ "operator": "b", "key": "1099", "encoding": "json", "value": [1] }));
     let (_, all) = asked(&server, &["state", "scan", "testkit/b", "--all"]);
     assert_eq!(all["entries"].as_array().unwrap().len(), 1100);
 }
