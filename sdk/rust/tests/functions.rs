@@ -302,7 +302,8 @@ fn operators_describe_themselves() {
             ("clear", false),
             ("sly", true),
             ("sly_later", true),
-            ("boom", false)
+            ("boom", false),
+            ("refuse", false)
         ]
     );
     let take = &stock.functions[1];
