@@ -8,6 +8,7 @@ mod deploy;
 mod doctor;
 mod environment;
 mod error;
+mod generate;
 mod invoke;
 mod migrations;
 mod output;
@@ -150,6 +151,11 @@ enum Verb {
         #[command(subcommand)]
         verb: cluster::ClusterVerb,
     },
+    /// Write code that calls an app
+    Generate {
+        #[command(subcommand)]
+        verb: generate::GenerateVerb,
+    },
     /// Check the machine and the server
     Doctor,
 }
@@ -197,6 +203,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Partitions(args) => partitions::run(&client()?, &args, output),
         Verb::Scale(args) => scale::run(&client()?, args, output),
         Verb::Migrations { verb } => migrations::run(&client()?, verb, output),
+        Verb::Generate { verb } => generate::run(&client()?, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
         Verb::Requests { verb } => requests::run(&client()?, verb, output),
         Verb::Cluster { verb } => cluster::run(verb, output),
