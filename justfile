@@ -31,6 +31,7 @@ test: setup languages servers
     just test-c
     just lint
     just build
+    just test-clients
     target/release/styx-bench languages
     target/release/styx-bench budget
     target/release/styx-bench run --results target/test-results --system inprocess --closed --seconds 1 ycsb-t
@@ -100,6 +101,10 @@ test-c:
 # The TypeScript SDK's own tests, and those of guests in TypeScript
 test-typescript: languages
     scripts/typescript-tests.sh
+
+# The clients in Python and TypeScript, and what `styx generate client` writes, against a real server
+test-clients *args: build languages
+    scripts/clients-tests.sh {{args}}
 
 # The Rust guests' own tests, on this machine's processor
 test-guests:

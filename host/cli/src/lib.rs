@@ -9,6 +9,7 @@ mod dev;
 mod doctor;
 mod environment;
 mod error;
+mod generate;
 mod invoke;
 mod migrations;
 mod new;
@@ -177,6 +178,11 @@ enum Verb {
         #[command(subcommand)]
         verb: cluster::ClusterVerb,
     },
+    /// Write code that calls an app
+    Generate {
+        #[command(subcommand)]
+        verb: generate::GenerateVerb,
+    },
     /// Check the machine and the server
     Doctor,
     /// Print what completes commands in a shell: `styx completions bash > ~/.local/share/bash-completion/completions/styx`
@@ -235,6 +241,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Partitions(args) => partitions::run(&client()?, &args, output),
         Verb::Scale(args) => scale::run(&client()?, args, output),
         Verb::Migrations { verb } => migrations::run(&client()?, verb, output),
+        Verb::Generate { verb } => generate::run(&client()?, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
         Verb::Requests { verb } => requests::run(&client()?, verb, output),
         Verb::Cluster { verb } => cluster::run(verb, output),
