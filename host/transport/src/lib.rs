@@ -99,7 +99,7 @@ impl Default for Options {
             outstanding_bytes_max: 1 << 30,
             hello_timeout: Duration::from_secs(5),
             silence_max: Duration::from_secs(10),
-            takeover_after: Duration::from_secs(1),
+            takeover_after: Duration::ZERO,
             redial_min: Duration::from_millis(20),
             redial_max: Duration::from_secs(2),
             unauthenticated_max: 256,

@@ -122,40 +122,6 @@ async fn results_that_are_not_read_are_bounded_and_each_request_is_answered() {
     assert!(whole >= 100, "{whole} results were delivered");
 }
 
-/// Pages of the state count as results do.
-#[tokio::test(flavor = "multi_thread")]
-async fn pages_that_are_not_read_are_bounded() {
-    let server = small().await;
-    let value = json!(["x".repeat(900_000)]).to_string();
-    for key in ["a", "b", "c"] {
-        assert_eq!(server.call(key, "store", value.clone()).await.status, 200);
-    }
-    let request = b"GET /v1/state/app/item?limit=3 HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let mut open = Vec::new();
-    for _ in 0..20 {
-        let mut stream = TcpStream::connect(server.admin).await.unwrap();
-        stream.write_all(request).await.unwrap();
-        open.push(stream);
-        goes_on(&server, "unread pages").await;
-    }
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    goes_on(&server, "unread pages").await;
-    let (mut whole, mut refused) = (0, 0);
-    for stream in &mut open {
-        let mut head = [0; 12];
-        timeout(Duration::from_secs(20), stream.read_exact(&mut head)).await.unwrap().unwrap();
-        whole += usize::from(head.ends_with(b"200"));
-        refused += usize::from(head.ends_with(b"503"));
-    }
-    assert!(whole > 0 && refused > 0 && whole + refused == open.len(), "{whole} pages, {refused} refusals");
-    drop(open);
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while server.memory.used() > 0 && std::time::Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(server.memory.used(), 0, "who has gone holds nothing");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_takes_only_its_connections() {
     let server = Server::start().await;

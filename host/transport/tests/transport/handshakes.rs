@@ -136,30 +136,6 @@ async fn connections_of_one_address_are_bounded() {
     fifth.greet().await;
 }
 
-/// As when a data directory was copied, or by somebody who makes it up.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_id_of_a_process_that_lives_is_nobody_elses() {
-    let (a, b) = (Node::start(1).await, Node::start(2).await);
-    pair(&a, &b).await;
-    a.network.send(b.id, "begins").unwrap();
-    assert_eq!(b.message().await, "begins");
-    let copy = Node::start(1).await;
-    copy.network.set_generation(1);
-    copy.dial(&b);
-    let (reason, message) = copy.refused().await;
-    assert!(reason == "node_taken" && message.contains("copy"), "{reason}: {message}");
-    for number in 0..20u8 {
-        a.network.send(b.id, vec![number]).unwrap();
-        assert_eq!(b.message().await, vec![number], "the first one notices nothing");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(copy.inbox.try_iter().all(|incoming| !matches!(incoming, Incoming::Connected { .. })));
-    // It is dialing on, and is let in when the first one is over.
-    a.network.stop().await;
-    copy.connected().await;
-    assert!(b.connected().await, "another process");
-}
-
 /// Both dial at the same moment, many times: one connection stays, and it is the same for both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_dial() {
