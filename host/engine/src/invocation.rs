@@ -24,6 +24,7 @@ use crate::budget::GuestUsage;
 use crate::component::Components;
 use crate::instance::{Call, Ended, Instance};
 use crate::limits::{self, IdleInstances};
+use crate::memory::{GuestMemory, MemoryShare};
 use crate::pool::{InstanceSetId, Pool};
 use crate::rendezvous::Rendezvous;
 
@@ -59,13 +60,28 @@ pub(crate) struct ExecutorResources {
     pub unconfirmed: bool,
     /// Guests under way, each in an instance.
     pub guests: GuestUsage,
+    /// Whether they may wait for memory: no epoch waits for them.
+    pub patient: bool,
+    memory: Arc<GuestMemory>,
+    /// The executor's number.
+    executor: u64,
 }
 
 impl ExecutorResources {
-    pub fn new(components: Arc<Components>, idle_max: IdleInstances, rendezvous: Rendezvous<Box<Context>>) -> Self {
+    /// Of the executor with this number.
+    pub fn new(
+        executor: u64,
+        components: Arc<Components>,
+        idle_max: IdleInstances,
+        memory: Arc<GuestMemory>,
+        rendezvous: Rendezvous<Box<Context>>,
+    ) -> Self {
         ExecutorResources {
             pool: Pool::new(idle_max),
             components,
+            patient: false,
+            memory,
+            executor,
             rendezvous,
             instances: InstancePolicy::Warm,
             reused: false,
@@ -73,6 +89,11 @@ impl ExecutorResources {
             unconfirmed: false,
             guests: GuestUsage::default(),
         }
+    }
+
+    /// What a new instance of a set gets of the memory of all.
+    fn share(&self, set: InstanceSetId) -> MemoryShare {
+        MemoryShare::new(self.memory.clone(), self.pool.app(set).clone(), self.executor, self.patient)
     }
 
     /// Resets them for the next task.
@@ -98,17 +119,17 @@ impl Context {
 
     /// Runs the function of the attempt's frame in an instance of its component.
     fn invoke(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
-        let (prepared, idle) = match self.prepare() {
+        let (mut prepared, idle) = match self.prepare() {
             Ok(found) => found,
             Err(abort) => return (self, Err(abort)),
         };
         let started = match idle {
             Some(instance) => Ok(instance),
-            None => Instance::start(self.resources.pool.component(prepared.set), &prepared.call),
+            None => Instance::start(self.resources.pool.component(prepared.set), &mut prepared.call),
         };
         let mut instance = match started {
             Ok(instance) => instance,
-            Err(abort) => return (self, Err(abort)),
+            Err(abort) => return (self.not_started(&abort), Err(abort)),
         };
         self.enter(&instance);
         let (mut context, ended) = instance.call(self, &prepared.call);
@@ -119,17 +140,17 @@ impl Context {
     /// As [`Context::invoke`], on a fiber, so that the guest can be suspended. The host's own stack does not grow with the
     /// nesting of calls.
     async fn invoke_on_fiber(mut self: Box<Self>) -> (Box<Self>, Result<Value, Abort>) {
-        let (prepared, idle) = match self.prepare() {
+        let (mut prepared, idle) = match self.prepare() {
             Ok(found) => found,
             Err(abort) => return (self, Err(abort)),
         };
         let started = match idle {
             Some(instance) => Ok(instance),
-            None => Instance::start_on_fiber(self.resources.pool.component(prepared.set), &prepared.call).await,
+            None => Instance::start_on_fiber(self.resources.pool.component(prepared.set), &mut prepared.call).await,
         };
         let mut instance = match started {
             Ok(instance) => instance,
-            Err(abort) => return (self, Err(abort)),
+            Err(abort) => return (self.not_started(&abort), Err(abort)),
         };
         self.enter(&instance);
         let (mut context, ended) = instance.call_on_fiber(self, &prepared.call).await;
@@ -180,7 +201,16 @@ impl Context {
         } else {
             self.resources.pool.take(set)
         };
-        Ok((Prepared { set, call: Call { function, memory_max }, always_fresh }, idle))
+        let share = idle.is_none().then(|| self.resources.share(set));
+        Ok((Prepared { set, call: Call { function, memory_max, share }, always_fresh }, idle))
+    }
+
+    /// An instance did not start. If that is for want of memory, it is tried again beside the epochs.
+    fn not_started(mut self: Box<Self>, abort: &Abort) -> Box<Self> {
+        if abort.code == Code::Overloaded {
+            self.attempt.postpone();
+        }
+        self
     }
 
     /// Accounts for a guest that begins.

@@ -82,6 +82,14 @@ pub(crate) fn of_trap(error: &wasmtime::Error, running: &str, bounds: Bounds) ->
                 format!("{running} needs more memory than {most} MiB (limits.memory)"),
             );
         }
+        Some(Denied::Together) => {
+            let message = format!(
+                "{running} and what calls it need more memory together than a transaction may have (--guest-memory)"
+            );
+            return Abort::new(Code::LimitExceeded, message);
+        }
+        // Nobody is told: what is stopped for it runs again, beside the epochs.
+        Some(Denied::Now) => return Abort::new(Code::Overloaded, format!("{running} waits for memory")),
         Some(Denied::Table) => {
             let message = format!("{running} needs a table of more than {TABLE_ELEMENTS_MAX} elements");
             return Abort::new(Code::LimitExceeded, message);

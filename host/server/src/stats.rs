@@ -78,6 +78,8 @@ pub struct Stats {
     pub replies_forgotten_early: AtomicU64,
     /// Apps of which requests waited for an epoch when the last one ended.
     pub waiting_apps: AtomicU64,
+    /// Log lines of guests that were not shown, because their apps wrote too many.
+    pub guest_lines_left_out: AtomicU64,
     /// Messages of peers that could not be read or were for somebody else.
     pub peer_errors: AtomicU64,
     /// Snapshots taken.

@@ -66,3 +66,18 @@ fn an_epoch_takes_few_of_what_uses_much() {
         "whoever uses little is not held up: {taken:?}"
     );
 }
+
+#[test]
+fn an_app_that_fills_the_backlog_keeps_no_other_out() {
+    let mut driver = two_apps(Config { backlog_max: 64, ..config(true, true) });
+    (0..100).for_each(|id| ask(&mut driver, id, OperatorId(0), &[Op::Write(Place::Own)]));
+    let refused = |driver: &Driver| {
+        let refused = driver.replies.iter().filter(|(_, reply)| reply.outcome.is_err());
+        refused.map(|(waiter, _)| *waiter).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(&driver), (64..100).collect::<Vec<_>>());
+    // Of the other one few wait: as many as one part in sixteen.
+    (100..106).for_each(|id| ask(&mut driver, id, OTHER, &[Op::Write(Place::Own)]));
+    assert_eq!(refused(&driver)[36..], [104, 105]);
+    assert_eq!(next(&mut driver).1, 4);
+}

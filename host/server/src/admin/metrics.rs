@@ -39,6 +39,7 @@ pub async fn metrics(State(admin): State<Admin>) -> Result<Response, ApiError> {
 }
 
 const PEER_ERRORS: &str = "Messages of other processes that could not be read, or were not for this one";
+const LINES_LEFT_OUT: &str = "Log lines of apps that are missing in the server's log, because of --app-log-rate";
 const QUEUE: &str =
     "Time that requests have waited for their epoch, of all together, where one process is all of the system";
 const WAITING: &str = "Apps of which requests waited for an epoch when the last one ended: they share the next ones";
@@ -78,6 +79,7 @@ impl Collector for Everything {
             ("styx_queries", "Read-only requests answered", None, of(&stats.queries)),
             ("styx_fuel", "Fuel used by guests", None, of(&stats.fuel)),
             ("styx_peer_errors", PEER_ERRORS, None, of(&stats.peer_errors)),
+            ("styx_app_log_lines_left_out", LINES_LEFT_OUT, None, of(&stats.guest_lines_left_out)),
             ("styx_log_records", "Log records made durable", None, of(&stats.log_records)),
             ("styx_log_bytes", "Bytes appended to the log", None, of(&stats.log_bytes)),
             ("styx_log_syncs", "Times that the log was made durable", None, of(&stats.log_syncs)),

@@ -51,7 +51,7 @@ use crate::auth::{Gate, guard_admin};
 use crate::components::ComponentStore;
 use crate::gateway::{self, Ingress};
 use crate::handle::Handle;
-use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, method_not_allowed, refuse};
+use crate::http::{ApiError, HttpOptions, Latencies, Shutdown, guarded, hold_answer, method_not_allowed, refuse};
 use queries::Queries;
 
 /// State of the admin surface, of which each handler takes its part. Cheap to clone.
@@ -158,7 +158,8 @@ fn own_health() -> OpenApiRouter<Admin> {
 
 /// The admin port of a coordinator, or of a single process.
 pub fn router(admin: Admin) -> Router {
-    let mut router = Router::from(endpoints()).route("/assets/{name}", get(console::asset));
+    let held = from_fn_with_state(admin.uploads.options.memory.clone(), hold_answer);
+    let mut router = Router::from(endpoints()).layer(held).route("/assets/{name}", get(console::asset));
     if let Calls(Some(ingress)) = &admin.calls {
         router = router.route("/v1/call/{*path}", post(gateway::call).with_state(ingress.clone()));
     }

@@ -40,16 +40,33 @@ impl Gate {
         }
     }
 
-    /// Finds out who has sent a request, and counts it.
+    /// Finds out who has sent a request, and counts it: as one of its address, if it shows nothing that is worth something.
     ///
     /// # Errors
     /// 401: nothing was shown, or it is worth nothing. 429: it is one too many.
     pub(crate) fn visit(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Visitor, ApiError> {
         let catalog = self.0.handle.catalog();
         let shown = shown(headers);
-        let identity = self.identify(shown, &catalog)?;
-        let counted = self.0.access.rates.as_ref().map(|_| match peer {
-            Some(Peer(address)) if !identity.is_known => machine(*address).to_string().into(),
+        let rates = self.rates().map(|rates| {
+            let address: Option<Arc<str>> = peer.map(|Peer(address)| machine(*address).to_string().into());
+            (rates, address)
+        });
+        if let (Some((rates, Some(address))), Some(shown)) = (&rates, shown)
+            && Provider::issues(shown)
+        {
+            // A signature takes as long to check as dozens of requests, and anybody can make some up.
+            rates.has_room(address)?;
+        }
+        let identity = match (self.identify(shown, &catalog), &rates) {
+            (Ok(identity), _) => identity,
+            (Err(unknown), Some((rates, Some(address)))) => {
+                rates.admit(address)?;
+                return Err(unknown);
+            }
+            (Err(unknown), _) => return Err(unknown),
+        };
+        let counted = rates.map(|(_, address)| match address {
+            Some(address) if !identity.is_known => address,
             _ => identity.name.as_str().into(),
         });
         let visitor =

@@ -251,6 +251,14 @@ pub struct ServerConfig {
     /// Most transactions that run beside the epochs at a time
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<16>, default_value_t = Long::default().running_max)]
     pub long_max: usize,
+    /// Most memory that functions may get while they run, all together, beyond what their instances begin with; an app alone
+    /// gets half of it, and whoever needs more waits
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes, default_value = "384MiB")]
+    pub guest_memory: u64,
+    /// Most bytes of log lines of each app in a second, on each worker; some seconds' worth may come at once, others are
+    /// left out; 0: no bound
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "SIZE", value_parser = bytes, default_value = "64KiB")]
+    pub app_log_rate: u64,
     /// Most fuel that the transactions of an epoch, or the queries of a round, are expected to use on each worker; one is always taken
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = value_parser!(u64).range(1..), default_value = "1000000000")]
     pub epoch_max_fuel: u64,

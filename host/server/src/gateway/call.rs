@@ -24,7 +24,7 @@ use super::request::{Call, check_idempotency_key, derived_id, parse_id, prepare}
 use crate::auth::Visitor;
 use crate::handle::{Answer, Failure, Waiter, hold_result};
 use crate::http::{
-    Account, ApiError, BodyLimits, Latencies, Memory, Options, Outcome, PathParts, UNCOUNTED, read_body, refuse,
+    Account, ApiError, BodyLimits, Latencies, Memory, Options, Outcome, PathParts, UNCOUNTED, Unread, read_body, refuse,
 };
 use styx_driver::wire::AdminQuery;
 
@@ -179,18 +179,6 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     check_idempotency_key(key).map(Some)
 }
 
-/// Bytes of a response, on an account until they are sent if they are many.
-struct Unread<T> {
-    bytes: T,
-    _account: Option<Account>,
-}
-
-impl<T: AsRef<[u8]>> AsRef<[u8]> for Unread<T> {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes.as_ref()
-    }
-}
-
 /// Holds the result of a reply until it is read.
 fn hold(reply: &mut Reply, memory: &Memory) -> Option<Account> {
     let is_large = reply.outcome.as_ref().is_ok_and(|result| result.len() > UNCOUNTED);
@@ -200,7 +188,7 @@ fn hold(reply: &mut Reply, memory: &Memory) -> Option<Account> {
 
 /// The response to the end of a request.
 fn answer(mut reply: Reply, read_only: bool, ingress: &Ingress) -> (Outcome, Response) {
-    let _account = hold(&mut reply, &ingress.options.memory);
+    let account = hold(&mut reply, &ingress.options.memory);
     let (id, tid, epoch) = (reply.id, reply.tid, reply.epoch);
     let (outcome, mut response) = match reply.outcome {
         Ok(value) => {
@@ -209,7 +197,7 @@ fn answer(mut reply: Reply, read_only: bool, ingress: &Ingress) -> (Outcome, Res
             } else {
                 // Functions may return anything; SDKs return JSON.
                 let kind = if is_json(&value) { "application/json" } else { "application/octet-stream" };
-                (kind, Bytes::from_owner(Unread { bytes: value, _account }))
+                (kind, Bytes::from_owner(Unread { bytes: value, account }))
             };
             let response = ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], bytes).into_response();
             (if read_only { Outcome::Answered } else { Outcome::Committed }, response)
@@ -340,11 +328,11 @@ pub async fn request(
 
 /// The end of a request as an object.
 fn report(mut reply: Reply, memory: &Memory) -> Response {
-    let _account = hold(&mut reply, memory);
+    let account = hold(&mut reply, memory);
     let status = if reply.outcome.is_ok() { "committed" } else { "aborted" };
     let mut body = format!("{{\"request_id\":\"{}\",\"status\":\"{status}\",", reply.id).into_bytes();
     super::reply::outcome(reply.outcome, "result", &mut body);
     body.extend_from_slice(format!(",\"tid\":{},\"epoch\":{}}}", reply.tid, reply.epoch).as_bytes());
-    let body = Bytes::from_owner(Unread { bytes: body, _account });
+    let body = Bytes::from_owner(Unread { bytes: body, account });
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }

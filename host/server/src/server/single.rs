@@ -58,6 +58,7 @@ impl Server {
             epoch_max_wait: config.epoch_max_wait,
             backlog_max: config.backlog_max,
             long_max: config.long_max,
+            guest_log_rate: config.app_log_rate,
             partitions: config.partitions,
             retention: retention(config),
             engine: engine.engine_hash(),

@@ -59,6 +59,7 @@ impl WorkerServer {
             backlog_max: config.backlog_max,
             suspended_max: room.suspended,
             long_max: config.long_max,
+            guest_log_rate: config.app_log_rate,
             executing: executing.clone(),
         };
         let worker = WorkerNode::start(options, engine, components).await;

@@ -33,6 +33,7 @@ use self::snapshots::Snapshots;
 use crate::executing::Executing;
 use crate::execution::{Completion, Dispatcher, ExecutionPool, INLINE_MAX, LongEvent, LongPool};
 use crate::fatal::fatal_on_panic;
+use crate::guest_logs::GuestLogs;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
 use crate::quarantine::sequence;
@@ -96,6 +97,8 @@ pub struct SingleOptions {
     pub partitions: Option<u32>,
     /// Most long transactions that may run at a time.
     pub long_max: usize,
+    /// Most bytes of log lines of each app in a second; 0: as many as there are.
+    pub guest_log_rate: u64,
     /// How long replies are remembered.
     pub retention: Retention,
     /// Which parts of the protocol are on.
@@ -120,6 +123,7 @@ impl Default for SingleOptions {
             epoch_max_wait: Duration::from_millis(1),
             backlog_max: 100_000,
             long_max: Long::default().running_max,
+            guest_log_rate: 64 << 10,
             partitions: None,
             retention: Retention::default(),
             modes: Modes::default(),
@@ -202,8 +206,8 @@ impl SingleNode {
         let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
         let long = LongPool::new((0..options.long_max).map(|_| make()), options.stack_bytes);
         let threads = Threads { dispatcher, long, events: inbox.clone() };
-        let executing = options.executing.clone();
-        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare, executing);
+        let (executing, guest_logs) = (options.executing.clone(), GuestLogs::new(options.guest_log_rate));
+        let mut shell = Shell::new(driver, threads, messages, handle.clone(), prepare, executing, guest_logs);
         let snapshots = options.snapshots.as_ref().map(|options| begin.snapshot_start(options.schedule()));
         // Where the driver will run: a replay needs as much stack as the first execution, and guests
         // must not meet the runtime of whoever starts the server.

@@ -29,7 +29,7 @@ use crate::diagnostics;
 use crate::executing::Executing;
 use crate::execution::{Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
-use crate::guest_logs;
+use crate::guest_logs::GuestLogs;
 use crate::handle::{Handle, OperatorMessage, Waiter};
 use crate::log::LogThread;
 use crate::quarantine;
@@ -64,6 +64,7 @@ pub(super) struct Shell<E> {
     handle: Handle,
     prepare: Prepare,
     executing: Option<Arc<Executing>>,
+    guest_logs: GuestLogs,
     snapshots: Option<Snapshots>,
     log: Option<LogThread>,
     /// When the pool was given the batch that it has.
@@ -83,6 +84,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
         handle: Handle,
         prepare: Prepare,
         executing: Option<Arc<Executing>>,
+        guest_logs: GuestLogs,
     ) -> Self {
         let clock = MonotonicClock::start();
         Shell {
@@ -94,6 +96,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
             handle,
             prepare,
             executing,
+            guest_logs,
             snapshots: None,
             log: None,
             batch_out: Instant::now(),
@@ -319,7 +322,7 @@ impl<E: Executor + TaskExecutor + Send + 'static> Shell<E> {
                 let _ = to.send(response);
             }
             SingleEffect::Logs { catalog, tid, lines } => {
-                lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
+                self.guest_logs.show(&catalog, tid, &lines, &self.handle.stats().guest_lines_left_out);
             }
             SingleEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early, waiting_apps } => {
                 let stats = self.handle.stats();

@@ -81,6 +81,7 @@ impl Server {
             compiler: Compiler::InProcess,
             cluster: None,
             long: None,
+            guest_memory: usize::MAX,
         })
         .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();

@@ -26,6 +26,7 @@ use crate::components::ComponentStore;
 use crate::executing::{Executing, Noted};
 use crate::execution::{Dispatcher, ExecutionPool, LongPool};
 use crate::fatal::fatal_on_panic;
+use crate::guest_logs::GuestLogs;
 use crate::handle::Handle;
 use crate::stats::Stats;
 
@@ -54,6 +55,8 @@ pub struct WorkerNodeOptions {
     pub suspended_max: usize,
     /// Most long transactions that run at a time.
     pub long_max: usize,
+    /// Most bytes of log lines of each app in a second; 0: as many as there are.
+    pub guest_log_rate: u64,
     /// Where its threads note what they execute.
     pub executing: Arc<Executing>,
 }
@@ -134,6 +137,7 @@ impl WorkerNode {
                 long: LongPool::new((0..options.long_max).map(|_| make()), EXECUTION_STACK_BYTES),
             },
             executing: executing.clone(),
+            guest_logs: GuestLogs::new(options.guest_log_rate),
             compiler: Compiler { engine: engine.clone(), components },
             parts: Parts { store: None, writer: None, runtime: tokio::runtime::Handle::current(), threads },
             refused: refuse,

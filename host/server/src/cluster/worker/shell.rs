@@ -30,7 +30,7 @@ use crate::diagnostics;
 use crate::executing::{Executing, Noted};
 use crate::execution::{Completion, Dispatcher, Finished, LongEvent, LongPool};
 use crate::fatal::fatal;
-use crate::guest_logs;
+use crate::guest_logs::GuestLogs;
 use crate::handle::{ClientMessage, Handle, Waiter};
 use crate::snapshots::DeltaWriter;
 use crate::stats::{Phases, Stats};
@@ -70,6 +70,7 @@ pub(super) struct Shell {
     pub(super) network: Arc<Network>,
     pub(super) execution: Execution,
     pub(super) executing: Arc<Executing>,
+    pub(super) guest_logs: GuestLogs,
     pub(super) compiler: Compiler,
     pub(super) parts: Parts,
     /// Says why the coordinator does not want this worker.
@@ -389,7 +390,7 @@ impl Shell {
             }
             WorkerEffect::KeepSuspects(suspects) => self.executing.keep(suspects),
             WorkerEffect::Logs { catalog, tid, lines } => {
-                lines.iter().for_each(|line| guest_logs::show(&catalog, tid, line));
+                self.guest_logs.show(&catalog, tid, &lines, &self.stats.guest_lines_left_out);
             }
             WorkerEffect::EpochEnded { summary, duration, entities, state_bytes, forgotten_early, waiting_apps } => {
                 self.stats.finished(&summary, duration.as_micros() as u64);
