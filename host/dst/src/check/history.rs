@@ -191,6 +191,50 @@ impl History {
         ensure(own, "own reply", || format!("{request:?} is answered with {reply:?}, which is {sequenced:?}"))
     }
 
+    /// A front is told what a record came to, which is a request or nothing that anybody knows of.
+    ///
+    /// # Errors
+    /// It came to something else.
+    pub fn record_reply(
+        &mut self,
+        of: Option<usize>,
+        record: (u128, u32, u64),
+        reply: &Reply,
+        is_query: bool,
+        checker: &Checker,
+    ) -> Checked {
+        let request = of.map(|of| self.requests[of].request.clone());
+        ensure(request.as_ref().is_some_and(|request| request.id == reply.id), "own reply", || {
+            format!("record {record:?} is answered with {reply:?}; it is {request:?}")
+        })?;
+        let request = request.expect("there is one");
+        let tids = checker.by_id.get(&request.id).map_or(&[][..], |tids| &tids[..]);
+        if refused(reply) {
+            let reason = match code_of(reply) {
+                Some(Code::TooLarge) => request.weight() > checker.request_max(),
+                Some(Code::ReplyForgotten) => tids.iter().any(|tid| {
+                    let known = &checker.sequenced[tid];
+                    known.end.is_some() && record_of(&known.request) == Some(record)
+                }),
+                // Of another record with the same id, in an app that was deployed anew.
+                Some(Code::IdempotencyMismatch) => {
+                    tids.iter().any(|tid| record_of(&checker.sequenced[tid].request) != Some(record))
+                }
+                _ => false,
+            };
+            return ensure(reason, "own reply", || {
+                format!("record {record:?} is refused without reason: {reply:?}, ran as {tids:?}")
+            });
+        }
+        if is_query {
+            return Ok(());
+        }
+        ensure(tids.contains(&reply.tid), "own reply", || {
+            format!("record {record:?} is answered with {reply:?}, and ran as {tids:?}")
+        })?;
+        told(reply, checker)
+    }
+
     /// A client is given a receipt.
     pub fn receipt(&mut self, attempt: usize) -> Checked {
         self.answer(attempt).map(drop)

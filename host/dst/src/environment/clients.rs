@@ -9,7 +9,7 @@ use styx_protocol::machine::worker::ClientResponse;
 use super::Environment;
 use crate::check::looks::Look;
 use crate::check::{Checked, ensure};
-use crate::event::{Event, Life, Response};
+use crate::event::{Event, Life, Response, Waiter};
 
 impl Environment {
     /// The client of an attempt sees its connection break.
@@ -35,7 +35,7 @@ impl Environment {
     }
 
     /// The same of a single process.
-    pub fn leaves_alone(&mut self, responses: &[ClientResponse<usize>]) -> Checked {
+    pub fn leaves_alone(&mut self, responses: &[ClientResponse<Waiter>]) -> Checked {
         for response in responses {
             match response {
                 ClientResponse::Reply { reply, .. } => {
