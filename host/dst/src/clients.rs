@@ -5,10 +5,11 @@ use std::sync::Arc;
 use styx_driver::client::Failure;
 use styx_driver::wire::AdminQuery;
 use styx_protocol::abort::Code;
-use styx_protocol::catalog::{Activation, Control};
-use styx_protocol::ids::{OperatorId, RequestId};
+use styx_protocol::catalog::{Activation, Control, Digest};
+use styx_protocol::ids::{OperatorId, RequestId, Timestamp};
 use styx_protocol::origin::Origin;
 use styx_protocol::replies::Reply;
+use styx_protocol::token::{Grant, Token};
 use styx_protocol::transaction::Request;
 
 use crate::check::history::{Attempt, Kind, TrackedRequest, refused};
@@ -402,9 +403,17 @@ impl Clients {
 
     /// The administrator changes something.
     pub fn administer(&mut self, environment: &mut Environment) {
-        match environment.random.below(10) {
+        match environment.random.below(12) {
             0..6 => self.deploy(environment),
-            6..9 => {
+            10 => {
+                let token = token(environment.random.below(TOKENS));
+                self.control(Control::Issue(token), environment);
+            }
+            11 => {
+                let id = token(environment.random.below(TOKENS)).id;
+                self.control(Control::Revoke(id), environment);
+            }
+            6..=8 => {
                 let deployment = format!("dp_{}", environment.random.between(1, self.next_deployment));
                 self.control(Control::Activate(Activation { app: toy::APP.into(), deployment }), environment);
             }
@@ -421,6 +430,20 @@ impl Clients {
         let todo = Some((environment.history.controls.len() - 1, Kind::Control));
         self.slots.push(Slot { todo, ..Slot::default() });
         environment.queue.after(&mut environment.random, 0, Event::Wake(self.slots.len() - 1));
+    }
+}
+
+/// Tokens that there can be.
+const TOKENS: u64 = 4;
+
+fn token(number: u64) -> Token {
+    Token {
+        id: format!("tk_{number}"),
+        name: "a client".into(),
+        digest: Digest([number as u8; 32]),
+        grant: Grant::all(),
+        created: Timestamp(0),
+        expires: None,
     }
 }
 

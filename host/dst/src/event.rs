@@ -44,7 +44,7 @@ pub enum Event {
     /// Something that a process asks for reaches the brokers of records.
     Called(Life, ThreadId, Box<Call>, Fate),
     /// A process is told something by them.
-    Told(Life, Input),
+    Told(Life, Box<Input>),
     /// The group of fronts is looked at.
     ReviewGroup,
     /// Clients send records.

@@ -337,7 +337,7 @@ impl World {
                 environment.deletion_arrives(life, thread, &deletion, fate);
             }
             Event::Called(life, thread, call, fate) => environment.call_arrives(life, thread, *call, fate)?,
-            Event::Told(life, input) => nodes[life.node].told(input, environment)?,
+            Event::Told(life, input) => nodes[life.node].told(*input, environment)?,
             Event::ReviewGroup => {
                 let now = environment.queue.now();
                 let is_heard = |node: &&Node| {

@@ -208,6 +208,9 @@ bugs! {
     /// The log is kept from the oldest snapshot on that is. Planted: it is trimmed up to the newest.
     TrimmedToNewest,
     // The front for records of topics.
+    /// A record is one request, whatever its names stand for when it is read again. Planted: it is compared with what it
+    /// was, and refused.
+    RecordsCompared,
     /// A front goes on where replies end. Planted: it passes over the record there.
     FrontSkipsOne,
     /// Records beyond the watermark that have their reply are passed over. Planted: they are answered again.

@@ -83,9 +83,12 @@ impl Replied {
             };
             let tid = executed.get(&(place.partition as u32, place.offset as u64));
             let is_told = match &answered.reply {
-                None => tid.is_none(),
-                // What it came to, or that it is not known any more.
-                Some(reply) => tid.is_none_or(|tid| *tid == reply.tid || is_forgotten(reply)),
+                None => tid.is_none_or(|tid| !has_effect(checker, *tid)),
+                // What it came to, or another record with its id, or that it is not known any more.
+                Some(reply) => {
+                    let with_id = checker.by_id.get(&reply.id).is_some_and(|tids| tids.contains(&reply.tid));
+                    tid.is_none() || with_id || is_forgotten(reply)
+                }
             };
             ensure(is_told, "own reply", || format!("{place:?} ran as {tid:?}, and its reply is {:?}", answered.reply))
                 .map_err(|failure| failure.about(tid.map_or(&[][..], std::slice::from_ref)))?;
@@ -94,6 +97,10 @@ impl Replied {
             format!("a record was executed that there is not: {executed:?}")
         })
     }
+}
+
+fn has_effect(checker: &Checker, tid: Tid) -> bool {
+    checker.sequenced[&tid].end.as_ref().is_some_and(|end| end.outcome.is_ok())
 }
 
 fn is_forgotten(reply: &styx_protocol::replies::Reply) -> bool {

@@ -102,7 +102,7 @@ impl Environment {
                 // Whoever had them is asked to stop first, and hears of it some time.
                 let stops = self.random.between(0, silence / 2);
                 let begins = stops + self.random.between(0, silence / 2);
-                let input = |assigned| Input::Front(Box::new(FrontInput::Assigned(assigned)));
+                let input = |assigned| Box::new(Input::Front(Box::new(FrontInput::Assigned(assigned))));
                 self.after(stops, Event::Told(life, input(None)));
                 self.after(begins + 1, Event::Told(life, input(Some(partitions))));
             }
