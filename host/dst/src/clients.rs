@@ -103,8 +103,9 @@ impl Clients {
         self.to_send -= 1;
         let repeats = !self.sent.is_empty() && environment.random.chance(plan.repeated);
         let what = if environment.random.chance(plan.nonsense) {
-            let id = RequestId(u128::from(environment.random.number()) << 64);
-            Content::Nonsense(environment.random.chance(700).then_some(id))
+            let request = self.request(environment.operators, true, false, environment);
+            let of = environment.random.chance(700).then(|| self.ask(request, environment));
+            Content::Nonsense(of)
         } else if repeats {
             let (of, operator) = environment.random.pick(&self.sent);
             Content::Request(of, operator)

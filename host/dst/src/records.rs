@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use styx_driver::kafka::Place;
 use styx_driver::kafka::recovery::ReplyMark;
 use styx_driver::kafka::writing::Outgoing;
-use styx_protocol::ids::RequestId;
 use styx_protocol::replies::Reply;
 
 use crate::event::Life;
@@ -26,8 +25,8 @@ pub struct Record {
 pub enum Content {
     /// A request, by its place in the history, and of which operator it is.
     Request(usize, usize),
-    /// No request, with the id of one or without.
-    Nonsense(Option<RequestId>),
+    /// No request; with the id of one in the history, or without.
+    Nonsense(Option<usize>),
 }
 
 /// A reply that a front writes.

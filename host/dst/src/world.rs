@@ -622,7 +622,7 @@ impl World {
             }
             let end = known.end.as_ref().map(|end| format!("ended in {} at rank {}", end.epoch, end.rank));
             let end = end.unwrap_or_else(|| "has no place".into());
-            let program = crate::toy::show(&known.request.args[2..]);
+            let program = crate::toy::show(known.request.args.get(2..).unwrap_or_default());
             lines.push(format!(
                 "{tid} from epoch {} {end}: {} {} {{ {program} }}",
                 known.epoch, known.request.function, known.request.key

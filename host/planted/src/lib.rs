@@ -221,6 +221,8 @@ bugs! {
     FrontAwaitsNobody,
     /// A record counts as answered when its reply is committed. Planted: when it is sent.
     FrontAssumesWritten,
+    /// What is no request any more may have been one, and have been executed. Planted: it is refused at once.
+    FrontRefusesAtOnce,
     /// What nobody can say is asked again. Planted: once.
     FrontAsksOnce,
     // Durability: what a process does with its log and its store.

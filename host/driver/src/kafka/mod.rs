@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use styx_planted::{Bug, planted};
 use styx_protocol::abort::Code;
-use styx_protocol::ids::RequestId;
+use styx_protocol::ids::{OperatorId, RequestId};
 use styx_protocol::origin::Origin;
 use styx_protocol::replies::Reply;
 use styx_protocol::transaction::Request;
@@ -62,17 +62,21 @@ pub struct Place {
 
 /// What is asked for a record.
 #[derive(Debug)]
-enum Asked<C> {
+enum Asked<P> {
     Request {
         request: Arc<Request>,
         read_only: bool,
     },
-    /// The record is no request now; it may have been one and have ended when another front read it.
-    End {
-        request: RequestId,
-        record: C,
+    /// The record is no request now, but may have been one when another front read it: one that comes to nothing is asked in
+    /// its place, under its id, so that it is known whether it was executed, and it never is from then on.
+    Nothing {
+        request: Arc<Request>,
+        refusal: P,
     },
 }
+
+/// Operator that there never is.
+const NOBODY: OperatorId = OperatorId(u32::MAX / 2);
 
 /// Reason for which a front ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +106,9 @@ pub enum FrontEvent<C, P> {
     Unfit {
         place: Place,
         id: String,
-        record: C,
         /// The id of the request that it may have been once.
         request: Option<RequestId>,
         refusal: P,
-        /// As it was asked.
-        last: bool,
     },
     /// [`FrontEffect::Prepare`]: nothing has been deployed yet, so that nobody knows what is unknown.
     TooEarly(Place, C),
@@ -129,24 +130,13 @@ pub enum FrontEvent<C, P> {
 #[derive(Debug)]
 pub enum FrontEffect<C, P> {
     /// Make a request of a record: say [`FrontEvent::Prepared`], [`FrontEvent::Unfit`] or [`FrontEvent::TooEarly`].
-    Prepare {
-        place: Place,
-        record: C,
-        /// Nothing is known of it: if it is no request, it never was one.
-        last: bool,
-    },
+    Prepare(Place, C),
     /// Ask for a request to be carried out; then say [`FrontEvent::Answered`].
     Ask {
         /// Comes back with the answer.
         ticket: u64,
         request: Arc<Request>,
         read_only: bool,
-    },
-    /// Ask for the end of an earlier request; then say [`FrontEvent::Answered`].
-    AskEnd {
-        /// Comes back with the answer.
-        ticket: u64,
-        request: RequestId,
     },
     /// A request has ended: write its reply, by [`FrontEvent::Write`].
     Reply {
@@ -185,18 +175,18 @@ struct Partition<C> {
 
 /// A request under way.
 #[derive(Debug)]
-struct InFlight<C> {
+struct InFlight<P> {
     place: Place,
     id: String,
-    asked: Asked<C>,
+    asked: Asked<P>,
     started: Instant,
 }
 
-impl<C> InFlight<C> {
+impl<P> InFlight<P> {
     fn bytes(&self) -> usize {
         match &self.asked {
             Asked::Request { request, .. } => request.args.len(),
-            Asked::End { .. } => 0,
+            Asked::Nothing { .. } => 0,
         }
     }
 }
@@ -207,7 +197,7 @@ pub struct FrontDriver<C, P> {
     topic: u128,
     limits: FrontLimits,
     partitions: BTreeMap<i32, Partition<C>>,
-    in_flight: BTreeMap<u64, InFlight<C>>,
+    in_flight: BTreeMap<u64, InFlight<P>>,
     in_flight_bytes: usize,
     next_ticket: u64,
     /// Requests to be asked again, and when.
@@ -265,13 +255,22 @@ impl<C, P> FrontDriver<C, P> {
                 records.into_iter().for_each(|(place, record)| self.read(place, record, effects));
             }
             FrontEvent::Prepared { place, id, mut request, read_only } => {
-                let Some(answered) = self.watermark(place.partition) else { return };
-                let (topic, partition, offset) = (self.topic, place.partition as u32, place.offset as u64);
-                request.origin = Some(Box::new(Origin { topic, partition, offset, answered: answered as u64 }));
+                let Some(origin) = self.origin(place) else { return };
+                request.origin = Some(origin);
                 self.begin(now, place, id, Asked::Request { request: Arc::new(request), read_only }, effects);
             }
-            FrontEvent::Unfit { place, id, record, request: Some(request), last: false, .. } => {
-                self.begin(now, place, id, Asked::End { request, record }, effects);
+            FrontEvent::Unfit { place, id, request: Some(request), refusal } if !planted(Bug::FrontRefusesAtOnce) => {
+                let Some(origin) = self.origin(place) else { return };
+                let request = Request {
+                    id: request,
+                    operator: NOBODY,
+                    function: "".into(),
+                    key: "".into(),
+                    args: [].into(),
+                    retained: true,
+                    origin: Some(origin),
+                };
+                self.begin(now, place, id, Asked::Nothing { request: Arc::new(request), refusal }, effects);
             }
             FrontEvent::Unfit { place, refusal, .. } => self.write(place, refusal, effects),
             FrontEvent::TooEarly(place, record) => self.postponed.push_back((place, record)),
@@ -293,7 +292,7 @@ impl<C, P> FrontDriver<C, P> {
                     self.ask(ticket, effects);
                 }
                 for (place, record) in std::mem::take(&mut self.postponed) {
-                    effects.push(FrontEffect::Prepare { place, record, last: false });
+                    effects.push(FrontEffect::Prepare(place, record));
                 }
                 for (place, reply) in std::mem::take(&mut self.unwritten) {
                     self.write(place, reply, effects);
@@ -308,7 +307,7 @@ impl<C, P> FrontDriver<C, P> {
             return partition.held.push_back((place.offset, record));
         }
         match partition.progress.meet(place.offset) {
-            Admission::Taken => effects.push(FrontEffect::Prepare { place, record, last: false }),
+            Admission::Taken => effects.push(FrontEffect::Prepare(place, record)),
             Admission::Answered => {}
             Admission::Held => {
                 partition.held.push_back((place.offset, record));
@@ -327,7 +326,7 @@ impl<C, P> FrontDriver<C, P> {
                 Admission::Answered => {}
                 Admission::Taken => {
                     let place = Place { partition: number, offset };
-                    effects.push(FrontEffect::Prepare { place, record, last: false });
+                    effects.push(FrontEffect::Prepare(place, record));
                 }
             }
         }
@@ -336,7 +335,7 @@ impl<C, P> FrontDriver<C, P> {
         }
     }
 
-    fn begin(&mut self, now: Instant, place: Place, id: String, asked: Asked<C>, effects: &mut Effects<C, P>) {
+    fn begin(&mut self, now: Instant, place: Place, id: String, asked: Asked<P>, effects: &mut Effects<C, P>) {
         self.next_ticket += 1;
         let in_flight = InFlight { place, id, asked, started: now };
         self.in_flight_bytes += in_flight.bytes();
@@ -350,8 +349,15 @@ impl<C, P> FrontDriver<C, P> {
             Asked::Request { request, read_only } => {
                 FrontEffect::Ask { ticket, request: request.clone(), read_only: *read_only }
             }
-            Asked::End { request, .. } => FrontEffect::AskEnd { ticket, request: *request },
+            Asked::Nothing { request, .. } => FrontEffect::Ask { ticket, request: request.clone(), read_only: false },
         });
+    }
+
+    /// What a request says of the record that it comes from.
+    fn origin(&self, place: Place) -> Option<Box<Origin>> {
+        let answered = self.watermark(place.partition)? as u64;
+        let (topic, partition, offset) = (self.topic, place.partition as u32, place.offset as u64);
+        Some(Box::new(Origin { topic, partition, offset, answered }))
     }
 
     /// Everything below this offset of a partition has been answered.
@@ -364,15 +370,18 @@ impl<C, P> FrontDriver<C, P> {
         let bytes = in_flight.bytes();
         let InFlight { place, id, asked, started } = in_flight;
         let duration = now.since(started);
-        effects.push(match (answer, asked) {
+        let effect = match (answer, asked) {
             (Answer::Reply(reply), asked) if !is_overloaded(&reply) => {
                 let (request, read_only) = match asked {
                     Asked::Request { request, read_only } => (Some(request), read_only),
-                    Asked::End { .. } => (None, false),
+                    Asked::Nothing { refusal, .. } if is_nothing(&reply) => {
+                        self.in_flight_bytes -= bytes;
+                        return self.write(place, refusal, effects);
+                    }
+                    Asked::Nothing { .. } => (None, false),
                 };
                 FrontEffect::Reply { place, id, reply, request, read_only, duration }
             }
-            (Answer::Unknown, Asked::End { record, .. }) => FrontEffect::Prepare { place, record, last: true },
             // What nobody can say is asked again, under the same id.
             (_, asked) => {
                 self.in_flight.insert(ticket, InFlight { place, id, asked, started });
@@ -381,14 +390,21 @@ impl<C, P> FrontDriver<C, P> {
                 }
                 return self.again.push_back((now.after(ASK_AGAIN), ticket));
             }
-        });
+        };
         self.in_flight_bytes -= bytes;
+        effects.push(effect);
     }
 
     fn write(&mut self, place: Place, reply: P, effects: &mut Effects<C, P>) {
         let Some(watermark) = self.watermark(place.partition) else { return };
         effects.push(FrontEffect::Write { place, reply, watermark });
     }
+}
+
+/// Whether a reply to what was asked in the place of a record says that this was never a request.
+fn is_nothing(reply: &Reply) -> bool {
+    let code = reply.outcome.as_ref().err().map(|abort| abort.code);
+    matches!(code, Some(Code::UnknownOperator | Code::IdempotencyMismatch))
 }
 
 fn is_overloaded(reply: &Reply) -> bool {

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use styx_protocol::abort::Abort;
 use styx_protocol::ids::{OperatorId, RequestId};
 
 use super::*;
@@ -48,16 +49,15 @@ impl Rig {
             self.front.step(self.now, event, &mut effects);
             for effect in effects {
                 match effect {
-                    FrontEffect::Prepare { place, record, last } if record < 0 => {
+                    FrontEffect::Prepare(place, record) if record < 0 => {
                         let (id, refusal) = (record.to_string(), format!("refused {record}"));
                         let request = Some(RequestId(7));
-                        events.push_back(FrontEvent::Unfit { place, id, record, request, refusal, last });
+                        events.push_back(FrontEvent::Unfit { place, id, request, refusal });
                     }
-                    FrontEffect::Prepare { place, record, .. } if self.deployed => {
+                    FrontEffect::Prepare(place, record) if self.deployed => {
                         events.push_back(prepared(place, record));
                     }
-                    FrontEffect::AskEnd { ticket, request } => self.asked.push((ticket, request)),
-                    FrontEffect::Prepare { place, record, .. } => events.push_back(FrontEvent::TooEarly(place, record)),
+                    FrontEffect::Prepare(place, record) => events.push_back(FrontEvent::TooEarly(place, record)),
                     FrontEffect::Ask { ticket, request, .. } => {
                         let origin = request.origin.as_deref().expect("it comes from a record");
                         self.origins.push((origin.offset, origin.answered));
@@ -105,6 +105,11 @@ fn prepared(place: Place, record: i64) -> FrontEvent<i64, String> {
     FrontEvent::Prepared { place, id: record.to_string(), request, read_only: false }
 }
 
+fn failed(code: Code) -> Answer {
+    let outcome = Err(Abort::new(code, "why"));
+    Answer::Reply(Reply { id: RequestId(7), tid: Default::default(), epoch: Default::default(), outcome })
+}
+
 fn reply() -> Answer {
     let outcome = Ok(b"1"[..].into());
     Answer::Reply(Reply { id: RequestId(0), tid: Default::default(), epoch: Default::default(), outcome })
@@ -143,8 +148,13 @@ fn what_is_no_request_any_more_has_the_reply_that_it_had() {
     rig.answer(2, Answer::Failed(Failure::Unavailable));
     rig.later(ASK_AGAIN);
     assert_eq!((rig.asked.len(), rig.refused.len()), (3, 0), "nobody can say yet");
-    rig.answer(2, Answer::Unknown);
+    rig.answer(2, failed(Code::UnknownOperator));
     assert_eq!(rig.refused, [(place(1), -2)]);
+    assert_eq!(rig.origins, [(0, 0), (1, 0), (1, 0)], "it is never executed from then on");
+    // It was one, and what it came to is forgotten.
+    rig.step(FrontEvent::Read(vec![(place(2), -3)]));
+    rig.answer(3, failed(Code::ReplyForgotten));
+    assert_eq!((rig.written.len(), rig.refused.len()), (3, 1));
     assert_eq!(rig.front.in_flight_bytes, 0);
 }
 

@@ -67,6 +67,8 @@ pub struct Attempt {
 struct Queried {
     expected: Result<u64, Abort>,
     base: Epoch,
+    /// Those of all times that it ran: a record is read again.
+    bases: BTreeSet<Epoch>,
     rank: (u64, u64, u64),
 }
 
@@ -93,8 +95,11 @@ impl History {
         // A gateway may ask again; the earliest state is early enough for all that was told of it, and what was lost of
         // the log is no state.
         let rank = (next, 0, self.queried);
-        let rank = self.queries.get(&id).map_or(rank, |before| before.rank.min(rank));
-        self.queries.insert(id, Queried { expected, base, rank });
+        let before = self.queries.remove(&id);
+        let rank = before.as_ref().map_or(rank, |before| before.rank.min(rank));
+        let mut bases = before.map(|before| before.bases).unwrap_or_default();
+        bases.insert(base);
+        self.queries.insert(id, Queried { expected, base, bases, rank });
     }
 
     /// A query runs in a generation that is over, and its worker does not know.
@@ -117,7 +122,7 @@ impl History {
     pub fn leaves(
         &self,
         id: RequestId,
-        tid: Tid,
+        (tid, epoch): (Tid, Epoch),
         aborted: Option<&Abort>,
         checker: &Checker,
         durable: Epoch,
@@ -126,8 +131,9 @@ impl History {
             return Ok(());
         }
         let base = match self.queries.get(&id) {
+            Some(queried) if queried.bases.contains(&epoch) => epoch,
+            _ if self.overtaken.contains(&id) => return Ok(()),
             Some(queried) => queried.base,
-            None if self.overtaken.contains(&id) => return Ok(()),
             None => checker.ends_in(tid).ok_or_else(|| {
                 let message = format!("a reply to request {id} is of transaction {tid}, which is not in the log");
                 Failure::new("own reply", message).about(&[tid])

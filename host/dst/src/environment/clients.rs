@@ -24,7 +24,7 @@ impl Environment {
             match response {
                 Told::Reply(reply) => {
                     let aborted: Option<&Abort> = reply.outcome.as_ref().err();
-                    self.history.leaves(reply.id, reply.tid, aborted, &self.checker, self.durable)?;
+                    self.history.leaves(reply.id, (reply.tid, reply.epoch), aborted, &self.checker, self.durable)?;
                 }
                 Told::Accepted(id) => self.history.accepted(*id, &self.checker, self.durable)?,
                 Told::Value { epoch, .. } | Told::Entries { epoch, .. } => self.seen(*epoch)?,
@@ -40,7 +40,7 @@ impl Environment {
             match response {
                 ClientResponse::Reply { reply, .. } => {
                     let aborted = reply.outcome.as_ref().err();
-                    self.history.leaves(reply.id, reply.tid, aborted, &self.checker, self.durable)?;
+                    self.history.leaves(reply.id, (reply.tid, reply.epoch), aborted, &self.checker, self.durable)?;
                 }
                 ClientResponse::Accepted { id, .. } => self.history.accepted(*id, &self.checker, self.durable)?,
                 ClientResponse::Unknown { .. } | ClientResponse::Returned { .. } => {}

@@ -74,7 +74,7 @@ impl Environment {
         let what = self.brokers.record(place).what;
         let of = match what {
             Content::Request(of, _) => Some(of),
-            Content::Nonsense(_) => None,
+            Content::Nonsense(of) => of,
         };
         let record = (TOPIC, place.partition as u32, place.offset as u64);
         self.history.record_reply(of, record, reply, read_only, &self.checker)

@@ -45,6 +45,8 @@ pub struct Front {
     /// Sessions that began.
     sessions: u32,
     state: State,
+    /// Partitions of requests that it knows of.
+    partitions: usize,
     /// It is one of a group.
     is_shared: bool,
 }
@@ -65,7 +67,6 @@ struct Session {
     driver: FrontDriver<Record, Answered>,
     writers: BTreeMap<i32, Writer>,
     reading: Rc<RefCell<Reading>>,
-    partitions: usize,
 }
 
 /// Replies on their way to the thread that writes them.
@@ -107,9 +108,9 @@ type Asked = Vec<(Waiter, Message)>;
 impl Front {
     /// A front that is alone, or is told what to serve.
     pub fn new(is_shared: bool, around: &Around<'_>) -> Self {
-        let partitions = around.environment.brokers.partitions() as i32;
-        let assigned = (!is_shared).then(|| (0..partitions).collect());
-        Front { assigned, sessions: 0, state: State::Waits(around.instant()), is_shared }
+        let partitions = around.environment.brokers.partitions();
+        let assigned = (!is_shared).then(|| (0..partitions as i32).collect());
+        Front { assigned, sessions: 0, state: State::Waits(around.instant()), partitions, is_shared }
     }
 
     /// Records that it has taken and that have no reply.
@@ -141,7 +142,7 @@ impl Front {
             }
             FrontInput::Records(session, records, partitions) if session == self.sessions => {
                 let mut asked = self.step(FrontEvent::Read(records), catalog, around)?;
-                if matches!(&self.state, State::Serves(session) if partitions > session.partitions) {
+                if matches!(self.state, State::Serves(_)) && partitions > self.partitions {
                     asked.extend(self.step(FrontEvent::End(Ending::Repartitioned), catalog, around)?);
                 }
                 return Ok(asked);
@@ -206,8 +207,7 @@ impl Front {
         }
         let reading = Rc::new(RefCell::new(reading));
         read(self.sessions, reading.clone(), around);
-        let partitions = around.environment.brokers.partitions();
-        Session { driver: FrontDriver::new(TOPIC, limits, progress), writers, reading, partitions }
+        Session { driver: FrontDriver::new(TOPIC, limits, progress), writers, reading }
     }
 
     fn step(&mut self, event: DriverEvent, catalog: &Catalog, around: &mut Around<'_>) -> Checked<Asked> {
@@ -224,8 +224,9 @@ impl Front {
         session.reading.borrow_mut().has_room = session.driver.has_room();
         if session.driver.ended(around.instant()).is_some() {
             self.ends(PAUSE, around);
+            self.partitions = around.environment.brokers.partitions();
             if !self.is_shared {
-                self.assigned = Some((0..around.environment.brokers.partitions() as i32).collect());
+                self.assigned = Some((0..self.partitions as i32).collect());
             }
         }
         Ok(asked)
@@ -242,15 +243,10 @@ impl Session {
         around: &mut Around<'_>,
     ) -> Checked<Option<DriverEvent>> {
         match effect {
-            FrontEffect::Prepare { place, record, last } => {
-                return Ok(Some(prepare(place, record, last, catalog, around)));
-            }
+            FrontEffect::Prepare(place, record) => return Ok(Some(prepare(place, record, catalog, around))),
             FrontEffect::Ask { ticket, request, read_only } => {
                 let message = if read_only { Message::Query(request) } else { Message::Submit(request, false) };
                 asked.push((Waiter::Front(number, ticket), message));
-            }
-            FrontEffect::AskEnd { ticket, request } => {
-                asked.push((Waiter::Front(number, ticket), Message::Await(request)));
             }
             FrontEffect::Reply { place, reply, read_only, .. } => {
                 around.environment.answers_record(around.own.life, place, &reply, read_only)?;
@@ -276,7 +272,7 @@ impl Session {
 }
 
 /// Makes a request of a record, as far as what is deployed is known.
-fn prepare(place: Place, record: Record, last: bool, catalog: &Catalog, around: &Around<'_>) -> DriverEvent {
+fn prepare(place: Place, record: Record, catalog: &Catalog, around: &Around<'_>) -> DriverEvent {
     if catalog.version() == 0 {
         return FrontEvent::TooEarly(place, record);
     }
@@ -284,7 +280,10 @@ fn prepare(place: Place, record: Record, last: bool, catalog: &Catalog, around: 
     let refusal = Answered { place, reply: None, has_letter: true, is_long: record.is_long };
     let (of, operator) = match record.what {
         Content::Request(of, operator) => (of, operator),
-        Content::Nonsense(request) => return FrontEvent::Unfit { place, id, record, request, refusal, last },
+        Content::Nonsense(of) => {
+            let request = of.map(|of| around.environment.history.requests[of].request.id);
+            return FrontEvent::Unfit { place, id, request, refusal };
+        }
     };
     let request: Arc<Request> = around.environment.history.requests[of].request.clone();
     let found = catalog.find(toy::APP, toy::OPERATORS[operator]).ok().and_then(|found| {
@@ -296,7 +295,7 @@ fn prepare(place: Place, record: Record, last: bool, catalog: &Catalog, around: 
             let request = Request { operator, ..Request::clone(&request) };
             FrontEvent::Prepared { place, id, request, read_only }
         }
-        None => FrontEvent::Unfit { place, id, record, request: Some(request.id), refusal, last },
+        None => FrontEvent::Unfit { place, id, request: Some(request.id), refusal },
     }
 }
 

@@ -151,7 +151,7 @@ impl Session {
     /// Carries out an effect; gives what came of it at once.
     fn perform(&mut self, effect: FrontEffect<Record, Answered>) -> anyhow::Result<Option<Event>> {
         match effect {
-            FrontEffect::Prepare { place, record, last } => return Ok(Some(self.prepare(place, record, last))),
+            FrontEffect::Prepare(place, record) => return Ok(Some(self.prepare(place, record))),
             FrontEffect::Ask { ticket, request, read_only } => {
                 let waiter = Waiter::Stream { ticket, to: self.to.clone() };
                 if read_only {
@@ -159,10 +159,6 @@ impl Session {
                 } else {
                     self.ingress.handle.submit(request, waiter, false);
                 }
-            }
-            FrontEffect::AskEnd { ticket, request } => {
-                let waiter = Waiter::Stream { ticket, to: self.to.clone() };
-                self.ingress.handle.ask_end(request, waiter, false, Answer::Unknown);
             }
             FrontEffect::Reply { place, id, reply, request, read_only, duration } => {
                 let outcome = match &reply.outcome {
@@ -195,7 +191,7 @@ impl Session {
     }
 
     /// Makes a request of a record, or says why it is none.
-    fn prepare(&mut self, place: Place, record: Record, last: bool) -> Event {
+    fn prepare(&mut self, place: Place, record: Record) -> Event {
         if self.ingress.handle.catalog().version() == 0 {
             return FrontEvent::TooEarly(place, record);
         }
@@ -203,13 +199,10 @@ impl Session {
         match record.request(&self.ingress, &id, &mut self.scratch) {
             Ok(Asked { request, read_only }) => FrontEvent::Prepared { place, id, request, read_only },
             Err(why) => {
-                let request = record.request_id(&id);
-                if last || request.is_none() {
-                    let latencies = &self.ingress.latencies;
-                    latencies.record(latencies.error(why.status, why.code), started.elapsed());
-                }
+                let latencies = &self.ingress.latencies;
+                latencies.record(latencies.error(why.status, why.code), started.elapsed());
                 let refusal = Answered::refusal(&record, id.clone(), &why);
-                FrontEvent::Unfit { place, id, record, request, refusal, last }
+                FrontEvent::Unfit { place, request: record.request_id(&id), id, refusal }
             }
         }
     }
