@@ -87,7 +87,9 @@ impl Replied {
                 // What it came to, or another record with its id, or that it is not known any more.
                 Some(reply) => {
                     let with_id = checker.by_id.get(&reply.id).is_some_and(|tids| tids.contains(&reply.tid));
-                    tid.is_none() || with_id || is_forgotten(reply)
+                    // A query, while somebody with another catalog refuses what is no function any more.
+                    let is_query = reply.tid == Tid(0) && tid.is_none_or(|tid| !has_effect(checker, *tid));
+                    tid.is_none() || with_id || is_query || is_forgotten(reply)
                 }
             };
             ensure(is_told, "own reply", || format!("{place:?} ran as {tid:?}, and its reply is {:?}", answered.reply))
