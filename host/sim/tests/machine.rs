@@ -144,6 +144,34 @@ fn another_body_under_the_same_key_is_refused_before_and_after_the_end() {
     assert_eq!(codes, [(2, Some(Code::IdempotencyMismatch)), (1, None), (3, Some(Code::IdempotencyMismatch))]);
 }
 
+/// Its names may stand for another operator by then, where an app was removed and deployed anew.
+#[test]
+fn a_record_that_is_read_again_is_the_same_request_though_it_is_another_one_by_now() {
+    let record = |offset, args: &[u8]| {
+        let origin = Some(Box::new(Origin { topic: 1, partition: 0, offset, answered: 0 }));
+        Request { origin, ..request(7, 0, 0, args, true) }
+    };
+    let mut driver = driver();
+    let asked = |driver: &mut Driver, request, waiter| {
+        submit(driver, request, waiter);
+        told(driver).into_iter().find(|(told, _)| *told == waiter).map(|(_, outcome)| outcome)
+    };
+    assert_eq!(asked(&mut driver, record(5, &add()), 1), None);
+    // Whether it is that one cannot be said yet.
+    assert_eq!(asked(&mut driver, record(5, &wander()), 2), Some(Err(Code::Overloaded)));
+    driver.tick();
+    assert_eq!(asked(&mut driver, record(5, &wander()), 3), None, "it has ended, and is not durable");
+    driver.step(coordinator::Input::Durable(Epoch(2)));
+    let told_of = |waiter| told(&driver).into_iter().find(|(told, _)| *told == waiter).expect("it is told").1;
+    let first = told_of(1);
+    assert!(first.is_ok());
+    assert_eq!(told_of(3), first);
+    assert_eq!(asked(&mut driver, record(5, &wander()), 4), Some(first));
+    // Another record, which was given the same id.
+    assert_eq!(asked(&mut driver, record(6, &wander()), 5), Some(Err(Code::IdempotencyMismatch)));
+    assert_eq!(driver.order.len(), 1, "it ran once");
+}
+
 #[test]
 fn other_arguments_under_the_same_key_are_the_same_request_once_parameters_were_declared_otherwise() {
     let mut driver = driver();

@@ -4,6 +4,7 @@
 mod clients;
 mod epochs;
 mod network;
+mod records;
 mod snapshots;
 mod topic;
 mod waits;
@@ -21,6 +22,7 @@ use crate::check::checker::Checker;
 use crate::check::generations::Generations;
 use crate::check::history::History;
 use crate::check::manifests::Manifests;
+use crate::check::records::Replied;
 use crate::check::wishes::Wishes;
 use crate::check::{Checked, Failure};
 use crate::event::{Event, Life};
@@ -29,10 +31,13 @@ use crate::network::Network;
 use crate::plan::{Delay, Plan};
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::records::Brokers;
 use crate::store::{Client, Names};
 use crate::topic::Topic;
 use crate::toy;
 use crate::trace::Trace;
+
+pub use records::TOPIC;
 
 /// Everything outside the processes; they reach it through this alone.
 #[derive(Debug)]
@@ -56,6 +61,10 @@ pub struct Environment {
     pub store: Client,
     /// Names for what is put there.
     pub names: Arc<Names>,
+    /// Topics of records and of replies to them.
+    pub brokers: Brokers,
+    /// Replies that are committed.
+    pub replied: Replied,
     /// The topic of the log, where it is not on a disk.
     pub topic: Topic,
     /// Who has written the last fence.
@@ -121,6 +130,7 @@ impl Environment {
     /// An environment in which nothing has happened.
     pub fn new(plan: Plan, random: Random, notes: bool) -> Self {
         let alone = Arc::new(Placement::round_robin(plan.config.layout.partitions, 1));
+        let brokers = plan.records.map_or_else(Brokers::default, |plan| Brokers::new(plan.partitions, plan.egress));
         Environment {
             checker: Checker::new(&plan.config, alone, notes),
             plan,
@@ -132,6 +142,8 @@ impl Environment {
             calm: false,
             store: Client::default(),
             names: Arc::default(),
+            brokers,
+            replied: Replied::default(),
             topic: Topic::default(),
             writer: None,
             writer_generation: 0,
