@@ -24,6 +24,7 @@ demo *args: setup
 test: setup languages servers
     cargo test {{checked}} --workspace --quiet
     just mutants
+    just mutants --sample 50 --seed 50 --transactions 200000 --floor 90
     just test-python
     just test-go
     just test-typescript
@@ -136,6 +137,10 @@ deny:
 # Every relative link of every document leads somewhere
 links:
     @scripts/links.py
+
+# Write the transcripts of tests anew, after a change of what machines and drivers do: read the difference
+transcripts:
+    UPDATE_TRANSCRIPTS=1 cargo test {{checked}} --quiet -p styx-protocol -p styx-driver -p styx-sim -p styx-dst
 
 # Simulate whole processes under faults, from a seed: the drivers, the log and the snapshots that the server runs; every promise checked
 sim *args:

@@ -13,6 +13,7 @@ use styx_protocol::record::Record;
 use styx_protocol::transaction::Request;
 use styx_sim::toy;
 use styx_sim::toy::{Op, Place};
+use styx_transcript::scenario;
 
 /// The other app's first operator: the toy app has two.
 const OTHER: OperatorId = OperatorId(2);
@@ -42,6 +43,7 @@ fn next(driver: &mut Driver) -> (usize, usize) {
 
 #[test]
 fn an_app_that_floods_makes_no_other_wait() {
+    let _transcript = scenario!("fair");
     let mut driver = two_apps(config(true, true));
     (0..400).for_each(|id| ask(&mut driver, id, OperatorId(0), &[Op::Write(Place::Own)]));
     (400..420).for_each(|id| ask(&mut driver, id, OTHER, &[Op::Write(Place::Own)]));
@@ -53,6 +55,7 @@ fn an_app_that_floods_makes_no_other_wait() {
 
 #[test]
 fn an_epoch_takes_few_of_what_uses_much() {
+    let _transcript = scenario!("fair");
     let mut driver = two_apps(Config { epoch_fuel_max: 320, ..config(true, true) });
     let much = vec![Op::Read(Place::Own); 100];
     (0..60).for_each(|id| ask(&mut driver, id, OperatorId(0), &much));

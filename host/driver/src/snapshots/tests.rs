@@ -1,6 +1,7 @@
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::{Tid, Timestamp};
 use styx_protocol::record::Chain;
+use styx_transcript::{did, scenario, told};
 
 use super::*;
 
@@ -51,6 +52,9 @@ impl Rig {
     fn does(&mut self, run: impl FnOnce(&mut SnapshotScheduler<&'static str>, Instant, &mut Effects)) -> Effects {
         let mut effects = Vec::new();
         run(&mut self.scheduler, self.now, &mut effects);
+        told(&self.now);
+        did(&self.scheduler.due());
+        effects.iter().for_each(did);
         effects.retain(|effect| !matches!(effect, SnapshotEffect::Diagnostic(_)));
         effects
     }
@@ -105,6 +109,7 @@ fn draft(effects: &Effects) -> &ManifestDraft {
 
 #[test]
 fn a_manifest_is_put_when_all_is_written_and_the_log_is_durable_whatever_comes_last() {
+    let _transcript = scenario!("snapshots");
     type Step = fn(&mut Rig) -> Effects;
     let steps: [Step; 3] = [|rig| rig.part(0, 4), |rig| rig.part(1, 4), |rig| rig.durable(4)];
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -122,6 +127,7 @@ fn a_manifest_is_put_when_all_is_written_and_the_log_is_durable_whatever_comes_l
 
 #[test]
 fn what_is_durable_of_later_epochs_only_counts_up_to_the_snapshots() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.want("admin");
     rig.scheduler.ended(Epoch(6));
@@ -135,6 +141,7 @@ fn what_is_durable_of_later_epochs_only_counts_up_to_the_snapshots() {
 
 #[test]
 fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snapshot() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.all_written("admin");
     let effects = rig.stored(put(12));
@@ -158,6 +165,7 @@ fn the_log_is_trimmed_behind_what_the_store_keeps_and_never_past_the_newest_snap
 
 #[test]
 fn one_is_taken_when_it_is_due_unless_nothing_has_happened() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     assert_eq!(rig.scheduler.due(), Some(rig.now.after(INTERVAL)));
     assert_eq!(rig.after(INTERVAL - Duration::from_micros(1)), []);
@@ -173,6 +181,7 @@ fn one_is_taken_when_it_is_due_unless_nothing_has_happened() {
 
 #[test]
 fn a_part_that_is_lost_is_asked_for_again_and_one_that_comes_twice_counts_once() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.want("admin");
     rig.header(4, 9);
@@ -189,6 +198,7 @@ fn a_part_that_is_lost_is_asked_for_again_and_one_that_comes_twice_counts_once()
 
 #[test]
 fn a_worker_that_writes_another_epochs_part_must_go() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     let expelled = |effects: Effects| matches!(effects[..], [SnapshotEffect::Expel(WorkerId(1), _)]);
     assert!(expelled(rig.part(1, 4)), "nobody has asked for it");
@@ -199,6 +209,7 @@ fn a_worker_that_writes_another_epochs_part_must_go() {
 
 #[test]
 fn a_store_that_does_not_answer_is_asked_again_and_one_that_another_has_taken_over_ends_the_process() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     let first = rig.all_written("admin");
     assert_eq!(rig.stored(unavailable()), []);
@@ -211,6 +222,7 @@ fn a_store_that_does_not_answer_is_asked_again_and_one_that_another_has_taken_ov
 
 #[test]
 fn who_wants_one_does_not_wait_for_the_past_to_be_tidied() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.all_written("first");
     rig.stored(put(12));
@@ -241,6 +253,7 @@ fn who_wants_one_does_not_wait_for_the_past_to_be_tidied() {
 
 #[test]
 fn maintenance_that_fails_leaves_the_log_as_it_is() {
+    let _transcript = scenario!("snapshots");
     for failure in [unavailable(), Err(StoreFailure::Damaged("a flipped bit".into()))] {
         let mut rig = Rig::new();
         rig.all_written("admin");
@@ -252,6 +265,7 @@ fn maintenance_that_fails_leaves_the_log_as_it_is() {
 
 #[test]
 fn whoever_waits_when_the_generation_ends_is_told() {
+    let _transcript = scenario!("snapshots");
     let mut rig = Rig::new();
     rig.want("first");
     rig.want("second");
