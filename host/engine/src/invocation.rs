@@ -25,6 +25,7 @@ use crate::component::Components;
 use crate::instance::{Call, Ended, Instance};
 use crate::limits::{self, IdleInstances};
 use crate::pool::{InstanceSetId, Pool};
+use crate::profile::{Begun, Profile};
 use crate::rendezvous::Rendezvous;
 
 /// Instances that an attempt may use.
@@ -59,6 +60,8 @@ pub(crate) struct ExecutorResources {
     pub unconfirmed: bool,
     /// Guests under way, each in an instance.
     pub guests: GuestUsage,
+    /// What calls have taken, if somebody watches.
+    pub profile: Option<Box<Profile>>,
 }
 
 impl ExecutorResources {
@@ -72,6 +75,7 @@ impl ExecutorResources {
             distributed: false,
             unconfirmed: false,
             guests: GuestUsage::default(),
+            profile: None,
         }
     }
 
@@ -79,6 +83,9 @@ impl ExecutorResources {
     pub fn reset(&mut self, instances: InstancePolicy, distributed: bool, guests: GuestUsage) {
         (self.instances, self.distributed, self.guests) = (instances, distributed, guests);
         (self.reused, self.unconfirmed) = (false, false);
+        if let Some(profile) = &mut self.profile {
+            profile.calls.clear();
+        }
     }
 }
 
@@ -111,7 +118,11 @@ impl Context {
             Err(abort) => return (self, Err(abort)),
         };
         self.enter(&instance);
+        let begun = self.begun();
         let (mut context, ended) = instance.call(self, &prepared.call);
+        if let Some(begun) = begun {
+            context.note(begun);
+        }
         let result = context.leave(&prepared, instance, ended);
         (context, result)
     }
@@ -132,7 +143,11 @@ impl Context {
             Err(abort) => return (self, Err(abort)),
         };
         self.enter(&instance);
+        let begun = self.begun();
         let (mut context, ended) = instance.call_on_fiber(self, &prepared.call).await;
+        if let Some(begun) = begun {
+            context.note(begun);
+        }
         let result = context.leave(&prepared, instance, ended);
         (context, result)
     }
@@ -181,6 +196,20 @@ impl Context {
             self.resources.pool.take(set)
         };
         Ok((Prepared { set, call: Call { function, memory_max }, always_fresh }, idle))
+    }
+
+    /// When a call begins, if somebody watches.
+    #[inline]
+    fn begun(&self) -> Option<Begun> {
+        let profile = self.resources.profile.as_ref()?;
+        Some(Begun { at: (profile.clock)(), fuel: self.attempt.used().fuel })
+    }
+
+    #[cold]
+    fn note(&mut self, begun: Begun) {
+        if let Some(profile) = &mut self.resources.profile {
+            profile.note(&self.attempt, begun);
+        }
     }
 
     /// Accounts for a guest that begins.

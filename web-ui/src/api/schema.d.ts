@@ -1193,18 +1193,6 @@ export interface components {
             app: string;
             removed: boolean;
         };
-        RequestStats: {
-            /**
-             * Format: int64
-             * @description Replies that are remembered.
-             */
-            remembered: number;
-            /**
-             * Format: int64
-             * @description Requests that wait for their epoch.
-             */
-            waiting: number;
-        };
         /** @description State of a request: pending, or how it ended. An end is written by [`report`], which keeps the bytes of the result. */
         RequestView: {
             /** Format: int64 */
@@ -1348,6 +1336,7 @@ export interface components {
             /** @description Requests that ended in an error, by its code. */
             errors: components["schemas"]["ErrorView"][];
             outcomes: components["schemas"]["OutcomeView"][];
+            functions: components["schemas"]["FunctionTraffic"][];
         };
         /** @description Partitions that go from one worker to another. */
         TransferView: {
@@ -1394,6 +1383,161 @@ export interface components {
              * @description Number of the worker, from 1.
              */
             worker: number;
+        };
+        TracePhase: {
+            name: string;
+            /** Format: int64 */
+            begun_us: number;
+            /** Format: int64 */
+            ended_us: number;
+        };
+        TraceCall: {
+            id: string;
+            parent?: string | null;
+            operator: string;
+            function: string;
+            key: string;
+            /** Format: int32 */
+            worker: number;
+            asynchronous: boolean;
+            read_only: boolean;
+            /** Format: int64 */
+            begun_us?: number | null;
+            /** Format: int64 */
+            ended_us?: number | null;
+            /** Format: int64 */
+            fuel?: number | null;
+            /** Format: int32 */
+            issued: number;
+        };
+        TraceAccess: {
+            operator: string;
+            key: string;
+            range: boolean;
+            read: boolean;
+            written: boolean;
+            deleted: boolean;
+            /** Format: int64 */
+            bytes?: number | null;
+        };
+        TraceConflict: {
+            /** Format: int64 */
+            tid: number;
+            request_id: string;
+            operator: string;
+            key: string;
+            did: string;
+        };
+        LogEntry: {
+            /** Format: int64 */
+            sequence: number;
+            /** Format: int32 */
+            worker: number;
+            /** Format: int64 */
+            time_us: number;
+            level: string;
+            app: string;
+            operator: string;
+            function: string;
+            key: string;
+            request_id: string;
+            /** Format: int64 */
+            tid: number;
+            message: string;
+        };
+        TraceAttempt: {
+            kind: string;
+            outcome: string;
+            code?: string | null;
+            message?: string | null;
+            /** Format: int32 */
+            worker: number;
+            /** Format: int64 */
+            begun_us: number;
+            /** Format: int64 */
+            ended_us: number;
+            /** Format: int64 */
+            fuel: number;
+            calls: components["schemas"]["TraceCall"][];
+            accesses: components["schemas"]["TraceAccess"][];
+            conflicts: components["schemas"]["TraceConflict"][];
+            cut: boolean;
+        };
+        RequestTrace: {
+            request_id: string;
+            /** Format: int64 */
+            tid?: number | null;
+            app: string;
+            operator: string;
+            function: string;
+            key: string;
+            status: string;
+            code?: string | null;
+            message?: string | null;
+            /** Format: int64 */
+            epoch?: number | null;
+            /** Format: int64 */
+            begun_us: number;
+            /** Format: int64 */
+            ended_us?: number | null;
+            phases: components["schemas"]["TracePhase"][];
+            attempts: components["schemas"]["TraceAttempt"][];
+            logs: components["schemas"]["LogEntry"][];
+        };
+        RequestSummary: {
+            request_id: string;
+            /** Format: int64 */
+            tid?: number | null;
+            app: string;
+            operator: string;
+            function: string;
+            key: string;
+            status: string;
+            code?: string | null;
+            message?: string | null;
+            /** Format: int64 */
+            epoch?: number | null;
+            /** Format: int64 */
+            begun_us: number;
+            /** Format: int64 */
+            duration_us?: number | null;
+            /** Format: int32 */
+            attempts: number;
+        };
+        /** @enum {string} */
+        RequestKind: "recent" | "slow" | "aborted";
+        RequestList: {
+            /** Format: int64 */
+            waiting: number;
+            /** Format: int64 */
+            remembered: number;
+            requests: components["schemas"]["RequestSummary"][];
+        };
+        FunctionTraffic: {
+            app: string;
+            operator: string;
+            function: string;
+            /** Format: int64 */
+            succeeded: number;
+            /** Format: int64 */
+            aborted: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: double */
+            seconds: number;
+            buckets: components["schemas"]["BucketView"][];
+        };
+        AuditEntry: {
+            time_us: number;
+            identity: string;
+            from?: string | null;
+            method: string;
+            path: string;
+            app?: string | null;
+            status: number;
+        };
+        AuditList: {
+            entries: components["schemas"]["AuditEntry"][];
         };
     };
     responses: {
@@ -2065,7 +2209,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RequestStats"];
+                    "application/json": components["schemas"]["RequestList"];
                 };
             };
             default: components["responses"]["Error"];

@@ -16,3 +16,4 @@ mod quarantine;
 mod slow;
 mod snapshots;
 mod storage;
+mod watched;

@@ -37,7 +37,7 @@ use values::{
 };
 
 pub use layers::{Flags, refused_value};
-pub use values::{KafkaOption, LogKind, bytes as size};
+pub use values::{KafkaOption, LogKind, Sample, bytes as size};
 
 /// Headings of the help, which name the roles that take the settings below them.
 mod roles {
@@ -157,6 +157,10 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::DATA, long, value_name = "off|all|N", value_parser = determinism, default_value = "1000")]
     #[serde(serialize_with = "determinism_text")]
     pub determinism_check: Determinism,
+    /// Requests that are watched, to be looked at later (`styx requests`), besides those that ask for it: `off`, `all`,
+    /// or one in so many
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "off|all|N", default_value = "1000")]
+    pub trace_sample: Sample,
 
     /// Where clients call functions
     #[arg(help_heading = roles::INGRESS, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]

@@ -17,6 +17,7 @@ use crate::config::ServerConfig;
 use crate::error::ServerError;
 use crate::executing::Executing;
 use crate::http::Shutdown;
+use crate::observe::Recorder;
 use styx_transport::NodeKind;
 
 /// A running worker.
@@ -60,6 +61,7 @@ impl WorkerServer {
             suspended_max: room.suspended,
             long_max: config.long_max,
             executing: executing.clone(),
+            recorder: Arc::new(Recorder::sampling(config.trace_sample.one_in())),
         };
         let worker = WorkerNode::start(options, engine, components).await;
         let worker = worker.map_err(|error| not_started(&error, config.cluster_addr))?;
