@@ -157,10 +157,6 @@ pub struct ServerConfig {
     #[arg(help_heading = roles::DATA, long, value_name = "off|all|N", value_parser = determinism, default_value = "1000")]
     #[serde(serialize_with = "determinism_text")]
     pub determinism_check: Determinism,
-    /// Requests that are watched, to be looked at later (`styx requests`), besides those that ask for it: `off`, `all`,
-    /// or one in so many
-    #[arg(help_heading = roles::EXECUTION, long, value_name = "off|all|N", default_value = "1000")]
-    pub trace_sample: Sample,
 
     /// Where clients call functions
     #[arg(help_heading = roles::INGRESS, long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
@@ -246,6 +242,10 @@ pub struct ServerConfig {
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,
+    /// Requests that are watched, to be looked at later (`styx requests`), besides those that ask for it: `off`, `all`,
+    /// or one in so many
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "off|all|N", default_value = "1000")]
+    pub trace_sample: Sample,
     /// Most transactions of an epoch
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub epoch_max_size: usize,
