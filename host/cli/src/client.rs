@@ -24,6 +24,7 @@ pub(crate) struct Response {
     pub(crate) body: Value,
     pub(crate) tid: Option<u64>,
     pub(crate) epoch: Option<u64>,
+    pub(crate) request_id: Option<String>,
 }
 
 impl Client {
@@ -64,7 +65,17 @@ impl Client {
     pub(crate) fn send(&self, request: RequestBuilder) -> Result<Response, CliError> {
         let reply = self.runtime.block_on(self.http.execute(request)).map_err(shown)?;
         let text = || Value::String(String::from_utf8_lossy(&reply.bytes).into_owned());
-        Ok(Response { body: reply.value().unwrap_or_else(|_| text()), tid: reply.tid, epoch: reply.epoch })
+        Ok(Response {
+            body: reply.value().unwrap_or_else(|_| text()),
+            tid: reply.tid,
+            epoch: reply.epoch,
+            request_id: reply.request_id.clone(),
+        })
+    }
+
+    /// Sends a request whose answer goes on, until `each` wants no more of it.
+    pub(crate) fn stream(&self, request: RequestBuilder, each: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CliError> {
+        self.runtime.block_on(self.http.stream(request, each)).map_err(shown)
     }
 }
 

@@ -21,6 +21,9 @@ pub(crate) struct Invocation {
     /// Makes the call exactly-once, however often it is repeated
     #[arg(long)]
     idempotency_key: Option<String>,
+    /// Have it watched, for `styx requests show`
+    #[arg(long)]
+    trace: bool,
 }
 
 pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) -> Result<(), CliError> {
@@ -28,6 +31,9 @@ pub(crate) fn call(client: &Client, invocation: &Invocation, output: &Output) ->
     output.value(&answered.body);
     if let (Some(tid), Some(epoch)) = (&answered.tid, &answered.epoch) {
         output.note(&format!("transaction {tid}, epoch {epoch}"));
+    }
+    if let (true, Some(id)) = (invocation.trace, &answered.request_id) {
+        output.note(&format!("how it went: styx requests show {id}"));
     }
     Ok(())
 }
@@ -106,6 +112,9 @@ fn invoke(client: &Client, verb: &str, invocation: &Invocation) -> Result<Respon
     }
     if let Some(key) = &invocation.idempotency_key {
         request = request.header("idempotency-key", key);
+    }
+    if invocation.trace {
+        request = request.header("styx-trace", "1");
     }
     client.send(request)
 }

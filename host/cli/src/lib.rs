@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod generate;
 mod invoke;
+mod logs;
 mod migrations;
 mod new;
 mod output;
@@ -168,7 +169,9 @@ enum Verb {
         #[command(subcommand)]
         verb: tokens::TokensVerb,
     },
-    /// Look at requests that are set aside because they ended the server, and release them
+    /// Show lines that functions have logged
+    Logs(logs::LogsArgs),
+    /// Look at requests: how they went, why they were slow or aborted; and at those that are set aside
     Requests {
         #[command(subcommand)]
         verb: requests::RequestsVerb,
@@ -243,6 +246,7 @@ fn run(cli: Cli, output: &Output) -> Result<(), CliError> {
         Verb::Migrations { verb } => migrations::run(&client()?, verb, output),
         Verb::Generate { verb } => generate::run(&client()?, verb, output),
         Verb::Tokens { verb } => tokens::run(&client()?, verb, output),
+        Verb::Logs(args) => logs::run(&client()?, &args, output),
         Verb::Requests { verb } => requests::run(&client()?, verb, output),
         Verb::Cluster { verb } => cluster::run(verb, output),
         Verb::Doctor => doctor::run(&client()?, output),

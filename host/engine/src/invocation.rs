@@ -26,6 +26,7 @@ use crate::instance::{Call, Ended, Instance};
 use crate::limits::{self, IdleInstances};
 use crate::memory::{GuestMemory, MemoryShare};
 use crate::pool::{InstanceSetId, Pool};
+use crate::profile::{Begun, Profile};
 use crate::rendezvous::Rendezvous;
 
 /// Instances that an attempt may use.
@@ -65,6 +66,8 @@ pub(crate) struct ExecutorResources {
     memory: Arc<GuestMemory>,
     /// The executor's number.
     executor: u64,
+    /// What calls have taken, if somebody watches.
+    pub profile: Option<Box<Profile>>,
 }
 
 impl ExecutorResources {
@@ -88,6 +91,7 @@ impl ExecutorResources {
             distributed: false,
             unconfirmed: false,
             guests: GuestUsage::default(),
+            profile: None,
         }
     }
 
@@ -100,6 +104,9 @@ impl ExecutorResources {
     pub fn reset(&mut self, instances: InstancePolicy, distributed: bool, guests: GuestUsage) {
         (self.instances, self.distributed, self.guests) = (instances, distributed, guests);
         (self.reused, self.unconfirmed) = (false, false);
+        if let Some(profile) = &mut self.profile {
+            profile.calls.clear();
+        }
     }
 }
 
@@ -132,7 +139,11 @@ impl Context {
             Err(abort) => return (self.not_started(&abort), Err(abort)),
         };
         self.enter(&instance);
+        let begun = self.begun();
         let (mut context, ended) = instance.call(self, &prepared.call);
+        if let Some(begun) = begun {
+            context.note(begun);
+        }
         let result = context.leave(&prepared, instance, ended);
         (context, result)
     }
@@ -153,7 +164,11 @@ impl Context {
             Err(abort) => return (self.not_started(&abort), Err(abort)),
         };
         self.enter(&instance);
+        let begun = self.begun();
         let (mut context, ended) = instance.call_on_fiber(self, &prepared.call).await;
+        if let Some(begun) = begun {
+            context.note(begun);
+        }
         let result = context.leave(&prepared, instance, ended);
         (context, result)
     }
@@ -211,6 +226,20 @@ impl Context {
             self.attempt.postpone();
         }
         self
+    }
+
+    /// When a call begins, if somebody watches.
+    #[inline]
+    fn begun(&self) -> Option<Begun> {
+        let profile = self.resources.profile.as_ref()?;
+        Some(Begun { at: (profile.clock)(), fuel: self.attempt.used().fuel })
+    }
+
+    #[cold]
+    fn note(&mut self, begun: Begun) {
+        if let Some(profile) = &mut self.resources.profile {
+            profile.note(&self.attempt, begun);
+        }
     }
 
     /// Accounts for a guest that begins.

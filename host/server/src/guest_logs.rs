@@ -10,6 +10,8 @@ use styx_protocol::attempt::{LogLevel, LogLine};
 use styx_protocol::catalog::Catalog;
 use styx_protocol::ids::Tid;
 
+use crate::observe::Recorder;
+
 /// So many seconds' worth may come at once.
 const BURST_S: u64 = 16;
 
@@ -41,14 +43,14 @@ impl GuestLogs {
     }
 
     /// Shows the lines of a transaction, as far as their apps may write so much; counts the others.
-    pub(crate) fn show(&mut self, catalog: &Catalog, tid: Tid, lines: &[LogLine], left_out: &AtomicU64) {
+    pub(crate) fn show(&mut self, recorder: &Recorder, catalog: &Catalog, tid: Tid, lines: &[LogLine], left_out: &AtomicU64) {
         let now = Instant::now();
         for line in lines {
+            recorder.line(catalog, tid, line);
             let operator = catalog.operator(line.operator);
-            let name = operator.map_or("?", |operator| &*operator.name);
             for message in line.message.lines() {
                 if operator.is_none_or(|operator| self.admits(&operator.app, message.len() + LINE_BYTES, now)) {
-                    write(tid, name, &line.key, line.level, message);
+                    write(operator, tid, line, message);
                 } else {
                     left_out.fetch_add(1, Relaxed);
                 }
@@ -92,13 +94,16 @@ impl GuestLogs {
 }
 
 /// Each line stands on its own: what a guest says must not look like what the server says.
-fn write(tid: Tid, operator: &str, key: &str, level: LogLevel, message: &str) {
-    let tid = tid.0;
-    match level {
-        LogLevel::Debug => tracing::debug!(target: "guest", tid, operator, key, "{message}"),
-        LogLevel::Info => tracing::info!(target: "guest", tid, operator, key, "{message}"),
-        LogLevel::Warn => tracing::warn!(target: "guest", tid, operator, key, "{message}"),
-        LogLevel::Error => tracing::error!(target: "guest", tid, operator, key, "{message}"),
+fn write(operator: Option<&OperatorSpec>, tid: Tid, line: &LogLine, message: &str) {
+    let function = operator.and_then(|operator| operator.functions().nth(line.function.into()));
+    let function = function.map_or("?", |function| &*function.qualified);
+    let app = operator.map_or("?", |operator| &*operator.app);
+    let (tid, key, request) = (tid.0, &*line.key, tracing::field::display(line.request));
+    match line.level {
+        LogLevel::Debug => tracing::debug!(target: "guest", app, function, key, request, tid, "{message}"),
+        LogLevel::Info => tracing::info!(target: "guest", app, function, key, request, tid, "{message}"),
+        LogLevel::Warn => tracing::warn!(target: "guest", app, function, key, request, tid, "{message}"),
+        LogLevel::Error => tracing::error!(target: "guest", app, function, key, request, tid, "{message}"),
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use styx_driver::coordinator::Migrations;
 use styx_protocol::machine::{EpochSummary, Stage};
 
+use crate::observe::Recorder;
 use crate::snapshots::SnapshotStats;
 
 /// What one epoch did and how long its phases took.
@@ -84,6 +85,8 @@ pub struct Stats {
     pub peer_errors: AtomicU64,
     /// Snapshots taken.
     pub snapshots: Arc<SnapshotStats>,
+    /// What is kept of requests and of guests' lines.
+    pub observed: Arc<Recorder>,
     recent: Mutex<VecDeque<EpochReport>>,
     migrations: Mutex<Arc<Migrations>>,
     tickets: AtomicU64,
@@ -158,6 +161,11 @@ fn named<const N: usize>(counters: [(&'static str, &AtomicU64); N]) -> [(&'stati
 const RECENT_MAX: usize = 256;
 
 impl Stats {
+    /// Nothing counted yet; what is seen of requests is kept there.
+    pub fn observed_by(observed: Arc<Recorder>) -> Self {
+        Stats { observed, ..Stats::default() }
+    }
+
     /// What the coordinator of this process knows of migrations.
     pub fn migrations(&self) -> Arc<Migrations> {
         self.migrations.lock().expect("nobody panics while it is held").clone()

@@ -18,3 +18,4 @@ mod slow;
 mod snapshots;
 mod storage;
 mod verbs;
+mod watched;

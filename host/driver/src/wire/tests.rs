@@ -91,7 +91,7 @@ fn messages() -> Vec<Envelope> {
     ]
 }
 
-/// Messages of format 5: each with its length before it.
+/// Messages of format 6: each with its length before it.
 const FIXTURE: &[u8] = include_bytes!("../../fixtures/wire-6.bin");
 
 fn fixture() -> Vec<u8> {
@@ -181,6 +181,7 @@ fn an_answer_weighs_what_it_carries() {
     let refused = styx_protocol::abort::Abort::new(styx_protocol::abort::Code::Aborted, "no");
     let cases = [
         (Response::Unknown, 0),
+        (Response::Observed(vec!["abc".into(), "de".into()]), 5),
         (Response::Partitions(vec![stats.clone(), stats.clone(), stats]), 3 * 64),
         (reply(Ok(Bytes(b"12345"[..].into()))), 5),
         (reply(Err(refused)), 2),

@@ -124,6 +124,7 @@ impl Collector for Everything {
         gauge(&mut encoder, "styx_quarantined", QUARANTINED, None, quarantined as f64)?;
         gauge(&mut encoder, "styx_apps", "Apps deployed", None, self.0.handle.catalog().apps().count() as f64)?;
         self.latencies(&mut encoder)?;
+        self.functions(&mut encoder)?;
         process(&mut encoder)
     }
 }
@@ -146,6 +147,44 @@ impl Everything {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Everything {
+    /// Of each function by itself, as far as their number is bounded.
+    fn functions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let called = self.0.latencies.functions.called();
+        let help = "Calls that this process's ingress has answered, by function and outcome";
+        let mut family = encoder.encode_descriptor("styx_function_calls", help, None, MetricType::Counter)?;
+        for stats in &called {
+            for (outcome, name) in OUTCOMES {
+                let calls = stats.ended(outcome);
+                if calls > 0 {
+                    let labels = [
+                        ("app", &*stats.app),
+                        ("operator", &*stats.operator),
+                        ("function", &*stats.function),
+                        ("outcome", name),
+                    ];
+                    family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&calls, None)?;
+                }
+            }
+        }
+        let help = "From the arrival of a call to its reply, by function";
+        let (name, seconds) = ("styx_function_duration", Some(&Unit::Seconds));
+        let mut family = encoder.encode_descriptor(name, help, seconds, MetricType::Histogram)?;
+        for stats in &called {
+            let reading = stats.duration.read();
+            let labels = [("app", &*stats.app), ("operator", &*stats.operator), ("function", &*stats.function)];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                reading.sum,
+                reading.count,
+                &reading.buckets,
+                None,
+            )?;
+        }
+        let watched = self.0.handle.stats().observed.watched.load(Ordering::Relaxed);
+        counter(encoder, "styx_requests_watched", "Requests that were watched, as they came", None, watched as f64)
     }
 }
 

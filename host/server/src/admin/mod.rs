@@ -6,6 +6,7 @@
 //! Router and document are one: an endpoint is registered with [`routes!`], from the description beside its handler.
 
 mod apps;
+mod audit;
 mod cluster;
 mod console;
 mod deploy;
@@ -13,12 +14,14 @@ mod document;
 mod events;
 mod health;
 mod identity;
+mod logs;
 mod metrics;
 mod migrations;
 mod openapi;
 mod partitions;
 mod quarantine;
 mod queries;
+mod requests;
 #[allow(dead_code, reason = "shapes that only the document needs: nothing reads their fields")]
 mod schemas;
 mod snapshots;
@@ -131,7 +134,9 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(cluster::workers))
         .routes(routes!(partitions::partitions))
         .routes(routes!(cluster::epochs))
-        .routes(routes!(cluster::requests))
+        .routes(routes!(requests::list))
+        .routes(routes!(requests::trace))
+        .routes(routes!(logs::logs))
         .routes(routes!(snapshots::list, snapshots::create))
         .routes(routes!(migrations::list, migrations::start, migrations::cancel))
         .routes(routes!(migrations::get, migrations::cancel_one))
@@ -139,6 +144,7 @@ fn endpoints() -> OpenApiRouter<Admin> {
         .routes(routes!(migrations::resume))
         .routes(routes!(tokens::list, tokens::issue))
         .routes(routes!(tokens::revoke))
+        .routes(routes!(audit::audit))
         .routes(routes!(quarantine::list))
         .routes(routes!(quarantine::release))
         .routes(routes!(events::events))

@@ -17,6 +17,7 @@ use super::visitor::{Identity, Visitor, unauthenticated};
 use crate::clock::now;
 use crate::handle::Handle;
 use crate::http::{ApiError, Peer, machine, refuse};
+use crate::observe::AuditEntry;
 
 /// See the module. Clones are the same gate.
 #[derive(Clone)]
@@ -73,6 +74,11 @@ impl Gate {
             Visitor { gate: self.clone(), shown: shown.map(Arc::from), identity, counted, version: catalog.version() };
         visitor.admit()?;
         Ok(visitor)
+    }
+
+    /// Keeps what somebody has asked to be changed.
+    pub(super) fn note(&self, entry: AuditEntry) {
+        self.0.handle.stats().observed.audit.push(entry);
     }
 
     /// How much each client may ask for.

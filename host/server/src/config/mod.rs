@@ -37,7 +37,7 @@ use values::{
 };
 
 pub use layers::{Flags, refused_value};
-pub use values::{KafkaOption, LogKind, bytes as size};
+pub use values::{KafkaOption, LogKind, Sample, bytes as size};
 
 /// Headings of the help, which name the roles that take the settings below them.
 mod roles {
@@ -242,6 +242,10 @@ pub struct ServerConfig {
     /// Threads that execute transactions [default: all cores]
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<64>, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,
+    /// Requests that are watched, to be looked at later (`styx requests`), besides those that ask for it: `off`, `all`,
+    /// or one in so many
+    #[arg(help_heading = roles::EXECUTION, long, value_name = "off|all|N", default_value = "1000")]
+    pub trace_sample: Sample,
     /// Most transactions of an epoch
     #[arg(help_heading = roles::EXECUTION, long, value_name = "N", value_parser = count::<{ usize::MAX }>, default_value = "1000")]
     pub epoch_max_size: usize,

@@ -4,6 +4,7 @@
 mod body;
 mod error;
 mod extract;
+mod functions;
 mod host;
 mod latency;
 #[cfg(debug_assertions)]
@@ -20,6 +21,7 @@ mod unread;
 pub use body::{BodyLimits, Frames, read_body, read_request, refuse};
 pub use error::{ApiError, status_of};
 pub use extract::{Options, PathParts};
+pub use functions::{FunctionStats, Functions};
 pub use host::Hosts;
 pub use latency::{Latencies, OUTCOMES, Outcome, Reading};
 pub use memory::{Account, Memory, UNCOUNTED};

@@ -36,6 +36,7 @@ use crate::fatal::fatal_on_panic;
 use crate::guest_logs::GuestLogs;
 use crate::handle::{ClientMessage, Handle, OperatorMessage};
 use crate::log::LogThread;
+use crate::observe::Recorder;
 use crate::quarantine::sequence;
 use crate::snapshots::{SnapshotOptions, StoreReport, recovery_point};
 use crate::stats::Stats;
@@ -111,6 +112,8 @@ pub struct SingleOptions {
     pub executing: Option<Arc<Executing>>,
     /// Sequenced before anything is executed.
     pub controls: Vec<Control>,
+    /// What is kept of requests.
+    pub recorder: Arc<Recorder>,
 }
 
 impl Default for SingleOptions {
@@ -131,6 +134,7 @@ impl Default for SingleOptions {
             snapshots: None,
             executing: None,
             controls: Vec::new(),
+            recorder: Arc::default(),
         }
     }
 }
@@ -192,7 +196,7 @@ impl SingleNode {
             claim_order: false,
         };
         let (inbox, messages) = unbounded();
-        let stats = Arc::new(Stats::default());
+        let stats = Arc::new(Stats::observed_by(options.recorder.clone()));
         let handle = Handle::with_operators(inbox.clone(), options.backlog_max, stats.clone());
         handle.admission().subscribe(log.stall());
         let completions = inbox.clone();
@@ -203,7 +207,7 @@ impl SingleNode {
         let pool = ExecutionPool::start(options.threads, options.stack_bytes, &make, done)?;
         let driver = SingleDriver::new(SingleConfig { machine, epoch_max_wait: options.epoch_max_wait });
         // Small batches run on the driver's own thread: nobody waits for its heartbeats.
-        let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool);
+        let dispatcher = Dispatcher::new(make(), INLINE_MAX, pool, options.recorder.clone());
         let long = LongPool::new((0..options.long_max).map(|_| make()), options.stack_bytes);
         let threads = Threads { dispatcher, long, events: inbox.clone() };
         let (executing, guest_logs) = (options.executing.clone(), GuestLogs::new(options.guest_log_rate));

@@ -15,6 +15,7 @@ use styx_server::components::ComponentStore;
 use styx_server::gateway::{self, Ingress};
 use styx_server::handle::Handle;
 use styx_server::http::{Addresses, ConnectionLimits, HttpOptions, Memory, Shutdown, serve};
+use styx_server::observe::{Recorder, Traced};
 use styx_server::single::{SingleNode, SingleOptions};
 use styx_storage::log::MemoryDisk;
 use tokio::net::TcpListener;
@@ -85,11 +86,14 @@ impl Server {
         })
         .unwrap();
         let components = ComponentStore::open(directory.path().join("components")).unwrap();
+        // Nobody is watched who does not ask for it.
+        let recorder = Arc::new(Recorder::sampling(0));
         let worker_options = SingleOptions {
             threads: 2,
             stack_bytes: EXECUTION_STACK_BYTES,
             partitions: Some(8),
             engine: engine.engine_hash(),
+            recorder: recorder.clone(),
             ..SingleOptions::default()
         };
         let prepare = {
@@ -102,7 +106,14 @@ impl Server {
         };
         let log = Box::new(MemoryDisk::default().open().unwrap());
         let make = engine.clone();
-        let worker = SingleNode::start(worker_options, log, move || make.executor(), prepare, &|_, _| ()).unwrap();
+        let worker = SingleNode::start(
+            worker_options,
+            log,
+            move || Traced::new(make.executor(), recorder.clone()),
+            prepare,
+            &|_, _| (),
+        )
+        .unwrap();
         let (shutdown, memory) = (Shutdown::default(), options.memory.clone());
         let options = Arc::new(options);
         let calls = Ingress::new(worker.handle().clone(), options.clone(), shutdown.clone());
