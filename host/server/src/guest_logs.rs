@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use styx_protocol::attempt::{LogLevel, LogLine};
-use styx_protocol::catalog::Catalog;
+use styx_protocol::catalog::{Catalog, Operator};
 use styx_protocol::ids::Tid;
 
 use crate::observe::Recorder;
@@ -94,7 +94,7 @@ impl GuestLogs {
 }
 
 /// Each line stands on its own: what a guest says must not look like what the server says.
-fn write(operator: Option<&OperatorSpec>, tid: Tid, line: &LogLine, message: &str) {
+fn write(operator: Option<&Arc<Operator>>, tid: Tid, line: &LogLine, message: &str) {
     let function = operator.and_then(|operator| operator.functions().nth(line.function.into()));
     let function = function.map_or("?", |function| &*function.qualified);
     let app = operator.map_or("?", |operator| &*operator.app);
