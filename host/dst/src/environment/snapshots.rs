@@ -45,6 +45,12 @@ impl Environment {
         self.manifests.iter().filter(is_usable).map(|(sequence, _)| sequence).collect()
     }
 
+    /// Whether an object is the manifest of a snapshot that newer ones have followed.
+    pub fn is_behind(&self, name: &str) -> bool {
+        let sequence = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse::<u64>().ok());
+        sequence.is_some_and(|sequence| sequence < self.manifests.newest())
+    }
+
     pub(super) fn was_put(&mut self, name: &str) {
         let Some(sequence) = name.strip_prefix(MANIFESTS).and_then(|digits| digits.parse().ok()) else { return };
         if let Err(failure) = self.manifest_put(sequence) {
