@@ -106,9 +106,11 @@ fn run(options: &Options) -> Result<bool> {
     // Without Kafka and S3: whatever is done with them needs servers.
     let checked = format!("--config={}", root.join("scripts/checked.toml").display());
     let profile = ["--release".to_owned(), "--no-default-features".to_owned(), checked];
+    let left_out = root.join("host/mutants/left-out.json");
     let compiler = Compiler {
         original: &original,
         work: &work,
+        left_out: Some(&left_out),
         subjects: catalog.subjects.iter().filter(|subject| is_subject(&subject.package)).collect(),
         mutants: &catalog.mutants,
         packages: needed.clone(),

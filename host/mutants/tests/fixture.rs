@@ -25,6 +25,7 @@ fn compile(catalog: &Catalog, work: &Path) -> Compiled {
     let compiler = Compiler {
         original: &original,
         work,
+        left_out: None,
         subjects,
         mutants: &catalog.mutants,
         packages,

@@ -88,6 +88,8 @@ mod tests {
         {
             assert_eq!(progress.meet(offset), admission, "{offset}");
         }
+        let at_watermark = [mark(11, 11)];
+        assert_eq!(resume(0, 100, at_watermark.into_iter(), WINDOW).unwrap().meet(11), Admission::Answered);
         assert_eq!(resume(50, 100, marks.into_iter(), WINDOW).unwrap().watermark(), 50, "what was trimmed is over");
         assert_eq!(resume(0, 5, marks.into_iter(), WINDOW), Err(11), "the topic was created anew");
     }

@@ -209,9 +209,11 @@ fn what_was_logged_is_replayed_to_the_same_end_and_answers_nobody() {
         rig.epoch(epoch);
         rig.synced(epoch);
     }
-    let again = Rig::of(rig.log.clone());
+    let mut again = Rig::of(rig.log.clone());
     assert_eq!(again.driver.position(), rig.driver.position());
     assert!(again.answers.is_empty() && again.log.is_empty());
+    again.step(SingleEvent::Client(ClientMessage::Read(AdminQuery::Workers, 2)));
+    assert_eq!(again.responses.len(), 1, "what stands in the log is durable");
 }
 
 #[test]

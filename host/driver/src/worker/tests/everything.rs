@@ -255,6 +255,19 @@ fn everything_happens_to_a_worker_that_leaves() {
 }
 
 #[test]
+fn a_worker_looks_for_the_coordinator_that_leads() {
+    let _transcript = scenario!("worker");
+    let mut rig = Rig::new();
+    let config = WorkerConfig { coordinators: vec!["a:1".into(), "b:1".into()], ..rig.worker.config.clone() };
+    rig.worker = WorkerDriver::new(rig.now, config);
+    let refusal = Refusal::Standby;
+    rig.network(NetworkEvent::Refused { peer: COORDINATOR, refusal, reason: "r".into(), message: "m".into() });
+    (0..9).for_each(|_| rig.later(Duration::from_millis(100)));
+    rig.network(NetworkEvent::Connected { peer: COORDINATOR, restarted: false });
+    (0..15).for_each(|_| rig.later(Duration::from_millis(100)));
+}
+
+#[test]
 fn what_runs_no_more_is_given_back_to_the_next_generation() {
     let _transcript = scenario!("worker");
     let mut rig = executing();
