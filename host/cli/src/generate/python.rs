@@ -193,13 +193,16 @@ fn literals(values: &[serde_json::Value]) -> String {
 
 fn doc(text: &mut String, indent: &str, doc: &str) {
     let doc = doc.trim().replace('\\', "\\\\").replace("\"\"\"", "'''");
-    let doc = if doc.ends_with('"') { format!("{doc} ") } else { doc };
     if doc.is_empty() {
         return;
     }
-    let lines: Vec<_> = doc.lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<_> = doc.lines().map(str::trim_end).collect();
     let joined = lines.join(&format!("\n{indent}")).replace(&format!("\n{indent}\n"), "\n\n");
-    let end = if lines.len() > 1 { format!("\n{indent}") } else { String::new() };
+    let end = match lines[..] {
+        [line] if line.ends_with('"') => " ".to_owned(),
+        [_] => String::new(),
+        _ => format!("\n{indent}"),
+    };
     writeln!(text, "{indent}\"\"\"{joined}{end}\"\"\"").expect("a String takes everything");
 }
 
