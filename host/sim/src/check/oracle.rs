@@ -330,8 +330,10 @@ impl Oracle {
 
 impl Running<'_> {
     fn target(&mut self, operator: &str, key: &str, function: &str, args: &[u8]) -> Result<Target, Abort> {
-        let operator = self.oracle.deployed.by_name(operator)?;
-        let read_only = operator.read_only(function)?;
+        // To call nobody is a bug of who calls.
+        let bug = |abort: Abort| Abort::new(Code::GuestException, abort.message);
+        let operator = self.oracle.deployed.by_name(operator).map_err(bug)?;
+        let read_only = operator.read_only(function).map_err(bug)?;
         if self.read_only && !read_only {
             return Err(Abort::new(Code::ReadOnly, format!("{} calls what may write", self.name)));
         }
