@@ -137,8 +137,7 @@ pub(crate) fn run(client: &Client, verb: &StateVerb, output: &Output) -> Result<
 }
 
 fn rows(entries: &[Value]) -> Vec<Vec<String>> {
-    let row =
-        |entry: &Value| vec![entry["key"].as_str().unwrap_or_default().to_string(), entry["value"].to_string()];
+    let row = |entry: &Value| vec![entry["key"].as_str().unwrap_or_default().to_string(), entry["value"].to_string()];
     entries.iter().map(row).collect()
 }
 
