@@ -43,7 +43,14 @@ impl GuestLogs {
     }
 
     /// Shows the lines of a transaction, as far as their apps may write so much; counts the others.
-    pub(crate) fn show(&mut self, recorder: &Recorder, catalog: &Catalog, tid: Tid, lines: &[LogLine], left_out: &AtomicU64) {
+    pub(crate) fn show(
+        &mut self,
+        recorder: &Recorder,
+        catalog: &Catalog,
+        tid: Tid,
+        lines: &[LogLine],
+        left_out: &AtomicU64,
+    ) {
         let now = Instant::now();
         for line in lines {
             recorder.line(catalog, tid, line);

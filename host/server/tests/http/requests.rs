@@ -55,7 +55,7 @@ async fn a_request_tells_what_it_did() {
     assert_eq!([&attempts[0]["kind"], &attempts[0]["outcome"]], ["lock_free", "ok"]);
     assert!(attempts[0]["fuel"].as_u64().unwrap() > 0, "{trace}");
     let access = &attempts[0]["accesses"][0];
-    assert_eq!((&access["key"], &access["written"], &access["bytes"]), (&json!("a"), &json!(true), &json!(1)));
+    assert_eq!((&access["key"], &access["written"], &access["bytes"]), (&json!("a"), &json!(true), &json!(3)));
     let calls = attempts[0]["calls"].as_array().unwrap();
     assert_eq!((calls.len(), &calls[0]["parent"], &calls[0]["worker"]), (1, &Value::Null, &json!(1)), "{trace}");
     // Phases follow one another, from when it came to its answer.

@@ -23,14 +23,14 @@ use tokio::task::JoinHandle;
 
 use crate::support::{Guest, invoke};
 
-/// A running server. Stops when told to; dropped, it is left to the end of the process.
+/// A running server. Stops when told to; dropped, it stops by itself, for its engine takes terabytes of address space.
 pub struct Server {
     pub ingress: SocketAddr,
     pub admin: SocketAddr,
     pub client: Client,
     pub shutdown: Shutdown,
     pub memory: Memory,
-    worker: SingleNode,
+    worker: Option<SingleNode>,
     serving: Vec<JoinHandle<()>>,
     directory: tempfile::TempDir,
     _limit: TimeLimit,
@@ -133,7 +133,7 @@ impl Server {
             client,
             shutdown,
             memory,
-            worker,
+            worker: Some(worker),
             serving,
             directory,
             _limit: limit,
@@ -151,7 +151,7 @@ impl Server {
     }
 
     pub fn handle(&self) -> &Handle {
-        self.worker.handle()
+        self.worker.as_ref().expect("a server that runs").handle()
     }
 
     pub async fn deploy(&self, app: &str, options: &str, kind: &str, bytes: Vec<u8>) -> Told {
@@ -183,13 +183,22 @@ impl Server {
     }
 
     /// Lets everything come to its end.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.shutdown.begin();
-        for serving in self.serving {
+        for serving in self.serving.drain(..) {
             serving.await.unwrap();
         }
-        let worker = self.worker;
+        let worker = self.worker.take().expect("a server that runs");
         tokio::task::spawn_blocking(move || worker.stop()).await.unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.iter().for_each(JoinHandle::abort);
+        if let Some(worker) = self.worker.take() {
+            std::thread::spawn(move || worker.stop());
+        }
     }
 }
 
